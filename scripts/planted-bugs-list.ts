@@ -446,6 +446,42 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
+    name: 'a log without its journal is left to SQLite, which deletes it',
+    law: '10: a corrupt store stops the process and is never deleted',
+    edits: [
+      {
+        file: 'src/model/stray-files.ts',
+        find: 'if (bytes === undefined || bytes === 0) {',
+        replace: 'if (bytes === -1) {',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/journal/file.test.ts',
+        title: 'a log without a journal is left as it is, and no journal opens',
+      },
+    ],
+    says: /AssertionError|ENOENT/,
+  },
+  {
+    name: 'a damaged journal is checked by who may write: its log goes into it at the close',
+    law: '10: a corrupt store stops the process and is never deleted',
+    edits: [
+      {
+        file: 'src/journal/database.ts',
+        find: '&& checkWithLog(path))',
+        replace: '&& nowAt < 0 && checkWithLog(path))',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/journal/file.test.ts',
+        title: 'a log beside a damaged journal is left as it is, and no journal opens',
+      },
+    ],
+    says: /AssertionError|ENOENT/,
+  },
+  {
     name: 'a chunk’s checksum is not looked at',
     law: '10: a checksum a chunk',
     edits: [

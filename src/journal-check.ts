@@ -10,5 +10,10 @@ if (isMainThread) {
   checking.on('error', () => undefined)
   checking.once('exit', (code) => process.exit(code))
 } else {
-  checkDatabase(String(workerData))
+  try {
+    checkDatabase(String(workerData))
+  } catch {
+    // Any other end closes the file, and that writes its log into it.
+    process.kill(process.pid, 'SIGKILL')
+  }
 }

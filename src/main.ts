@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The program: looks at the Node version, then hands arguments, environment, signals and exit code over. Nothing else changes the process.
 import type { World } from './commands/shared/world.ts'
+import type { Log } from './model/log.ts'
 
 const needed = [22, 19] as const
 
@@ -43,17 +44,34 @@ function hangups([command, ...options]: readonly string[]): NonNullable<World['o
 }
 
 /** Node itself would print the message, the cause and every field of what was thrown. */
-function bugs(bugLine: (error: unknown) => string): NonNullable<World['onBug']> {
-  let tellBug: (error: unknown) => void = () => undefined
+function bugs(
+  report: (error: unknown) => void,
+  bugLine?: (error: unknown) => string,
+): NonNullable<World['onBug']> {
+  let tellBug = report
   process.on('uncaughtException', (error) => {
     try {
       tellBug(error)
     } finally {
-      process.stderr.write(bugLine(error))
+      if (bugLine) process.stderr.write(bugLine(error))
       process.exit(1)
     }
   })
   return (listener) => void (tellBug = listener)
+}
+
+/** Node prints its warnings as plain text, and libraries theirs: here each becomes a line of the log. */
+function logWarnings(log: Log, thrownAt: (error: Error) => string): void {
+  // With --no-warnings nobody listens.
+  if (process.listenerCount('warning') > 0) {
+    process.removeAllListeners('warning')
+    process.on('warning', ({ name, message }) => log.warn('Node.js has a warning', { name, reason: message }))
+  }
+  for (const method of ['warn', 'error', 'trace'] as const)
+    console[method] = () =>
+      log.warn('A library wrote to standard error; its text is left out, since it may hold content', {
+        at: thrownAt(new Error('here')),
+      })
 }
 
 async function main(): Promise<number> {
@@ -63,8 +81,15 @@ async function main(): Promise<number> {
   const onHangup = hangups(argv)
   // Node would open its debugger to every user of the machine, or end at once.
   for (const unused of ['SIGUSR1', 'SIGUSR2'] as const) process.on(unused, () => undefined)
-  const { bugLine } = await import('./model/thrown.ts')
-  const onBug = bugs(bugLine)
+  const { bugLine, thrownAt } = await import('./model/thrown.ts')
+  const { logEnd, openLog } = await import('./ops/log.ts')
+  const { isatty } = await import('node:tty')
+  const terminal = isatty(2)
+  /** These have a log, and nothing but its lines goes to standard error where no person reads it. */
+  const isLogged = !terminal && ['run', 'demo'].includes(argv[0] ?? '')
+  const log = isLogged ? openLog({ level: 'warn' }) : undefined
+  const onBug = log ? bugs(logEnd) : bugs(() => undefined, bugLine)
+  if (log) logWarnings(log, thrownAt)
   const { tuneHeap } = await import('./ops/heap.ts')
   const { drainStandardError } = await import('./ops/standard-error.ts')
   const { printTo, tellTo } = await import('./ops/standard-output.ts')
@@ -82,6 +107,7 @@ async function main(): Promise<number> {
     version: (JSON.parse(manifest) as { version: string }).version,
     stdout: teller.tell,
     stderr: (text) => void process.stderr.write(text),
+    terminal,
     // https://no-color.org: set and not empty, whatever it says.
     colours: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
     print: printTo(process.stdout),
@@ -95,7 +121,8 @@ async function main(): Promise<number> {
   await drainStandardError(LAST_LINES_MS)
   const fault = await teller.fault()
   if (fault === undefined) return code
-  world.stderr(`auditferry: standard output could not be written whole (${fault})\n`)
+  if (log) log.error('Standard output could not be written whole', { reason: fault })
+  else world.stderr(`auditferry: standard output could not be written whole (${fault})\n`)
   return code === 0 ? 1 : code
 }
 

@@ -5,7 +5,7 @@ import { ConnectorError } from '../model/errors.ts'
 import { bugLine } from '../model/thrown.ts'
 import { completion, type Shell, shells } from './completion.ts'
 import type { CompletedCommand } from './completion.ts'
-import { exitCodes, type World } from './shared/world.ts'
+import { exitCodeOf, exitCodes, type World } from './shared/world.ts'
 import { type CommandSpec, specs } from './command-list.ts'
 
 /** The one command that knows all of them. */
@@ -79,10 +79,10 @@ function codeOf(error: unknown, argv: readonly string[], world: World): number {
   }
   if (error instanceof ConnectorError) {
     world.stderr(`auditferry: ${error.message}\n`)
-    return error.code === 'config_invalid' ? exitCodes.config : exitCodes.failed
+    return exitCodeOf(error)
   }
   world.stderr(bugLine(error))
-  return exitCodes.failed
+  return exitCodeOf(error)
 }
 
 /** `argv` without the names of node and the program. Resolves with the exit code. */

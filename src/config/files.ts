@@ -13,6 +13,7 @@ import {
   statSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { type OwnerCalls, ownerCalls } from '../model/file-owners.ts'
 import { isOfKernel, networkFileSystem } from '../model/file-systems.ts'
 import { isForeign, isSqlite, MOST_PAGE_BYTES, newerPageFault } from '../model/journal-mark.ts'
 import { type LinkCalls, resolvedPath } from '../model/resolved-path.ts'
@@ -32,6 +33,9 @@ export interface Files {
   read(path: string): string
   /** Its first bytes. Throws as node:fs does. Not for a journal that this process has open: closing the file would drop its lock. */
   head(path: string, bytes: number): Buffer
+  /** In bytes; undefined where there is nothing. */
+  size(path: string): number | undefined
+  readonly owners: OwnerCalls
   /** Permission bits and kind of what a name leads to; undefined where there is nothing. */
   look(path: string): Look | undefined
   writable(path: string): boolean
@@ -108,6 +112,8 @@ export const realFiles: Files = {
   fileSystemType: (folder) => (process.platform === 'linux' ? statfsSync(folder).type : 0),
   read: readTextFile,
   head: headOf,
+  size: (path) => statSync(path, { throwIfNoEntry: false })?.size,
+  owners: ownerCalls(lstatSync),
   identity: identityOf,
   place: (path) => resolvedPath(path, linkCalls),
   look(path) {

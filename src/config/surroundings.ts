@@ -1,8 +1,10 @@
 // The second layer of `validate`: what the configuration refers to on this machine; `doubts.ts` has what in it can hardly be meant so. Reads only.
 import { basename, dirname, join, resolve } from 'node:path'
 import type { NamedFile } from '../model/sink-kind.ts'
-import { besideJournal } from '../model/journal-files.ts'
+import { folderFault, ownerFault, publicWarning } from '../model/file-owners.ts'
+import { besideJournal, openWarnings, unsafeFault } from '../model/journal-files.ts'
 import { placedSecretsIn, Secret } from '../model/secret.ts'
+import { strayFault } from '../model/stray-files.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
@@ -145,8 +147,13 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
 
 function lookAtJournal({ loaded, files, fault, warning }: Look): void {
   const { journal } = loaded.config
-  const message = journalFault(journal.path, files)
-  if (message !== undefined) fault(['journal', 'path'], message)
+  const place = files.place(journal.path)
+  for (const message of [
+    journalFault(journal.path, files),
+    unsafeFault(journal.path, place, files.owners),
+    strayFault(place, files),
+  ])
+    if (message !== undefined) fault(['journal', 'path'], message)
   const network = networkUnder(journal.path, files)
   if (network !== undefined)
     fault(
@@ -157,10 +164,39 @@ function lookAtJournal({ loaded, files, fault, warning }: Look): void {
   if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)
 }
 
+/** Whoever else may put a sink's file in place: its sink is blocked by that. */
+function lookAtOwners({ loaded, files, fault }: Look): void {
+  for (const { path, name } of namedFiles(loaded, 'outputs')) {
+    const wrong = ownerFault(name, files.owners) ?? ownerFault(files.place(name), files.owners)
+    if (wrong !== undefined) fault(path, wrong)
+  }
+}
+
+/** Whoever else may read what is written, or change it. Also at each start, so: asks for names only. */
+function lookAtPrivacy({ loaded, files, warning }: Look): void {
+  for (const text of openWarnings(files.place(loaded.config.journal.path), files.owners))
+    warning(['journal', 'path'], text)
+  for (const { path, name } of namedFiles(loaded, 'outputs')) {
+    const place = files.place(name)
+    const text = folderFault(dirname(place), files.owners) ?? publicWarning(place, files.owners)
+    if (text !== undefined) warning(path, text)
+  }
+}
+
+/** How Kubernetes mounts a secret: readable in its own pod, whatever its mode. */
+const isMountedSecret = (place: string) => /\/\.\.\d{4}_/.test(place)
+
 function lookAtSecretFiles({ loaded, files, warning }: Look): void {
   const isOpen = (name: string) => ((files.look(name)?.mode ?? 0) & 0o004) !== 0
   const look = (path: Path, name: string, text: string) => {
-    if (isOpen(name)) warning(path, `${text} can be read by every user of this machine: chmod it to 0400`)
+    const place = files.place(name)
+    if (isMountedSecret(place)) return
+    const changed = (files.look(name)?.mode ?? 0) & 0o002 ? 'changed' : undefined
+    const by = changed ?? (isOpen(name) ? 'read' : undefined)
+    if (by !== undefined)
+      warning(path, `${text} can be ${by} by every user of this machine: chmod it to 0400`)
+    const owned = ownerFault(place, files.owners)
+    if (owned !== undefined) warning(path, owned)
   }
   const isReferred = (path: Path) => isReference(under(loaded.document.value, path))
   for (const { path } of isOpen(loaded.file) ? placedSecretsIn(loaded.config) : [])
@@ -196,27 +232,34 @@ export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): S
   lookAtSharedPlaces(look)
   lookAtWrittenFiles(look, writeFault)
   lookAtJournal(look)
+  lookAtOwners(look)
+  lookAtPrivacy(look)
   lookAtSecretFiles(look)
   doubts(loaded, nowAt, look.warning)
   return { faults, warnings }
+}
+
+/** `warnings`: of the files that it writes. */
+interface ToRun extends LoadedConfig {
+  readonly warnings: readonly Fault[]
 }
 
 /**
  * A configuration to run with: what would destroy data, or can never be a file to write to, is refused here too, whoever
  * forgot to validate. What may come by itself, such as a folder or a right, holds its sink alone. Throws ConfigFaults.
  */
-export function loadToRun(file: string, world: References, files: Files): LoadedConfig {
+export function loadToRun(file: string, world: References, files: Files): ToRun {
   const { faults, loaded } = examineConfig(file, world)
-  const shared = loaded && looking(loaded, files)
-  if (shared) {
-    lookAtSharedFiles(shared.look)
-    lookBesideTheJournal(shared.look)
-    lookAtOwnFiles(shared.look)
-    lookAtRotatedFiles(shared.look)
-    lookAtSharedPlaces(shared.look)
-    lookAtWrittenFiles(shared.look, kindFault)
-  }
-  const all = [...faults, ...(shared?.faults ?? [])]
-  if (!loaded || all.length > 0) throw new ConfigFaults(all)
-  return loaded
+  if (!loaded) throw new ConfigFaults(faults)
+  const { look, faults: found, warnings } = looking(loaded, files)
+  lookAtSharedFiles(look)
+  lookBesideTheJournal(look)
+  lookAtOwnFiles(look)
+  lookAtRotatedFiles(look)
+  lookAtSharedPlaces(look)
+  lookAtWrittenFiles(look, kindFault)
+  lookAtPrivacy(look)
+  const all = [...faults, ...found]
+  if (all.length > 0) throw new ConfigFaults(all)
+  return { ...loaded, warnings }
 }

@@ -4,10 +4,10 @@ import {
   closeSync,
   existsSync,
   ftruncateSync,
+  lstatSync,
   openSync,
   rmSync,
   statfsSync,
-  statSync,
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
@@ -52,7 +52,8 @@ export class Ballast {
   /** True when the ballast is there, or could be put there: with less than twice its size free it is not tried. `sparing`: it can wait. */
   ensure(sparing = false): boolean {
     if (this.present) return true
-    const thereBytes = existsSync(this.#path) ? statSync(this.#path).size : 0
+    const there = this.#there()
+    const thereBytes = there?.isFile() === true ? there.size : 0
     if (thereBytes === this.bytes) return (this.#present = true)
     // One of another size, an older version's, makes room for this one.
     if (!this.hasSpace(-thereBytes)) return false
@@ -87,9 +88,14 @@ export class Ballast {
   free(): boolean {
     this.#present = false
     this.#givenUp = true
-    if (!existsSync(this.#path)) return false
+    if (!this.#there()) return false
     rmSync(this.#path, { force: true })
     return true
+  }
+
+  /** A link is not followed: it is none of ours, and makes room for this file as any other would. */
+  #there() {
+    return lstatSync(this.#path, { throwIfNoEntry: false })
   }
 
   /**
@@ -97,7 +103,8 @@ export class Ballast {
    * of a quota the free bytes tell nothing, and one that is put where it was just given up would come and go with each try.
    */
   #write(): void {
-    const file = openSync(this.#path, 'w', 0o600)
+    rmSync(this.#path, { force: true })
+    const file = openSync(this.#path, 'wx', 0o600)
     try {
       const piece = randomFillSync(Buffer.allocUnsafe(Math.min(PIECE_BYTES, this.bytes)))
       for (let left = (this.#givenUp ? 2 : 1) * this.bytes; left > 0;)

@@ -1,16 +1,17 @@
 // Opens and closes the journal's file the one way that is safe: exclusive, WAL, every commit on the disk, checked, private to this user.
 // Nothing here or elsewhere may open and close that file with fs: POSIX would drop SQLite's lock with it.
-import { closeSync, existsSync, openSync, readSync, statfsSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import Sqlite, { type Database } from 'better-sqlite3'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
 import { networkFileSystem } from '../model/file-systems.ts'
 import { ballastPath, spoolPath } from '../model/journal-files.ts'
 import { isSqlite } from '../model/journal-mark.ts'
-import { corrupt, noJournal, translate } from './faults.ts'
+import { type HeadCalls, strayFault } from '../model/stray-files.ts'
+import { corrupt, inUse, noJournal, translate } from './faults.ts'
 import { refuseForeign } from './ours.ts'
 import type { LimitReached } from './limits.ts'
-import { migrate } from './schema.ts'
+import { migrate, refuseNewer, stamp } from './schema.ts'
 
 /** Measured: chunks cost up to a third less time than with 4 KiB; with 16 each small commit would write twice as much. */
 const PAGE_BYTES = 8192
@@ -105,17 +106,18 @@ interface FileOptions {
   readonly isHandedOver?: boolean | undefined
 }
 
-/** A file that is there, by a process that does nothing else with it. Throws where it is not sound, or cannot be had. */
+/**
+ * A file that is there, by a process that does nothing else with it. Throws where it is not sound, or cannot be had, and leaves it
+ * open: to close it would write the log into it, so that process has to end by SIGKILL.
+ */
 export function checkDatabase(path: string): void {
   privately(() => {
     refuseNetwork(path, fileSystemTypeOf)
+    refuseStray(path)
     const db = new Sqlite(path, { timeout: 0, fileMustExist: true })
-    try {
-      configure(db, path)
-      check(db, path)
-    } finally {
-      db.close()
-    }
+    configure(db, path)
+    check(db, path)
+    db.close()
   })
 }
 
@@ -125,33 +127,81 @@ function wasJournal(path: string): boolean {
   return (log?.size ?? 0) > 0 || existsSync(ballastPath(path)) || existsSync(spoolPath(path))
 }
 
-/** Only where this process has it open nowhere. */
-function beginsAsSqlite(path: string): boolean {
-  const file = openSync(path, 'r')
+const headCalls: HeadCalls = {
+  size: (path) => statSync(path, { throwIfNoEntry: false })?.size,
+  head(path, bytes) {
+    const file = openSync(path, 'r')
+    try {
+      const head = Buffer.alloc(bytes)
+      return head.subarray(0, readSync(file, head))
+    } finally {
+      closeSync(file)
+    }
+  },
+}
+
+/** Before SQLite has them: it deletes or plays back what it finds beside a file. Only where this process has it open nowhere. */
+function refuseStray(path: string): void {
+  const fault = strayFault(path, headCalls)
+  if (fault !== undefined) throw new ConnectorError('journal_corrupt', fault)
+}
+
+/** The files that this process has open, by identity. */
+const opened = new Map<string, Database>()
+
+function identityOf(path: string): string | undefined {
+  const there = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return there && `${there.dev}:${there.ino}`
+}
+
+const isOpenHere = (path: string) => opened.get(identityOf(path) ?? '')?.open === true
+
+const beginsAsSqlite = (path: string) => isSqlite(headCalls.head(path, 16))
+
+/** Codes that say something of the file, or of another process. Others say that it cannot be read this way, as on a full disk. */
+const SAYS = /^SQLITE_(CORRUPT|NOTADB|BUSY|LOCKED)/
+
+/**
+ * The check of a file with a log, without a right to write: a connection that has it writes the log into the file when it is
+ * closed, damaged or not, and deletes it. False where it could not be made.
+ */
+function checkWithLog(path: string): boolean {
+  let db: Database | undefined
   try {
-    const head = Buffer.alloc(16)
-    readSync(file, head)
-    return isSqlite(head)
+    db = new Sqlite(path, { timeout: 0, readonly: true, fileMustExist: true })
+    refuseForeign(db, path)
+    refuseNewer(db, path)
+    check(db, path)
+    return true
+  } catch (error) {
+    if (error instanceof ConnectorError || SAYS.test(errnoOf(error, ''))) throw error
+    return false
   } finally {
-    closeSync(file)
+    db?.close()
   }
 }
 
 /** The file's folder must be there. */
 export function openDatabase(options: FileOptions): Database {
   const { path, maxFileBytes, fileSystemType, limitReached, nowAt, isHandedOver = false } = options
+  if (isOpenHere(path)) throw inUse(path)
   const isOurs = wasJournal(path)
   let db: Database | undefined
   try {
     return privately(() => {
       refuseNetwork(path, fileSystemType)
+      refuseStray(path)
+      const isChecked = isHandedOver || ((headCalls.size(`${path}-wal`) ?? 0) > 0 && checkWithLog(path))
       db = new Sqlite(path, { timeout: 0 })
       configure(db, path)
-      if (!isHandedOver) check(db, path)
+      // The check with a log left it, and holds nothing: the lock is ours now, and in this mode no such file is used.
+      rmSync(`${path}-shm`, { force: true })
+      if (!isChecked) check(db, path)
       migrate(db, path)
       bound(db, maxFileBytes)
-      db.prepare(`INSERT OR REPLACE INTO notes VALUES ('journal.opened_at', ?)`).run(String(nowAt))
+      begin(db, nowAt)
       assertHeld(db)
+      opened.set(identityOf(path) ?? '', db)
       return db
     })
   } catch (error) {
@@ -165,6 +215,13 @@ export function openDatabase(options: FileOptions): Database {
       throw noJournal(path, error)
     throw translate(error, path, limitReached)
   }
+}
+
+function begin(db: Database, nowAt: number): void {
+  db.transaction(() => {
+    stamp(db)
+    db.prepare(`INSERT OR REPLACE INTO notes VALUES ('journal.opened_at', ?)`).run(String(nowAt))
+  })()
 }
 
 /** Leaves one file without a log beside it, unless the disk is full: then all stays in the log, where the next start finds it. */

@@ -22,7 +22,7 @@ export function noJournal(path: string, cause?: unknown): ConnectorError {
   )
 }
 
-function inUse(path: string, cause?: unknown): ConnectorError {
+export function inUse(path: string, cause?: unknown): ConnectorError {
   const pid = holderOf(path)
   const who = pid === undefined ? '' : ` (pid ${pid})`
   return new ConnectorError(

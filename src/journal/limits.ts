@@ -31,7 +31,9 @@ export function limitReachedAt(journalPath: string): unknown {
 
 /** Tries it on a file of its own, as far out as the journal's reach: to open and close those would drop SQLite's lock. What lies before `offset` takes no room. */
 function tryAt(probe: string, offset: number): void {
-  const file = openSync(probe, 'w', 0o600)
+  // What is there may be a link, which is not followed.
+  rmSync(probe, { force: true })
+  const file = openSync(probe, 'wx', 0o600)
   try {
     // Random, as the ballast is.
     const bytes = randomFillSync(Buffer.allocUnsafe(PROBE_BYTES))

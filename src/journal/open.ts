@@ -1,11 +1,22 @@
 // Opening the journal: its options, its file, and the parts that it is made of.
-import { closeSync, fsyncSync, mkdirSync, openSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../model/clock.ts'
 import { ConnectorError } from '../model/errors.ts'
 import { TRANSACTION_BYTES } from '../model/entries.ts'
+import { ownerCalls } from '../model/file-owners.ts'
 import { type FolderCalls, makeFolders } from '../model/folders.ts'
+import { unsafeFault } from '../model/journal-files.ts'
 import type { Journal } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import { type LinkCalls, linkTarget, resolvedPath } from '../model/resolved-path.ts'
@@ -89,8 +100,8 @@ const endOfLinks = (path: string): string =>
   linkTarget(path, linkCalls) === undefined ? path : resolvedPath(path, linkCalls)
 
 /**
- * Throws ConnectorError `journal_in_use`, `journal_corrupt`, `config_invalid` (no such folder, no permission, a network file
- * system, a newer schema), `disk_full` or `disk_failed`.
+ * Throws ConnectorError `journal_in_use`, `journal_corrupt` (damaged, or its files do not belong together), `config_invalid` (no
+ * such folder, no permission, a file of another user, a network file system, a newer schema), `disk_full` or `disk_failed`.
  */
 export async function openJournal(given: JournalOptions): Promise<Journal> {
   const path = endOfLinks(given.path)
@@ -104,6 +115,8 @@ export async function openJournal(given: JournalOptions): Promise<Journal> {
   const ballast = new Ballast(path, ballastBytes, options.freeBytes ?? freeBytesOf)
   try {
     await makeFolders(dirname(given.path), folderCalls)
+    const unsafe = unsafeFault(given.path, path, ownerCalls(lstatSync))
+    if (unsafe !== undefined) throw new ConnectorError('config_invalid', `The journal ${path}: ${unsafe}`)
     const db = openFile(options, ballast)
     try {
       return new SqliteJournal(coreOf(db, ballast, options), given)

@@ -1,7 +1,8 @@
-// The journal's tables and how an older file becomes one of today: numbered steps, the file's `user_version` says how many it has seen.
+// The journal's tables and how an older file becomes one of today: numbered steps, the lowest byte of the file's `user_version` says how many it has seen.
+import { randomInt } from 'node:crypto'
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../model/errors.ts'
-import { APPLICATION_ID, newerFault } from '../model/journal-mark.ts'
+import { APPLICATION_ID, newerFault, schemaIn, stamped, withSchema } from '../model/journal-mark.ts'
 
 const migrations: readonly string[] = [
   `
@@ -70,15 +71,26 @@ const migrations: readonly string[] = [
   `,
 ]
 
+const versionOf = (db: Database) => db.pragma('user_version', { simple: true }) as number
+
+export function refuseNewer(db: Database, path: string): void {
+  const fault = newerFault(versionOf(db))
+  if (fault !== undefined) throw new ConnectorError('config_invalid', `The journal ${path} ${fault}`)
+}
+
 /** Brings the file to today's schema; each step lands with its number or not at all. */
 export function migrate(db: Database, path: string): void {
-  const version = db.pragma('user_version', { simple: true }) as number
-  const fault = newerFault(version)
-  if (fault !== undefined) throw new ConnectorError('config_invalid', `The journal ${path} ${fault}`)
-  for (let step = version; step < migrations.length; step++) {
+  refuseNewer(db, path)
+  const version = versionOf(db)
+  for (let step = schemaIn(version); step < migrations.length; step++) {
     db.transaction(() => {
       db.exec(migrations[step] ?? '')
-      db.pragma(`user_version = ${step + 1}`)
+      db.pragma(`user_version = ${withSchema(version, step + 1)}`)
     })()
   }
+}
+
+/** Also writes the first page, so that it is in the log: `model/stray-files.ts` looks for the stamp there. */
+export function stamp(db: Database): void {
+  db.pragma(`user_version = ${stamped(versionOf(db), randomInt)}`)
 }

@@ -37,8 +37,13 @@ export interface Listed {
  * written, and is written anew before it is synced again.
  */
 export interface Disk {
-  /** Opens for reading and writing, creates the file (mode 0600) where there is none; its folder must exist or is created. */
+  /**
+   * Opens for reading and writing, creates the file (mode 0600) where there is none; its folder must exist or is created. A file
+   * or link of another user, root excepted, is `misconfigured`.
+   */
   open(path: string): Promise<DiskFile>
+  /** As `open`, but a file that is new: throws `misconfigured` where the name is taken, be it by a link. */
+  openNew(path: string): Promise<DiskFile>
   /** For reading and syncing alone, what is there. */
   openToRead(path: string): Promise<DiskFile>
   exists(path: string): Promise<boolean>

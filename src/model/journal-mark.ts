@@ -12,6 +12,27 @@ const LAST_UNMARKED = 4
 /** Tables that journals have had from the first on. */
 const TELLING = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
 
+/**
+ * `user_version` holds the schema in its lowest byte and a random stamp above it, which tells one journal from another: a log
+ * names no database, and SQLite would write it into whichever lies beside it.
+ */
+const SCHEMA_BITS = 8
+const STAMPS = 2 ** (31 - SCHEMA_BITS)
+
+export const schemaIn = (version: number): number => version & (2 ** SCHEMA_BITS - 1)
+
+/** `version` with another schema, and the stamp that it has. */
+export const withSchema = (version: number, schema: number): number =>
+  ((version >>> SCHEMA_BITS) << SCHEMA_BITS) | schema
+
+/** `version` with a stamp: its own, or else a new one. `random`: as `randomInt` of node:crypto. */
+export const stamped = (version: number, random: (least: number, below: number) => number): number =>
+  version >>> SCHEMA_BITS === 0 ? (random(1, STAMPS) << SCHEMA_BITS) | version : version
+
+/** By the first page; 0: it has none. */
+export const stampOf = (page: Buffer): number =>
+  page.length < HEADER_BYTES ? 0 : versionOf(page) >>> SCHEMA_BITS
+
 interface Known {
   readonly mark: number
   readonly version: number
@@ -28,8 +49,9 @@ export function isJournal({ mark, version, isEmpty, hasTable }: Known): boolean 
 
 /** What is wrong with a journal of this schema; undefined: nothing. */
 export function newerFault(version: number): string | undefined {
-  if (version <= SCHEMA) return undefined
-  return `was written by a newer version of this program (its schema is ${version}, this one knows ${SCHEMA}): run that version, or set journal.path to another file`
+  const schema = schemaIn(version)
+  if (schema <= SCHEMA) return undefined
+  return `was written by a newer version of this program (its schema is ${schema}, this one knows ${SCHEMA}): run that version, or set journal.path to another file`
 }
 
 /** How every SQLite file begins. */
@@ -40,7 +62,7 @@ const LEAF = 0x0d
 
 export const MOST_PAGE_BYTES = 65_536
 
-const schemaOf = (page: Buffer): number => page.readInt32BE(60)
+const versionOf = (page: Buffer): number => page.readInt32BE(60)
 
 export const isSqlite = (head: Buffer): boolean => head.subarray(0, MAGIC.length).equals(MAGIC)
 
@@ -54,7 +76,7 @@ export function isForeign(head: Buffer): boolean {
   const page = head.subarray(0, pageBytes === 1 ? MOST_PAGE_BYTES : pageBytes)
   return !isJournal({
     mark: page.readInt32BE(68),
-    version: schemaOf(page),
+    version: versionOf(page),
     // A table has a page of its own.
     isEmpty: page.readUInt32BE(28) <= 1,
     hasTable: (name) => page[HEADER_BYTES] !== LEAF || page.includes(name),
@@ -63,5 +85,5 @@ export function isForeign(head: Buffer): boolean {
 
 /** `newerFault` by the first page alone; one that is cut short tells nothing. */
 export function newerPageFault(page: Buffer): string | undefined {
-  return page.length < HEADER_BYTES ? undefined : newerFault(schemaOf(page))
+  return page.length < HEADER_BYTES ? undefined : newerFault(versionOf(page))
 }

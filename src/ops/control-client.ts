@@ -1,5 +1,6 @@
 // The other end of the control socket: asks the daemon that holds a journal, as if the journal were open here.
 import type { DayDeliveries, DayKept, OwedStep } from '../model/balance.ts'
+import { lstatSync } from 'node:fs'
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
@@ -10,6 +11,7 @@ import type { Backfill, Backfills } from '../model/backfill.ts'
 import type { Surveyed, Surveys } from '../model/survey.ts'
 import type { ApiReplay, BegunReplay, Replays } from '../model/api-replay.ts'
 import type { Origin } from '../model/source.ts'
+import { ownerCalls, ownerFault } from '../model/file-owners.ts'
 import { controlPath } from '../model/journal-files.ts'
 import type { AskedJournal, Retry } from './control-questions.ts'
 import type { StatusReport } from './status.ts'
@@ -106,6 +108,8 @@ function parse(bytes: Buffer): { code?: ErrorCode; message?: string } {
 export async function connectControl(journalPath: string): Promise<ControlClient | undefined> {
   const socketPath = controlPath(journalPath)
   if (socketPath === undefined) return undefined
+  const foreign = ownerFault(socketPath, ownerCalls(lstatSync))
+  if (foreign !== undefined) throw new ConnectorError('misconfigured', `The control socket ${foreign}`)
   const hear = async (method: string, path: string, body?: object) => {
     try {
       return bytesOf(await ask(socketPath, method, path, body))

@@ -1,9 +1,10 @@
 // The real disk behind model/disk.ts: node's own file calls, with errors that say what to do.
 import { type BigIntStats, constants, type Dirent } from 'node:fs'
-import { access, type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { access, type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Disk, DiskFile, FileState, Listed } from '../model/disk.ts'
 import { ConnectorError, errnoOf } from '../model/errors.ts'
+import { type FileFacts, factsOf, ownerFault, thisUser } from '../model/file-owners.ts'
 import { makeFolders } from '../model/folders.ts'
 import { diskError, syncError } from './disk-errors.ts'
 
@@ -75,10 +76,11 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-const OPEN_OR_MAKE = constants.O_RDWR | constants.O_CREAT
+const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
+const NEW = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
 
 /** For its owner alone. In a device or a pipe no place could be found again. */
-async function openRegular(path: string, flags = OPEN_OR_MAKE): Promise<FileHandle> {
+async function openRegular(path: string, flags: number): Promise<FileHandle> {
   const handle = await open(path, flags, 0o600)
   try {
     if ((await handle.stat()).isFile()) return handle
@@ -89,20 +91,57 @@ async function openRegular(path: string, flags = OPEN_OR_MAKE): Promise<FileHand
   }
 }
 
+async function factsAt(path: string): Promise<FileFacts | undefined> {
+  try {
+    return factsOf(await lstat(path))
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** `there`: what bears the name, or what was opened by it. */
+async function refuseForeign(path: string, there: FileFacts): Promise<void> {
+  const folder = await factsAt(dirname(resolve(path)))
+  const facts = (asked: string) => (asked === path ? there : folder)
+  const fault = ownerFault(path, { facts, user: thisUser })
+  if (fault !== undefined) throw new ConnectorError('misconfigured', fault)
+}
+
+/** What another user may have put there is neither followed nor written to, however soon before. */
+async function openOwn(path: string): Promise<FileHandle> {
+  const there = await factsAt(path)
+  if (!there) return openRegular(path, NEW)
+  await refuseForeign(path, there)
+  // A link may be there on purpose, and lead to a file that is yet to be made.
+  const handle = await openRegular(path, there.kind === 'link' ? O_RDWR | O_CREAT : O_RDWR | O_NOFOLLOW)
+  try {
+    await refuseForeign(path, factsOf(await handle.stat()))
+    return handle
+  } catch (error) {
+    await handle.close().catch(() => undefined)
+    throw error
+  }
+}
+
+/** Makes the folder where there is none. */
+async function openMaking(path: string, opening: () => Promise<FileHandle>): Promise<DiskFile> {
+  try {
+    return openedFile(await opening(), path)
+  } catch (cause) {
+    if (cause instanceof ConnectorError) throw cause
+    if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
+  }
+  const folder = dirname(resolve(path))
+  await attempt('make the folder', folder, () => makeFolders(folder, { stat, mkdir, sync: syncFolder }))
+  return openedFile(await attempt('open', path, opening), path)
+}
+
 export const disk: Disk = {
-  async open(path) {
-    try {
-      return openedFile(await openRegular(path), path)
-    } catch (cause) {
-      if (cause instanceof ConnectorError) throw cause
-      if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
-    }
-    const folder = dirname(resolve(path))
-    await attempt('make the folder', folder, () => makeFolders(folder, { stat, mkdir, sync: syncFolder }))
-    return openedFile(await attempt('open', path, () => openRegular(path)), path)
-  },
+  open: (path) => openMaking(path, () => openOwn(path)),
+  openNew: (path) => openMaking(path, () => openRegular(path, NEW)),
   async openToRead(path) {
-    return openedFile(await attempt('read', path, () => openRegular(path, constants.O_RDONLY)), path)
+    return openedFile(await attempt('read', path, () => openRegular(path, O_RDONLY)), path)
   },
   async exists(path) {
     try {

@@ -10,7 +10,8 @@ import { masker } from './mask.ts'
 import type { Mask } from './mask.ts'
 import { cutText } from './words.ts'
 
-const MAX_TEXT = 500
+/** The longest of our own errors, with two paths in it, says what to do at its end. */
+const MAX_TEXT = 2_000
 /** What stands in place of a value that may not be told. */
 const OMITTED = '[omitted]'
 const reserved = new Set(['level', 'time', 'msg'])
@@ -81,3 +82,7 @@ export function openLog({ level, to, secrets }: LogOptions): Log {
   )
   return over(logger, masker(secrets))
 }
+
+/** The last line of a process that an error ends. */
+export const logEnd = (error: unknown, log = openLog({ level: 'error' })): void =>
+  log.error('The daemon cannot go on, and ends', errorFields(error))

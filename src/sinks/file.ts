@@ -1,7 +1,7 @@
 // A file as a sink: a line an entry, on the disk before it counts; after a kill or a power cut no line twice, none missing.
 import { dirname } from 'node:path'
 import { z } from 'zod'
-import type { DiskFile } from '../model/disk.ts'
+import type { Disk, DiskFile } from '../model/disk.ts'
 import { ConnectorError } from '../model/errors.ts'
 import type { CheckResult, Delivery, Lines, Sink } from '../model/sink.ts'
 import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
@@ -222,10 +222,9 @@ class FileSink implements Sink {
   async check(): Promise<readonly CheckResult[]> {
     const { disk } = this.#deps
     const { path } = this.#options
-    const probe = (await disk.exists(path).catch(() => false)) ? path : `${path}.check`
     try {
-      await (await disk.open(probe)).close()
-      if (probe !== path) await disk.remove(probe)
+      if (await disk.exists(path)) await (await disk.open(path)).close()
+      else await makeAndRemove(disk, `${path}.check`)
       return [{ what: path, ok: true, message: 'can be written' }]
     } catch (error) {
       return [
@@ -237,6 +236,14 @@ class FileSink implements Sink {
   async close(): Promise<void> {
     await Promise.all([this.#others.close(), this.#leave()])
   }
+}
+
+/** A file of somebody else's stays: its name is not taken. */
+async function makeAndRemove(disk: Disk, path: string): Promise<void> {
+  let name = path
+  for (let next = 1; await disk.exists(name); next++) name = `${path}-${next}`
+  await (await disk.openNew(name)).close()
+  await disk.remove(name)
 }
 
 export const file: SinkKind<typeof options> = {

@@ -73,6 +73,7 @@ const memoryFileBench = (): SinkBench => {
       }
       return { ...file, sync }
     },
+    openNew: (path) => fake.openNew(path),
     openToRead: (path) => fake.openToRead(path),
     exists: (path) => fake.exists(path),
     look: (path) => fake.look(path),

@@ -1,6 +1,6 @@
 // The program as it is built: what it loads, what it takes, how it starts, stops and ends.
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -66,6 +66,14 @@ test('of packages that the build left outside, a start loads the journal’s dri
   const { stderr } = await promisify(execFile)(process.execPath, [preload, built.main, '--version'])
   expect(JSON.parse(stderr)).toEqual(['better-sqlite3'])
 })
+
+/** All that it wrote on standard error: JSON lines and nothing else. */
+const jsonLines = (child: Child) =>
+  child
+    .stderr()
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as unknown)
 
 function lineCount(stage: Stage): number {
   return fileLines(stage).length
@@ -148,6 +156,7 @@ test('a second process on a journal in use exits 1, says so, and the first goes 
   )
   expect(await second.ended).toEqual({ code: 1, signal: null })
   expect(second.stderr()).toMatch(/auditferry\.db.*(in use|another process)/)
+  expect(jsonLines(second)).toHaveLength(1)
   await until(
     () => lineCount(stage) >= 5_000,
     PATIENCE_MS,
@@ -168,9 +177,69 @@ test('run --once exits 0 when all that is there is delivered', async () => {
   const stage = await stageOf({ traffic: steady(5_000) })
   const child = start('run', '--once', '--timeout', '60s', '--config', stage.config)
   expect(await child.ended, child.stderr()).toEqual({ code: 0, signal: null })
-  expect(child.stderr()).toContain('all read and delivered')
+  expect(jsonLines(child).at(-1)).toMatchObject({
+    ...{ level: 'info', msg: 'Everything visible at start was read and delivered' },
+    ...{ pending: 0, dead_letters: 0, quarantined: 0, gaps: 0 },
+    'delivered.archive': lineCount(stage),
+  })
   expect(lineCount(stage)).toBeGreaterThanOrEqual(5_000)
   expect(judge(stage, { mayRepeat: 0 })).toEqual([])
+})
+
+/** What Node and libraries say in plain text, and what nobody catches. */
+const noisy = (how: string) =>
+  `--import=data:text/javascript,${encodeURIComponent(`
+process.on('newListener', (name) => {
+  if (name === 'SIGTERM') setTimeout(() => { ${how} }, 500)
+})
+`)}`
+
+const words = `'plan' + 'ted'`
+
+test.each([
+  ['a warning of Node', `process.emitWarning(${words})`, '"reason":"planted","msg":"Node.js has a warning"'],
+  ['a library that prints', `console.warn(${words})`, '"msg":"A library wrote to standard error'],
+  [
+    'an error that nothing catches',
+    `throw new TypeError(${words})`,
+    '"msg":"The daemon cannot go on, and ends"',
+  ],
+  ['a rejection that nothing catches', `void Promise.reject(new TypeError(${words}))`, '"code":"bug"'],
+])('standard error carries JSON lines only, also for %s', async (what, how, told) => {
+  const stage = await stageOf({ traffic: steady(0), switches: { latency: 1_000 } })
+  const args = ['run', '--once', '--timeout', '2s', '--config', stage.config]
+  const child = startNode(noisy(how), built.main, ...args)
+  await child.ended
+  expect(jsonLines(child).length, child.stderr()).toBeGreaterThan(0)
+  expect(child.stderr()).toContain(told)
+  if (what !== 'a warning of Node') expect(child.stderr()).not.toContain('planted')
+})
+
+test('a journal that cannot be had ends run with 1 or 78 and JSON lines only', async () => {
+  const stage = await stageOf({ traffic: steady(0) })
+  const path = join(stage.folder, 'state', 'auditferry.db')
+  mkdirSync(dirname(path))
+  for (const [before, code] of [
+    [() => writeFileSync(`${path}-wal`, 'pending'), 1],
+    [() => (rmSync(`${path}-wal`), symlinkSync('elsewhere', `${path}.ballast`)), 78],
+  ] as const) {
+    before()
+    const child = start('run', '--config', stage.config)
+    expect((await child.ended).code, child.stderr()).toBe(code)
+    expect(jsonLines(child).at(-1)).toMatchObject({
+      level: 'error',
+      msg: 'The daemon cannot go on, and ends',
+    })
+  }
+})
+
+test('a low log level keeps the summary of run --once', async () => {
+  const stage = await stageOf({ traffic: steady(500) })
+  const config = JSON.parse(readFileSync(stage.config, 'utf8')) as object
+  writeFileSync(stage.config, JSON.stringify({ ...config, log: { level: 'error' } }))
+  const child = start('run', '--once', '--timeout', '60s', '--config', stage.config)
+  expect(await child.ended, child.stderr()).toEqual({ code: 0, signal: null })
+  expect(jsonLines(child)).toMatchObject([{ msg: 'Everything visible at start was read and delivered' }])
 })
 
 test('run --once exits 1 long before its timeout when only a held sink is left, and the others have all', async () => {
@@ -179,7 +248,7 @@ test('run --once exits 1 long before its timeout when only a held sink is left, 
   const child = start('run', '--once', '--timeout', '10m', '--config', stage.config)
   expect(await child.ended, child.stderr()).toEqual({ code: 1, signal: null })
   expect(Date.now() - startedAt).toBeLessThan(60_000)
-  expect(child.stderr()).toContain('only held parts remain')
+  expect(child.stderr()).toContain('only blocked parts remain')
   expect(lineCount(stage)).toBeGreaterThanOrEqual(5_000)
 })
 

@@ -114,7 +114,7 @@ test.each([
       PATIENCE_MS,
       () => 'who checks lives on',
     )
-    if (more.length > 0) expect(daemon.stderr()).toMatch(/\nauditferry: not done, stopped while .*\n$/)
+    if (more.length > 0) expect(daemon.stderr()).toMatch(/\n{.*"why":"stopped while [^\n]*\n$/)
     expect(existsSync(at('out.ndjson'))).toBe(false)
   },
 )

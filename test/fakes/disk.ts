@@ -169,6 +169,11 @@ export class FakeDisk implements Disk {
     return this.#handle(inode)
   }
 
+  async openNew(path: string): Promise<DiskFile> {
+    if (this.#names.has(path)) throw new ConnectorError('misconfigured', `the name is taken: ${path}`)
+    return this.open(path)
+  }
+
   async openToRead(path: string): Promise<DiskFile> {
     this.#enter('openToRead')
     const inode = this.#names.get(path)

@@ -126,7 +126,7 @@ async function putOne(sink: ObjectSink): Promise<StoredObject> {
 describe.skipIf(missing)('a server that runs', () => {
   test('takes a whole backlog in objects, each entry once', async () => {
     const { code, told } = await begin('plain').ended
-    expect(told).toMatch(/all read and delivered/)
+    expect(told).toMatch(/Everything visible at start was read and delivered/)
     expect(code).toBe(0)
     const ids = idsOf('plain')
     expect(new Set(ids).size).toBe(ids.length)

@@ -93,6 +93,7 @@ function mortalDisk(disk: Disk, life: Life): Disk {
   })
   return {
     open: life.guard(async (path) => mortalFile(await disk.open(path))),
+    openNew: life.guard(async (path) => mortalFile(await disk.openNew(path))),
     openToRead: life.guard(async (path) => mortalFile(await disk.openToRead(path))),
     exists: life.guard((path) => disk.exists(path)),
     look: life.guard((path) => disk.look(path)),

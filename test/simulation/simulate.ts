@@ -392,6 +392,7 @@ function mendingDisk(disk: FakeDisk, broken: () => boolean): Disk {
     broken() ? Promise.reject(new ConnectorError('misconfigured', 'the volume is read-only')) : work()
   return {
     open: (path) => unlessBroken(() => disk.open(path)),
+    openNew: (path) => unlessBroken(() => disk.openNew(path)),
     openToRead: (path) => disk.openToRead(path),
     exists: (path) => disk.exists(path),
     look: (path) => unlessBroken(() => disk.look(path)),

@@ -26,15 +26,17 @@ export interface DemoOptions {
 }
 
 /** Runs until the signal, or until nobody can read what it says any more. Goes on from what an earlier demo left within the last hours. */
-export async function demo(outer: World, options: DemoOptions): Promise<number> {
+export function demo(outer: World, options: DemoOptions): Promise<number> {
   const world = { ...outer, signal: AbortSignal.any([outer.signal, terminalGone(outer)]) }
-  const journal = journalIn(options.data)
-  if (await connectControl(journal)) {
-    world.stderr(
-      `auditferry: a demo is running on ${options.data} already: stop it, or name another folder with --data (npm start -- --data FOLDER)\n`,
+  return withLastWords(world, (useLog) => open(world, options, useLog))
+}
+
+async function open(world: World, options: DemoOptions, useLog: Serving['useLog']): Promise<number> {
+  if (await connectControl(journalIn(options.data)))
+    throw new ConnectorError(
+      'misconfigured',
+      `a demo is running on ${options.data} already: stop it, or name another folder with --data (npm start -- --data FOLDER)`,
     )
-    return exitCodes.failed
-  }
   const home = await openHome(options.data, systemClock.now(), BACKLOG_MS)
   const { seed, since } = home.origins
   const mock = openMock({
@@ -47,7 +49,7 @@ export async function demo(outer: World, options: DemoOptions): Promise<number> 
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
   try {
-    return await withLastWords(world, (useLog) => serve(world, options, { home, api: api.url, useLog }))
+    return await serve(world, options, { home, api: api.url, useLog })
   } finally {
     await api.close()
   }

@@ -1,20 +1,26 @@
-// What ends the daemon, or the demo, as a line of its log: for who reads that alone. The plain line that follows is for who stands before it.
+// What ends `run` or `demo`: a line of the log, or, on a terminal, one for people.
+import { ConfigFaults } from '../../config/faults.ts'
 import type { Log } from '../../model/log.ts'
-import { errorFields } from '../../ops/log.ts'
-import type { World } from '../shared/world.ts'
+import { logEnd } from '../../ops/log.ts'
+import { exitCodeOf, type World } from '../shared/world.ts'
 
-/** `work` says which log it has, each time that it is another one: a changed configuration brings its own, which masks its own secrets. */
-export async function withLastWords<T>(
-  { onBug }: Pick<World, 'onBug'>,
-  work: (useLog: (log: Log) => void) => Promise<T>,
-): Promise<T> {
+/**
+ * Resolves with the exit code. Rejects with what is left to print: faults of the configuration, which have lines of their own, and on
+ * a terminal any error. `work` says which log it has, each time that it is another one: a changed configuration brings its own, which
+ * masks its own secrets.
+ */
+export async function withLastWords(
+  { onBug, terminal }: Pick<World, 'onBug' | 'terminal'>,
+  work: (useLog: (log: Log) => void) => Promise<number>,
+): Promise<number> {
   let log: Log | undefined
-  const tell = (error: unknown) => log?.error('The daemon cannot go on, and ends', errorFields(error))
-  onBug?.(tell)
+  const report = (error: unknown) => logEnd(error, log)
+  onBug?.(report)
   try {
     return await work((now) => void (log = now))
   } catch (error) {
-    tell(error)
-    throw error
+    if (terminal || error instanceof ConfigFaults) throw error
+    report(error)
+    return exitCodeOf(error)
   }
 }

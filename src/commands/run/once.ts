@@ -3,9 +3,11 @@ import { openApp } from '../../app.ts'
 import type { App } from '../../app.ts'
 import type { Config } from '../../config/schema.ts'
 import { checkApart } from '../../journal/check-apart.ts'
+import type { LogFields } from '../../model/log.ts'
 import { MINUTE_MS } from '../../model/time.ts'
 import type { StatusReport } from '../../ops/status.ts'
 import type { Outside } from '../../outside.ts'
+import { realOutside } from '../shared/real-outside.ts'
 import type { World } from '../shared/world.ts'
 import { exitCodes } from '../shared/world.ts'
 
@@ -14,10 +16,16 @@ const LOOK_MS = 100
 /** So long in a row must nothing but held parts remain: one refused try may be a key in mid-change. */
 const STUCK_MS = 2_000
 
+/** How a single run ended, to be reported when nothing else will be. */
 export interface Once {
   readonly code: number
-  /** for a person or a job's log, to be told when nothing else will be */
-  readonly line: string
+  readonly sentence: string
+  /** why, where not all was done */
+  readonly why?: string
+  /** in plain words, for a terminal */
+  readonly counts: string
+  /** the same as fields, for a log */
+  readonly fields: LogFields
 }
 
 /** Rejects with what stopped the daemon, once everything is closed. */
@@ -32,7 +40,10 @@ export async function runOnce(
   if (signal.aborted)
     return {
       code: exitCodes.done,
-      line: 'auditferry: not done, stopped while the journal was checked; nothing is lost, the next run goes on\n',
+      sentence: NOT_DONE,
+      why: 'stopped while the journal was checked',
+      counts: 'nothing was read',
+      fields: {},
     }
   const app = await openApp(config, outside, { once: true }, open)
   // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
@@ -118,24 +129,69 @@ export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspa
   ].join(', ')
 }
 
+const DONE = 'Everything visible at start was read and delivered'
+const NOT_DONE = 'Not everything was read and delivered; nothing is lost, and the next run goes on'
+
 /** What came of it, and the documented exit code. */
 function onceOf(app: App, ended: Ending): Once {
   const status = app.board.status()
-  const { sinks, journal, sentence } = status
+  const { sinks, journal, sentence: state } = status
   const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
-  const owed = mostOwed(sinks)
-  const rest = `${amount(letters, 'dead letter', 'dead letters')}, ${journal.quarantined} quarantined, ${amount(journal.gaps, 'possible gap', 'possible gaps')}`
-  if (ended === 'done' && owed === 0) {
-    const line = `auditferry: all read and delivered: ${deliveredText(status)}; ${rest}\n`
-    return { code: exitCodes.done, line }
+  const pending = mostOwed(sinks)
+  const counts = [
+    deliveredText(status),
+    ...(pending === 0 ? [] : [`${pending} pending`]),
+    amount(letters, 'dead letter', 'dead letters'),
+    `${journal.quarantined} quarantined`,
+    amount(journal.gaps, 'possible gap', 'possible gaps'),
+  ].join(', ')
+  const fields = {
+    ...countsOf(status),
+    pending,
+    dead_letters: letters,
+    quarantined: journal.quarantined,
+    gaps: journal.gaps,
   }
+  if (ended === 'done' && pending === 0) return { code: exitCodes.done, sentence: DONE, counts, fields }
   const why = {
-    done: 'entries are still owed',
-    stuck: 'only held parts remain',
+    done: 'entries are still pending',
+    stuck: 'only blocked parts remain',
     timeout: 'the timeout came first',
     signal: 'stopped',
-  }
-  const line = `auditferry: not done, ${why[ended]}: ${sentence}; ${amount(owed, 'entry', 'entries')} owed, ${rest}; what is owed or unread is not lost, the next run goes on\n`
+  }[ended]
   // Whoever sends a signal knows that it is not done.
-  return { code: ended === 'signal' ? exitCodes.done : exitCodes.failed, line }
+  const code = ended === 'signal' ? exitCodes.done : exitCodes.failed
+  return { code, sentence: NOT_DONE, why: `${why}: ${state}`, counts, fields }
+}
+
+/** By sink what it accepted, and what a setting kept from it. */
+function countsOf({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): LogFields {
+  const filtered = workspaces
+    .flatMap(({ sources }) => sources)
+    .reduce((sum, one) => sum + one.filtered_entries, 0)
+  const bySink = sinks.flatMap((sink): [string, number][] => [
+    [`delivered.${sink.name}`, sink.accepted_entries],
+    ...(sink.filtered_entries === 0
+      ? []
+      : [[`filtered.${sink.name}`, sink.filtered_entries] as [string, number]]),
+  ])
+  return {
+    entries_read: readOf(workspaces),
+    ...(filtered > 0 && { entries_filtered: filtered }),
+    ...Object.fromEntries(bySink),
+  }
+}
+
+/** One line, whatever level the log has: for people on a terminal, and JSON everywhere else. */
+export function reportOnce(
+  { code, sentence, why, counts, fields }: Once,
+  world: World,
+  config: Config,
+): void {
+  if (world.terminal) {
+    world.stderr(`auditferry: ${sentence}${why === undefined ? '' : ` (${why})`}: ${counts}\n`)
+    return
+  }
+  const { log } = realOutside({ ...config, log: { ...config.log, level: 'info' } }, world)
+  log[code === exitCodes.done && why === undefined ? 'info' : 'warn'](sentence, { why, ...fields })
 }

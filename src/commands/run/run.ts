@@ -12,7 +12,7 @@ import { runDaemon } from './daemon.ts'
 import { withLastWords } from './last-words.ts'
 import { realOutside } from '../shared/real-outside.ts'
 import { reloading } from './reload.ts'
-import { runOnce, type Once } from './once.ts'
+import { type Once, reportOnce, runOnce } from './once.ts'
 import type { World } from '../shared/world.ts'
 import { exitCodes } from '../shared/world.ts'
 
@@ -48,6 +48,11 @@ async function runOn(
   const { config } = loaded
   const { log, clock } = realOutside(config, world)
   useLog(log)
+  for (const { path, message } of loaded.warnings)
+    log.warn('Other users of this machine may read or change a file of this program', {
+      setting: path.join('.'),
+      reason: message,
+    })
   const tracing = await openTracing({ env: world.env, version: world.version, log, clock })
   // One for the process: what is told of a batch may link to what a former configuration read.
   const outsideOf = (of: Config): Outside => ({ ...realOutside(of, world), tracing })
@@ -72,7 +77,7 @@ async function runOn(
   } finally {
     await tracing?.close()
     // Behind the log, where a job looks for it.
-    if (once) world.stderr(once.line)
+    if (once) reportOnce(once, world, config)
   }
 }
 

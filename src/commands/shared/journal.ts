@@ -11,6 +11,7 @@ import type { ControlClient } from '../../ops/control-client.ts'
 import type { AskedJournal, Retry } from '../../ops/control-questions.ts'
 import { openLog } from '../../ops/log.ts'
 import { retryWanted } from '../../putting-back.ts'
+import { realFiles } from '../../config/files.ts'
 import { journalSettings } from '../../config/journal.ts'
 import { sourcesOf } from '../../config/schema.ts'
 import type { Config, SinkConfig } from '../../config/schema.ts'
@@ -47,7 +48,8 @@ const originsOf = ({ workspaces }: Config): readonly Origin[] =>
 
 async function openHere(config: Config, there: OpenJournal['there']): Promise<OpenJournal> {
   const { path } = config.journal
-  if (!existsSync(path)) throw noJournal(path)
+  // A log that has lost its journal is more than nothing: the opening says what to do with it.
+  if (!existsSync(path) && !existsSync(`${realFiles.place(path)}-wal`)) throw noJournal(path)
   const opened = await openJournal({
     ...journalSettings(config),
     clock: systemClock,

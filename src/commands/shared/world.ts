@@ -1,4 +1,5 @@
 // What a command knows of the process it runs in, and the exit codes it may answer with.
+import { ConnectorError } from '../../model/errors.ts'
 
 export interface World {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -7,6 +8,8 @@ export interface World {
   readonly pid?: number
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
+  /** Standard error is a terminal: `run` and `demo` write for people there, and JSON lines everywhere else. Absent: it is not. */
+  readonly terminal?: boolean
   /** Standard output is a screen that shows colours. Absent: it is not. */
   readonly colours?: boolean
   /** Bytes to standard output; resolves when they were taken, rejects when nobody reads any more. */
@@ -22,3 +25,6 @@ export interface World {
 }
 
 export const exitCodes = { done: 0, failed: 1, usage: 2, config: 78 } as const
+
+export const exitCodeOf = (error: unknown): number =>
+  error instanceof ConnectorError && error.code === 'config_invalid' ? exitCodes.config : exitCodes.failed

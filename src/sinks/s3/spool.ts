@@ -70,17 +70,11 @@ export class Spool {
   #spoiled = false
   #gone = false
 
-  /** A file that a dead process left under this name is written over. */
+  /** What is there under this name was left by a dead process, or is a link that is not followed: it is removed. */
   static async open(disk: Disk, folder: string, slot: number, compression: Compression): Promise<Spool> {
     const path = join(folder, partOf(slot))
-    const file = await disk.open(path)
-    try {
-      await file.truncate(0)
-    } catch (error) {
-      await file.close().catch(() => undefined)
-      throw error
-    }
-    return new Spool(disk, path, file, compression)
+    await disk.remove(path)
+    return new Spool(disk, path, await disk.openNew(path), compression)
   }
 
   private constructor(disk: Disk, path: string, file: DiskFile, compression: Compression) {
@@ -151,7 +145,7 @@ export class Spool {
     )
   }
 
-  /** Never throws: what cannot be removed is written over by the next. */
+  /** Never throws: what cannot be removed is left to the next. */
   async discard(): Promise<void> {
     if (this.#gone) return
     this.#gone = true

@@ -44,7 +44,7 @@ test.each([
   expect(child.stderr).not.toContain('planted')
 })
 
-test('what nobody catches is a line of the log too, where there is one, without its words', () => {
+test('what nobody catches is the last line of the log, where there is one, without its words', () => {
   const folder = mkdtempSync(join(tmpdir(), 'bugs-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const of = ['demo', '--data', folder, '--listen', '127.0.0.1:0']
@@ -53,8 +53,7 @@ test('what nobody catches is a line of the log too, where there is one, without 
   const child = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 20_000 })
   expect(child.status).toBe(1)
   const lines = child.stderr.trimEnd().split('\n')
-  expect(lines.at(-1)).toMatch(/^auditferry: a bug, please report it: TypeError at .+$/)
-  expect(JSON.parse(lines.at(-2) ?? '')).toMatchObject({
+  expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({
     ...{ level: 'error', msg: 'The daemon cannot go on, and ends', code: 'bug', error: 'TypeError' },
   })
   expect(child.stderr).not.toContain('planted')

@@ -8,6 +8,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -19,7 +20,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
 import { loadToRun, lookAround } from '../../../src/config/surroundings.ts'
-import { SCHEMA } from '../../../src/model/journal-mark.ts'
+import { SCHEMA, schemaIn } from '../../../src/model/journal-mark.ts'
 import { openJournal } from '../../../src/journal/open.ts'
 import { systemClock } from '../../../src/ops/clock.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
@@ -111,6 +112,71 @@ sinks: [{ name: a, type: stdout }]
   })
   expect(told('${env:ABSENT}')).toMatchObject({ faults: [expect.anything()], warnings: [] })
   expect(told('$${env:ABSENT}').warnings).toHaveLength(1)
+})
+
+test('a secret that Kubernetes mounted is in order, whatever its mode, and one that all can change is not', () => {
+  const real = join(folder, '..2026_11_26_10_00_00.1')
+  mkdirSync(real)
+  renameSync(join(folder, 'key'), join(real, 'key'))
+  symlinkSync('..2026_11_26_10_00_00.1', join(folder, '..data'))
+  symlinkSync('..data/key', join(folder, 'key'))
+  chmodSync(join(real, 'key'), 0o644)
+  expect(around(console)).toEqual({ faults: [], warnings: [] })
+  rmSync(join(folder, 'key'))
+  writeFileSync(join(folder, 'key'), 'planted-key\n')
+  chmodSync(join(folder, 'key'), 0o606)
+  expect(around(console).warnings).toEqual([
+    `3 workspaces.0.api_key: \${file:${folder}/key} can be changed by every user of this machine: chmod it to 0400`,
+  ])
+})
+
+test('a journal that others may read is a warning, one that they may replace a fault, in the words of `run`', async () => {
+  const state = join(folder, 'state')
+  const journal = join(state, 'a.db')
+  mkdirSync(state)
+  writeFileSync(journal, '')
+  chmodSync(journal, 0o644)
+  expect(around(console)).toEqual({
+    faults: [],
+    warnings: [
+      `1 journal.path: ${journal} can be read by every user of this machine (mode 0644): chmod it to 0600`,
+    ],
+  })
+  chmodSync(journal, 0o600)
+  chmodSync(state, 0o777)
+  symlinkSync('/dev/null', `${journal}.ballast`)
+  const [fault = ''] = around(console).faults
+  expect(fault).toContain(`1 journal.path: the folder ${state} can be written by every user of this machine`)
+  const opening = openJournal({
+    ...{ path: journal, maxBytes: 1e9, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: [] },
+    ...{ clock: systemClock, log: new LogLines() },
+  })
+  await expect(opening).rejects.toThrow(fault.slice('1 journal.path: '.length))
+  chmodSync(state, 0o700)
+  expect(around(console).faults).toEqual([expect.stringContaining(`${journal}.ballast is a link`)])
+})
+
+test('a log without its journal is a fault', () => {
+  mkdirSync(join(folder, 'state'))
+  writeFileSync(join(folder, 'state', 'a.db-wal'), 'pending')
+  expect(around(console).faults).toEqual([
+    expect.stringContaining(`1 journal.path: The log ${folder}/state/a.db-wal has lost its database`),
+  ])
+})
+
+test('a file of a sink that others may read or replace is a warning, also of a start', () => {
+  const out = join(folder, 'out')
+  mkdirSync(out)
+  writeFileSync(join(out, 'a.ndjson'), '', { mode: 0o644 })
+  const sink = `  - { name: a, type: file, path: ${out}/a.ndjson }\n`
+  expect(around(sink).warnings).toEqual([
+    `5 sinks.0.path: ${out}/a.ndjson can be read by every user of this machine (mode 0644): chmod it to 0640`,
+  ])
+  chmodSync(out, 0o777)
+  const { warnings } = loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, roomyFiles)
+  expect(says(warnings)).toEqual([
+    expect.stringContaining(`5 sinks.0.path: the folder ${out} can be written`),
+  ])
 })
 
 describe('a volume that cannot hold what the journal may take', () => {
@@ -316,7 +382,7 @@ test('a journal of a newer version is a fault in the words of `run`, and so it i
     })
   await (await open()).close()
   const newer = new Sqlite(path)
-  expect(newer.pragma('user_version', { simple: true })).toBe(SCHEMA)
+  expect(schemaIn(newer.pragma('user_version', { simple: true }) as number)).toBe(SCHEMA)
   newer.pragma('wal_autocheckpoint = 0')
   newer.pragma('user_version = 99')
   const words = `was written by a newer version of this program (its schema is 99, this one knows ${SCHEMA}): run that version, or set journal.path to another file`

@@ -3,8 +3,10 @@ import { randomBytes } from 'node:crypto'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  chmodSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -156,6 +158,15 @@ describe('the check of the whole file', () => {
   })
 })
 
+/** How a rollback file begins, up to how many pages its database had. */
+const hot = Buffer.concat([Buffer.from('d9d505f920a163d7', 'hex'), Buffer.alloc(8)])
+
+/** In all that its log has no other page of. */
+const damaged = (path: string) => {
+  const bytes = readFileSync(path)
+  return bytes.fill(255, bytes.length / 4)
+}
+
 describe('the file', () => {
   const options = { maxFileBytes: 2 ** 30, fileSystemType: () => 0, nowAt: 0 }
 
@@ -219,6 +230,93 @@ describe('the file', () => {
       })
     }
     expect(existsSync(path)).toBe(false)
+  })
+
+  it('in a folder that all can write to, or when all can write to it, no journal opens', async () => {
+    const state = join(folder, 'state')
+    mkdirSync(state)
+    chmodSync(state, 0o777)
+    const refused = (what: string) => ({
+      code: 'config_invalid',
+      message: expect.stringContaining(`${what} can be written by every user of this machine`) as string,
+    })
+    await expect(open()).rejects.toMatchObject(refused(`the folder ${state}`))
+    expect(readdirSync(state)).toEqual([])
+    chmodSync(state, 0o755)
+    writeFileSync(path, '')
+    chmodSync(path, 0o666)
+    await expect(open()).rejects.toMatchObject(refused(path))
+    expect(statSync(path).size).toBe(0)
+  })
+
+  it.each([
+    ['of a database that had pages', Buffer.concat([hot, Buffer.from([0, 0, 0, 9])])],
+    ['that is none', Buffer.from('anything else at all')],
+  ])('a rollback file %s is neither played back nor deleted', async (_, bytes) => {
+    await (await open()).close()
+    const before = readFileSync(path)
+    for (const kept of [before, undefined]) {
+      if (!kept) await rm(path)
+      writeFileSync(`${path}-journal`, bytes)
+      await expect(open()).rejects.toMatchObject({
+        code: 'journal_corrupt',
+        message: expect.stringContaining(`Move ${path}-journal away`) as string,
+      })
+      expect(readFileSync(`${path}-journal`).equals(bytes)).toBe(true)
+      expect(existsSync(path) && readFileSync(path)).toEqual(kept ?? false)
+    }
+  })
+
+  it('one of a new journal that was killed in its first moments is none in the way', async () => {
+    mkdirSync(join(folder, 'state'))
+    writeFileSync(path, '')
+    writeFileSync(`${path}-journal`, Buffer.concat([hot, Buffer.alloc(512 - 16)]))
+    await (await open()).close()
+    expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
+  })
+
+  /** As a kill leaves it: what was appended is in the log alone. */
+  const leaveLog = async (n: number) => {
+    const journal = await open()
+    await journal.append(part([spec(n)]))
+    const [base, log] = [readFileSync(path), readFileSync(`${path}-wal`)]
+    await journal.close()
+    writeFileSync(`${path}-wal`, log)
+    return { base, log }
+  }
+  const left = () => [existsSync(path) && readFileSync(path), readFileSync(`${path}-wal`)]
+
+  it.each([
+    ['without a journal', () => rm(path), 'has lost its database'],
+    ['beside an empty journal', async () => writeFileSync(path, ''), 'has lost its database'],
+    [
+      'beside another journal',
+      async () => {
+        const other = `${path}.other`
+        await (await open({ path: other })).close()
+        renameSync(other, path)
+      },
+      'belongs to another journal',
+    ],
+    ['beside a damaged journal', async () => writeFileSync(path, damaged(path)), 'is damaged'],
+  ])('a log %s is left as it is, and no journal opens', async (_, spoil, what) => {
+    const first = await open()
+    for (let n = 1; n <= 5; n++) await first.append(big(n))
+    await first.close()
+    await leaveLog(6)
+    await spoil()
+    const before = left()
+    await expect(open()).rejects.toMatchObject({
+      code: 'journal_corrupt',
+      message: expect.stringContaining(what) as string,
+    })
+    expect(left()).toEqual(before)
+  })
+
+  it('a log beside its own journal is played back', async () => {
+    const { base } = await leaveLog(1)
+    writeFileSync(path, base)
+    expect(idsOf(await (await open()).take('a', plenty))).toEqual([uuid(1)])
   })
 
   it('a file of a newer version is left alone', async () => {
@@ -734,12 +832,33 @@ describe('no room', () => {
     expect(statSync(join(folder, 'j.ballast')).size).toBe(100)
   })
 
-  it('what a failed write left of the ballast is taken away again', (context) => {
-    // A device that is always full, in the place of the file.
-    if (!existsSync('/dev/full')) context.skip('no /dev/full')
-    symlinkSync('/dev/full', join(folder, 'j.ballast'))
-    expect(new Ballast(join(folder, 'j'), 10_000, () => Infinity).ensure()).toBe(false)
+  it('what a failed write left of the ballast is taken away again', () => {
+    const script = `
+      const { Ballast } = await import(${JSON.stringify(new URL('../../../src/journal/ballast.ts', import.meta.url).href)})
+      console.log(new Ballast(${JSON.stringify(join(folder, 'j'))}, 100_000, () => Infinity).ensure())`
+    const { stdout } = spawnSync(
+      'sh',
+      ['-c', 'ulimit -f 64; exec "$@"', '-', process.execPath, '--input-type=module', '-e', script],
+      { encoding: 'utf8' },
+    )
+    expect(stdout.trim()).toBe('false')
     expect(readdirSync(folder)).toEqual([])
+  })
+
+  it('a link in the place of the ballast is not followed, and none is started on', async () => {
+    const target = join(folder, 'target')
+    writeFileSync(target, 'theirs')
+    symlinkSync(target, join(folder, 'j.ballast'))
+    expect(new Ballast(join(folder, 'j'), 100, () => Infinity).ensure()).toBe(true)
+    expect(lstatSync(join(folder, 'j.ballast')).isFile()).toBe(true)
+    mkdirSync(join(folder, 'state'))
+    symlinkSync(target, `${path}.ballast`)
+    await expect(open({ ballastBytes: 100 })).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining(`${path}.ballast is a link`) as string,
+    })
+    expect(readFileSync(target, 'utf8')).toBe('theirs')
+    expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db.ballast'])
   })
 
   const asRoot = (command: string, words: readonly string[]) => spawnSync(command, words)

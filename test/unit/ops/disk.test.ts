@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   existsSync,
+  lchownSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -93,6 +94,33 @@ test('a file that is opened to be read is read and synced, and neither made nor 
   await expect(disk.openToRead(folder)).rejects.toMatchObject({ code: 'misconfigured' })
   expect(existsSync(at('absent'))).toBe(false)
 })
+
+test('a new file takes no name that is there, be it of a link that leads nowhere', async () => {
+  writeFileSync(at('f'), 'theirs')
+  symlinkSync(at('absent'), at('link'))
+  for (const name of ['f', 'link'])
+    await expect(disk.openNew(at(name))).rejects.toMatchObject({ code: 'misconfigured' })
+  expect(readFileSync(at('f'), 'utf8')).toBe('theirs')
+  expect(await disk.exists(at('absent'))).toBe(false)
+  await (await disk.openNew(at('deep/n'))).close()
+  expect(statSync(at('deep/n')).mode & 0o777).toBe(0o600)
+})
+
+test.runIf(process.getuid?.() === 0)(
+  'a file or link of another user is neither written to nor followed: it may have been planted',
+  async () => {
+    chmodSync(folder, 0o1777)
+    writeFileSync(at('f'), 'theirs', { mode: 0o666 })
+    writeFileSync(at('target'), 'ours')
+    symlinkSync(at('target'), at('link'))
+    for (const name of ['f', 'link']) lchownSync(at(name), 1001, 1001)
+    for (const name of ['f', 'link'])
+      await expect(disk.open(at(name))).rejects.toMatchObject({
+        code: 'misconfigured',
+        message: expect.stringContaining('another user (uid 1001') as string,
+      })
+  },
+)
 
 test('a file that is removed is gone, and may be removed again', async () => {
   writeFileSync(at('f'), '')

@@ -105,20 +105,20 @@ describe('the log', () => {
 
   it('a known secret is masked within any string, also where the cut would go through it', () => {
     const { log, written } = capture('debug', [new Secret(planted)])
-    const text = `${'x'.repeat(490)}${planted}`
+    const text = `${'x'.repeat(1990)}${planted}`
     log.warn(`Refused ${planted}.`, { text, url: `https://h/?token=${planted}` })
     log.with({ text: planted }).info('Bound.')
     expect(written.join('')).not.toContain(planted.slice(0, 8))
   })
 
-  it('a string is cut at 500 characters and stays well formed', () => {
-    const property = fc.property(fc.string({ unit: 'grapheme', maxLength: 1200 }), (text) => {
+  it('a string is cut at 2,000 characters and stays well formed', () => {
+    const property = fc.property(fc.string({ unit: 'grapheme', maxLength: 4000 }), (text) => {
       const { log, lines } = capture()
       log.info('Long.', { text })
       const out = String(lines()[0]?.['text'])
-      expect(out.length).toBeLessThanOrEqual(501)
+      expect(out.length).toBeLessThanOrEqual(2001)
       expect(out.isWellFormed()).toBe(true)
-      if (text.length <= 500) expect(out).toBe(text)
+      if (text.length <= 2000) expect(out).toBe(text)
     })
     fc.assert(property)
   })

@@ -38,6 +38,17 @@ test('what a killed process left in any slot of any sink is removed, and nothing
   expect(await clearSpools(disk, '/var/none')).toBe(0)
 })
 
+test('what is under the name of an object is removed, not written to: it may be a link', async () => {
+  const fake = new FakeDisk()
+  const path = `${FOLDER}/object-0.part`
+  fake.put(path, 'theirs')
+  const before = await fake.look(path)
+  const spool = await Spool.open(fake, FOLDER, 0, 'none')
+  expect((await fake.look(path))?.identity).not.toBe(before?.identity)
+  expect(fake.content(path)?.length).toBe(0)
+  await spool.discard()
+})
+
 test.each(['gzip', 'zstd'] as const)(
   'a disk that fills up while %s packs ends the writing, and nobody waits for ever',
   async (compression) => {

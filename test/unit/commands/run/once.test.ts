@@ -36,9 +36,9 @@ test('a standard output whose reader is gone ends the run with 1 and that word, 
     log: logOf(),
     print: () => Promise.reject(gone),
   }
-  const { code, line } = await runOnce(config, outside, stand.world, 15_000)
-  expect(line).toContain('only held parts remain: console is held')
-  expect(line).toContain('standard output: its reader is gone (EPIPE)')
+  const { code, why } = await runOnce(config, outside, stand.world, 15_000)
+  expect(why).toContain('only blocked parts remain: console is held')
+  expect(why).toContain('standard output: its reader is gone (EPIPE)')
   expect(code).toBe(1)
   expect(readTextFile(`${stand.folder}/b.out`).trim().split('\n')).toHaveLength(2)
 })
@@ -101,12 +101,12 @@ test('a run whose receiver is away for minutes says so while it goes on', async 
     clock: { ...systemClock, elapsed: () => systemClock.elapsed() * 600 },
     disk: { ...realOutside(config, stand.world).disk, open: () => Promise.reject(away) },
   }
-  const { line } = await runOnce(config, outside, stand.world, 20 * MINUTE_MS)
-  expect(line).toContain('the timeout came first')
+  const { why } = await runOnce(config, outside, stand.world, 20 * MINUTE_MS)
+  expect(why).toContain('the timeout came first')
   expect(told).toContain('The run is not done yet, and goes on')
 })
 
-test('its last line names what was filtered, and by what, where anything was', () => {
+test('its summary names what was filtered, and by what, where anything was', () => {
   const { workspaces } = withSource({ new_entries: 593 })
   const { sinks } = withSink({ accepted_entries: 0, filtered_entries: 593 })
   expect(deliveredText({ workspaces, sinks })).toBe(
