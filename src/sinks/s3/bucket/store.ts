@@ -13,6 +13,17 @@ import { bucketOf, type S3Options } from '../options.ts'
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64')
 
+/** Only so do names come as they are: in XML some cannot stand, and others read as another's where references are resolved twice. */
+function keyOf(given: string, isEncoded: boolean): string {
+  if (!isEncoded) return given
+  try {
+    return decodeURIComponent(given.replaceAll('+', ' '))
+  } catch {
+    // Bytes that are no text. As it stands it is no name of ours.
+    return given
+  }
+}
+
 const CUT_SHORT = 'cut a list of objects short, and says not where it goes on'
 
 /** Said in full, so that neither side keeps a body to hash it, and a changed one is noticed. */
@@ -136,14 +147,16 @@ export class Store {
 
   /** All names that begin with `prefix`, in the order of their bytes, from the one behind `after` on. */
   async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<ListedObject> {
-    const wanted = { Bucket: this.#options.bucket, Prefix: prefix, StartAfter: after }
+    const { bucket: Bucket } = this.#options
+    const wanted = { Bucket, Prefix: prefix, StartAfter: after, EncodingType: 'url' } as const
     for (let next: string | undefined; ;) {
       const answer = await this.#library.ask(signal, ({ library, client }) => {
         const command = new library.ListObjectsV2Command({ ...wanted, ContinuationToken: next })
         return client.send(command, { abortSignal: signal })
       })
-      for (const { Key: key, Size: bytes } of answer.Contents ?? [])
-        if (key !== undefined) yield { key, bytes: bytes ?? 0 }
+      const isEncoded = answer.EncodingType === 'url'
+      for (const { Key: key = '', Size: bytes = 0 } of answer.Contents ?? [])
+        yield { key: keyOf(key, isEncoded), bytes }
       if (answer.IsTruncated !== true) return
       next = answer.NextContinuationToken
       if (next === undefined) throw new ConnectorError('bad_reply', `${this.where} ${CUT_SHORT}`)
