@@ -1,13 +1,12 @@
 // A bucket: put, look, list, fetch, remove, each one request with an answer that is ours.
 import { Readable } from 'node:stream'
 import type * as Library from '@aws-sdk/client-s3'
-import type { Clock } from '../../../model/clock.ts'
 import { ConnectorError } from '../../../model/errors.ts'
 import type { SinkDeps } from '../../../model/sink-kind.ts'
 import { wantsOwnAnswer } from './answer.ts'
 import type { Body, ListedObject, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { encryptionOf, lockModeOf } from './demands.ts'
-import { codeOf, s3Error, statusOf } from './errors.ts'
+import { codeOf, statusOf } from './errors.ts'
 import { BucketLibrary } from './library.ts'
 import { bucketOf, type S3Options } from '../options.ts'
 
@@ -42,12 +41,10 @@ export class Store {
   /** For messages: the bucket and who has it. */
   readonly where: string
   readonly #options: S3Options
-  readonly #clock: Clock
   readonly #library: BucketLibrary
 
   constructor(options: S3Options, deps: Pick<SinkDeps, 'clock' | 'transport'>) {
     this.#options = options
-    this.#clock = deps.clock
     this.where = bucketOf(options)
     this.#library = new BucketLibrary(options, deps)
   }
@@ -141,7 +138,7 @@ export class Store {
     try {
       for await (const piece of body) yield piece as Uint8Array
     } catch (error) {
-      throw s3Error(this.where, error, this.#clock.now())
+      throw this.#library.error(error)
     }
   }
 
