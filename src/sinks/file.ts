@@ -219,13 +219,19 @@ class FileSink implements Sink {
     if (pen) await closeQuietly(pen.file)
   }
 
-  async check(): Promise<readonly CheckResult[]> {
+  /** Opens it to write. One that is not there is not made: whoever follows it would see it come. */
+  async probe(): Promise<void> {
     const { disk } = this.#deps
     const { path } = this.#options
     const probe = (await disk.exists(path).catch(() => false)) ? path : `${path}.check`
+    await (await disk.open(probe)).close()
+    if (probe !== path) await disk.remove(probe)
+  }
+
+  async check(): Promise<readonly CheckResult[]> {
+    const { path } = this.#options
     try {
-      await (await disk.open(probe)).close()
-      if (probe !== path) await disk.remove(probe)
+      await this.probe()
       return [{ what: path, ok: true, message: 'can be written' }]
     } catch (error) {
       return [

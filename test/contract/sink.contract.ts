@@ -240,6 +240,22 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       expect(await bench.received()).toEqual([])
     })
 
+    test('a probe sends nothing: it says whether the receiver is there, and is well again with it', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      if (!sink.probe) return
+      await sink.probe(never)
+      await bench.down()
+      expect(await caught(sink.probe(never))).toMatchObject({
+        message: expect.stringMatching(/\w \w/) as string,
+      })
+      await bench.up()
+      await sink.probe(never)
+      expect(await bench.received()).toEqual([])
+      await deliver(bench, sink, batchOf(sink, 3, 1))
+      expect(await bench.received()).toEqual(idsOf(3, 1))
+    })
+
     test('no error and no log holds a secret or a byte of content', async () => {
       const bench = setUp()
       const sink = bench.open()
