@@ -30,8 +30,7 @@ function healthFault({ endpoint: { where } }: Collector, reply: HecReply): Conne
   const { hec, status } = reply
   if (hec && ((status === 200 && hec.code === HEALTHY) || busy.has(hec.code))) return undefined
   const verdict = judge(reply, { count: 1, bytes: 0, where })
-  if (verdict.kind === 'failed') return verdict.error
-  return new ConnectorError('bad_reply', `Splunk at ${where} answered ${status}`)
+  return verdict.kind === 'failed' ? verdict.error : undefined
 }
 
 function health(collector: Collector, reply: HecReply): CheckResult {
