@@ -136,6 +136,9 @@ function contentFault(object: ManifestObject, seen: Seen): string | undefined {
   return undefined
 }
 
+/** What a pipe says whose middle has come to its end before its beginning. */
+const endedEarly: ReadonlySet<string> = new Set(['ABORT_ERR', 'ERR_STREAM_PREMATURE_CLOSE'])
+
 /** What is wrong with the stored object; undefined when all holds. Throws what the store throws. */
 export async function objectFault(store: EvidenceStore, object: ManifestObject): Promise<string | undefined> {
   const place = objectPlace(object.key)
@@ -148,6 +151,8 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
   } catch (error) {
     if (error instanceof TooLong) return 'is longer than its manifest says'
     if (error instanceof Unread) throw error.cause
-    return `was changed or damaged: it cannot be decompressed (${errnoOf(error)})`
+    const code = errnoOf(error)
+    if (endedEarly.has(code)) return 'was changed or damaged: bytes stand behind the end of what is packed'
+    return `was changed or damaged: it cannot be decompressed (${code})`
   }
 }
