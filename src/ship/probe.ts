@@ -11,7 +11,8 @@ export async function probe(
 ): Promise<void> {
   if (!sink.probe) return
   const streak = new Streak(() => clock.elapsed())
-  while (!signal.aborted && !watch.tried()) {
+  const over = () => signal.aborted || watch.tried()
+  while (!over()) {
     try {
       // A disk that hangs is deaf to the signal.
       await orAborted(sink.probe(signal), signal)
@@ -19,7 +20,7 @@ export async function probe(
       if (streak.succeeded()) log.info('The receiver is ready')
       return
     } catch (error) {
-      if (signal.aborted || watch.tried()) return
+      if (over()) return
       const { failure, count } = tellFailure(
         log,
         'The receiver is not ready and will be asked again',

@@ -245,7 +245,6 @@ describe('names that somebody planted', () => {
     for (const key of planted) objects.set(key, Buffer.from('x'))
     const { verified, out } = await told()
     expect(verified.faults).toBe(8)
-    // eslint-disable-next-line no-control-regex -- what may not be there
     expect(out).not.toMatch(/[^\n\x20-\x7e]/)
     expect(out.split('\n').filter((line) => /^\s*proved/.test(line))).toEqual([])
     expect(out).toContain(
