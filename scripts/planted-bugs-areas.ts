@@ -310,4 +310,40 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [{ seeds: 1, from: 140 }],
     says: /that a whole backfill must have read are missing/,
   },
+  {
+    name: 'bytes behind the end of a packed object are taken for nothing',
+    law: 's3: what verify did not compare it does not prove',
+    edits: [
+      {
+        file: 'src/sinks/s3/verify/objects.ts',
+        find: 'seen.wholeUnpacked = through.bytesWritten === seen.storedBytes',
+        replace: 'seen.wholeUnpacked = true',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/sinks/s3-evidence-hostile.test.ts',
+        title: 'are not proved with zeros behind their end',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'no receiver is asked before its first delivery',
+    law: 's3: a sink that collects shows at once that its bucket is not there',
+    edits: [
+      {
+        file: 'src/running.ts',
+        find: 'beside.push(...shippings.map((shipping) => probe(shipping, signal)))',
+        replace: 'beside.push(...shippings.slice(0, 0).map((shipping) => probe(shipping, signal)))',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/app.test.ts',
+        title: 'a bucket that is not there holds its sink while it collects',
+      },
+    ],
+    says: /waited in vain for: held/,
+  },
 ]

@@ -12,6 +12,7 @@ import type { ApiReplays } from './past/replays.ts'
 import type { ApiSurveys } from './past/surveys.ts'
 import type { Reading } from './reading.ts'
 import { ship } from './ship/loop.ts'
+import { probe } from './ship/probe.ts'
 import type { Shipping } from './shipping.ts'
 import { UnreadSecrets } from './unread-secrets.ts'
 
@@ -64,6 +65,8 @@ export class Running {
     const beside = readings.flatMap(({ canary }) => (canary ? [canary.run(signal)] : []))
     // Begun on somebody's word: a single run reads what is there for everybody, and leaves them where they are.
     if (!mode.once) beside.push(backfills.run(signal), replays.run(signal))
+    // A single run asks nobody beforehand: it delivers at once, and is judged by that.
+    if (!mode.once) beside.push(...shippings.map((shipping) => probe(shipping, signal)))
     const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
     const guarding = this.#guard(signal)
     // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.

@@ -81,6 +81,12 @@ interface Receiver {
   readonly frame: Frame
   /** Hash input: everything in the options that shapes bytes, and for objects where they go. */
   readonly shape: string
+  /**
+   * Whether the receiver is there and would take entries, as far as that shows without one. Throws ConnectorError where not. May
+   * run beside a delivery. Absent: there is nothing to ask.
+   */
+  probe?(signal: AbortSignal): Promise<void>
+  /** What `probe` asks and more, for a person. */
   check(signal: AbortSignal): Promise<readonly CheckResult[]>
   close(): Promise<void>
 }

@@ -5,7 +5,8 @@ import type { Appended } from './appended.ts'
 export const sourceStates = ['starting', 'reading', 'idle', 'waiting', 'paused', 'held', 'failing'] as const
 export type SourceState = (typeof sourceStates)[number]
 
-export const sinkStates = ['starting', 'idle', 'sending', 'held', 'failing'] as const
+/** `collecting`: what came waits until there is more of it, or its time is up. */
+export const sinkStates = ['starting', 'idle', 'collecting', 'sending', 'held', 'failing'] as const
 export type SinkState = (typeof sinkStates)[number]
 
 /** Bounds of `auditferry_delivery_seconds`: from seconds of a live feed to the weeks of a backlog. */
@@ -101,8 +102,12 @@ export interface Asked {
 }
 
 export interface SinkWatch {
-  /** `tryInMs`: as of a source */
+  /** `tryInMs`: as of a source; while it collects, how long until that goes out at the latest */
   state(state: SinkState, error?: ConnectorError, tryInMs?: number): void
+  /** The receiver was asked whether it is there, beside all deliveries; `error`: what is wrong with it, undefined: nothing. */
+  probed(error?: ConnectorError, tryInMs?: number): void
+  /** A delivery is over, whatever became of it: that says more than asking does. */
+  tried(): boolean
   /** A delivery is with the sink from now on; to be called when it is over, whatever became of it. */
   delivering(): () => void
   asked(): Asked

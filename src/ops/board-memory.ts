@@ -24,14 +24,21 @@ function masked(error: ConnectorError | undefined, mask: Mask): ConnectorError |
 /** `state` of a watch, remembered under the part's name. */
 function remembering<State>(
   part: string,
-  { clock, errors, mask }: BoardMemory,
+  memory: BoardMemory,
   watch: { state(state: State, error?: ConnectorError, tryInMs?: number): void },
 ): (state: State, error?: ConnectorError, tryInMs?: number) => void {
-  return (state, error, tryInMs) => {
-    const safe = masked(error, mask)
-    if (safe) errors.tell(part, safe, clock.now())
-    watch.state(state, safe, tryInMs)
-  }
+  return (state, error, tryInMs) => watch.state(state, remembered(part, memory, error), tryInMs)
+}
+
+/** The error as it may be shown. */
+function remembered(
+  part: string,
+  { clock, errors, mask }: BoardMemory,
+  error: ConnectorError | undefined,
+): ConnectorError | undefined {
+  const safe = masked(error, mask)
+  if (safe) errors.tell(part, safe, clock.now())
+  return safe
 }
 
 export function rememberSource(part: string, watch: SourceWatch, memory: BoardMemory): SourceWatch {
@@ -49,6 +56,7 @@ export function rememberSink(part: string, watch: SinkWatch, memory: BoardMemory
   return {
     ...watch,
     state: remembering(part, memory, watch),
+    probed: (error, tryInMs) => watch.probed(remembered(part, memory, error), tryInMs),
     settled(counts) {
       if (counts.accepted > 0) memory.lastHour.accepted(counts.accepted)
       watch.settled(counts)

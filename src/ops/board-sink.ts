@@ -83,28 +83,40 @@ function unanswered(silentMs: number, now: number): SinkStatus['error'] {
 
 /** What is told, and beside it what nobody tells: that the receiver owes an answer. */
 function shownOf(
-  { state, error }: Condition<SinkStatus['state']>,
-  silence: Silence,
+  { condition: { state, error }, probe, silence, memory }: Seen,
   now: number,
-): Pick<SinkStatus, 'state' | 'error'> {
+): Pick<SinkStatus, 'state' | 'error' | 'next_upload_at'> {
   if (state === 'failing' || state === 'held') return { state, error }
+  if (probe.error) return { state: probe.state, error: probe.error }
   const silentMs = silence.ms
   if (silentMs !== undefined) return { state: 'failing', error: unanswered(silentMs, now) }
+  if (state === 'collecting' && memory.uploadAt !== undefined)
+    return { state, error, next_upload_at: new Date(memory.uploadAt).toISOString() }
   return { state: state === 'idle' && silence.busy ? 'sending' : state, error }
 }
 
 /** What a shipper has told so far. */
 interface Memory {
+  /** a delivery is over */
+  tried: boolean
+  /** epoch ms: when what is collected goes out; undefined: nothing is collected */
+  uploadAt: number | undefined
   /** epoch ms; 0: never */
   lastSuccessAt: number
   acceptedEntries: number
   filteredEntries: number
 }
 
+interface Seen {
+  readonly memory: Memory
+  readonly condition: Condition<SinkStatus['state']>
+  /** what asking beside all deliveries has shown, until one of these is over */
+  readonly probe: Condition<SinkStatus['state']>
+  readonly silence: Silence
+}
+
 function watchOver(
-  memory: Memory,
-  condition: Condition<SinkStatus['state']>,
-  silence: Silence,
+  { memory, condition, probe, silence }: Seen,
   metrics: SinkMetrics,
   sink: string,
   clock: Clock,
@@ -116,9 +128,20 @@ function watchOver(
     heard: () => silence.heard(),
     state(state, error, tryInMs) {
       const sinceAt = clock.now() - (silence.msBeforeFault ?? 0)
+      memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
       condition.become(state, error, sinceAt, tryAt(clock, tryInMs))
     },
-    request: (durationMs) => metrics.requestDuration.observe({ sink }, durationMs / 1000),
+    probed(error, tryInMs) {
+      if (!error) probe.succeed()
+      else if (!memory.tried)
+        probe.become(error.action === 'hold' ? 'held' : 'failing', error, clock.now(), tryAt(clock, tryInMs))
+    },
+    tried: () => memory.tried,
+    request(durationMs) {
+      memory.tried = true
+      probe.succeed()
+      metrics.requestDuration.observe({ sink }, durationMs / 1000)
+    },
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     settled({ accepted, deadLettered, filtered }) {
       memory.acceptedEntries += accepted
@@ -140,16 +163,23 @@ function watchOver(
 
 export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
   const { name, type, assurance, lingerMs } = facts
-  const condition = new Condition<SinkStatus['state']>('starting', ['idle'])
-  const silence = new Silence(clock)
-  const memory: Memory = { lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0 }
+  const memory: Memory = {
+    ...{ tried: false, uploadAt: undefined },
+    ...{ lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0 },
+  }
+  const seen: Seen = {
+    memory,
+    condition: new Condition<SinkStatus['state']>('starting', ['idle', 'collecting']),
+    probe: new Condition<SinkStatus['state']>('idle', []),
+    silence: new Silence(clock),
+  }
   prepareSeries(metrics, name)
   metrics.linger.set({ sink: name }, lingerMs / 1000)
-  const look = () => shownOf(condition, silence, clock.now())
+  const look = () => shownOf(seen, clock.now())
   return {
     name,
     lingerMs,
-    watch: watchOver(memory, condition, silence, metrics, name, clock),
+    watch: watchOver(seen, metrics, name, clock),
     status(stats) {
       const { entries, lagSeconds, deadLetters } = owedBy(name, stats, clock.now())
       return {

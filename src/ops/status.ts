@@ -96,6 +96,8 @@ export interface SinkStatus {
   readonly type: string
   readonly assurance: Assurance
   readonly state: SinkState
+  /** while it collects: when that goes out at the latest; absent: it does not collect */
+  readonly next_upload_at?: string
   /** not settled yet, with those among them that the sink will pass by */
   readonly owed_entries: number
   readonly lag_seconds: number

@@ -50,6 +50,13 @@ export function nextTryText(at: string | undefined, nowMs: number): string {
   return leftMs > 0 ? `, next try in ${spanText(Math.ceil(leftMs / 1000))}` : ''
 }
 
+/** `next upload in 20 s`, of a sink that collects; nothing where it does not. */
+export function uploadText(at: string | undefined, nowMs: number): string {
+  if (at === undefined) return ''
+  const leftMs = Date.parse(at) - nowMs
+  return leftMs > 0 ? `next upload in ${spanText(Math.ceil(leftMs / 1000))}` : 'next upload is due'
+}
+
 /** In place of the last read and of when all was read, where that never was: a canary that was not asked yet will be, once the sources have read all there is or at its time. */
 export function neverTexts(
   {

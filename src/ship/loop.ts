@@ -29,7 +29,9 @@ export async function ship(
         await othersTurn()
         continue
       }
-      options.watch.state('idle')
+      const { collectsForMs } = shipper
+      if (collectsForMs === undefined) options.watch.state('idle')
+      else options.watch.state('collecting', undefined, collectsForMs)
       if (result === Infinity && options.nothingMoreComes()) break
       await waitForMore(options, result, signal)
     } catch (error) {

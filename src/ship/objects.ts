@@ -21,6 +21,7 @@ export class ObjectShipper implements Stepper {
   readonly #framing: Framing
   readonly #evidence: Evidence | undefined
   #open = new OpenStretch()
+  collectsForMs: number | undefined
   #resumed = false
   /** The last manifest could not be written; objects that are stored meanwhile do not clear that. */
   #unproven = false
@@ -98,6 +99,7 @@ export class ObjectShipper implements Stepper {
   async #gather(signal: AbortSignal): Promise<StepResult> {
     const { journal, sink, clock, lookAgainMs } = this.#options
     const open = this.#open
+    this.collectsForMs = undefined
     const piece = await takePiece(this.#options, open.last, Infinity, signal)
     if (piece) return this.#count(piece) ? this.#close() : 'worked'
     if (open.first === undefined) return Infinity
@@ -106,6 +108,7 @@ export class ObjectShipper implements Stepper {
     const untilMs = believed(open.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
     // A journal that is full takes nothing in until something is settled.
     if (untilMs <= 0 || waitsInVain(this.#options) || journal.stats().full) return this.#close()
+    this.collectsForMs = untilMs
     return Math.min(untilMs, lookAgainMs)
   }
 

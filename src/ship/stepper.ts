@@ -3,7 +3,7 @@ import type { Clock, Random } from '../model/clock.ts'
 import type { Journal, Run } from '../model/journal.ts'
 import type { Log } from '../model/log.ts'
 import type { Room } from '../model/room.ts'
-import type { Format } from '../model/sink.ts'
+import type { Format, Sink } from '../model/sink.ts'
 import type { SinkWatch } from '../model/watch.ts'
 import type { Redact } from './redact.ts'
 
@@ -17,6 +17,8 @@ export type StepResult = 'worked' | 'unproven' | number
 export interface Stepper {
   /** Throws ConnectorError when nothing could be settled; the same goes out again at the next call. */
   step(signal: AbortSignal): Promise<StepResult>
+  /** ms until what is collected goes out, as the last step found it; undefined: nothing is collected. Absent: it never collects. */
+  readonly collectsForMs?: number | undefined
   /** True while something is left to do beside what is owed, such as to testify it. Absent: never. */
   readonly unfinished?: boolean
   /** At a stop, behind the last step: notes what is heard still, until nothing more can be or `signal` aborts. Absent: there is nothing to hear. */
@@ -24,7 +26,7 @@ export interface Stepper {
 }
 
 export interface LoopOptions {
-  readonly sink: { readonly name: string }
+  readonly sink: Pick<Sink, 'name' | 'probe'>
   readonly journal: Journal
   readonly watch: SinkWatch
   readonly log: Log

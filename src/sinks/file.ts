@@ -219,12 +219,18 @@ class FileSink implements Sink {
     if (pen) await closeQuietly(pen.file)
   }
 
-  async check(): Promise<readonly CheckResult[]> {
+  /** Opens it to write. One that is not there is not made: whoever follows it would see it come. */
+  async probe(): Promise<void> {
     const { disk } = this.#deps
     const { path } = this.#options
+    if (await disk.exists(path)) await (await disk.open(path)).close()
+    else await makeAndRemove(disk, `${path}.check`)
+  }
+
+  async check(): Promise<readonly CheckResult[]> {
+    const { path } = this.#options
     try {
-      if (await disk.exists(path)) await (await disk.open(path)).close()
-      else await makeAndRemove(disk, `${path}.check`)
+      await this.probe()
       return [{ what: path, ok: true, message: 'can be written' }]
     } catch (error) {
       return [

@@ -240,6 +240,22 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       expect(await bench.received()).toEqual([])
     })
 
+    test('a probe sends nothing, throws errors of ours alone, and leaves the sink as it was', async () => {
+      const bench = setUp()
+      const sink = bench.open()
+      if (!sink.probe) return
+      await sink.probe(never)
+      await bench.down()
+      // Not every way of being down shows without an entry.
+      const error = await sink.probe(never).catch((each: unknown) => each)
+      if (error !== undefined) expect(error).toBeInstanceOf(ConnectorError)
+      await bench.up()
+      await sink.probe(never)
+      expect(await bench.received()).toEqual([])
+      await deliver(bench, sink, batchOf(sink, 3, 1))
+      expect(await bench.received()).toEqual(idsOf(3, 1))
+    })
+
     test('no error and no log holds a secret or a byte of content', async () => {
       const bench = setUp()
       const sink = bench.open()

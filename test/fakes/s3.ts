@@ -30,6 +30,8 @@ export interface S3Switches {
   writeOnly: boolean
   /** the least that a lock may last, as a bucket's policy may say, ms */
   leastLockMs: number
+  /** knows no `encoding-type`: names stand in a list as XML has them, and what cannot stand in XML breaks it */
+  listsPlainly: boolean
   bucket: string
   /** these alone are let in; all are when absent */
   keys: readonly string[] | undefined
@@ -105,6 +107,7 @@ const defaults: S3Switches = {
   ownKmsKey: undefined,
   writeOnly: false,
   leastLockMs: 0,
+  listsPlainly: false,
   bucket: 'logs',
   keys: undefined,
 }
@@ -117,6 +120,10 @@ function reply(status: number, body = '', headers: Record<string, string> = {}):
 }
 
 const xml = (inner: string) => `<?xml version="1.0" encoding="UTF-8"?>\n${inner}`
+
+/** As AWS writes a name where `encoding-type` is `url`. */
+const encoded = (key: string) => encodeURIComponent(key).replaceAll('%20', '+').replaceAll('%2F', '/')
+const inXml = (key: string) => key.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
 /** The words of a server hold what must not be passed on: here `planted-words`. */
 const refusal = (status: number, code: string, headers: Record<string, string> = {}) =>
@@ -304,16 +311,18 @@ export class FakeS3 {
     const most = Number(query.get('max-keys') ?? 1000)
     const names = [...this.objects.keys()].filter((key) => key.startsWith(prefix) && key > after).toSorted()
     const page = names.slice(0, most)
+    const isEncoded = query.get('encoding-type') === 'url' && !this.switches.listsPlainly
+    const named = isEncoded ? encoded : inXml
     const contents = page.map(
       (key) =>
-        `<Contents><Key>${key}</Key><Size>${this.objects.get(key)?.body.length ?? 0}</Size></Contents>`,
+        `<Contents><Key>${named(key)}</Key><Size>${this.objects.get(key)?.body.length ?? 0}</Size></Contents>`,
     )
     const more = names.length > page.length
-    const token = more ? `<NextContinuationToken>${page.at(-1) ?? ''}</NextContinuationToken>` : ''
+    const token = more ? `<NextContinuationToken>${inXml(page.at(-1) ?? '')}</NextContinuationToken>` : ''
     return reply(
       200,
       xml(
-        `<ListBucketResult><IsTruncated>${String(more)}</IsTruncated>${contents.join('')}${token}</ListBucketResult>`,
+        `<ListBucketResult>${isEncoded ? '<EncodingType>url</EncodingType>' : ''}<IsTruncated>${String(more)}</IsTruncated>${contents.join('')}${token}</ListBucketResult>`,
       ),
     )
   }

@@ -83,6 +83,8 @@ export class SinkNotes implements SinkWatch {
   readonly errors: ConnectorError[] = []
   readonly triesInMs: number[] = []
   readonly retries: string[] = []
+  readonly probes: string[] = []
+  readonly probesInMs: number[] = []
   /** deliveries that are with the sink */
   underWay = 0
   accepted = 0
@@ -97,6 +99,13 @@ export class SinkNotes implements SinkWatch {
     this.states.push(state)
     if (error) this.errors.push(error)
     if (tryInMs !== undefined) this.triesInMs.push(tryInMs)
+  }
+  probed(error?: ConnectorError, tryInMs?: number): void {
+    this.probes.push(error?.code ?? 'ready')
+    if (tryInMs !== undefined) this.probesInMs.push(tryInMs)
+  }
+  tried(): boolean {
+    return this.requests > 0
   }
   delivering(): () => void {
     this.underWay++

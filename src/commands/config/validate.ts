@@ -5,6 +5,7 @@ import { examineConfig } from '../../config/load.ts'
 import { sourcesOf, type Config, type SinkConfig, type WorkspaceConfig } from '../../config/schema.ts'
 import { lookAround } from '../../config/surroundings.ts'
 import { checkConnections } from '../../connections.ts'
+import { printable } from '../../model/printable.ts'
 import type { CheckResult } from '../../model/sink.ts'
 import { systemClock } from '../../ops/clock.ts'
 import { connectControl } from '../../ops/control-client.ts'
@@ -48,7 +49,7 @@ async function connect(config: Config, world: World, checks: ConnectChecks): Pro
   )
   const results = await checks(config, world)
   for (const { what, ok, message } of results)
-    world[ok ? 'stdout' : 'stderr'](`  ${ok ? 'ok  ' : 'FAIL'} ${what}: ${message}\n`)
+    world[ok ? 'stdout' : 'stderr'](`  ${ok ? 'ok  ' : 'FAIL'} ${what}: ${printable(message)}\n`)
   return results.every(({ ok }) => ok)
 }
 

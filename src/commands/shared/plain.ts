@@ -1,6 +1,2 @@
-// Somebody else's text as a terminal may have it.
-
-/** Control and format characters out of somebody else's text: a terminal would obey them. */
-export function plain(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?')
-}
+// Somebody else's text as a terminal may have it, by the name that commands know it by.
+export { printable as plain } from '../../model/printable.ts'

@@ -15,6 +15,7 @@ import {
   nextTryText,
   sizeText,
   spanText,
+  uploadText,
   usedText,
   utcText,
 } from '../../ops/words.ts'
@@ -185,7 +186,16 @@ function sinkLines(report: StatusReport, ago: Ago, paint?: Paint): string {
     ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
   ])
   const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']
-  return columns([head, ...rows], paint) + faultLines(sinks, report, ago)
+  return columns([head, ...rows], paint) + faultLines(sinks, report, ago) + uploadLines(report)
+}
+
+function uploadLines({ sinks, reported_at }: StatusReport): string {
+  return sinks
+    .flatMap(({ name, state, next_upload_at: at }) => {
+      const text = uploadText(at, Date.parse(reported_at))
+      return text === '' ? [] : [`  ${plain(name)}: ${state}, ${text}\n`]
+    })
+    .join('')
 }
 
 function journalLine({ journal }: StatusReport): string {

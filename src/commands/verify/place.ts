@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isExposed } from '../../config/fields.ts'
+import { printableName } from '../../model/printable.ts'
 import { systemClock } from '../../ops/clock.ts'
 import { openTransport } from '../../ops/transport.ts'
 import { bucketEvidence } from '../../sinks/s3/evidence-bucket.ts'
@@ -45,7 +46,9 @@ export function verifyPlaceOf(
   if (where !== undefined && !address && options.sink === undefined && !where.includes('://')) {
     const deeper = deeperThan(where)
     if (deeper !== undefined)
-      throw new WrongUsage(`${where}: no folder manifest stands in it; did you mean ${deeper}?`)
+      throw new WrongUsage(
+        `${where}: no folder manifest stands in it; did you mean ${printableName(deeper)}?`,
+      )
     return { store: folderEvidence(where), close: () => Promise.resolve() }
   }
   if (where !== undefined && !address)

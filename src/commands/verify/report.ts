@@ -73,7 +73,7 @@ function touchedLines({ touched: { listed, planted }, chains }: Verified): strin
 
 /** `bounded`: the end was compared with something from outside. */
 export function reportOf(verified: Verified, bounded: boolean): string {
-  const { chains, objects, entries, faults } = verified
+  const { chains, objects, entries, faults, byLines, unread } = verified
   const all = `${many(objects, 'object')} with ${entriesText(entries)}`
   const verdict =
     faults === 0
@@ -83,6 +83,12 @@ export function reportOf(verified: Verified, bounded: boolean): string {
     ...chains.flatMap(chainLines),
     verdict,
     ...(faults === 0 ? [] : touchedLines(verified)),
+    ...(unread === 0 ? [] : [`  not read: ${many(unread, 'object')}; see why above, and verify again`]),
+    ...(byLines === 0
+      ? []
+      : [
+          `  by their lines alone: ${many(byLines, 'object')}; an earlier try had stored them, so no manifest has the SHA-256 of their compressed bytes`,
+        ]),
     'not proved by any of this:',
     ...unproved(verified, bounded).map((line) => `  - ${line}`),
     '',

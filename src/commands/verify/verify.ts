@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { reasonOf } from '../../config/references.ts'
 import { errnoOf } from '../../model/errors.ts'
+import { systemClock } from '../../ops/clock.ts'
 import { parseInstantText } from '../../model/time.ts'
 import type { Range } from '../../sinks/s3/verify/chain.ts'
 import { verifyEvidence } from '../../sinks/s3/verify/verify.ts'
@@ -39,9 +40,10 @@ async function verifyPlace(world: World, options: VerifyCommandOptions, where: s
   try {
     // What cannot be verified at all needs no key.
     const keys = keysOf(options.publicKey)
+    const pause = (ms: number) => systemClock.sleep(ms, world.signal)
     const verified = await verifyEvidence(
       store,
-      { keys, untilAt, lastSha256, acceptedGaps, storedIn },
+      { keys, untilAt, lastSha256, acceptedGaps, storedIn, pause },
       ({ level, where: at, what }) => world.stdout(`${level}: ${at} ${what}\n`),
     )
     world.stdout(reportOf(verified, untilAt !== undefined || lastSha256.length > 0))

@@ -18,6 +18,7 @@ import {
   neverTexts,
   nextTryText,
   numberText,
+  uploadText,
   usedText,
   waitText,
 } from '../words.ts'
@@ -151,12 +152,17 @@ const sinkColumns = [
   { label: 'Dead letters', number: true },
 ]
 
+function uploadHtml({ next_upload_at: at }: SinkStatus, now: number): string {
+  const text = uploadText(at, now)
+  return text === '' ? '' : ` ${soft(unbroken(text))}`
+}
+
 function sinkRow(sink: SinkStatus, report: StatusReport, now: number): Row {
   return {
     key: escapeHtml(`sink ${sink.name}`),
     name: `${verbatim(sink.name)} ${soft(escapeHtml(sink.type))}`,
     cells: [
-      stateHtml(sink.state),
+      stateHtml(sink.state) + uploadHtml(sink, now),
       escapeHtml(sink.assurance),
       agoHtml(sink.last_success_at, now, noDelivery(report)),
       lagHtml(sink.lag_seconds),

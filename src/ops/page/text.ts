@@ -41,6 +41,7 @@ type Tone = 'good' | 'busy' | 'warn' | 'bad'
 const tones: Readonly<Record<SourceState | SinkState, Tone>> = {
   starting: 'busy',
   reading: 'busy',
+  collecting: 'busy',
   sending: 'busy',
   idle: 'good',
   waiting: 'warn',

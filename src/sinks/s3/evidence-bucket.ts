@@ -50,8 +50,10 @@ export function manifestStore(
 export function bucketEvidence(store: Store, prefix: string, signal: AbortSignal): EvidenceStore {
   const beginning = under(prefix, '')
   return {
-    async *list() {
-      for await (const { key } of store.list(beginning, undefined, signal)) yield key.slice(beginning.length)
+    async *list(strange) {
+      for await (const { key } of store.list(beginning, undefined, signal))
+        if (key.startsWith(beginning)) yield key.slice(beginning.length)
+        else strange(key, `is listed by the server under ${beginning}, with which it does not begin`)
     },
     get: (key) => store.fetch(under(prefix, key), signal),
   }

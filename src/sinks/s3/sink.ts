@@ -66,7 +66,7 @@ class S3Sink implements ObjectSink {
       log,
       store: {
         put: async (key, body, signal) => {
-          await this.#prove(signal)
+          await this.probe(signal)
           return store.put(key, body, signal)
         },
         get: (key, mostBytes, signal) => store.get(key, mostBytes, signal),
@@ -87,8 +87,8 @@ class S3Sink implements ObjectSink {
     }
   }
 
-  /** Once a process, before anything is stored: a server that ignores what it is asked for must not look like one that does it. */
-  async #prove(signal: AbortSignal): Promise<void> {
+  /** Once well, before anything is stored: a server that ignores what it is asked for must not look like one that does it. */
+  async probe(signal: AbortSignal): Promise<void> {
     if (this.#proven) return
     await proveBucket(this.#store, this.#options, this.#deps, signal)
     this.#proven = true
@@ -111,7 +111,7 @@ class S3Sink implements ObjectSink {
     }
     return {
       put: async (signal) => {
-        await this.#prove(signal)
+        await this.probe(signal)
         const contentType = contentTypes[compression]
         const put = { contentType, lockedUntil: lockedUntil(this.#options, this.#deps.clock.now()) }
         const { outcome } = await this.#store.put(key, body, put, signal)

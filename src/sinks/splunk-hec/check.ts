@@ -25,14 +25,39 @@ function verdictOf(reply: HecReply, where: string): string {
   return verdict.kind === 'failed' ? verdict.error.message : `Splunk at ${where} answered ${reply.status}`
 }
 
+/** Why it would take nothing; undefined: it is up, or there and busy. */
+function healthFault({ endpoint: { where } }: Collector, reply: HecReply): ConnectorError | undefined {
+  const { hec, status } = reply
+  if (hec && ((status === 200 && hec.code === HEALTHY) || busy.has(hec.code))) return undefined
+  const verdict = judge(reply, { count: 1, bytes: 0, where })
+  return verdict.kind === 'failed' ? verdict.error : undefined
+}
+
 function health(collector: Collector, reply: HecReply): CheckResult {
-  const { where } = collector.endpoint
-  const what = `${where} health`
-  const healthy = reply.status === 200 && (reply.hec === undefined || reply.hec.code === HEALTHY)
-  if (reply.hec && healthy) return { what, ok: true, message: 'the collector is up' }
-  if (reply.hec && busy.has(reply.hec.code))
-    return { what, ok: true, message: `the collector is up but busy: ${said(reply.hec)}` }
-  return { what, ok: false, message: verdictOf(reply, where) }
+  const what = `${collector.endpoint.where} health`
+  const fault = healthFault(collector, reply)
+  if (fault) return { what, ok: false, message: fault.message }
+  const isBusy = reply.hec && busy.has(reply.hec.code)
+  return {
+    what,
+    ok: true,
+    message: isBusy ? `the collector is up but busy: ${said(reply.hec)}` : 'the collector is up',
+  }
+}
+
+/** Resolves when one of them is up. Throws what is wrong with the last of them where none is. */
+export async function probeCollectors(collectors: Iterable<Collector>, signal: AbortSignal): Promise<void> {
+  let fault: ConnectorError | undefined
+  for (const collector of collectors) {
+    try {
+      fault = healthFault(collector, await collector.health(signal))
+    } catch (error) {
+      if (!(error instanceof ConnectorError) || error.action === 'stop') throw error
+      fault = error
+    }
+    if (!fault) return
+  }
+  if (fault) throw fault
 }
 
 /** Entries bear their own times; but searches, alarms and certificates go by the receiver's clock. */

@@ -16,7 +16,7 @@ import { Certificates } from '../expiry.ts'
 import { framedBytes } from '../line-frame.ts'
 import { tlsFiles } from '../tls-options.ts'
 import { Acks } from './acks.ts'
-import { checkCollector } from './check.ts'
+import { checkCollector, probeCollectors } from './check.ts'
 import { Collector } from './collector.ts'
 import { type Endpoint, Endpoints } from './endpoints.ts'
 import { hecFrame } from './frame.ts'
@@ -157,6 +157,10 @@ class HecSink implements Sink {
       packed.catch(() => this.#packed.delete(lines))
     }
     return packed
+  }
+
+  probe(signal: AbortSignal): Promise<void> {
+    return probeCollectors(this.#collectors.values(), signal)
   }
 
   async check(signal: AbortSignal): Promise<readonly CheckResult[]> {

@@ -19,18 +19,17 @@ export class OverRelp implements Session {
 
   constructor(options: SessionOptions) {
     this.#options = options
-    this.#link = this.#linkOf()
+    this.#link = this.#linkOf((connection) => (this.#connection = connection))
   }
 
-  #linkOf(): RelpLink {
-    const { where, deps } = this.#options
-    return new RelpLink({ where, clock: deps.clock, connect: (signal) => this.#connect(signal) })
-  }
-
-  async #connect(signal: AbortSignal): Promise<Connection> {
-    const { deps, to, tls } = this.#options
-    this.#connection = await deps.connect(to, tls, CONNECT_MS, signal)
-    return this.#connection
+  #linkOf(opened: (connection: Connection) => void): RelpLink {
+    const { where, deps, to, tls } = this.#options
+    const connect = async (signal: AbortSignal) => {
+      const connection = await deps.connect(to, tls, CONNECT_MS, signal)
+      opened(connection)
+      return connection
+    }
+    return new RelpLink({ where, clock: deps.clock, connect })
   }
 
   async deliver({ bytes, ends, count }: Lines, signal: AbortSignal): Promise<Delivered> {
@@ -49,10 +48,11 @@ export class OverRelp implements Session {
     return linesOf(outcome, until)
   }
 
-  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    const { where, expiry } = this.#options
-    const what = `${where} RELP`
-    const link = this.#linkOf()
+  /** A session of its own, beside the one that delivers. */
+  async #probe<T>(signal: AbortSignal, use: (connection: Connection | undefined) => T): Promise<T> {
+    const { where } = this.#options
+    let connection: Connection | undefined
+    const link = this.#linkOf((opened) => (connection = opened))
     const limit = new Tether(signal)
     void this.#options.deps.clock.sleep(CHECK_MS, limit.signal).then(() => {
       const words = `${where} did not answer within ${CHECK_MS / 1000} s: does it speak RELP, and with TLS as the address says?`
@@ -60,15 +60,27 @@ export class OverRelp implements Session {
     })
     try {
       await orAborted(link.open(limit.signal), limit.signal)
+      return use(connection)
+    } finally {
+      limit.close()
+      await link.close(CLOSE_MS)
+    }
+  }
+
+  probe(signal: AbortSignal): Promise<void> {
+    return this.#probe(signal, () => undefined)
+  }
+
+  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { where, expiry } = this.#options
+    const what = `${where} RELP`
+    try {
+      const ends = await this.#probe(signal, (connection) => (connection ? expiry.results(connection) : []))
       const word = 'opens a session and answers for each message (assurance: received)'
-      const ends = this.#connection ? expiry.results(this.#connection) : []
       return [{ what, ok: true, message: word }, ...ends]
     } catch (error) {
       const message = error instanceof ConnectorError ? error.message : 'could not be asked'
       return [{ what, ok: false, message }]
-    } finally {
-      limit.close()
-      await link.close(CLOSE_MS)
     }
   }
 

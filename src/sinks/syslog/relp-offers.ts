@@ -1,5 +1,6 @@
 // What a receiver answers to `open`: whether it is one that we can talk to. Pure.
 import { ConnectorError } from '../../model/errors.ts'
+import { printable } from '../../model/printable.ts'
 import { OK } from './relp-replies.ts'
 
 /** 0 is what the field speaks, 1 what the specification counts: the same frames. */
@@ -11,7 +12,7 @@ const utf8 = new TextDecoder()
 /** The first line that a receiver said, for a log: nothing of ours can stand in it yet. */
 function sentenceOf(said: string): string {
   const [first = ''] = said.split('\n')
-  const words = first.replace(/[^\x20-\x7e]/g, '?').slice(0, LONGEST_WORDS)
+  const words = printable(first.slice(0, LONGEST_WORDS))
   return words === '' ? 'nothing' : `"${words}"`
 }
 

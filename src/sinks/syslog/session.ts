@@ -19,6 +19,8 @@ export interface Session {
   readonly maxEntries?: number
   /** Throws ConnectorError when nothing may be settled. A signal that aborts: `aborted`. */
   deliver(lines: Lines, signal: AbortSignal): Promise<Delivered>
+  /** As in Sink. */
+  probe?(signal: AbortSignal): Promise<void>
   /** Sends no message. Never throws. */
   check(signal: AbortSignal): Promise<readonly CheckResult[]>
   /** Ends in an orderly way, within half a second. Never throws. */

@@ -93,6 +93,10 @@ class SyslogSink implements Sink {
     return found
   }
 
+  async probe(signal: AbortSignal): Promise<void> {
+    await this.#session.probe?.(signal)
+  }
+
   check(signal: AbortSignal): Promise<readonly CheckResult[]> {
     return this.#session.check(signal)
   }

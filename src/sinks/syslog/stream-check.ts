@@ -1,4 +1,4 @@
-// What `validate --connect` asks of a receiver behind TCP or TLS: a connection that lasts a moment. Sends nothing.
+// Whether a receiver behind TCP or TLS is there: a connection that lasts a moment. Sends nothing.
 import { ConnectorError } from '../../model/errors.ts'
 import type { CheckResult } from '../../model/sink.ts'
 import type { Connection } from '../../model/socket.ts'
@@ -15,12 +15,12 @@ async function endOf(connection: Connection, where: string, until: AbortSignal):
   }
 }
 
-/** Never throws. */
-export async function checkStream(
-  { where, to, tls, expiry, deps }: SessionOptions,
+/** Throws ConnectorError where it does not take a connection, or ends it at once. */
+export async function probeStream<T>(
+  { where, to, tls, deps }: SessionOptions,
   signal: AbortSignal,
-): Promise<readonly CheckResult[]> {
-  const what = `${where} ${tls ? 'TLS' : 'TCP'}`
+  use: (connection: Connection) => T,
+): Promise<T> {
   const enough = new AbortController()
   let connection: Connection | undefined
   try {
@@ -28,13 +28,26 @@ export async function checkStream(
     void deps.clock.sleep(PROOF_MS, enough.signal).then(() => enough.abort())
     const fault = await endOf(connection, where, AbortSignal.any([signal, enough.signal]))
     if (fault) throw fault
-    const word = 'takes the connection; what is sent over it nobody confirms (assurance: sent)'
-    return [{ what, ok: true, message: word }, ...expiry.results(connection)]
-  } catch (error) {
-    const message = error instanceof ConnectorError ? error.message : 'could not be asked'
-    return [{ what, ok: false, message }]
+    return use(connection)
   } finally {
     enough.abort()
     connection?.destroy()
+  }
+}
+
+/** Never throws. */
+export async function checkStream(
+  options: SessionOptions,
+  signal: AbortSignal,
+): Promise<readonly CheckResult[]> {
+  const { where, tls, expiry } = options
+  const what = `${where} ${tls ? 'TLS' : 'TCP'}`
+  try {
+    const ends = await probeStream(options, signal, (connection) => expiry.results(connection))
+    const word = 'takes the connection; what is sent over it nobody confirms (assurance: sent)'
+    return [{ what, ok: true, message: word }, ...ends]
+  } catch (error) {
+    const message = error instanceof ConnectorError ? error.message : 'could not be asked'
+    return [{ what, ok: false, message }]
   }
 }

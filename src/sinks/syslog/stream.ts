@@ -7,7 +7,7 @@ import { framedBytes } from '../line-frame.ts'
 import { Kept } from './kept.ts'
 import { Patience } from './patience.ts'
 import { Peer, type PeerEnd } from './peer.ts'
-import { checkStream } from './stream-check.ts'
+import { checkStream, probeStream } from './stream-check.ts'
 import { CONNECT_MS, type Delivered, type Session, type SessionOptions } from './session.ts'
 
 const END_MS = 400
@@ -129,6 +129,10 @@ export class StreamSession implements Session {
   async #endMending(): Promise<void> {
     this.#mending?.stop.abort()
     await this.#mending?.done
+  }
+
+  probe(signal: AbortSignal): Promise<void> {
+    return probeStream(this.#options, signal, () => undefined)
   }
 
   check(signal: AbortSignal): Promise<readonly CheckResult[]> {

@@ -9,7 +9,18 @@ import type { Journal } from '../../../src/model/journal.ts'
 import type { Line } from './house.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
-import { fastClock, acceptAll, openHouse, never, refuseToken, reply, stalledAnswers, until } from './house.ts'
+import { FakeS3, s3Transport } from '../../fakes/s3.ts'
+import {
+  fastClock,
+  acceptAll,
+  healthy,
+  openHouse,
+  never,
+  refuseToken,
+  reply,
+  stalledAnswers,
+  until,
+} from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined
 let app: App | undefined
@@ -98,6 +109,48 @@ describe('once', () => {
 })
 
 describe('status', () => {
+  test('a receiver that is not there is told at once, although there is nothing to send, and is well again once it is there', async () => {
+    let isThere = false
+    const receiver: Transport = async () => {
+      if (!isThere) throw new ConnectorError('unreachable', 'siem refused the connection')
+      return reply(200, { text: 'HEC is healthy', code: 17 })
+    }
+    const { app: running } = await start({ entries: 0, receiver })
+    const siem = () => running.board.status().sinks[1]
+    await until(() => siem()?.state === 'failing', 'failing')
+    expect(siem()).toMatchObject({ owed_entries: 0, error: { code: 'unreachable' } })
+    expect(running.board.status().sentence).toContain('siem is failing: siem refused the connection')
+    isThere = true
+    await until(() => siem()?.state === 'idle', 'idle')
+    expect(siem()).toMatchObject({ error: null, last_success_at: null })
+  })
+
+  test('a bucket that is not there holds its sink while it collects, long before its first upload; one that is shows when that comes', async () => {
+    const s3 = {
+      ...{ type: 's3', name: 'archive', bucket: 'logs', endpoint: 'https://siem.s3.test' },
+      ...{ force_path_style: true, access_key_id: 'A', secret_access_key: 'B', rotate: { max_age: '1d' } },
+    }
+    const server = new FakeS3({ bucket: 'another' })
+    const clock = fastClock()
+    const { app: running } = await start({
+      entries: 3,
+      clock,
+      sinks: s3,
+      receiver: undefined,
+      s3: s3Transport(server, clock),
+    })
+    const archive = () => running.board.status().sinks[0]
+    await until(() => archive()?.state === 'held' && archive()?.owed_entries === 3, 'held')
+    expect(archive()).toMatchObject({
+      error: { code: 'not_found', message: expect.stringContaining('no such bucket') as string },
+    })
+    expect(archive()).not.toHaveProperty('next_upload_at')
+    server.switches.bucket = 'logs'
+    await until(() => archive()?.state === 'collecting', 'collecting')
+    expect(Date.parse(archive()?.next_upload_at ?? '')).toBeGreaterThan(clock.now())
+    expect([server.entries.length, archive()?.error]).toEqual([0, null])
+  })
+
   test('a receiver that never answers is failing within 30 s, and the other sink is not', async () => {
     const { app: running, house: place } = await start({ receiver: never })
     const stateOf = (wanted: string) =>
@@ -150,7 +203,7 @@ describe('stop', () => {
       await place.clock.sleep(1_500)
       return reply(200, { text: 'Success', code: 0 })
     }
-    const { app: running, house: place } = await start({ receiver: slow })
+    const { app: running, house: place } = await start({ receiver: healthy(slow) })
     await until(() => asked > 0, 'a request')
     await running.stop()
     expect(running.board.status().sinks[1]?.accepted_entries).toBe(20)
@@ -392,7 +445,7 @@ test('twelve APIs that stall in the middle of their answers keep no sink from se
         return appended
       },
     })
-  await start({ others, api, receiver, tamper })
+  await start({ others, api, receiver: healthy(receiver), tamper })
   expect(await sent.promise).toBe(0)
   expect(seen.open).toBe(others.length)
 })

@@ -67,12 +67,21 @@ export function stalledAnswers() {
 }
 
 export const refuseToken: Transport = async () => reply(403, { text: 'Invalid token', code: 4 })
+/** Says to who asks that it is there; what is posted gets its answer from the receiver given. */
+export const healthy =
+  (receiver: Transport): Transport =>
+  (request, signal) =>
+    request.method === 'GET'
+      ? Promise.resolve(reply(200, { text: 'HEC is healthy', code: 17 }))
+      : receiver(request, signal)
 export const acceptAll: Transport = async () => reply(200, { text: 'Success', code: 0 })
 
 interface HouseOptions {
   readonly entries?: number
   /** what the HEC sink's requests get; no such sink without */
-  readonly receiver?: Transport
+  readonly receiver?: Transport | undefined
+  /** what a bucket's requests get, at an endpoint whose name begins with `siem` */
+  readonly s3?: Transport
   /** HEC sinks beside that one, `siem-1` and so on, each on a host of its name; they get their answers from it too */
   readonly moreSiems?: number
   /** what the API's requests get; the mock answers without */
@@ -128,7 +137,7 @@ export function openHouse(options: HouseOptions = {}) {
       {
         name: options.fileSink ?? 'archive',
         type: 'file',
-        path: join(folder, 'out.ndjson'),
+        ...(options.s3 ? {} : { path: join(folder, 'out.ndjson') }),
         ...options.sinks,
       },
       ...(options.receiver ? [{ ...hec, ...options.sinks }] : []),
@@ -140,7 +149,7 @@ export function openHouse(options: HouseOptions = {}) {
   })
   const send: Transport = (request, signal) =>
     request.url.startsWith('https://siem')
-      ? (options.receiver ?? never)(request, signal)
+      ? (options.receiver ?? options.s3 ?? never)(request, signal)
       : (options.api ?? mock.transport)(request, signal)
   const outside: Outside = {
     ...{ version: '0.0.0', clock, random: () => 0.5, log: logInto(lines) },

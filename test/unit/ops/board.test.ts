@@ -198,6 +198,43 @@ describe('/status', () => {
     expect(source()).toMatchObject({ state: 'paused', error: null })
   })
 
+  it('a sink whose receiver is not there is failing before anything is sent, until it is, or a delivery is over', () => {
+    const { board, sink, clock } = openBoardStand()
+    const shown = () => board.status().sinks[0]
+    sink.state('idle')
+    sink.probed(new ConnectorError('unreachable', 'siem refused the connection'), 5_000)
+    sink.state('collecting', undefined, 20_000)
+    const error = { code: 'unreachable', message: 'siem refused the connection' }
+    expect(shown()).toMatchObject({ state: 'failing', error })
+    expect(shown()?.error?.next_try_at).toBe(new Date(clock.now() + 5_000).toISOString())
+    expect(board.status()).toMatchObject({
+      ok: false,
+      sentence: expect.stringContaining('archive is failing: siem refused') as string,
+      errors: [{ message: 'siem refused the connection' }],
+    })
+    sink.probed(new ConnectorError('not_found', 'no such bucket'))
+    expect(shown()).toMatchObject({ state: 'held', error: { code: 'not_found' } })
+    sink.probed()
+    expect(shown()).toMatchObject({ state: 'collecting', error: null })
+    sink.probed(new ConnectorError('unreachable', 'gone again'))
+    // A delivery that is over says more, whatever became of it.
+    sink.request(5)
+    expect([sink.tried(), shown()?.state]).toEqual([true, 'collecting'])
+    sink.probed(new ConnectorError('unreachable', 'late word'))
+    expect(shown()).toMatchObject({ state: 'collecting', error: null })
+  })
+
+  it('a sink that collects says when that goes out, and is no trouble', () => {
+    const { board, sink, clock, owe } = openBoardStand()
+    owe(3, clock.now())
+    sink.state('collecting', undefined, 20_000)
+    const [shown] = board.status().sinks
+    expect(shown).toMatchObject({ state: 'collecting', error: null })
+    expect(shown?.next_upload_at).toBe(new Date(clock.now() + 20_000).toISOString())
+    sink.state('sending')
+    expect(board.status().sinks[0]).not.toHaveProperty('next_upload_at')
+  })
+
   it('a sink whose receiver refuses all by name has recovered', () => {
     const stand = openBoardStand()
     settle(stand)

@@ -40,6 +40,7 @@ interface Pier {
   room: Share
   step(): Promise<StepResult>
   unfinished(): boolean
+  collectsForMs(): number | undefined
   /** Steps until there is nothing to do right now; what fails is tried again. */
   settle(): Promise<number>
   /** The process dies and the next begins. */
@@ -67,6 +68,7 @@ function openPier(quay: Quay, { s3: given = {}, switches = {}, options = {}, evi
     room: new Share(),
     step: () => shipper.step(never),
     unfinished: () => shipper.unfinished,
+    collectsForMs: () => shipper.collectsForMs,
     settle: async () => {
       for (let i = 0; i < 10_000; i++) {
         const result = await pier.step().catch((error: unknown) => {
@@ -324,13 +326,14 @@ describe('when a stretch is closed', () => {
   it('by age: of the oldest entry in it, and what came meanwhile goes with it', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { rotate: { max_age: '10s' } } })
+    expect([await pier.settle(), pier.collectsForMs()]).toEqual([Infinity, undefined])
     await quay.append(2)
-    expect(await pier.settle()).toBe(10_000)
+    expect([await pier.settle(), pier.collectsForMs()]).toEqual([10_000, 10_000])
     pass(quay, 4_000)
     await quay.append(3)
-    expect(await pier.settle()).toBe(6_000)
+    expect([await pier.settle(), pier.collectsForMs()]).toEqual([6_000, 6_000])
     pass(quay, 6_000)
-    await pier.settle()
+    expect([await pier.settle(), pier.collectsForMs()]).toEqual([Infinity, undefined])
     expect(pier.fake.entries).toHaveLength(1)
     expectEachOnce(pier.fake, someIds(1, 5))
   })

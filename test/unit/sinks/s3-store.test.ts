@@ -87,6 +87,34 @@ describe('requests', () => {
 })
 
 describe('a list', () => {
+  const strange = [
+    'a/&#x6b;ey',
+    'a/&amp;#107;ey',
+    'a/a b+c%2F',
+    'a/line\nend\u0001',
+    'a/<Key>',
+    'a/\u202e',
+    ' a/',
+    'a/ ',
+  ]
+
+  it('has each name as it is, however it looks in XML: none reads as another', async () => {
+    const { store, fake } = bench()
+    for (const key of ['a/key', ...strange]) fake.objects.set(key, object(key))
+    const listed: string[] = []
+    for await (const { key } of store.list('', undefined, never)) listed.push(key)
+    expect(listed.toSorted()).toEqual(['a/key', ...strange].toSorted())
+  })
+
+  it('of a server that does not encode names is taken as the server writes it', async () => {
+    const { store, fake } = bench()
+    fake.switches.listsPlainly = true
+    for (const key of ['a/key', 'a/100%+']) fake.objects.set(key, object(key))
+    const listed: string[] = []
+    for await (const { key } of store.list('', undefined, never)) listed.push(key)
+    expect(listed).toEqual(['a/100%+', 'a/key'])
+  })
+
   it('goes on over all of its pages, in order, from behind a name', async () => {
     const { store, fake } = bench()
     const names = Array.from({ length: 2_500 }, (_, i) => `a/${String(i).padStart(6, '0')}`)

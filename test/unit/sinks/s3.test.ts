@@ -174,10 +174,20 @@ describe('what an answer means', () => {
     [400, 'ExpiredToken', 'unauthorized', /expired/],
     [403, 'RequestTimeTooSkewed', 'misconfigured', /clock/],
     [404, 'NoSuchBucket', 'not_found', /bucket/],
-    [400, 'KMS.DisabledException', 'misconfigured', /sse\.kms_key_id/],
-    [400, 'KMS.NotFoundException', 'misconfigured', /sse\.kms_key_id/],
-    [400, 'InvalidRequest', 'misconfigured', /Object Lock/],
-    [501, 'NotImplemented', 'misconfigured', /sse, object_lock/],
+    [400, 'KMS.DisabledException', 'misconfigured', /KMS key of the bucket or account: check that/],
+    [400, 'KMS.NotFoundException', 'misconfigured', /KMS key of the bucket or account/],
+    [400, 'KMS.ThrottlingException', 'rate_limited', /slow down/],
+    [503, 'KMS.ThrottlingException', 'rate_limited', /slow down/],
+    [400, 'ThrottledException', 'rate_limited', /slow down/],
+    [400, 'RequestLimitExceeded', 'rate_limited', /slow down/],
+    [400, 'ProvisionedThroughputExceededException', 'rate_limited', /slow down/],
+    [429, 'AccessDenied', 'rate_limited', /slow down/],
+    [429, 'KMS.DisabledException', 'rate_limited', /slow down/],
+    [503, 'KMS.KMSInternalException', 'server_error', /KMS key just now/],
+    [500, 'KMS.DependencyTimeoutException', 'server_error', /KMS key just now/],
+    [400, 'InvalidRequest', 'misconfigured', /does not fit the bucket \(/],
+    [501, 'NotImplemented', 'misconfigured', /If-None-Match and x-amz-checksum-sha256/],
+    [501, '', 'misconfigured', /Backblaze B2 lacks them/],
     [413, '', 'misconfigured', /limit/],
     [405, 'MethodNotAllowed', 'misconfigured'],
     [307, '', 'redirected'],
@@ -198,6 +208,120 @@ describe('what an answer means', () => {
       expect(
         `${error.message} ${String(error.stack)} ${JSON.stringify(error.cause)} ${deps.log.lines.join()}`,
       ).not.toContain(secret)
+  })
+
+  const both = { sse: { type: 'kms', kms_key_id: 'k' }, object_lock: { mode: 'governance', days: 1 } }
+  const names = 'planted-words'
+  it.each([
+    [
+      'NotImplemented',
+      `<Header>If-None-Match</Header><Message>${names}</Message>`,
+      {},
+      501,
+      /header If-None-Match, without which .*Backblaze B2/,
+    ],
+    [
+      'InvalidArgument',
+      `<Message>Unsupported header 'x-amz-checksum-sha256' ${names}</Message>`,
+      {},
+      400,
+      /header x-amz-checksum-sha256, the checksum of each object: no setting/,
+    ],
+    [
+      'InvalidRequest',
+      `<Message>Missing required header: Content-MD5 ${names}</Message>`,
+      {},
+      400,
+      /wants the header Content-MD5.* no setting sends it/,
+    ],
+    [
+      'InvalidRequest',
+      `<Message>Content-MD5 OR x-amz-checksum- is required ${names}</Message>`,
+      both,
+      400,
+      /object_lock alone, so take that back/,
+    ],
+    ['MissingContentMD5', `<Message>${names}</Message>`, {}, 400, /wants the header Content-MD5/],
+    [
+      'NotImplemented',
+      `<Header>x-amz-server-side-encryption</Header><Message>${names}</Message>`,
+      both,
+      501,
+      /take sse back/,
+    ],
+    [
+      'InvalidArgument',
+      `<ArgumentName>x-amz-object-lock-mode</ArgumentName><Message>${names}</Message>`,
+      both,
+      400,
+      /object_lock: take it back/,
+    ],
+    ['NotImplemented', `<Message>${names}</Message>`, both, 501, /and by sse and object_lock with more/],
+    [
+      'InvalidArgument',
+      `<Message>${names}</Message>`,
+      { sse: both.sse },
+      400,
+      /check sse and that it is a server/,
+    ],
+    [
+      'BadDigest',
+      `<Message>The Content-MD5 you specified ${names}</Message>`,
+      {},
+      400,
+      /received another body/,
+    ],
+  ] as const)(
+    '%s %s (%o): the header is named, with the setting that is set or the server that lacks it',
+    async (code, inner, given, status, words) => {
+      const { put, fake } = bench(given)
+      fake.faultOfAll = () => ({ kind: 'page', status, text: `<Error><Code>${code}</Code>${inner}</Error>` })
+      const { message } = await caught(put())
+      expect(message).toMatch(words)
+      expect(message).not.toContain(names)
+      const unset = ['sse', 'object_lock'].filter((name) => !(name in given))
+      for (const name of unset) expect(message).not.toMatch(new RegExp(`\\b${name}\\b`))
+    },
+  )
+
+  it('no message names a setting that is not set', async () => {
+    for (const [status, code] of codes) {
+      const { put, fake } = bench()
+      fake.faultOfAll = () => ({ kind: 'code', status, code })
+      expect((await caught(put())).message).not.toMatch(/\bsse\b|object_lock|compression|prefix\b(?!$| \()/)
+    }
+  })
+
+  it('a host that bears the bucket’s name and is not known, or shows a certificate for another, names force_path_style', async () => {
+    const cause = (code: string) => Object.assign(new Error(code), { code })
+    const fails =
+      (url: string, code: string): Transport =>
+      async () => {
+        throw new ConnectorError(code === 'ENOTFOUND' ? 'unreachable' : 'tls_invalid', `${url} fails`, {
+          cause: new AggregateError([cause(code)]),
+        })
+      }
+    const inHost = { endpoint: 'https://s3.test:9000', force_path_style: false }
+    for (const code of ['ENOTFOUND', 'ERR_TLS_CERT_ALTNAME_INVALID']) {
+      const { message, cause: kept } = await caught(
+        bench(inHost, {}, () => fails('logs.s3.test:9000', code)).put(),
+      )
+      expect(message).toMatch(
+        /logs\.…\); where the server has buckets in the path, set force_path_style: true$/,
+      )
+      expect(kept).toBeInstanceOf(AggregateError)
+    }
+    const without = async (given: object, code: string, url = 'logs.s3.test:9000') =>
+      (await caught(bench({ ...inHost, ...given }, {}, () => fails(url, code)).put())).message
+    expect(await without({ force_path_style: true }, 'ENOTFOUND')).not.toContain('force_path_style')
+    expect(await without({ endpoint: 'http://127.0.0.1:9000' }, 'ENOTFOUND')).not.toContain(
+      'force_path_style',
+    )
+    expect(await without({}, 'ECONNREFUSED')).not.toContain('force_path_style')
+    expect(await without({}, 'ENOTFOUND', 'sts.test')).not.toContain('force_path_style')
+    const { put, fake } = bench(inHost)
+    fake.faultOfAll = () => ({ kind: 'code', status: 404, code: 'NoSuchBucket' })
+    expect((await caught(put())).message).toContain('set force_path_style: true')
   })
 
   it('a bucket elsewhere is named with the region that the server tells', async () => {

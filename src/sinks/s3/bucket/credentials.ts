@@ -4,7 +4,7 @@ import { ConnectorError } from '../../../model/errors.ts'
 import { SecretLook } from '../../../model/secret.ts'
 import type { LibraryHandler } from './handler.ts'
 import type { S3Options } from '../options.ts'
-import { codeOf, s3Error, statusOf } from './errors.ts'
+import { codeOf, s3Error, saysLater } from './errors.ts'
 
 const SESSION = 'auditferry'
 
@@ -58,8 +58,7 @@ function refused(error: unknown, options: S3Options, now: number): ConnectorErro
   if (error instanceof ConnectorError) return error
   const inner = error instanceof Error && error.cause instanceof ConnectorError ? error.cause : undefined
   if (inner) return inner
-  const status = statusOf(error)
-  if (status >= 500 || status === 429) return s3Error('The service that gives out roles', error, now)
+  if (saysLater(error)) return s3Error('The service that gives out roles', error, now)
   const how =
     options.web_identity_token_file !== undefined
       ? 'for the token of web_identity_token_file: check that the file is there and that the role trusts its issuer'

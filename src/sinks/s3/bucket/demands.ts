@@ -3,7 +3,11 @@ import { DAY_MS } from '../../../model/time.ts'
 import type { Looked } from './bucket.ts'
 import type { S3Options } from '../options.ts'
 
-type Demands = Pick<S3Options, 'sse' | 'object_lock'>
+export type Demands = Pick<S3Options, 'sse' | 'object_lock'>
+
+/** `sse and object_lock`, of what is set; '' where nothing is. */
+export const demandsText = ({ sse, object_lock: lock }: Demands): string =>
+  [...(sse ? ['sse'] : []), ...(lock ? ['object_lock'] : [])].join(' and ')
 
 /** In the words of S3. */
 export const encryptionOf = (sse: NonNullable<S3Options['sse']>) => (sse.type === 's3' ? 'AES256' : 'aws:kms')

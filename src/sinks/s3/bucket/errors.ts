@@ -1,5 +1,7 @@
 // What each answer of an S3 server means for an object: the table of its codes, in the words of our own closed list.
 import { ConnectorError, type ErrorCode } from '../../../model/errors.ts'
+import { type Demands, demandsText } from './demands.ts'
+import { refusedHeader } from './refused-header.ts'
 import { retryAfterMs } from '../../../model/retry-after.ts'
 
 /** Facts of a failed request, as far as the library tells them. */
@@ -9,13 +11,22 @@ interface Failure {
   readonly headers: Readonly<Record<string, string>>
   /** region that the server names */
   readonly region: string | undefined
+  /** its own words, never quoted: they hold key ids and more */
+  readonly said: readonly unknown[]
 }
 
-type Meaning = readonly [ErrorCode, string]
+/** Named are settings that are set, and no others. */
+type Meaning = readonly [ErrorCode, string | ((set: Demands) => string)]
 
 const denied: Meaning = [
   'forbidden',
-  'refuses the request: the role or key wants s3:PutObject on this prefix (with object_lock also s3:PutObjectRetention, with a KMS key kms:GenerateDataKey)',
+  ({ sse, object_lock: lock }) => {
+    const more = [
+      ...(lock ? ['s3:PutObjectRetention'] : []),
+      ...(sse?.type === 'kms' ? ['kms:GenerateDataKey'] : []),
+    ]
+    return `refuses the request: the role or key wants ${['s3:PutObject', ...more].join(' and ')} on this prefix`
+  },
 ]
 const badKey: Meaning = [
   'unauthorized',
@@ -35,12 +46,19 @@ const slow: Meaning = ['rate_limited', 'asks to slow down']
 const broken: Meaning = ['server_error', 'had an internal error']
 const lacking: Meaning = [
   'misconfigured',
-  'does not do what was asked: take sse, object_lock or compression settings back that it lacks',
+  (set) => {
+    const more = demandsText(set)
+    const asked =
+      'If-None-Match and x-amz-checksum-sha256, which no setting turns off (Backblaze B2 lacks them)'
+    return `does not do what was asked: each object is sent with ${asked}${more === '' ? '' : `, and by ${more} with more: take back what it lacks`}, or take another server`
+  },
 ]
 const key: Meaning = [
   'misconfigured',
-  'cannot use the KMS key: check sse.kms_key_id, that the key is enabled and that its policy allows this role',
+  ({ sse }) =>
+    `cannot use the KMS key${sse?.kms_key_id === undefined ? ' of the bucket or account: check' : ' of sse.kms_key_id: check it,'} that the key is enabled and that its policy allows this role`,
 ]
+const keyless: Meaning = ['server_error', 'cannot reach the KMS key just now']
 const notAllowed: Meaning = ['misconfigured', 'does not allow this: is it an S3 endpoint?']
 const stalled: Meaning = ['timeout', 'did not receive the body in time']
 const busy: Meaning = ['server_error', 'was just writing the same name; tried again']
@@ -76,9 +94,16 @@ const meanings: Readonly<Record<string, Meaning>> = {
   ObjectLockConfigurationNotFoundError: ['misconfigured', 'says that the bucket has no Object Lock'],
   InvalidRequest: [
     'misconfigured',
-    'says that the request does not fit the bucket: object_lock needs a bucket with Object Lock',
+    ({ object_lock: lock }) =>
+      `says that the request does not fit the bucket${lock ? ': object_lock needs a bucket with Object Lock' : ''}`,
   ],
-  InvalidArgument: ['misconfigured', 'refuses a setting: check object_lock, sse and prefix'],
+  InvalidArgument: [
+    'misconfigured',
+    (set) => {
+      const more = demandsText(set)
+      return `refuses something of the request: check ${more === '' ? '' : `${more} and `}that it is a server of the list in docs/sinks/s3.md`
+    },
+  ],
   InvalidEncryptionAlgorithmError: lacking,
   NotImplemented: lacking,
   XNotImplemented: lacking,
@@ -101,11 +126,6 @@ const meanings: Readonly<Record<string, Meaning>> = {
   RequestTimeout: stalled,
   SlowDown: slow,
   SlowDownWrite: slow,
-  Throttling: slow,
-  ThrottlingException: slow,
-  RequestLimitExceeded: slow,
-  TooManyRequests: slow,
-  TooManyRequestsException: slow,
   InternalError: broken,
   ServiceUnavailable: broken,
 }
@@ -117,7 +137,7 @@ const statuses: Readonly<Record<number, Meaning>> = {
   308: redirected,
   401: badKey,
   403: denied,
-  404: ['not_found', 'knows no such bucket: check bucket, endpoint and force_path_style'],
+  404: ['not_found', 'knows no such bucket: check bucket and endpoint'],
   405: notAllowed,
   408: stalled,
   409: busy,
@@ -147,14 +167,27 @@ function failureOf(error: Readonly<Record<string, unknown>>): Failure {
     code: typeof named === 'string' ? named : '',
     status,
     headers,
+    said: [error['message'], error['Header'], error['ArgumentName']],
     region: typeof region === 'string' && /^[a-z0-9-]{2,32}$/.test(region) ? region : undefined,
   }
 }
 
-function meaningOf({ code, status }: Failure): Meaning {
+/** In the words of any service behind the bucket, such as the one that has the keys; 429 says nothing else either. */
+const isThrottled = ({ code, status }: Pick<Failure, 'code' | 'status'>): boolean =>
+  status === 429 || /Throttl|SlowDown|TooManyRequests|(?:Limit|Rate|Throughput)Exceeded/i.test(code)
+
+/** What a server says where it will not have a header, or misses one. */
+const ofHeaders: ReadonlySet<string> = new Set([
+  ...['InvalidArgument', 'InvalidRequest', 'NotImplemented', 'XNotImplemented', 'MissingContentMD5'],
+])
+
+function meaningOf({ code, status, said }: Failure, set: Demands): Meaning {
+  if (isThrottled({ code, status })) return slow
   const known = Object.hasOwn(meanings, code) ? meanings[code] : undefined
+  const header = !known || ofHeaders.has(code) ? refusedHeader([code, ...said], set) : undefined
+  if (header !== undefined && (status === 400 || status === 501)) return ['misconfigured', header]
   if (known) return known
-  if (/^KMS\./.test(code) || code === 'KMSDisabledException') return key
+  if (/^KMS\./.test(code) || code === 'KMSDisabledException') return status >= 500 ? keyless : key
   const byStatus = statuses[status]
   if (byStatus) return byStatus
   if (status >= 500) return broken
@@ -173,15 +206,21 @@ export const statusOf = (error: unknown): number => (isRecord(error) ? failureOf
 
 export const codeOf = (error: unknown): string => (isRecord(error) ? failureOf(error).code : '')
 
-/** `where`: the bucket and who has it. The server's own words are not quoted: they hold key ids and more. */
-export function s3Error(where: string, error: unknown, nowMs: number): ConnectorError {
+/** True for an answer that says: later. */
+export const saysLater = (error: unknown): boolean =>
+  isRecord(error) && (statusOf(error) >= 500 || isThrottled(failureOf(error)))
+
+/** `where`: the bucket and who has it; `set`: what was asked for beside. The server's own words are not quoted. */
+export function s3Error(where: string, error: unknown, nowMs: number, set: Demands = {}): ConnectorError {
   if (error instanceof ConnectorError) return error
   if (!isRecord(error)) return new ConnectorError('bad_reply', `${where} could not be asked`)
   if (error['name'] === 'AbortError') return new ConnectorError('aborted', `${where}: called off`)
   const failure = failureOf(error)
   if (failure.status === 0) return unanswered(where, error)
-  const [code, words] = meaningOf(failure)
-  const region = words === elsewhere[1] && failure.region ? `: set region to ${failure.region}` : ''
+  const meaning = meaningOf(failure, set)
+  const [code, given] = meaning
+  const words = typeof given === 'string' ? given : given(set)
+  const region = meaning === elsewhere && failure.region ? `: set region to ${failure.region}` : ''
   // No cause: the library's error carries the request as it was signed, session token and all.
   const message = `${where} ${words}${region} (${quoted(failure)})`
   return new ConnectorError(code, message, { retryAfterMs: retryAfterMs(failure.headers, nowMs) })

@@ -5,6 +5,7 @@ import type { Clock } from '../../../model/clock.ts'
 import { ConnectorError } from '../../../model/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../../model/http.ts'
 import { hostPort } from '../../../model/socket.ts'
+import { readUpTo } from '../../read-up-to.ts'
 
 /** A list of a thousand names is some 500 KB; whatever sends more is no such server. */
 const REPLY_BYTES = 4 * 1024 * 1024
@@ -156,15 +157,10 @@ async function* streaming(body: HttpReply['body'], watchdog: Watchdog): AsyncGen
 }
 
 async function wholeBody(body: HttpReply['body'], watchdog: Watchdog, where: string): Promise<Uint8Array> {
-  const parts: Uint8Array[] = []
-  let bytes = 0
-  for await (const piece of passing(body, watchdog)) {
-    bytes += piece.length
-    if (bytes > REPLY_BYTES)
-      throw new ConnectorError('bad_reply', `${where} answered without end: is this an S3 server?`)
-    parts.push(piece)
-  }
-  return Buffer.concat(parts)
+  const whole = await readUpTo(passing(body, watchdog), REPLY_BYTES + 1)
+  if (whole.length > REPLY_BYTES)
+    throw new ConnectorError('bad_reply', `${where} answered without end: is this an S3 server?`)
+  return whole
 }
 
 function requestOf(request: LibraryRequest, watchdog: Watchdog): HttpRequest {

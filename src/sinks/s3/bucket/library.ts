@@ -6,6 +6,7 @@ import type { SecretLook } from '../../../model/secret.ts'
 import type { SinkDeps } from '../../../model/sink-kind.ts'
 import { bucketOf, type S3Options } from '../options.ts'
 import { credentialsOf, keyLook } from './credentials.ts'
+import { addressError } from './address.ts'
 import { codeOf, s3Error } from './errors.ts'
 import { type LibraryHandler, libraryHandler } from './handler.ts'
 
@@ -47,13 +48,17 @@ export class BucketLibrary {
     try {
       return await work(await this.#load())
     } catch (error) {
-      if (!this.#worthAnother(error, bore)) throw s3Error(this.#where, error, this.#clock.now())
+      if (!this.#worthAnother(error, bore)) throw this.error(error)
     }
     try {
       return await work(await this.#load())
     } catch (error) {
-      throw s3Error(this.#where, error, this.#clock.now())
+      throw this.error(error)
     }
+  }
+
+  error(error: unknown): ConnectorError {
+    return addressError(this.#options, s3Error(this.#where, error, this.#clock.now(), this.#options))
   }
 
   #worthAnother(error: unknown, bore: readonly string[]): boolean {

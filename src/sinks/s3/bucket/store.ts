@@ -1,17 +1,27 @@
 // A bucket: put, look, list, fetch, remove, each one request with an answer that is ours.
 import { Readable } from 'node:stream'
 import type * as Library from '@aws-sdk/client-s3'
-import type { Clock } from '../../../model/clock.ts'
 import { ConnectorError } from '../../../model/errors.ts'
 import type { SinkDeps } from '../../../model/sink-kind.ts'
 import { wantsOwnAnswer } from './answer.ts'
 import type { Body, ListedObject, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { encryptionOf, lockModeOf } from './demands.ts'
-import { codeOf, s3Error, statusOf } from './errors.ts'
+import { codeOf, statusOf } from './errors.ts'
 import { BucketLibrary } from './library.ts'
 import { bucketOf, type S3Options } from '../options.ts'
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64')
+
+/** Only so do names come as they are: in XML some cannot stand, and others read as another's where references are resolved twice. */
+function keyOf(given: string, isEncoded: boolean): string {
+  if (!isEncoded) return given
+  try {
+    return decodeURIComponent(given.replaceAll('+', ' '))
+  } catch {
+    // Bytes that are no text. As it stands it is no name of ours.
+    return given
+  }
+}
 
 const CUT_SHORT = 'cut a list of objects short, and says not where it goes on'
 
@@ -31,12 +41,10 @@ export class Store {
   /** For messages: the bucket and who has it. */
   readonly where: string
   readonly #options: S3Options
-  readonly #clock: Clock
   readonly #library: BucketLibrary
 
   constructor(options: S3Options, deps: Pick<SinkDeps, 'clock' | 'transport'>) {
     this.#options = options
-    this.#clock = deps.clock
     this.where = bucketOf(options)
     this.#library = new BucketLibrary(options, deps)
   }
@@ -130,20 +138,22 @@ export class Store {
     try {
       for await (const piece of body) yield piece as Uint8Array
     } catch (error) {
-      throw s3Error(this.where, error, this.#clock.now())
+      throw this.#library.error(error)
     }
   }
 
   /** All names that begin with `prefix`, in the order of their bytes, from the one behind `after` on. */
   async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<ListedObject> {
-    const wanted = { Bucket: this.#options.bucket, Prefix: prefix, StartAfter: after }
+    const { bucket: Bucket } = this.#options
+    const wanted = { Bucket, Prefix: prefix, StartAfter: after, EncodingType: 'url' } as const
     for (let next: string | undefined; ;) {
       const answer = await this.#library.ask(signal, ({ library, client }) => {
         const command = new library.ListObjectsV2Command({ ...wanted, ContinuationToken: next })
         return client.send(command, { abortSignal: signal })
       })
-      for (const { Key: key, Size: bytes } of answer.Contents ?? [])
-        if (key !== undefined) yield { key, bytes: bytes ?? 0 }
+      const isEncoded = answer.EncodingType === 'url'
+      for (const { Key: key = '', Size: bytes = 0 } of answer.Contents ?? [])
+        yield { key: keyOf(key, isEncoded), bytes }
       if (answer.IsTruncated !== true) return
       next = answer.NextContinuationToken
       if (next === undefined) throw new ConnectorError('bad_reply', `${this.where} ${CUT_SHORT}`)

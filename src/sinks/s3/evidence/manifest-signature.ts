@@ -4,6 +4,9 @@ import { z } from 'zod'
 import { readManifest, sha256, type Manifest } from './manifest.ts'
 import { jsonOf } from '../../../model/json-of.ts'
 
+/** The line below has 186 bytes. What is longer is not parsed: whoever may write to the bucket chose it. */
+const MOST_SIGNATURE_BYTES = 256
+
 const signatureLine = z.strictObject({
   signature: z.base64().length(88),
   key_sha256: z.string().regex(/^[0-9a-f]{64}$/),
@@ -78,7 +81,9 @@ export function openManifest(
   const end = body.indexOf(10)
   if (end < 0 || body.at(-1) !== 10) return 'is cut: want two whole lines'
   const line = body.subarray(0, end + 1)
-  const signed = readSignature(Buffer.from(body.subarray(end + 1)).toString())
+  const below = body.subarray(end + 1)
+  const signed =
+    below.length > MOST_SIGNATURE_BYTES ? undefined : readSignature(Buffer.from(below).toString())
   if (!signed) return 'has no signature line of the known form'
   const key = keys.get(signed.key_sha256)
   if (!key)

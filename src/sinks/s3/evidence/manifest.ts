@@ -103,8 +103,10 @@ const manifestKeyPattern =
 export function manifestPlace(key: string): ManifestPlace | undefined {
   const found = manifestKeyPattern.exec(key)?.groups
   if (!found) return undefined
-  const { sink = '', journal = '', number = '' } = found
-  return { sink, journal, number: Number(number) }
+  const { sink = '', journal = '' } = found
+  const number = Number(found['number'])
+  // A chain counts from 1, and no further than a number is exact.
+  return number >= 1 && Number.isSafeInteger(number) ? { sink, journal, number } : undefined
 }
 
 /** of year 0 and of year 10000, ms: what lies beyond has no such text */

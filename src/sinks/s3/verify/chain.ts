@@ -4,6 +4,7 @@ import { readUpTo } from '../../read-up-to.ts'
 import type { EvidenceStore } from './objects.ts'
 import type { Tell } from './findings.ts'
 import { linkFaults, objectFaults, sequenceFaults } from './faults.ts'
+import { type Pause, unlessUnread } from './unread.ts'
 import { openManifest, type OpenedManifest } from '../evidence/manifest-signature.ts'
 import { manifestKey, type Manifest, type StoredIn } from '../evidence/manifest.ts'
 
@@ -45,6 +46,8 @@ export interface WalkOptions {
   readonly keys: ReadonlyMap<string, KeyObject>
   /** gaps that somebody has explained */
   readonly acceptedGaps?: readonly Range[]
+  /** Absent: what could not be read is not tried again. */
+  readonly pause?: Pause
 }
 
 /** What a chain that was walked to its end says. */
@@ -70,6 +73,16 @@ async function readWhole(store: EvidenceStore, key: string): Promise<Uint8Array 
   return bytes.length > MANIFEST_BYTES ? 'is larger than any manifest' : bytes
 }
 
+/** A text tells what is wrong. */
+async function manifestAt(
+  store: EvidenceStore,
+  key: string,
+  keys: WalkOptions['keys'],
+): Promise<OpenedManifest | string> {
+  const body = await readWhole(store, key)
+  return typeof body === 'string' ? body : openManifest(body, keys)
+}
+
 /** Walks along the chain's manifests, a step for each. */
 export class ChainWalk {
   readonly #name: ChainName
@@ -78,6 +91,7 @@ export class ChainWalk {
   readonly #accepted: readonly Range[]
   readonly #storedIn: StoredIn | undefined
   readonly #tell: Tell
+  readonly #pause: Pause | undefined
   readonly #hashes = new Set<string>()
   readonly #intervals: Interval[] = []
   readonly #blind: Blind[] = []
@@ -100,6 +114,7 @@ export class ChainWalk {
     this.#storedIn = options.storedIn
     this.#accepted = options.acceptedGaps ?? []
     this.#tell = tell
+    this.#pause = options.pause
   }
 
   /** Takes the next manifest, in ascending order of numbers. Resolves with it where its signature and form hold. */
@@ -108,8 +123,11 @@ export class ChainWalk {
     this.#tellMissing(number)
     this.#expected = number + 1
     this.#manifests++
-    const body = await readWhole(this.#store, key)
-    const opened = typeof body === 'string' ? body : openManifest(body, this.#keys)
+    const opened = await unlessUnread(
+      () => manifestAt(this.#store, key, this.#keys),
+      this.#pause,
+      (why) => why,
+    )
     const fault = typeof opened === 'string' ? opened : this.#movedFault(opened.manifest, number)
     if (typeof opened === 'string' || fault !== undefined) {
       this.#tell('fault', key, fault ?? '')

@@ -1,6 +1,6 @@
 // A folder that was copied from a bucket, for a check without any network. A link counts as a file, by what it leads to: linked folders are not entered, and told.
 import { createReadStream } from 'node:fs'
-import { open, readdir, stat } from 'node:fs/promises'
+import { open, opendir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ConnectorError, errnoOf } from '../../../model/errors.ts'
 import type { EvidenceStore } from './objects.ts'
@@ -27,10 +27,14 @@ async function strangeness(path: string): Promise<string | undefined> {
 
 async function* filesUnder(folder: string, key: string, strange: Strange): AsyncGenerator<string> {
   const path = join(folder, key)
-  const inside = await readdir(path, { withFileTypes: true }).catch((error: unknown) => {
-    throw cannotRead(path, error)
+  const inside = await opendir(path).catch((error: unknown) => {
+    if (key === '') throw cannotRead(path, error)
+    strange(
+      key,
+      `is a folder that cannot be read (${errnoOf(error)}): nothing that stands in it is looked at`,
+    )
   })
-  for (const each of inside) {
+  for await (const each of inside ?? []) {
     const inner = key === '' ? each.name : `${key}/${each.name}`
     if (each.isDirectory()) yield* filesUnder(folder, inner, strange)
     else if (each.isFile()) yield inner
@@ -57,6 +61,8 @@ export function folderEvidence(folder: string): EvidenceStore {
     get: async (key) => {
       const path = join(folder, key)
       try {
+        // Only then it is opened: a pipe would be waited for without end.
+        if (!(await stat(path)).isFile()) return undefined
         const file = await open(path)
         await file.close()
       } catch (error) {

@@ -1,9 +1,9 @@
 // One stored object against what a manifest says of it: read as a stream, within the bounds that the manifest names.
 import { LF } from '../../../model/ascii.ts'
 import { createHash } from 'node:crypto'
-import { Readable, type Transform } from 'node:stream'
+import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { constants, createGunzip, createZstdDecompress } from 'node:zlib'
+import { constants, createGunzip, createZstdDecompress, type Gunzip, type ZstdDecompress } from 'node:zlib'
 import { errnoOf } from '../../../model/errors.ts'
 import type { ManifestObject } from '../evidence/manifest.ts'
 
@@ -56,8 +56,18 @@ export function namingFault(object: ManifestObject): string | undefined {
 }
 
 class TooLong extends Error {}
+/** Of the store, whatever it is: it says nothing of what is in the object. */
+class Unread extends Error {}
 
-function unpacker(packed: ObjectPlace['packed']): Transform | undefined {
+async function* read(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body
+  } catch (error) {
+    throw new Unread('', { cause: error })
+  }
+}
+
+function unpacker(packed: ObjectPlace['packed']): Gunzip | ZstdDecompress | undefined {
   if (packed === '.gz') return createGunzip()
   if (packed === '.zst')
     return createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG } })
@@ -65,6 +75,8 @@ function unpacker(packed: ObjectPlace['packed']): Transform | undefined {
 }
 
 interface Seen {
+  /** all of the body was unpacked: nothing stands behind the end that its packing names */
+  wholeUnpacked: boolean
   storedSha256: string
   storedBytes: number
   sha256: string
@@ -73,7 +85,10 @@ interface Seen {
   lastByte: number | undefined
 }
 
-/** Throws TooLong as soon as more bytes come than the manifest names. */
+/**
+ * Throws TooLong as soon as more bytes come than the manifest names, and Unread where the store does not give them. Whatever else
+ * it throws is what unpacking makes of these bytes.
+ */
 async function see(
   body: AsyncIterable<Uint8Array>,
   packed: ObjectPlace['packed'],
@@ -81,9 +96,10 @@ async function see(
 ): Promise<Seen> {
   const stored = createHash('sha256')
   const lines = createHash('sha256')
-  const seen: Seen = { storedSha256: '', storedBytes: 0, sha256: '', bytes: 0, lines: 0, lastByte: undefined }
+  const none = { storedSha256: '', storedBytes: 0, sha256: '', bytes: 0, lines: 0, lastByte: undefined }
+  const seen: Seen = { wholeUnpacked: true, ...none }
   async function* arriving() {
-    for await (const part of body) {
+    for await (const part of read(body)) {
       stored.update(part)
       seen.storedBytes += part.length
       if (seen.storedBytes > mostStored) throw new TooLong()
@@ -100,8 +116,10 @@ async function see(
     }
   }
   const through = unpacker(packed)
-  if (through) await pipeline(Readable.from(arriving(), { objectMode: false }), through, count)
-  else await count(arriving())
+  if (through) {
+    await pipeline(Readable.from(arriving(), { objectMode: false }), through, count)
+    seen.wholeUnpacked = through.bytesWritten === seen.storedBytes
+  } else await count(arriving())
   seen.storedSha256 = stored.digest('hex')
   seen.sha256 = lines.digest('hex')
   return seen
@@ -114,8 +132,12 @@ function contentFault(object: ManifestObject, seen: Seen): string | undefined {
   if (seen.sha256 !== object.sha256) return 'was changed: its lines have another SHA-256'
   if (object.stored_sha256 !== undefined && seen.storedSha256 !== object.stored_sha256)
     return 'was stored anew: the lines are right, but the stored body has another SHA-256'
+  if (!seen.wholeUnpacked) return 'was changed: the lines are right, and more bytes stand behind their end'
   return undefined
 }
+
+/** What a pipe says whose middle has come to its end before its beginning. */
+const endedEarly: ReadonlySet<string> = new Set(['ABORT_ERR', 'ERR_STREAM_PREMATURE_CLOSE'])
 
 /** What is wrong with the stored object; undefined when all holds. Throws what the store throws. */
 export async function objectFault(store: EvidenceStore, object: ManifestObject): Promise<string | undefined> {
@@ -128,9 +150,9 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
     return contentFault(object, await see(body, place.packed, object))
   } catch (error) {
     if (error instanceof TooLong) return 'is longer than its manifest says'
-    const code = errnoOf(error, '')
-    if (/^(Z_|ERR_ZLIB|ZSTD_)/.test(code))
-      return `was changed or damaged: it cannot be decompressed (${code})`
-    throw error
+    if (error instanceof Unread) throw error.cause
+    const code = errnoOf(error)
+    if (endedEarly.has(code)) return 'was changed or damaged: bytes stand behind the end of what is packed'
+    return `was changed or damaged: it cannot be decompressed (${code})`
   }
 }

@@ -90,15 +90,22 @@ const HIDDEN = '.auditferry/'
 const NOT_OURS =
   'is a name that this program gives to nothing, among what it stores: it was put there, and whatever reads the bucket may take it for entries'
 
-/** Names that are no object's and no manifest's. */
-export function tellOthers(keys: readonly string[], tell: Tell): void {
+/** Names that are no object's and no manifest's. Each is looked at once and not kept: there may be any number of them. */
+export function otherNames(tell: Tell) {
   const planted = tellSome('workspace=', tell, (count) => `and its like hold ${count} more such names`)
-  const hidden = keys.filter((key) => key.startsWith(HIDDEN) && !probe.test(key))
-  for (const key of keys.filter((each) => ours.test(each))) planted.fault(key, NOT_OURS)
-  planted.end()
-  const count = keys.filter((key) => !ours.test(key) && !key.startsWith(HIDDEN)).length
-  const [first] = hidden
-  const more = hidden.length === 1 ? 'is' : `and ${hidden.length - 1} more are`
-  if (first !== undefined) tell('note', first, `${more} not what the sink's probes leave there`)
-  if (count > 0) tell('note', '.', `holds ${count} more objects that are none of this program's`)
+  const hidden = { count: 0, first: '' }
+  let others = 0
+  return {
+    add(key: string) {
+      if (ours.test(key)) planted.fault(key, NOT_OURS)
+      else if (!key.startsWith(HIDDEN)) others++
+      else if (!probe.test(key) && hidden.count++ === 0) hidden.first = key
+    },
+    end() {
+      planted.end()
+      const more = hidden.count === 1 ? 'is' : `and ${hidden.count - 1} more are`
+      if (hidden.count > 0) tell('note', hidden.first, `${more} not what the sink's probes leave there`)
+      if (others > 0) tell('note', '.', `holds ${others} more objects that are none of this program's`)
+    },
+  }
 }

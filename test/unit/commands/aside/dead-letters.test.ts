@@ -89,7 +89,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(stdout).toMatch(/^ID {2}SINK {2}SOURCE {6}TIME \(UTC\) {2}/)
     expect(stdout).toContain('acme audit')
     // What a receiver says must not command the terminal.
-    expect(stdout).toContain('Splunk said: ?[31mno')
+    expect(stdout).toContain('Splunk said: \\u{1b}[31mno')
     expect(stdout).not.toContain('planted')
     await listLetters(stand.world, options({ limit: 1 }))
     expect(stand.heard().stdout).toContain(

@@ -101,7 +101,7 @@ test('what is read again just now is told: span, how far, counts, and what holds
     `\nBACKFILLS UNDER WAY\n  ${span}, 120 new; waiting for room in the journal: half of journal.max_bytes`,
   )
   expect(text).toContain(
-    `\nREPLAYS FROM THE API UNDER WAY\n  ${span.replace('audit,', 'audit to archive,')}, 1,100 put at the journal's end; 1 possible gap: entries there may be missing; trying again: it failed?[2J to answer\n`,
+    `\nREPLAYS FROM THE API UNDER WAY\n  ${span.replace('audit,', 'audit to archive,')}, 1,100 put at the journal's end; 1 possible gap: entries there may be missing; trying again: it failed\\u{1b}[2J to answer\n`,
   )
   expect(text).not.toContain('history.usage')
   expect(statusText(report)).not.toContain('UNDER WAY')
@@ -197,9 +197,18 @@ test.each(['failing', 'held'] as const)('a sink that is %s is told with its erro
   sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
   expect(await ask()).toBe(1)
   const { stdout } = stand.heard()
-  expect(stdout).toMatch(/^archive .*: receiver \?\[2J refused the connection$/m)
+  expect(stdout).toMatch(/^archive .*: receiver \\u\{1b\}\[2J refused the connection$/m)
   expect(stdout).toContain('  archive: as told above (unreachable, trouble began 0 s ago)')
   expect(stdout).not.toContain('\u001b')
+})
+
+test('a sink that collects says when its next upload is, and is well', async () => {
+  const { sink } = await startDaemon()
+  sink.state('collecting', undefined, 20_000)
+  expect(await ask()).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toMatch(/^archive .* collecting /m)
+  expect(stdout).toContain('  archive: collecting, next upload in 20 s\n')
 })
 
 test('of several that fail each tells why in its own row, since the sentence does not', async () => {
@@ -360,7 +369,7 @@ test('a finding says which entry to look up in the SIEM, and that there are more
   source.gap(1)
   await ask()
   expect(stand.heard().stdout).toContain(
-    '4 findings\n  possible gap: last in acme audit, found 2026-11-21 10:00:00 UTC\n  foreign fetch: entry id-4? of 2026-11-21 10:00:00 UTC in acme audit\n  foreign fetch: entry id-3? in acme audit\n  foreign fetch: entry id-2? in acme audit\n  more of them: --json\n',
+    '4 findings\n  possible gap: last in acme audit, found 2026-11-21 10:00:00 UTC\n  foreign fetch: entry id-4\\u{1b} of 2026-11-21 10:00:00 UTC in acme audit\n  foreign fetch: entry id-3\\u{1b} in acme audit\n  foreign fetch: entry id-2\\u{1b} in acme audit\n  more of them: --json\n',
   )
 })
 

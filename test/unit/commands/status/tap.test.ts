@@ -121,7 +121,7 @@ describe('tap', () => {
     await journal.close()
     expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
       'auditferry: reading is paused, so nothing new comes: auditferry status says why',
-      'auditferry: archive takes nothing just now: it is held: no? right',
+      'auditferry: archive takes nothing just now: it is held: no\\u{1b} right',
       '',
     ])
   })

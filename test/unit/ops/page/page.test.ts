@@ -90,6 +90,14 @@ describe('the status page', () => {
     expect(unclosed(page)).toEqual([])
   })
 
+  it('says of a sink that collects when its next upload is', () => {
+    const page = (at: string) => textOf(renderPage(withSink({ state: 'collecting', next_upload_at: at })))
+    expect(page(new Date(Date.parse(calm.reported_at) + 20_000).toISOString())).toMatch(
+      /collecting next upload in 20.s/,
+    )
+    expect(page(calm.reported_at)).toContain('collecting next upload is due')
+  })
+
   it('shows the last error in its own words, with its code and when the trouble began, perhaps with another code', () => {
     const text = textOf(renderPage(withSink({ state: 'failing', error: refused })))
     expect(text).toMatch(/receiver refused the connection \(unreachable, trouble began 10 min ago ?\)/)

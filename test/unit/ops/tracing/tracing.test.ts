@@ -9,7 +9,7 @@ import { openLog } from '../../../../src/ops/log.ts'
 import { openPages } from '../../../../src/ops/tracing/pages.ts'
 import { openTracing } from '../../../../src/ops/tracing/open.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
-import { acceptAll, openHouse, reply, until } from '../../app/house.ts'
+import { acceptAll, healthy, openHouse, reply, until } from '../../app/house.ts'
 import { openCollector } from './collector.ts'
 import type { Received } from './collector.ts'
 
@@ -86,10 +86,11 @@ describe('tracing', () => {
     let tries = 0
     const house = openHouse({
       entries: 3,
-      receiver: async () =>
+      receiver: healthy(async () =>
         ++tries < 3
           ? reply(503, { text: 'planted-words', code: 9 })
           : reply(200, { text: 'Success', code: 0 }),
+      ),
     })
     await live(house, await open(), delivered(3))
     const deliveries = named('deliver').filter(({ facts }) => facts['auditferry.sink'] === 'siem')
