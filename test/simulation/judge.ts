@@ -30,13 +30,17 @@ const SWEPT_MS = 7 * 3_600_000
 function wanted(world: World): readonly MockEntry[] {
   const { start } = world.scenario
   const startUs = start === 'earliest' ? 0 : (world.scenario.startAt - 6 * 3_600_000) * 1000
-  // Behind an entry that cannot be read, the rest of its second is a gap that is told.
+  // Behind an entry that cannot be read, or a cursor that is dead, the rest of its second is a gap that is reported.
   const swept = world.scenario.faults.poison === 0
-  return world.mock.entries().filter(({ shownAt, shownBy, defect, atUs, visibleAt }) => {
+  const second = (atUs: number) => Math.floor(atUs / 1e6)
+  const entries = world.mock.entries()
+  const dead = entries.find(({ id }) => id === world.outages.deadCursor())
+  return entries.filter(({ shownAt, shownBy, defect, atUs, visibleAt }) => {
     // `latest` is only asked for its id and time.
     const shown = shownAt !== undefined && shownBy.some((where) => where !== 'latest')
     // A full sweep comes at least every six hours: what has been visible for longer must have been asked for.
-    const due = swept && visibleAt < world.clock.now() - SWEPT_MS
+    const isBehindDead = dead !== undefined && second(atUs) === second(dead.atUs)
+    const due = swept && !isBehindDead && visibleAt < world.clock.now() - SWEPT_MS
     return (shown || due) && defect === undefined && atUs >= startUs
   })
 }

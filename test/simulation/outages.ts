@@ -89,11 +89,17 @@ async function lost(api: Transport, roll: Dice, ...asked: Parameters<Transport>)
   throw broken()
 }
 
+export interface Outages {
+  readonly transport: Transport
+  /** its id, once it was asked for */
+  readonly deadCursor: () => string | undefined
+}
+
 /** The API as it is behind the outages of a seed: `api`, but for them. */
-export function withOutages(api: Transport, scenario: OutageScenario, clock: Clock, roll: Dice): Transport {
+export function withOutages(api: Transport, scenario: OutageScenario, clock: Clock, roll: Dice): Outages {
   const { errorBody, flaky, deadCursorAt = Infinity } = scenario
   let deadCursor: string | undefined
-  return async (request, signal) => {
+  const transport: Transport = async (request, signal) => {
     const now = clock.now()
     const cursor = cursorOf(request.url)
     if (now >= deadCursorAt) deadCursor ??= cursor
@@ -103,4 +109,5 @@ export function withOutages(api: Transport, scenario: OutageScenario, clock: Clo
     if (isWithin(flaky, now) && roll.chance(LOST_SHARE)) return lost(api, roll, request, signal)
     return api(request, signal)
   }
+  return { transport, deadCursor: () => deadCursor }
 }

@@ -18,6 +18,7 @@ import { judge } from './judge.ts'
 import { Orders } from './operator.ts'
 import type { OperatorScenario } from './operator.ts'
 import { withOutages } from './outages.ts'
+import type { Outages } from './outages.ts'
 import { startProcess } from './process.ts'
 import type { Process } from './process.ts'
 import { dice } from './random.ts'
@@ -45,6 +46,8 @@ export interface World {
   readonly scenario: Scenario
   readonly clock: VirtualClock
   readonly mock: Mock
+  /** before the mock */
+  readonly outages: Outages
   readonly hec: FakeHec
   readonly disk: FakeDisk
   /** what went to standard output, line by line */
@@ -192,6 +195,7 @@ function openWorld(scenario: Scenario): World {
     scenario,
     clock,
     mock,
+    outages: withOutages(mock.transport, scenario.outages, clock, dice(scenario.seed + 4)),
     hec,
     disk,
     printed: [],
@@ -213,7 +217,6 @@ class Run {
   readonly world: World
   readonly #config
   readonly #roll: Dice
-  readonly #api: Transport
   readonly #fatalSteps: number[]
   readonly #fatalChunks: number[]
   readonly #fatalNotes: number[] = []
@@ -227,7 +230,6 @@ class Run {
     const { scenario } = world
     this.#roll = dice(scenario.seed + 2)
     this.#config = configOf(scenario, folder)
-    this.#api = withOutages(world.mock.transport, scenario.outages, world.clock, dice(scenario.seed + 4))
     this.#fatalSteps = [...scenario.fatalSteps]
     this.#fatalChunks = [...(scenario.areas?.fatalChunks ?? [])]
     const until = scenario.startAt + scenario.deadSinkHours * HOUR_MS
@@ -245,10 +247,10 @@ class Run {
 
   async #start(): Promise<void> {
     const { world } = this
-    const { clock, hec, disk, printed, logged, scenario } = world
+    const { clock, hec, disk, printed, logged, scenario, outages } = world
     const receiver = hecTransport(hec, clock)
     const transport: Transport = (request, signal) => {
-      if (!request.url.startsWith('https://hec.test')) return this.#api(request, signal)
+      if (!request.url.startsWith('https://hec.test')) return outages.transport(request, signal)
       if (clock.now() < this.#dead.splunk) return Promise.reject(new ConnectorError('unreachable', 'refused'))
       return receiver(request, signal)
     }
