@@ -112,12 +112,16 @@ test('a screen gets a bar, which the last line takes the place of', async () => 
 
 test('what holds one up is told above the bar, once for each reason', async () => {
   stand = await openPastStand()
+  const waiting = (live: number): Backfill => ({
+    ...open,
+    waitReason: `live polling uses ${live} of 60 requests/min. Increase audit.interval to leave more`,
+  })
   const states: Backfill[] = [
-    ...[open, { ...open, waitsFor: undefined }, open, { ...open, waitsFor: 'room' as const }],
+    ...[waiting(45), { ...open, waitsFor: undefined }, waiting(46), { ...open, waitsFor: 'room' as const }],
     { ...open, endedAt: 2, waitsFor: undefined },
   ]
   const fake = {
-    backfill: async () => [open],
+    backfill: async () => [waiting(45)],
     backfills: async () => states.splice(0, 1),
   } as Partial<Backfills>
   const { board, metrics, taps } = openBoardStand()
@@ -161,7 +165,7 @@ test.each([false, true])(
     await control.close()
     const { stdout } = stand.heard()
     for (const seconds of [10, 20]) expect(stdout).toContain(`; no answer from the daemon since ${seconds} s`)
-    expect(stdout.includes('waiting for')).toBe(colours)
+    expect(stdout.includes('Waiting for')).toBe(colours)
     expect(stdout).toContain('done: 3 read')
   },
 )
@@ -202,7 +206,7 @@ test('one whose source is switched off is told as waiting for it, and can be end
   const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(
-    /^left history.usage: .*; waiting for its source, which is not in the configuration of the daemon any more/,
+    /^left history.usage: .*\. Waiting for its source, which is not in the configuration of the daemon any more/,
   )
   const named = { workspace: 'left', source: 'history.usage' } as const
   expect(await backfill(stand.world, options({ status: true, ...named }), clock)).toBe(0)

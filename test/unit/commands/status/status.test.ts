@@ -98,7 +98,7 @@ test('what is read again just now is told: span, how far, counts, and what holds
   })
   const span = 'acme audit, 2026-01-31 00:00:00 to 2026-02-01 00:00:00 UTC: 43 %, 1,200 entries read'
   expect(text).toContain(
-    `\nBACKFILLS UNDER WAY\n  ${span}, 120 new; waiting for room in the journal: half of journal.max_bytes`,
+    `\nBACKFILLS UNDER WAY\n  ${span}, 120 new. Waiting for room in the journal: half of journal.max_bytes`,
   )
   expect(text).toContain(
     `\nREPLAYS FROM THE API UNDER WAY\n  ${span.replace('audit,', 'audit to archive,')}, 1,100 put at the journal's end; 1 possible gap: entries there may be missing; trying again: it failed\\u{1b}[2J to answer\n`,

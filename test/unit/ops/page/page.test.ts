@@ -239,7 +239,7 @@ describe('the status page', () => {
     expect(page).toMatch(/role="progressbar"[^>]* aria-valuenow="42.7"/)
     expect(textOf(page)).toMatch(/acme audit running 2026-01-01 2026-02-01 50 % 1,234/)
     expect(textOf(page)).toMatch(
-      /acme audit siem waiting 2026-01-01 2026-02-01 25 % 77 waits for room in the journal/,
+      /acme audit siem waiting 2026-01-01 2026-02-01 25 % 77 Waiting for room in the journal/,
     )
     expect(unclosed(page)).toEqual([])
   })
