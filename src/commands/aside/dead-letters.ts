@@ -7,7 +7,7 @@ import type { OpenJournal } from '../shared/journal.ts'
 import { columns } from '../shared/columns.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, noneText, withMeant } from './asked.ts'
 import type { AsideOptions, ShowOptions } from './asked.ts'
@@ -70,7 +70,7 @@ function withLetters(
     const there = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
     if (code === undefined || there.size === 0 || there.has(code)) return use(opened)
     world.stderr(
-      `auditferry: no dead letter has the code ${plain(code)}; the codes that there are: ${[...there].join(', ')}\n`,
+      `auditferry: no dead letter has the code ${printable(code)}; the codes that there are: ${[...there].join(', ')}\n`,
     )
     await use(opened)
     return exitCodes.failed

@@ -3,7 +3,7 @@ import type { Backfill } from '../../model/backfill.ts'
 import type { PastSpan, Unread } from '../../model/past.ts'
 import { secondText } from '../../model/time.ts'
 import { countText, numberText } from '../../ops/words.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { gapsText, percentText } from '../shared/follow-text.ts'
 import type { Following } from '../shared/follow-text.ts'
 
@@ -27,7 +27,7 @@ export const backfillsFollowed: Following<Backfill> = {
 }
 
 function nameText({ origin }: Backfill): string {
-  return plain(`${origin.workspace} ${origin.source}`)
+  return printable(`${origin.workspace} ${origin.source}`)
 }
 
 function ratioOf({ fromUs, toUs, atUs, endedAt }: Backfill): number {

@@ -2,7 +2,7 @@
 import { DAY_MS, dayText } from '../../model/time.ts'
 import { numberText } from '../../ops/words.ts'
 import { columns } from '../shared/columns.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import type { Walked } from './walk.ts'
 
 const rowsOf = (walked: readonly Walked[]) =>
@@ -31,7 +31,7 @@ export function partialText(walked: readonly Walked[]): string {
     ...[row.before_start, row.unknown].map(numberText),
   ])
   const unknown = unknownOf(walked).map(
-    ({ workspace, source, day, id }) => `${workspace} ${source}  ${day}  ${plain(id)}\n`,
+    ({ workspace, source, day, id }) => `${workspace} ${source}  ${day}  ${printable(id)}\n`,
   )
   const first = unknown.length === 0 ? '' : `\nNot known here, the first ones\n\n${unknown.join('')}`
   return `PARTIAL: the walk was cut off, and this is what it had met until then. Days may be incomplete, others were not come to: nothing is judged, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`

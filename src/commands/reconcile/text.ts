@@ -2,7 +2,7 @@
 import { numberText } from '../../ops/words.ts'
 import { DAY_MS } from '../../model/time.ts'
 import { columns } from '../shared/columns.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import type { ReadRow, ReconcileReport, SinkRow } from './report.ts'
 import { counted, verdictOf } from './verdict.ts'
 
@@ -85,7 +85,7 @@ function unknownText({ read, sources }: ReconcileReport): string {
   const lines = sources.flatMap(({ workspace, source, unknown }) =>
     unknown.map(({ id, day }) => {
       const why = moving.has(day) ? '  (that day is not over, it may still come)' : ''
-      return `${workspace} ${source}  ${day}  ${plain(id)}${why}`
+      return `${workspace} ${source}  ${day}  ${printable(id)}${why}`
     }),
   )
   return lines.length === 0 ? '' : `Not known here, the first ones\n\n${lines.join('\n')}\n`

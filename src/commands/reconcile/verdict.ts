@@ -1,7 +1,7 @@
 // The verdict of `reconcile`: whether all comes out even, what does not, and which command brings what. Pure.
 import { numberText } from '../../ops/words.ts'
 import { DAY_MS, dayText } from '../../model/time.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { isJudged, type ReadRow, type ReconcileReport, type SinkRow } from './report.ts'
 
 export const counted = (count: number, one: string, many: string) =>
@@ -55,8 +55,8 @@ function earlyText({ read, sources }: ReconcileReport): string {
       'entry',
       'entries',
     )
-    const span = `--workspace ${plain(workspace)} --source ${source} --from ${first.day} --to ${start}`
-    return `\n${count} of ${plain(`${workspace} ${source}`)} from before ${start}, where live reading began (start), were not to be read and are not here. To have them too: auditferry backfill ${span}`
+    const span = `--workspace ${printable(workspace)} --source ${source} --from ${first.day} --to ${start}`
+    return `\n${count} of ${printable(`${workspace} ${source}`)} from before ${start}, where live reading began (start), were not to be read and are not here. To have them too: auditferry backfill ${span}`
   })
   return lines.join('')
 }
@@ -92,12 +92,14 @@ function backfillText(workspace: string, source: string, days: readonly string[]
   const last = days.at(-1)
   if (first === undefined || last === undefined) return []
   const span = `--from ${first} --to ${dayText(Date.parse(last) + DAY_MS)}`
-  return [`This fetches it: auditferry backfill --workspace ${plain(workspace)} --source ${source} ${span}`]
+  return [
+    `This fetches it: auditferry backfill --workspace ${printable(workspace)} --source ${source} ${span}`,
+  ]
 }
 
 function againText(workspace: string, source: string, first: string | undefined): string[] {
   if (first === undefined) return []
-  const what = `What is not here or has changed of ${plain(`${workspace} ${source}`)} from ${first} on`
+  const what = `What is not here or has changed of ${printable(`${workspace} ${source}`)} from ${first} on`
   return [`${what} comes without a backfill: live reading reads these days again (history.reread)`]
 }
 

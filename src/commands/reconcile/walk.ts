@@ -7,7 +7,7 @@ import type { PastSpan, Unread } from '../../model/past.ts'
 import type { SurveyDay, Surveyed, Surveys } from '../../model/survey.ts'
 import type { Origin } from '../../model/source.ts'
 import { countText } from '../../ops/words.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { percentText, troubleText } from '../shared/follow-text.ts'
 import type { World } from '../shared/world.ts'
 
@@ -94,7 +94,7 @@ async function walk(walking: Walking, sum: Sum): Promise<boolean> {
 function lineText({ origin, span, clock }: Walking, atUs: number | undefined, fetched: number): string {
   const toUs = Math.max(span.fromUs + 1, Math.min(span.toUs, clock.now() * 1000))
   const part = atUs === undefined ? 0 : (atUs - span.fromUs) / (toUs - span.fromUs)
-  const name = plain(`${origin.workspace} ${origin.source}`)
+  const name = printable(`${origin.workspace} ${origin.source}`)
   return `${name}: ${percentText(Math.min(1, Math.max(0, part)))}, ${countText(fetched, 'entries')} fetched`
 }
 

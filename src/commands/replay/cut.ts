@@ -5,7 +5,7 @@ import { isSameOrigin } from '../../model/source.ts'
 import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../model/time.ts'
 import { isCaughtUp } from '../../ops/status.ts'
 import type { StatusReport } from '../../ops/status.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import type { Only, ReplayPlan, PlannedDay } from './plan.ts'
 
 /** From where on live reading has not come, µs; undefined: all that was asked is read. */
@@ -41,7 +41,7 @@ type LiveReading = Pick<StatusReport, 'workspaces' | 'configured_at'>
 /** A line each. */
 export function lateText(late: readonly PlannedDay[], only: Only | undefined): string {
   const lines = late.map(({ origin, day }) => {
-    const name = plain(`${origin.workspace} ${origin.source}`)
+    const name = printable(`${origin.workspace} ${origin.source}`)
     return `auditferry: of ${name}, the rest of ${dayText(day * DAY_MS)} is not sent, and live reading is still behind: what it takes in there as new comes by itself, what the journal has of it already (a backfill ahead of live reading) does not: the same command sends all of that day once live reading is past it${only === 'api' ? '' : ', and --only journal what the journal keeps of it'}\n`
   })
   return lines.join('')
@@ -79,7 +79,7 @@ export const howCut = (isLeft: boolean): string =>
 export function cutOffText(begun: readonly ApiReplay[]): string {
   const lines = begun.flatMap((one) => {
     const left = spansText(one)
-    const name = plain(`${one.origin.workspace} ${one.origin.source}`)
+    const name = printable(`${one.origin.workspace} ${one.origin.source}`)
     return left === ''
       ? []
       : [

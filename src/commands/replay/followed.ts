@@ -2,7 +2,7 @@
 import type { ApiReplay } from '../../model/api-replay.ts'
 import { secondText } from '../../model/time.ts'
 import { countText, numberText } from '../../ops/words.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { gapsText } from '../shared/follow-text.ts'
 import type { Following } from '../shared/follow-text.ts'
 import { spansText } from './cut.ts'
@@ -25,7 +25,7 @@ export const replaysFollowed: Following<ApiReplay> = {
 }
 
 function nameText({ origin, sink }: ApiReplay): string {
-  return plain(`${origin.workspace} ${origin.source} to ${sink}, from the API`)
+  return printable(`${origin.workspace} ${origin.source} to ${sink}, from the API`)
 }
 
 function ratioOf({ spans, atUs }: ApiReplay): number {
@@ -53,5 +53,5 @@ function adviceText({ counts, origin, spans }: ApiReplay): string {
   const last = spans.at(-1)
   if (counts.unknown === 0 || !first || !last) return ''
   const span = `--workspace ${origin.workspace} --from ${secondText(first.fromUs / 1000)} --to ${secondText(Math.ceil(last.toUs / 1e6) * 1000)}`
-  return `auditferry: ${countText(counts.unknown, 'entries')} of ${plain(`${origin.workspace} ${origin.source}`)} were sent that the journal does not know, or not with this content: never read, of a type that was not wanted then, changed since, or older than journal.keep_keys. Other sinks may lack them: auditferry reconcile ${span} tells, auditferry backfill ${span} delivers what is not known to every sink\n`
+  return `auditferry: ${countText(counts.unknown, 'entries')} of ${printable(`${origin.workspace} ${origin.source}`)} were sent that the journal does not know, or not with this content: never read, of a type that was not wanted then, changed since, or older than journal.keep_keys. Other sinks may lack them: auditferry reconcile ${span} tells, auditferry backfill ${span} delivers what is not known to every sink\n`
 }

@@ -2,7 +2,7 @@
 import type { Origin } from '../../model/source.ts'
 import { DAY_MS, dayText, epochDay } from '../../model/time.ts'
 import { countText, numberText } from '../../ops/words.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { wholeDays } from '../shared/instants.ts'
 import { isMeant, isOneOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
@@ -28,7 +28,7 @@ function lineOf(days: readonly PlannedDay[], how: (origin: Origin) => string): s
   if (!first) return ''
   const kept = days.reduce((sum, day) => sum + day.kept, 0)
   const still = days.reduce((sum, day) => sum + Math.min(day.still, day.kept), 0)
-  return `auditferry: of ${plain(nameOf(first.origin))}, ${datesText(days.map(({ day }) => day))}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.origin)}\n`
+  return `auditferry: of ${printable(nameOf(first.origin))}, ${datesText(days.map(({ day }) => day))}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.origin)}\n`
 }
 
 /** How a day that the journal does not keep whole is sent. */
@@ -76,7 +76,7 @@ function emptyLine(origin: Origin, { days }: ReplayPlan, asked: ReplayChoice, no
   const empty = begunDays(asked, nowMs).filter((day) => !own.has(day) && (own.size === 0 || day < today))
   if (empty.length === 0) return ''
   const api = origin.source === 'vault.projects' ? '' : API_HAS_MORE
-  return `Of ${plain(nameOf(origin))} the journal took nothing in on ${leftText(empty)}${api}\n`
+  return `Of ${printable(nameOf(origin))} the journal took nothing in on ${leftText(empty)}${api}\n`
 }
 
 /** With `--only api`. One with days is told by these. */
@@ -88,7 +88,7 @@ function unreadLine(origin: Origin, { days, reads }: ReplayPlan): string {
     )
   )
     return ''
-  return `Of ${plain(nameOf(origin))} nothing is sent: ${origin.source === 'vault.projects' ? NO_PAST : 'the daemon does not read it'}\n`
+  return `Of ${printable(nameOf(origin))} nothing is sent: ${origin.source === 'vault.projects' ? NO_PAST : 'the daemon does not read it'}\n`
 }
 
 /** What is named on the command line, and read nowhere. */
@@ -96,7 +96,7 @@ const offText = ({ workspace, source, sink }: ReplayChoice): string =>
   `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has none of it\n`
 
 function namesText(origins: readonly Origin[]): string {
-  const names = origins.slice(0, TOLD).map((origin) => plain(nameOf(origin)))
+  const names = origins.slice(0, TOLD).map((origin) => printable(nameOf(origin)))
   const more = origins.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${countText(more, 'sources')} more` : '')
 }

@@ -7,7 +7,7 @@ import { dayText, DAY_MS, secondText } from '../../model/time.ts'
 import { countText, numberText, sizeText } from '../../ops/words.ts'
 import { kindOf } from '../../sinks/index.ts'
 import { columns } from '../shared/columns.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { wholeDays } from '../shared/instants.ts'
 import { keyOf } from './plan.ts'
 import type { ReplayChoice, ReplayPlan, PlannedDay } from './plan.ts'
@@ -68,7 +68,7 @@ function readText({ origin, spans }: ReplayPlan['reads'][number], days: readonly
     origin.source === 'audit'
       ? Math.ceil(entries / PAGE) + spans.length
       : spans.map(wholeDays).reduce((sum, { fromDay, toDay }) => sum + toDay - fromDay, 0)
-  return `${plain(nameOf(origin))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
+  return `${printable(nameOf(origin))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
 }
 
 /** Every format but raw has a field for it. */
@@ -110,13 +110,13 @@ export function doneText(
 /** Some are under way, and the next one was refused. */
 export function halfBegunText(begun: readonly { readonly origin: Origin }[]): string {
   if (begun.length === 0) return ''
-  return `auditferry: the replay from the API of ${plain(begun.map(({ origin }) => nameOf(origin)).join(', '))} is under way all the same (replay --status), and of the journal nothing was sent: once the reason below is gone, the same command joins it, and --only journal sends what the journal keeps\n`
+  return `auditferry: the replay from the API of ${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))} is under way all the same (replay --status), and of the journal nothing was sent: once the reason below is gone, the same command joins it, and --only journal sends what the journal keeps\n`
 }
 
 /** The journal's part broke off. */
 export function goesOnText(begun: readonly { readonly origin: Origin }[]): string {
   if (begun.length === 0) return ''
-  return `auditferry: what is read from the API (${plain(begun.map(({ origin }) => nameOf(origin)).join(', '))}) goes on: replay --status tells how far it is, --cancel ends it
+  return `auditferry: what is read from the API (${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))}) goes on: replay --status tells how far it is, --cancel ends it
 `
 }
 

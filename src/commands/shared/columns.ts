@@ -1,5 +1,5 @@
 // Plain columns for a terminal: no frame, nothing that a stranger's text could do to the screen.
-import { plain } from './plain.ts'
+import { printable } from '../../model/printable.ts'
 
 /** Puts colour around a cell that is padded already, by what it says. */
 export type Paint = (padded: string, text: string) => string
@@ -8,7 +8,7 @@ const unpainted: Paint = (padded) => padded
 
 /** Two spaces between columns, none at a line's end. */
 export function columns(rows: readonly (readonly string[])[], paint = unpainted): string {
-  const cells = rows.map((row) => row.map(plain))
+  const cells = rows.map((row) => row.map(printable))
   const widths: number[] = []
   for (const row of cells)
     for (const [i, text] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, text.length)

@@ -4,7 +4,7 @@ import type { WaitsFor } from '../../model/past.ts'
 import type { Origin } from '../../model/source.ts'
 import type { ControlClient } from '../../ops/control-client.ts'
 import { countText, waitText } from '../../ops/words.ts'
-import { plain } from './plain.ts'
+import { printable } from '../../model/printable.ts'
 
 /** A part of the past that is read again. */
 export interface Followed {
@@ -51,7 +51,7 @@ export const silenceText = (silentMs: number) =>
 
 export function lineText<One extends Followed>(following: Following<One>, one: One, silence = ''): string {
   const { nameText, ratio, countsText, isWhole, endText } = following
-  const why = one.error && plain(one.error.message)
+  const why = one.error && printable(one.error.message)
   if (one.endedAt !== undefined)
     return `${endText(one, why ?? (isWhole(one) ? 'done' : 'ended, not whole'))}\n`
   return `${nameText(one)}: ${percentText(ratio(one))}, ${countsText(one)}${silence || troubleText(one)}\n`
@@ -59,9 +59,9 @@ export function lineText<One extends Followed>(following: Following<One>, one: O
 
 /** What holds it up, if anything does. */
 export function troubleText({ error, waitsFor, waitReason }: Trouble): string {
-  if (error) return `; trying again: ${plain(error.message)}`
+  if (error) return `; trying again: ${printable(error.message)}`
   const text = waitText(waitsFor, waitReason)
-  return text === '' ? '' : `. ${plain(text)}`
+  return text === '' ? '' : `. ${printable(text)}`
 }
 
 export interface Trouble {

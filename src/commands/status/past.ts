@@ -1,7 +1,7 @@
 // What `status` says of the past that is read again just now: backfills, and replays from the API.
 import { countText, numberText, stampText } from '../../ops/words.ts'
 import type { BackfillStatus, ReplayStatus, StatusReport } from '../../ops/status.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { gapsText, percentText, troubleText } from '../shared/follow-text.ts'
 
 /** Of each kind: the commands' own --status lists them all. */
@@ -14,7 +14,7 @@ function lineText(one: PastStatus, to: string, came: string): string {
   const span = `${stampText(from)} to ${stampText(until)} UTC`
   const counts = `${countText(read_entries, 'entries')} read, ${came}${gapsText(gaps)}`
   const trouble = troubleText({ error: one.error, waitsFor: one.waits_for, waitReason: one.wait_reason })
-  return `  ${plain(`${workspace} ${source}${to}`)}, ${plain(span)}: ${percentText(progress ?? 0)}, ${counts}${trouble}\n`
+  return `  ${printable(`${workspace} ${source}${to}`)}, ${printable(span)}: ${percentText(progress ?? 0)}, ${counts}${trouble}\n`
 }
 
 const backfillText = (one: BackfillStatus) => lineText(one, '', `${numberText(one.new_entries)} new`)

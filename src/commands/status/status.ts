@@ -22,7 +22,7 @@ import {
 import type { BudgetStatus, FaultStatus, SourceStatus, StatusReport } from '../../ops/status.ts'
 import { columns, type Paint } from '../shared/columns.ts'
 import { configFile } from '../shared/config-file.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { configOrPlace, tellFaulty, type DaemonPlace } from '../shared/reach.ts'
 import { type Answer, askListener, listenerUrl } from './listener.ts'
 import { pastLines } from './past.ts'
@@ -69,7 +69,7 @@ function nobodyText(file: string, config: DaemonPlace, other: string | undefined
   const socket = controlPath(config.journal.path) ?? config.journal.path
   const url = listenerUrl(config)
   const whose =
-    other === undefined ? '' : `, and at ${url} another daemon answers, whose journal is ${plain(other)}`
+    other === undefined ? '' : `, and at ${url} another daemon answers, whose journal is ${printable(other)}`
   const listener = config.server.listen.port === 0 || whose ? whose : ` or ${url}`
   const first = whose
     ? 'did journal.path change under a running daemon? Put it back. Else give it a server.listen of its own first, then '
@@ -85,12 +85,12 @@ export function statusText(report: StatusReport, colours = false): string {
     instant === null ? absent : `${spanText(Math.max(0, (now - Date.parse(instant)) / 1000))} ago`
   const up = spanText(Math.max(0, (now - Date.parse(report.started_at)) / 1000))
   return [
-    `${plain(report.sentence)}\n`,
+    `${printable(report.sentence)}\n`,
     sourceLines(report, ago, paint),
     sinkLines(report, ago, paint),
     journalLine(report) + gapLines(report) + findingLines(report) + warningLines(report, ago),
     ...pastLines(report),
-    `Auditferry ${plain(report.version)}, up ${up}, as of ${utcText(report.reported_at)}\n`,
+    `Auditferry ${printable(report.version)}, up ${up}, as of ${utcText(report.reported_at)}\n`,
   ].join('\n')
 }
 
@@ -125,7 +125,7 @@ function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): str
     .map(({ name, error }) => {
       if (!error) return ''
       const next = nextTryText(error.next_try_at, Date.parse(report.reported_at))
-      return `  ${name}: ${plain(faultText(error, report))} (${error.code}, trouble began ${ago(error.since)}${next})\n`
+      return `  ${name}: ${printable(faultText(error, report))} (${error.code}, trouble began ${ago(error.since)}${next})\n`
     })
     .join('')
 }
@@ -174,7 +174,7 @@ function limitLines({ workspaces, reported_at }: StatusReport): string {
         ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
         ...(from === undefined ? [] : [loweredText(limit, from, used)]),
       ]
-      return texts.map((text) => `  ${plain(name)}, requests of ${area}: ${text}\n`)
+      return texts.map((text) => `  ${printable(name)}, requests of ${area}: ${text}\n`)
     })
     .join('')
 }
@@ -193,14 +193,14 @@ function uploadLines({ sinks, reported_at }: StatusReport): string {
   return sinks
     .flatMap(({ name, state, next_upload_at: at }) => {
       const text = uploadText(at, Date.parse(reported_at))
-      return text === '' ? [] : [`  ${plain(name)}: ${state}, ${text}\n`]
+      return text === '' ? [] : [`  ${printable(name)}: ${state}, ${text}\n`]
     })
     .join('')
 }
 
 function journalLine({ journal }: StatusReport): string {
   const { entries, bytes, capacity_bytes, quarantined, gaps, findings, paused, strangers } = journal
-  const left = strangers.length > 0 ? `\n  left the configuration: ${plain(strangers.join(', '))}` : ''
+  const left = strangers.length > 0 ? `\n  left the configuration: ${printable(strangers.join(', '))}` : ''
   return `JOURNAL  ${countText(entries, 'entries')} owed, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
 }
 
@@ -208,7 +208,7 @@ function gapLines({ workspaces }: StatusReport): string {
   return workspaces
     .flatMap(({ name, sources }) => sources.map((source) => ({ ...source, workspace: name })))
     .flatMap(({ workspace, name, last_gap_at: at }) =>
-      at ? [`  possible gap: last in ${plain(workspace)} ${name}, found ${utcText(at)}\n`] : [],
+      at ? [`  possible gap: last in ${printable(workspace)} ${name}, found ${utcText(at)}\n`] : [],
     )
     .join('')
 }
@@ -220,12 +220,14 @@ const SHOWN_FINDINGS = 3
 function findingLines({ findings = [] }: Partial<StatusReport>): string {
   const lines = findings.slice(0, SHOWN_FINDINGS).map(({ workspace, source, kind, entry_id, entry_at }) => {
     const of = entry_at === null ? '' : ` of ${utcText(entry_at)}`
-    return `  ${kind.replace('_', ' ')}: entry ${plain(entry_id)}${of} in ${plain(workspace)} ${plain(source)}\n`
+    return `  ${kind.replace('_', ' ')}: entry ${printable(entry_id)}${of} in ${printable(workspace)} ${printable(source)}\n`
   })
   const rest = findings.length - lines.length
   return lines.join('') + (rest > 0 ? '  more of them: --json\n' : '')
 }
 
 function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): string {
-  return warnings.map(({ message, since }) => `  to mend: ${plain(message)} (since ${ago(since)})\n`).join('')
+  return warnings
+    .map(({ message, since }) => `  to mend: ${printable(message)} (since ${ago(since)})\n`)
+    .join('')
 }

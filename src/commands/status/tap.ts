@@ -1,7 +1,7 @@
 // `tap`: live samples of what a sink is sent. They are content: only where the configuration allows it, only through the running daemon.
 import type { StatusReport } from '../../ops/status.ts'
 import { spanText } from '../../ops/words.ts'
-import { plain } from '../shared/plain.ts'
+import { printable } from '../../model/printable.ts'
 import { configFile } from '../shared/config-file.ts'
 import { showContent } from '../shared/export-file.ts'
 import { reachDaemon } from '../shared/reach.ts'
@@ -55,7 +55,7 @@ export async function tap(world: World, { config: given, sink, limit }: TapOptio
 function whyNothing({ journal, sinks }: StatusReport, name: string): string | undefined {
   const sink = sinks.find((one) => one.name === name)
   if (sink && (sink.state === 'held' || sink.state === 'failing'))
-    return `${name} takes nothing just now: it is ${sink.state}${sink.error ? `: ${plain(sink.error.message)}` : ''}`
+    return `${name} takes nothing just now: it is ${sink.state}${sink.error ? `: ${printable(sink.error.message)}` : ''}`
   if (!journal.paused) return undefined
   return 'reading is paused, so nothing new comes: auditferry status says why'
 }
@@ -75,5 +75,5 @@ function dueText(report: StatusReport, taken: readonly string[] | undefined): st
     )
     .sort((one, other) => one.left - other.left)
   if (!first) return undefined
-  return `nothing was new so far; ${plain(first.name)} is read next, within ${spanText(first.left)}`
+  return `nothing was new so far; ${printable(first.name)} is read next, within ${spanText(first.left)}`
 }
