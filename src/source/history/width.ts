@@ -69,7 +69,7 @@ export const isWidth = (value: unknown): boolean =>
 const chanceOf = ({ came, lost }: Width, failures: number): number =>
   ((lost + 1) / (came + lost + 2)) ** failures
 
-export const isChance = (width: Width, failures: number): boolean =>
+const isChance = (width: Width, failures: number): boolean =>
   failures < 2 || chanceOf(width, failures) >= UNLIKELY
 
 export const isSurelyNoChance = (width: Width, failures: number): boolean =>
