@@ -67,11 +67,11 @@ function logWarnings(log: Log, thrownAt: (error: Error) => string): void {
     process.removeAllListeners('warning')
     process.on('warning', ({ name, message }) => log.warn('Node.js has a warning', { name, reason: message }))
   }
-  for (const method of ['warn', 'error', 'trace'] as const)
-    console[method] = () =>
-      log.warn('A library wrote to standard error; its text is left out, since it may hold content', {
-        at: thrownAt(new Error('here')),
-      })
+  const instead = () =>
+    log.warn('A library wrote to standard error; its text is left out, since it may hold content', {
+      at: thrownAt(new Error('here')),
+    })
+  Object.assign(console, { warn: instead, error: instead, trace: instead })
 }
 
 async function main(): Promise<number> {

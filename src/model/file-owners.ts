@@ -47,7 +47,7 @@ export const ownerCalls = (lstat: (path: string) => Stats): OwnerCalls => ({
 
 export interface OwnerCalls {
   /** Of the name itself, a link not followed; undefined where there is nothing, or it cannot be looked at. */
-  facts(path: string): FileFacts | undefined
+  readonly facts: (path: string) => FileFacts | undefined
   /** This process; undefined where a system has no such users. */
   readonly user: { readonly uid: number; readonly gid: number } | undefined
 }

@@ -5,8 +5,8 @@ import { stampOf } from './journal-mark.ts'
 /** As node:fs has it. Not for a journal that this process has open: closing the file would drop its lock. */
 export interface HeadCalls {
   /** undefined where there is nothing */
-  size(path: string): number | undefined
-  head(path: string, bytes: number): Buffer
+  readonly size: (path: string) => number | undefined
+  readonly head: (path: string, bytes: number) => Buffer
 }
 
 /** Within so much of a log stands its first page: each opening writes that first. */

@@ -221,7 +221,13 @@ test('a journal that cannot be had ends run with 1 or 78 and JSON lines only', a
   mkdirSync(dirname(path))
   for (const [before, code] of [
     [() => writeFileSync(`${path}-wal`, 'pending'), 1],
-    [() => (rmSync(`${path}-wal`), symlinkSync('elsewhere', `${path}.ballast`)), 78],
+    [
+      () => {
+        rmSync(`${path}-wal`)
+        symlinkSync('elsewhere', `${path}.ballast`)
+      },
+      78,
+    ],
   ] as const) {
     before()
     const child = start('run', '--config', stage.config)
