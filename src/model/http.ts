@@ -25,7 +25,7 @@ export interface HttpReply {
 }
 
 /**
- * Sends one request, once: no redirect is followed, nothing is retried. Interim (1xx) answers are skipped. After a status from 400 on, and
+ * Sends one request, once: no redirect is followed, nothing is retried. Interim (1xx) answers are skipped. After 408, 429, a status from 500 on, and
  * after a failure, the next request to the origin takes a new connection.
  * Throws ConnectorError `unreachable`, `timeout`, `tls_invalid` or `aborted`; the body's iteration throws the same.
  */

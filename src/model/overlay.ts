@@ -4,7 +4,7 @@
 export function overlay<T extends object>(part: T, changed: Partial<T>): T {
   return new Proxy(part, {
     get(target, key): unknown {
-      if (Object.hasOwn(changed, key)) return changed[key as keyof T]
+      if (Object.hasOwn(changed, key)) return Reflect.get(changed, key)
       const value: unknown = Reflect.get(target, key, target)
       return typeof value === 'function' ? (value.bind(target) as unknown) : value
     },

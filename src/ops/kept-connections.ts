@@ -10,6 +10,9 @@ const LONGEST_IDLE_MS = 600_000
 /** A server may close a little earlier than it says. */
 const EARLIER_MS = 2_000
 
+/** Statuses below 500 by which a machine says that it has too much to do. */
+const OVERLOADED: ReadonlySet<number> = new Set([408, 429])
+
 export interface Way {
   readonly stop: AbortSignal
   /** the host's addresses, those that last answered badly at the end */
@@ -60,9 +63,9 @@ export class KeptConnections extends Agent {
         this.#known.set(socket, { address, generation, idleMs: IDLE_MS })
         done?.(null, socket)
       },
-      (error: Error) => {
+      (error: unknown) => {
         this.#suspect(address)
-        done?.(error, undefined as never)
+        done?.(error as Error, undefined as never)
       },
     )
   }
@@ -71,7 +74,7 @@ export class KeptConnections extends Agent {
     const kept = this.#known.get(socket)
     if (!kept || kept.generation !== this.#generation || kept.idleMs <= 0) return false
     super.keepSocketAlive(socket)
-    ;(socket as Socket).setTimeout(kept.idleMs)
+    setTimeoutOf(socket, kept.idleMs)
     // Data on an idle connection would be taken for the answer to the next request. Node 22 has no guard of its own.
     socket.on('data', unasked)
     return true
@@ -79,15 +82,16 @@ export class KeptConnections extends Agent {
 
   override reuseSocket(socket: Duplex, request: ClientRequest): void {
     socket.off('data', unasked)
-    ;(socket as Socket).setTimeout(0)
+    setTimeoutOf(socket, 0)
     super.reuseSocket(socket, request)
   }
 
-  /** Each answer comes through here. Only a success keeps its connection. */
+  /** Each answer comes through here. One that another machine behind the same name might give differently ends the connection. */
   answered(socket: Duplex, { statusCode = 0, headers }: IncomingMessage): void {
     const kept = this.#known.get(socket)
-    if (statusCode >= 400) this.renew(socket)
-    if (!kept || statusCode >= 400) return
+    const isBad = statusCode >= 500 || OVERLOADED.has(statusCode)
+    if (isBad) this.renew(socket)
+    if (!kept || isBad) return
     if (kept.address !== undefined) this.#suspects.delete(kept.address)
     const seconds = /(?:^|[,;\s])timeout=(\d{1,9})/i.exec(String(headers['keep-alive'] ?? ''))?.[1]
     if (seconds !== undefined) kept.idleMs = Math.min(LONGEST_IDLE_MS, Number(seconds) * 1_000 - EARLIER_MS)
@@ -121,6 +125,10 @@ export class KeptConnections extends Agent {
     })
   }
 }
+
+/** The agent's sockets are those of node:net and node:tls. */
+const setTimeoutOf = (socket: Duplex & { setTimeout?(ms: number): unknown }, ms: number) =>
+  socket.setTimeout?.(ms)
 
 function unasked(this: Duplex): void {
   this.destroy()

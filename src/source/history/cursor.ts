@@ -148,8 +148,40 @@ export function startAnew(cursor: HistoryCursor, now: number, startMs: number): 
 
 /** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
 export function openHistoryCursor(cursor: Cursor, workspace: string, source: SourceName): HistoryCursor {
-  return openStored(cursor, { workspace, source, isWhole })
+  return openStored(cursor, { workspace, source, isWhole, upgrade })
 }
+
+/** What an earlier build of 0.1.0 knew of failing windows is left out. */
+function upgrade(fields: Fields): Fields {
+  const { live, sweep, todo, widths } = fields
+  return {
+    ...fields,
+    live: upgradedWalk(live),
+    sweep: upgradedWalk(sweep),
+    todo: Array.isArray(todo) ? todo.map(upgradedWalk) : todo,
+    widths: Object.fromEntries(
+      Object.entries(fieldsOf(widths) ?? {}).map(([name, width]) => [name, upgradedWidth(width)]),
+    ),
+  }
+}
+
+function upgradedWalk(walk: unknown): unknown {
+  if (!areNumbers(walk, 'failures', 'stuck', 'doubts')) return walk
+  const { from, to, at, begunAt, emptyAt } = walk as Fields
+  return {
+    from,
+    to,
+    at,
+    begunAt,
+    failures: 0,
+    proofs: 0,
+    elsewhere: 0,
+    ...(emptyAt !== undefined && { emptyAt }),
+  }
+}
+
+const upgradedWidth = (width: unknown): unknown =>
+  areNumbers(width, 'ms', 'good') && !Object.hasOwn(width as Fields, 'failedTo') ? freshWidth() : width
 
 /** Nothing before is shipped, µs. A row without a time is dated with its day, which may begin before the start does. */
 export const shippableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>

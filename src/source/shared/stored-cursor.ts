@@ -7,14 +7,17 @@ export type Fields = Readonly<Record<string, unknown>>
 interface Stored<T> extends Origin {
   /** Is all there that the readers rely on? Asked of version 1 only. */
   readonly isWhole: (fields: Fields) => fields is Fields & T
+  /** Brings what an earlier build stored into today's shape. */
+  readonly upgrade?: (fields: Fields) => Fields
 }
 
 /**
  * A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is
  * damaged or not of version 1. No message quotes it.
  */
-export function openStored<T>(text: Cursor, { workspace, source, isWhole }: Stored<T>): T {
-  const fields = storedFields(text)
+export function openStored<T>(text: Cursor, { workspace, source, isWhole, upgrade }: Stored<T>): T {
+  const stored = storedFields(text)
+  const fields = stored && upgrade ? upgrade(stored) : stored
   const version = fields?.['v']
   if (fields && version === 1 && isWhole(fields)) return fields
   const state =

@@ -581,6 +581,19 @@ describe('after a bad answer', () => {
     expect(asked).toEqual([0, 1, 1])
   })
 
+  test.each([400, 401, 403, 404, 412])(
+    'the request behind a %i keeps its connection: any machine would answer so',
+    async (code) => {
+      const { port, asked } = await balancer(status(code), status(200))
+      const send = open()
+      for (let i = 0; i < 2; i++) {
+        await textOf(await send(get(port), never))
+        await settled()
+      }
+      expect(asked).toEqual([0, 0])
+    },
+  )
+
   test('connections that stood idle meanwhile are not used again either', async () => {
     let held: ServerResponse | undefined
     const once: Answer = (_, response) => {
@@ -617,7 +630,10 @@ describe('after a bad answer', () => {
     let port = 0
     for (const [i, answer] of answers.entries()) {
       const address = addresses[i] as string
-      const server = createServer((request, response) => (asked.push(address), answer(request, response)))
+      const server = createServer((request, response) => {
+        asked.push(address)
+        answer(request, response)
+      })
       servers.push(server)
       server.on('connection', (socket: Socket) => sockets.push(socket))
       await new Promise<void>((resolve) => server.listen(port, address, resolve))

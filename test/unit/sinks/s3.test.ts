@@ -750,14 +750,14 @@ describe('over a real socket', () => {
         }
       }
       const body = { bytes: 1_000 * 64 * 1024, sha256: '0'.repeat(64), read }
-      const codes = {
-        'a stop': 'aborted',
-        'a server that goes away': 'unreachable',
-        'a disk that fails': 'disk_full',
-      }
+      const codes = new Map([
+        ['a stop', 'aborted'],
+        ['a server that goes away', 'unreachable'],
+        ['a disk that fails', 'disk_full'],
+      ])
       try {
         const error = await caught(store.put('k', body, { contentType: 'text/plain' }, stop.signal))
-        expect(error.code).toBe(codes[what as keyof typeof codes])
+        expect(error.code).toBe(codes.get(what))
         for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve))
       } finally {
         await transport.close()

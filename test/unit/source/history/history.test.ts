@@ -3,6 +3,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { envelope } from '../../../../src/formats/envelope.ts'
 import { ByteWriter } from '../../../../src/model/writer.ts'
+import { freshHistoryCursor, openHistoryCursor } from '../../../../src/source/history/cursor.ts'
+import { freshWidth } from '../../../../src/source/history/width.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryFault, HistoryRequest } from '../../../fakes/history-server.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../desk.ts'
@@ -178,15 +180,15 @@ test('caught up is told when the open day and all before it are read, and the la
   expect(desk.watch.cursorUs).toBe(desk.watch.headUs)
 })
 
-test('a single run reads from where reading stands up to now, once, without re-reads', async () => {
+test('a single run without a lookback reads from where reading stopped up to now, once', async () => {
   const desk = await openHistoryDesk()
   desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 7 * 24 + 12 * 24, HOUR)
-  desk.open({ once: true })
+  desk.open({ once: true, rereadMs: 0 })
   await desk.once()
   expect(await desk.ids()).toHaveLength(7 * 24 + 1)
   desk.asked()
   await driven(desk.clock, desk.clock.sleep(5 * DAY))
-  desk.open({ once: true })
+  desk.open({ once: true, rereadMs: 0 })
   await desk.once()
   expect(await desk.ids()).toHaveLength(12 * 24 + 1)
   const asked = desk.asked()
@@ -284,6 +286,21 @@ test.each(['no JSON', '[]', '{"v":2}', '{"v":1}'])(
     expect(() => desk.source.plan(text)).toThrow(/cursor for history.usage of workspace acme/)
   },
 )
+
+test('a cursor that an earlier build stored in the midst of failing windows is read on from', async () => {
+  const desk = await openHistoryDesk()
+  const walk = { from: START, to: START + DAY, at: START + DAY / 2, begunAt: START }
+  const width = { ms: DAY / 4, failedMs: DAY, good: 3 }
+  const earlier = {
+    ...freshHistoryCursor(START + 2 * DAY, START, START),
+    todo: [{ ...walk, failures: 2, stuck: 3, doubts: 1 }],
+    widths: { live: width, sweep: width, backfill: width },
+  }
+  const { todo, widths } = openHistoryCursor(JSON.stringify(earlier), 'acme', 'history.usage')
+  expect(todo).toEqual([{ ...walk, failures: 0, proofs: 0, elsewhere: 0 }])
+  expect(widths.live).toEqual(freshWidth())
+  expect(() => desk.source.plan(JSON.stringify(earlier))).not.toThrow()
+})
 
 test('every instant from the start to now is covered by windows that were read, whatever fails on the way', async () => {
   const random = fc.record({
