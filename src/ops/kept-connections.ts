@@ -19,6 +19,7 @@ export interface Way {
 }
 
 interface Kept {
+  readonly socket: Socket
   readonly address: string | undefined
   readonly generation: number
   idleMs: number
@@ -57,12 +58,12 @@ export class KeptConnections extends Agent {
     }
     this.#open(way).then(
       (socket) => {
-        this.#known.set(socket, { address, generation, idleMs: IDLE_MS })
+        this.#known.set(socket, { socket, address, generation, idleMs: IDLE_MS })
         done?.(null, socket)
       },
-      (error: Error) => {
+      (error: unknown) => {
         this.#suspect(address)
-        done?.(error, undefined as never)
+        done?.(error as Error, undefined as never)
       },
     )
   }
@@ -71,7 +72,7 @@ export class KeptConnections extends Agent {
     const kept = this.#known.get(socket)
     if (!kept || kept.generation !== this.#generation || kept.idleMs <= 0) return false
     super.keepSocketAlive(socket)
-    ;(socket as Socket).setTimeout(kept.idleMs)
+    kept.socket.setTimeout(kept.idleMs)
     // Data on an idle connection would be taken for the answer to the next request. Node 22 has no guard of its own.
     socket.on('data', unasked)
     return true
@@ -79,7 +80,7 @@ export class KeptConnections extends Agent {
 
   override reuseSocket(socket: Duplex, request: ClientRequest): void {
     socket.off('data', unasked)
-    ;(socket as Socket).setTimeout(0)
+    this.#known.get(socket)?.socket.setTimeout(0)
     super.reuseSocket(socket, request)
   }
 

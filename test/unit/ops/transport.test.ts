@@ -617,7 +617,10 @@ describe('after a bad answer', () => {
     let port = 0
     for (const [i, answer] of answers.entries()) {
       const address = addresses[i] as string
-      const server = createServer((request, response) => (asked.push(address), answer(request, response)))
+      const server = createServer((request, response) => {
+        asked.push(address)
+        answer(request, response)
+      })
       servers.push(server)
       server.on('connection', (socket: Socket) => sockets.push(socket))
       await new Promise<void>((resolve) => server.listen(port, address, resolve))

@@ -116,7 +116,7 @@ test.each<[string, ScriptedReply, string]>([
     'web port',
   ],
 ])('another server in the place of a collector is recognised: %s', async (_, reply, words) => {
-  const error = await deliver(open([reply])).then(String, (each: ConnectorError) => each)
+  const error = await deliver(open([reply])).then(String, (each: unknown) => each)
   expect(error).toMatchObject({ code: 'misconfigured' })
   expect(String(error)).toContain(words)
   expect(String(error)).toContain("'url'")
@@ -125,7 +125,10 @@ test.each<[string, ScriptedReply, string]>([
 
 test('a gateway’s own words on a size, a rate or a fault count as before, whatever their form', async () => {
   const codeOf = async (status: number) =>
-    deliver(open([{ status, body: '{"error":"no"}' }])).then(String, ({ code }: ConnectorError) => code)
+    deliver(open([{ status, body: '{"error":"no"}' }])).then(
+      String,
+      (each: unknown) => (each as ConnectorError).code,
+    )
   expect([await codeOf(413), await codeOf(429), await codeOf(502)]).toEqual([
     'too_large',
     'rate_limited',
