@@ -22,6 +22,7 @@ export interface Way {
 }
 
 interface Kept {
+  readonly socket: Socket
   readonly address: string | undefined
   readonly generation: number
   idleMs: number
@@ -60,7 +61,7 @@ export class KeptConnections extends Agent {
     }
     this.#open(way).then(
       (socket) => {
-        this.#known.set(socket, { address, generation, idleMs: IDLE_MS })
+        this.#known.set(socket, { socket, address, generation, idleMs: IDLE_MS })
         done?.(null, socket)
       },
       (error: unknown) => {
@@ -74,7 +75,7 @@ export class KeptConnections extends Agent {
     const kept = this.#known.get(socket)
     if (!kept || kept.generation !== this.#generation || kept.idleMs <= 0) return false
     super.keepSocketAlive(socket)
-    setTimeoutOf(socket, kept.idleMs)
+    kept.socket.setTimeout(kept.idleMs)
     // Data on an idle connection would be taken for the answer to the next request. Node 22 has no guard of its own.
     socket.on('data', unasked)
     return true
@@ -82,7 +83,7 @@ export class KeptConnections extends Agent {
 
   override reuseSocket(socket: Duplex, request: ClientRequest): void {
     socket.off('data', unasked)
-    setTimeoutOf(socket, 0)
+    this.#known.get(socket)?.socket.setTimeout(0)
     super.reuseSocket(socket, request)
   }
 
@@ -125,10 +126,6 @@ export class KeptConnections extends Agent {
     })
   }
 }
-
-/** The agent's sockets are those of node:net and node:tls. */
-const setTimeoutOf = (socket: Duplex & { setTimeout?(ms: number): unknown }, ms: number) =>
-  socket.setTimeout?.(ms)
 
 function unasked(this: Duplex): void {
   this.destroy()

@@ -127,7 +127,7 @@ test('a gateway’s own words on a size, a rate or a fault count as before, what
   const codeOf = async (status: number) =>
     deliver(open([{ status, body: '{"error":"no"}' }])).then(
       String,
-      (error: unknown) => (error as ConnectorError).code,
+      (each: unknown) => (each as ConnectorError).code,
     )
   expect([await codeOf(413), await codeOf(429), await codeOf(502)]).toEqual([
     'too_large',
