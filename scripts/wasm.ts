@@ -12,7 +12,7 @@ interface Loops {
   readonly numbers: Readonly<Record<string, number>>
 }
 
-const all: readonly Loops[] = [{ path: 'src/gzip/deflate', numbers: layout }]
+const all: readonly Loops[] = [{ path: 'src/platform/gzip/deflate', numbers: layout }]
 
 /** Throws for a name that stands for nothing. */
 function withNumbers(text: string, { path, numbers }: Loops): string {

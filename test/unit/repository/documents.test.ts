@@ -12,7 +12,7 @@ const inFolder = (folder: string): string[] =>
     .filter((name) => name.endsWith('.md'))
     .map((name) => join(folder, name))
 const documents = [
-  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'src/README.md', 'src/mock/README.md', 'test/README.md'],
+  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'src/mock/README.md', 'test/README.md'],
   ...['helm/auditferry/README.md', 'helm/auditferry/UPGRADING.md'],
   ...['docs', 'docs/deploy', 'docs/runbooks', 'docs/sinks', 'docs/decisions'].flatMap(inFolder),
 ]

@@ -12,8 +12,8 @@ registerHooks({
     return next(url, context)
   },
 })
-await import('./src/commands/run/run.ts')
-const { openTracing } = await import('./src/ops/tracing/open.ts')
+await import('./src/cli/run/run.ts')
+const { openTracing } = await import('./src/observability/tracing/open.ts')
 const log = { warn() {}, info() {} }
 await openTracing({ env: {}, version: '1', log, clock: {} })
 const off = loaded.length
