@@ -20,7 +20,7 @@ const builtInsByCall: Plugin = {
 }
 
 export default {
-  input: { main: 'src/main.ts', health: 'src/health.ts', 'journal-check': 'src/journal-check.ts' },
+  input: { main: 'src/main.ts', health: 'src/healthcheck.ts', 'journal-check': 'src/journal-check.ts' },
   platform: 'node',
   // What is native, and what is large and loaded only where it is asked for, stays a package of its own. OpenTelemetry's API is
   // neither: the metrics' library loads it at every start. What stays outside and what is built in meet by `Symbol.for`.

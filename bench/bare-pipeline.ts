@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { Pool } from 'undici'
-import { gzip } from '../src/gzip/gzip.ts'
-import { ID_START, RAW_END, RAW_START } from '../src/model/entries.ts'
-import type { Entries } from '../src/model/entries.ts'
-import { tuneHeap } from '../src/ops/heap.ts'
-import { openSplitter } from '../src/source/cutting/splitter.ts'
+import { gzip } from '../src/platform/gzip/gzip.ts'
+import { ID_START, RAW_END, RAW_START } from '../src/contracts/entries.ts'
+import type { Entries } from '../src/contracts/entries.ts'
+import { tuneHeap } from '../src/platform/process.ts'
+import { openSplitter } from '../src/sources/splitter/splitter.ts'
 
 export const stages = ['read', 'split', 'keep', 'send', 'gzip'] as const
 export type Stage = (typeof stages)[number]

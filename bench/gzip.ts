@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { gzip } from '../src/gzip/gzip.ts'
+import { gzip } from '../src/platform/gzip/gzip.ts'
 
 const ROUNDS = 15
 const SAMPLE_BYTES = 24 * 1024 ** 2

@@ -4,10 +4,10 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { openJournal } from '../src/journal/open.ts'
-import { COLUMNS, Entries } from '../src/model/entries.ts'
-import type { Append, Journal } from '../src/model/journal.ts'
-import type { Log } from '../src/model/log.ts'
+import { openJournal } from '../src/journal/sqlite/open.ts'
+import { COLUMNS, Entries } from '../src/contracts/entries.ts'
+import type { Append, Journal } from '../src/contracts/journal.ts'
+import type { Log } from '../src/core/log.ts'
 
 const PAGE = 1000
 const ENTRY_BYTES = 350

@@ -3,8 +3,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { openSplitter } from '../src/source/cutting/splitter.ts'
-import type { SplitterOptions } from '../src/source/cutting/splitter.ts'
+import { openSplitter } from '../src/sources/splitter/splitter.ts'
+import type { SplitterOptions } from '../src/sources/splitter/splitter.ts'
 
 const SAMPLES = 9
 const SAMPLE_MS = 120

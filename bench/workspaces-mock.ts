@@ -1,7 +1,7 @@
 // A mock with many workspaces, for the benchmark of many workspaces: entries come when the parent says so. Needs an IPC channel.
 import { listenMock } from '../src/mock/listen.ts'
 import { openMock } from '../src/mock/mock.ts'
-import { systemClock } from '../src/ops/clock.ts'
+import { systemClock } from '../src/platform/clock.ts'
 
 /** What the parent says. */
 export interface Told {

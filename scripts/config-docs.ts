@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
 import { configJsonSchema } from '../src/config/schema.ts'
-import { durationPattern, sizePattern } from '../src/model/units.ts'
+import { durationPattern, sizePattern } from '../src/core/units.ts'
 import { code } from './schema-shape.ts'
 import type { Shape } from './schema-shape.ts'
 

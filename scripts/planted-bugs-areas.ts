@@ -15,7 +15,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: a window is done in its last chunk only',
     edits: [
       {
-        file: 'src/source/history/window.ts',
+        file: 'src/sources/history/window.ts',
         find: 'yield partOf({ ...ready, headUs })',
         replace: `for (const walk of [cursor.live, cursor.sweep, ...cursor.todo])
           if (walk?.at === window.from) walk.at = window.to
@@ -24,7 +24,7 @@ export const areaBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/source/history/crash.test.ts',
+        file: 'test/unit/sources/history/crash.test.ts',
         title: 'a process that dies between any two parts of an answer goes on as if it had not',
       },
     ],
@@ -35,12 +35,12 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: history has no cursor, the last days are re-read',
     edits: [
       {
-        file: 'src/source/history/due.ts',
+        file: 'src/sources/history/due.ts',
         find: "when('sweep', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity))",
         replace: "when('sweep', sweep && nextReread(options, cursor, now) ? now : Infinity)",
       },
     ],
-    tests: [{ file: 'test/unit/source/history/history.test.ts', title: late }],
+    tests: [{ file: 'test/unit/sources/history/history.test.ts', title: late }],
     says: /AssertionError/,
   },
   {
@@ -48,12 +48,12 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: a flaky line costs what its failures explain',
     edits: [
       {
-        file: 'src/source/history/width.ts',
+        file: 'src/sources/history/width.ts',
         find: 'if (isChance(width, failures)) return false',
         replace: 'if (failures < 2) return false',
       },
     ],
-    tests: [{ file: 'test/unit/source/history/width.test.ts', title: onGoodLine }],
+    tests: [{ file: 'test/unit/sources/history/width.test.ts', title: onGoodLine }],
     says: /AssertionError/,
   },
   {
@@ -61,12 +61,12 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: a window is passed only where the API answers others',
     edits: [
       {
-        file: 'src/source/history/window.ts',
+        file: 'src/sources/history/window.ts',
         find: 'if (!isNoEvent(element, cut) || sightings.isMalformed(window, element)) return true',
         replace: 'if (!isNoEvent(element, cut) || !sightings.isMalformed(window, element)) return true',
       },
     ],
-    tests: [{ file: 'test/unit/source/history/error-bodies.test.ts', title: brokenOff }],
+    tests: [{ file: 'test/unit/sources/history/error-bodies.test.ts', title: brokenOff }],
     says: /AssertionError/,
   },
   {
@@ -74,14 +74,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'run --once: every re-read that is due since the last run',
     edits: [
       {
-        file: 'src/source/history/due.ts',
+        file: 'src/sources/history/due.ts',
         find: 'if (sweep || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now)',
         replace: 'if (sweep)',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/history/once.test.ts',
+        file: 'test/unit/sources/history/once.test.ts',
         title: 'an hourly job finds the late and the changed events that the daemon finds',
       },
     ],
@@ -92,14 +92,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: history has no cursor, the last days are re-read',
     edits: [
       {
-        file: 'src/source/history/due.ts',
+        file: 'src/sources/history/due.ts',
         find: 'const { from, to, spentMs = 0 } = walk',
         replace: 'const { from, to } = walk, spentMs = now - walk.begunAt',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/history/history.test.ts',
+        file: 'test/unit/sources/history/history.test.ts',
         title: 'a pause while a day was read for the first time does not put off that it is read again',
       },
     ],
@@ -110,14 +110,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: v1 rows: hash of the bytes and ordinal among equals',
     edits: [
       {
-        file: 'src/source/history/rows.ts',
+        file: 'src/sources/history/version.ts',
         find: '-${ordinal}`',
         replace: '-${Math.min(ordinal, 1)}`',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/history/versions.test.ts',
+        file: 'test/unit/sources/history/versions.test.ts',
         title: 'rows of v1 are shipped byte for byte, called by their hash and their ordinal',
       },
     ],
@@ -128,14 +128,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: rows without a timestamp are read in windows of exactly one UTC day',
     edits: [
       {
-        file: 'src/source/history/window.ts',
+        file: 'src/sources/history/window.ts',
         find: 'const margin = window.isDay ? 0 : 1',
         replace: 'const margin = 1',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/history/versions.test.ts',
+        file: 'test/unit/sources/history/versions.test.ts',
         title:
           'rows without a readable time are dated with their day, and never shipped from a window that is none',
       },
@@ -147,12 +147,12 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'the same history id with other content is shipped again, as a new version',
     edits: [
       {
-        file: 'src/journal/content-mark.ts',
+        file: 'src/journal/sqlite/dedup-index.ts',
         find: 'if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0',
         replace: 'if (before.length > 0 && contentHash.length > 0) return 0',
       },
     ],
-    tests: [{ file: 'test/unit/source/history/history.test.ts', title: version }],
+    tests: [{ file: 'test/unit/sources/history/history.test.ts', title: version }],
     says: /AssertionError/,
   },
   {
@@ -160,13 +160,13 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'the unit of start_time is found, whatever the rows say of themselves',
     edits: [
       {
-        file: 'src/source/history/unit.ts',
+        file: 'src/sources/history/unit.ts',
         find: "naming && naming.leftOut > 0 ? 'rows' : 'nothing'",
         replace: "naming && naming.leftOut > 1e9 ? 'rows' : 'nothing'",
       },
     ],
     tests: [
-      { file: 'test/unit/source/history/faults.test.ts', title: 'rows without a time prove the unit too' },
+      { file: 'test/unit/sources/history/faults.test.ts', title: 'rows without a time prove the unit too' },
       { seeds: 2, from: 64 },
     ],
     says: /AssertionError|were served and 0 are there/,
@@ -195,14 +195,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'vault: two complete passes agree before a deletion is told',
     edits: [
       {
-        file: 'src/source/vault/pass.ts',
+        file: 'src/sources/vault/pass.ts',
         find: 'const longer = missing.filter(({ seen }) => seen < last.n)',
         replace: 'const longer = missing',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/vault/vault.test.ts',
+        file: 'test/unit/sources/vault/vault.test.ts',
         title: 'a project that is gone is told when two passes agree, the second a minute later',
       },
     ],
@@ -213,14 +213,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'vault: a list that shifts while it is paged yields no false deletion',
     edits: [
       {
-        file: 'src/source/vault/pass.ts',
+        file: 'src/sources/vault/pass.ts',
         find: "const gone = doubt === 'none' ? longer : []",
         replace: 'const gone = longer',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/vault/vault.test.ts',
+        file: 'test/unit/sources/vault/vault.test.ts',
         title:
           'a project that deletions hide from two passes in a row, with the totals as they should be, is not told as deleted',
       },
@@ -232,14 +232,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: a window is done in its last chunk only',
     edits: [
       {
-        file: 'src/past/surveys.ts',
+        file: 'src/jobs/surveys.ts',
         find: 'if (fault || part.void) tally.clear()',
         replace: 'if (part.void === "walk") tally.clear()',
       },
     ],
     tests: [
       {
-        file: 'test/unit/past/history-past.test.ts',
+        file: 'test/unit/jobs/history-past.test.ts',
         title: 'answers that break off are counted once, however often they are asked for',
       },
     ],
@@ -250,14 +250,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '8: no day of the history is shipped as both versions',
     edits: [
       {
-        file: 'src/source/history/range.ts',
+        file: 'src/sources/history/range.ts',
         find: "if (use === 'keep' && read !== known)",
         replace: "if (use !== 'keep' && read !== known)",
       },
     ],
     tests: [
       {
-        file: 'test/unit/past/history-past.test.ts',
+        file: 'test/unit/jobs/history-past.test.ts',
         title: 'days that were read as one version are not read as the other, by whomever they were read',
       },
     ],
@@ -268,14 +268,14 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '10: a hash of the content beside the key, so that a new version is seen',
     edits: [
       {
-        file: 'src/journal/keys.ts',
+        file: 'src/journal/sqlite/dedup-index.ts',
         find: 'taken[i] = versionAfter(before, digest(entries.raw(i))) === 0 ? 1 : 2',
         replace: 'taken[i] = 1',
       },
     ],
     tests: [
       {
-        file: 'test/unit/past/history-past.test.ts',
+        file: 'test/unit/jobs/history-past.test.ts',
         title: 'what live reading has is not kept again; what changed since is a new version',
       },
     ],
@@ -286,7 +286,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '1: what a page gives and how far the reading is land together or not at all',
     edits: [
       {
-        file: 'src/past/replays.ts',
+        file: 'src/jobs/replays.ts',
         find: 'await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })',
         replace: `await journal.changeNotes(notes)
       await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes: { drop: [], put: [] } })`,
@@ -300,7 +300,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '1: a crash before the entries land reads them again',
     edits: [
       {
-        file: 'src/past/backfills.ts',
+        file: 'src/jobs/backfills.ts',
         find: '        const appended = await journal.append({ ...rest, cursor: undefined, notes })',
         replace: `        if (place !== undefined) order.place = place
         await this.#orders.save(job)
@@ -322,7 +322,7 @@ export const areaBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/sinks/s3-evidence-hostile.test.ts',
+        file: 'test/unit/sinks/s3/evidence-hostile.test.ts',
         title: 'are not proved with zeros behind their end',
       },
     ],
@@ -333,7 +333,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 's3: a sink that collects shows at once that its bucket is not there',
     edits: [
       {
-        file: 'src/running.ts',
+        file: 'src/app/app.ts',
         find: 'beside.push(...shippings.map((shipping) => probe(shipping, signal)))',
         replace: 'beside.push(...shippings.slice(0, 0).map((shipping) => probe(shipping, signal)))',
       },

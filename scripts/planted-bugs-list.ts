@@ -30,7 +30,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: new entries, their keys and the cursor land together or not at all',
     edits: [
       {
-        file: 'src/journal/append.ts',
+        file: 'src/journal/sqlite/append.ts',
         find: '  const appended = explaining(core, bytes,',
         replace: `  if (part.cursor !== undefined)
     transactions.writeNew(() => statements.source.run(part.cursor ?? null, 0, source), bytes)
@@ -47,7 +47,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: a crash before the append re-reads, there is no third case',
     edits: [
       {
-        file: 'src/collect/loop.ts',
+        file: 'src/ingest/loop.ts',
         find: '  const appended = await journal.append({',
         replace: `  if (cursor !== undefined)
     await journal.append({ origin: source.origin, entries: entries.pick([]), quarantined: [], findings: [], headUs, cursor, gaps: 0, wanted })
@@ -56,7 +56,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/collect/crash.test.ts',
+        file: 'test/unit/ingest/crash.test.ts',
         title: 'no crash between two appends leaves a cursor ahead of its entries',
       },
     ],
@@ -67,7 +67,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: below the position all is settled',
     edits: [
       {
-        file: 'src/ship/shipper.ts',
+        file: 'src/delivery/dispatcher.ts',
         find: '      outcome = await sink.deliver(delivery, signal)\n',
         replace: `      const { first, last: through } = loaded
       await this.#options.journal.settle(sink.name, { first, through, parked: [] })
@@ -82,18 +82,18 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: each intent is written before it is sent',
     edits: [
       {
-        file: 'src/ship/intent.ts',
+        file: 'src/delivery/dispatcher.ts',
         find: '  await options.journal.intend(options.sink.name, intent)\n',
         replace: '',
       },
       {
-        file: 'src/ship/shipper.ts',
+        file: 'src/delivery/dispatcher.ts',
         find: '{ ...settlement, next })',
         replace: '{ ...settlement })',
       },
     ],
     tests: [
-      { file: 'test/unit/ship/ship.test.ts', title: 'an intent is on the disk before its batch is sent' },
+      { file: 'test/unit/delivery/ship.test.ts', title: 'an intent is on the disk before its batch is sent' },
       someSeeds,
     ],
     says: /AssertionError|lines stand twice|in JSON at position/,
@@ -103,7 +103,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: no retry cap',
     edits: [
       {
-        file: 'src/ship/shipper.ts',
+        file: 'src/delivery/dispatcher.ts',
         find: '      this.#release(loaded)\n      sending.loaded = undefined\n      throw error\n',
         replace: `      const counted = sending as unknown as { tries?: number }
       counted.tries = (counted.tries ?? 0) + 1
@@ -116,7 +116,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/ship/no-cap.test.ts',
+        file: 'test/unit/delivery/no-cap.test.ts',
         title: 'a batch that failed a hundred times is still owed, and goes out as it was',
       },
     ],
@@ -127,14 +127,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: what is refused for good is isolated; what the settings spoil is held',
     edits: [
       {
-        file: 'src/ship/refusal-streak.ts',
+        file: 'src/delivery/dispatcher.ts',
         find: 'return this.#inARow >= MOST_IN_A_ROW',
         replace: 'return this.#inARow < 0',
       },
     ],
     tests: [
       {
-        file: 'test/unit/ship/refusal-streak.test.ts',
+        file: 'test/unit/delivery/refusal-streak.test.ts',
         title:
           'a collector behind a proxy that spoils every body judges no entry: few are parked, and the sink is held',
       },
@@ -146,7 +146,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: no drop-oldest; at max_bytes reading pauses',
     edits: [
       {
-        file: 'src/journal/append.ts',
+        file: 'src/journal/sqlite/append.ts',
         find: '  if (ledger.owedBytes < maxBytes) return\n',
         replace: `  if (ledger.owedBytes < maxBytes) return
   for (const name of ledger.names) {
@@ -169,7 +169,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: what the source sends malformed is quarantined as raw bytes',
     edits: [
       {
-        file: 'src/journal/quarantine.ts',
+        file: 'src/journal/sqlite/quarantine.ts',
         find: 'insert.run(source, reason, totalBytes, sha256, now, bytes).changes',
         replace: 'insert.run(source, reason, totalBytes, sha256, now, bytes.subarray(0, 0)).changes',
       },
@@ -185,10 +185,10 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refused API key stops the process',
     law: '3: 401 and 403 are held and tried on slowly',
-    edits: [{ file: 'src/model/errors.ts', find: "unauthorized: 'hold'", replace: "unauthorized: 'exit'" }],
+    edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'hold'", replace: "unauthorized: 'exit'" }],
     tests: [
       {
-        file: 'test/unit/collect/hold.test.ts',
+        file: 'test/unit/ingest/hold.test.ts',
         title: 'a key that is refused as unauthorized is held and tried on, for as long as it takes',
       },
     ],
@@ -200,8 +200,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/formats/raw.ts',
-        find: '  out.copy(entries.bytes, entries.column(index, RAW_START), entries.column(index, RAW_END))',
-        replace: `  const bytes = entries.bytes.subarray(entries.column(index, RAW_START), entries.column(index, RAW_END))
+        find: `export const raw: Format = ({ entries }, index, out) => {
+  out.copy(entries.bytes, entries.column(index, RAW_START), entries.column(index, RAW_END))`,
+        replace: `export const raw: Format = ({ entries }, index, out) => {
+  const bytes = entries.bytes.subarray(entries.column(index, RAW_START), entries.column(index, RAW_END))
   out.text(JSON.stringify(JSON.parse(Buffer.from(bytes).toString())))`,
       },
     ],
@@ -219,14 +221,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '4: all held bodies and batches stay within 32 MB; no reader keeps a sink waiting',
     edits: [
       {
-        file: 'src/model/room.ts',
+        file: 'src/core/memory-budget.ts',
         find: 'const reading = new Room(READING_BYTES, all)',
         replace: 'const reading = new Room(READING_BYTES + SINKS_BYTES, all)',
       },
     ],
     tests: [
       {
-        file: 'test/unit/model/room.test.ts',
+        file: 'test/unit/core/memory-budget.test.ts',
         title:
           'readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters',
       },
@@ -242,14 +244,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '4: all held bodies and batches of the process together stay within 32 MB',
     edits: [
       {
-        file: 'src/model/room.ts',
+        file: 'src/core/memory-budget.ts',
         find: 'const reading = new Room(READING_BYTES, all)',
         replace: 'const reading = new Room(READING_BYTES)',
       },
     ],
     tests: [
       {
-        file: 'test/unit/model/room.test.ts',
+        file: 'test/unit/core/memory-budget.test.ts',
         title:
           'readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters',
       },
@@ -261,19 +263,19 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: a dead sink holds up nobody else',
     edits: [
       {
-        file: 'src/model/room.ts',
+        file: 'src/core/memory-budget.ts',
         find: "new Room(shareBytes, all, 'in_turn', large)",
         replace: "new Room(SINKS_BYTES, all, 'in_turn', large)",
       },
     ],
     tests: [
       {
-        file: 'test/unit/model/room.test.ts',
+        file: 'test/unit/core/memory-budget.test.ts',
         title:
           'each sink has an equal share, which nobody else enters: however many are full, its batch and the one looked ahead are in at once',
       },
       {
-        file: 'test/unit/ship/isolation.test.ts',
+        file: 'test/unit/delivery/isolation.test.ts',
         title: 'hung receivers, however many (12, batches of 16777216 bytes)',
       },
     ],
@@ -284,14 +286,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '5: never more than the limit in any rolling minute as the server counts it',
     edits: [
       {
-        file: 'src/source/budget/budget.ts',
+        file: 'src/sources/http/rate-limiter.ts',
         find: '    let open = true\n    return () => {',
         replace: '    let open = false\n    this.#answer()\n    return () => {',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/budget/budget.test.ts',
+        file: 'test/unit/sources/http/rate-limiter.test.ts',
         title: 'a place comes back a minute after its answer came, not after it was sent',
       },
     ],
@@ -302,14 +304,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '5: never more than the limit in any rolling minute as the server counts it',
     edits: [
       {
-        file: 'src/source/budget/budget.ts',
+        file: 'src/sources/http/rate-limiter.ts',
         find: 'const used = this.#used + this.#keptFrom(lane)',
         replace: "const used = this.#used + (lane === 'live' ? 0 : this.#keptFrom(lane))",
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/budget/guaranteed.test.ts',
+        file: 'test/unit/sources/http/guaranteed.test.ts',
         title: 'where fewer are left than three times two, live reading, lookback and jobs have turns',
       },
     ],
@@ -320,14 +322,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: entries that become visible behind the cursor are found',
     edits: [
       {
-        file: 'src/source/audit/sweep.ts',
+        file: 'src/sources/audit/lookback.ts',
         find: 'if (options.sweepMs === 0 || ',
         replace: 'if (options.sweepMs >= 0 || ',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/audit/sweep.test.ts',
+        file: 'test/unit/sources/audit/lookback.test.ts',
         title: 'an entry late by hours is found by the sweep, and told as late',
       },
     ],
@@ -338,7 +340,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: only good pages elsewhere prove that a place fails',
     edits: [
       {
-        file: 'src/source/audit/walk.ts',
+        file: 'src/sources/audit/walk.ts',
         find: '    if (!(await isReadElsewhere(step, request, left ? 1 : take))) {\n',
         replace:
           '    if (!(await isReadElsewhere(step, request, left ? 1 : take)) && left === undefined) {\n',
@@ -346,7 +348,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/source/audit/outage.test.ts',
+        file: 'test/unit/sources/audit/outage.test.ts',
         title: '`run --once` is not done while pages answer "[null]", and says why',
       },
     ],
@@ -357,14 +359,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: a job each hour finds what the daemon finds',
     edits: [
       {
-        file: 'src/source/audit/audit.ts',
+        file: 'src/sources/audit/audit.ts',
         find: "    return { dueAt, lane: 'sweep', caughtUp: dueAt === Infinity }\n",
         replace: "    return { dueAt, lane: 'sweep', caughtUp: dueAt >= 0 }\n",
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/audit/once.test.ts',
+        file: 'test/unit/sources/audit/once.test.ts',
         title: 'an entry that becomes visible 18000000 ms late is found by a job each hour, as by the daemon',
       },
     ],
@@ -375,14 +377,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: a short overlap at every poll',
     edits: [
       {
-        file: 'src/source/audit/cursor.ts',
+        file: 'src/sources/audit/cursor.ts',
         find: '  return trail.findLast(({ at }) => at <= headUs - overlapUs) ?? trail[0] ?? head\n',
         replace: '  return overlapUs + headUs < 0 ? (trail[0] ?? head) : head\n',
       },
     ],
     tests: [
       {
-        file: 'test/unit/source/audit/head.test.ts',
+        file: 'test/unit/sources/audit/head.test.ts',
         title: 'an entry that became visible a minute late is found by the next poll, without a request more',
       },
     ],
@@ -393,14 +395,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '8: zone-less stamps are UTC',
     edits: [
       {
-        file: 'src/model/time.ts',
+        file: 'src/core/time.ts',
         find: '  if (at === end) return 0\n',
         replace: '  if (at === end) return -new Date().getTimezoneOffset() * 60_000_000\n',
       },
     ],
     tests: [
       {
-        file: 'test/unit/model/time-zone.test.ts',
+        file: 'test/unit/core/time-zone.test.ts',
         title: 'a time without a zone is UTC wherever the machine stands',
       },
     ],
@@ -411,15 +413,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '10: synchronous FULL at every open',
     edits: [
       {
-        file: 'src/journal/database.ts',
+        file: 'src/journal/sqlite/database.ts',
         find: "db.pragma('synchronous = FULL')",
         replace: "db.pragma('synchronous = NORMAL')",
       },
-      { file: 'src/journal/database.ts', find: 'const FULL = 2\n', replace: 'const FULL = 1\n' },
+      { file: 'src/journal/sqlite/database.ts', find: 'const FULL = 2\n', replace: 'const FULL = 1\n' },
     ],
     tests: [
       {
-        file: 'test/unit/journal/file.test.ts',
+        file: 'test/unit/journal/sqlite/file.test.ts',
         title:
           'every open is WAL, exclusive and FULL, also after writes: the driver itself falls back to NORMAL',
       },
@@ -431,15 +433,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '10: a second process is refused',
     edits: [
       {
-        file: 'src/journal/database.ts',
+        file: 'src/journal/sqlite/database.ts',
         find: "db.pragma('locking_mode = EXCLUSIVE')",
         replace: "db.pragma('locking_mode = NORMAL')",
       },
-      { file: 'src/journal/database.ts', find: "locking !== 'exclusive'", replace: "locking === ''" },
+      { file: 'src/journal/sqlite/database.ts', find: "locking !== 'exclusive'", replace: "locking === ''" },
     ],
     tests: [
       {
-        file: 'test/unit/journal/file.test.ts',
+        file: 'test/unit/journal/sqlite/file.test.ts',
         title: 'a second process is refused, before and after one in this process was',
       },
     ],
@@ -450,14 +452,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '10: a corrupt store stops the process and is never deleted',
     edits: [
       {
-        file: 'src/model/stray-files.ts',
+        file: 'src/journal/sqlite/files.ts',
         find: 'if (bytes === undefined || bytes === 0) {',
         replace: 'if (bytes === -1) {',
       },
     ],
     tests: [
       {
-        file: 'test/unit/journal/file.test.ts',
+        file: 'test/unit/journal/sqlite/file.test.ts',
         title: 'a log without a journal is left as it is, and no journal opens',
       },
     ],
@@ -468,14 +470,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '10: a corrupt store stops the process and is never deleted',
     edits: [
       {
-        file: 'src/journal/database.ts',
+        file: 'src/journal/sqlite/database.ts',
         find: '&& checkWithLog(path))',
         replace: '&& nowAt < 0 && checkWithLog(path))',
       },
     ],
     tests: [
       {
-        file: 'test/unit/journal/file.test.ts',
+        file: 'test/unit/journal/sqlite/file.test.ts',
         title: 'a log beside a damaged journal is left as it is, and no journal opens',
       },
     ],
@@ -486,14 +488,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '10: a checksum a chunk',
     edits: [
       {
-        file: 'src/journal/shelf.ts',
+        file: 'src/journal/sqlite/chunk-store.ts',
         find: 'address), row) === row.crc',
         replace: 'address), row) !== row.crc + 0.5',
       },
     ],
     tests: [
       {
-        file: 'test/unit/journal/file.test.ts',
+        file: 'test/unit/journal/sqlite/file.test.ts',
         title: 'a payload that rotted is not delivered: its chunk is named',
       },
     ],
@@ -504,7 +506,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '10: the key is source, time and id',
     edits: [
       {
-        file: 'src/journal/key.ts',
+        file: 'src/journal/sqlite/dedup-index.ts',
         find: '  if (\n    end - start === 36 &&',
         replace:
           '  out.fill(0, at, at + KEY_BYTES)\n  if (end >= start) return\n  if (\n    end - start === 36 &&',
@@ -524,14 +526,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: secrets never reach a log',
     edits: [
       {
-        file: 'src/ops/mask.ts',
+        file: 'src/observability/log.ts',
         find: 'if (value.length >= MIN_SECRET) masked',
         replace: 'if (value.length < MIN_SECRET) masked',
       },
     ],
     tests: [
       {
-        file: 'test/unit/ops/log.test.ts',
+        file: 'test/unit/observability/log.test.ts',
         title: 'a known secret is masked within any string, also where the cut would go through it',
       },
     ],
@@ -542,13 +544,16 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '5: a request that failed is tried again where it may succeed',
     edits: [
       {
-        file: 'src/ops/kept-connections.ts',
-        find: '    if (statusCode >= 400) this.renew(socket)\n',
+        file: 'src/platform/connections.ts',
+        find: '    if (isBad) this.renew(socket)\n',
         replace: '',
       },
     ],
     tests: [
-      { file: 'test/unit/ops/transport.test.ts', title: 'the request behind a 503 takes a new connection' },
+      {
+        file: 'test/unit/platform/transport.test.ts',
+        title: 'the request behind a 503 takes a new connection',
+      },
     ],
     says: /AssertionError/,
   },
@@ -557,7 +562,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '4: bounded, whatever the API sends',
     edits: [
       {
-        file: 'src/source/client/body.ts',
+        file: 'src/sources/http/reply.ts',
         find: '  const open = decoders.get(encoding)\n',
         replace:
           '  const open = (Object.fromEntries(decoders) as Record<string, () => ReturnType<typeof createGunzip>>)[encoding]\n',
@@ -565,7 +570,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/source/client/client.test.ts',
+        file: 'test/unit/sources/http/client.test.ts',
         title: 'a compression that we do not know is a bad reply, and its connection is left: constructor',
       },
     ],
@@ -576,14 +581,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '4: memory is bounded, whatever the API sends',
     edits: [
       {
-        file: 'src/model/pieces.ts',
+        file: 'src/core/bytes.ts',
         find: '    if (piece.length >= SMALL_BYTES) {\n',
         replace: '    if (piece.length > 0) {\n',
       },
     ],
     tests: [
       {
-        file: 'test/unit/model/pieces.test.ts',
+        file: 'test/unit/core/pieces.test.ts',
         title: 'single bytes are held in few parts, large pieces as they came',
       },
     ],
@@ -594,7 +599,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: secrets never reach an error message',
     edits: [
       {
-        file: 'src/source/client/client.ts',
+        file: 'src/sources/http/client.ts',
         find: '    const where = `${named(ask)} answered ${status}`\n',
         replace:
           '    const where = `${named(ask)} with ${this.#options.apiKey.reveal()} answered ${status}`\n',
@@ -608,13 +613,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: 'file: on the disk before a line counts as accepted',
     edits: [
       {
-        file: 'src/sinks/file-steps.ts',
+        file: 'src/sinks/file/steps.ts',
         find: '    await file.write(bytes, offset)\n    await file.sync()\n',
         replace: '    await file.write(bytes, offset)\n',
       },
     ],
     tests: [
-      { file: 'test/unit/sinks/file.test.ts', title: 'what was delivered outlives a power cut at once' },
+      { file: 'test/unit/sinks/file/sink.test.ts', title: 'what was delivered outlives a power cut at once' },
       someSeeds,
     ],
     says: /AssertionError|archive: .*is missing|not valid JSON|string literal in JSON/,
@@ -624,20 +629,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: 'file: a torn tail is cut, no line twice',
     edits: [
       {
-        file: 'src/sinks/file.ts',
+        file: 'src/sinks/file/sink.ts',
         find: '    const { file, offset, found } = await this.#findAgain(detail, bytes)\n',
         replace:
           '    const file = await this.#open()\n    const offset = await file.size()\n    const found = undefined\n',
       },
       {
-        file: 'src/sinks/file.ts',
+        file: 'src/sinks/file/sink.ts',
         find: '      await this.#cutAfterEqual(file, offset, bytes)\n',
         replace: '',
       },
     ],
     tests: [
       {
-        file: 'test/unit/sinks/file.test.ts',
+        file: 'test/unit/sinks/file/sink.test.ts',
         title: 'after any number of kills and power cuts, at any byte: no line twice, none missing, in order',
       },
     ],
@@ -648,14 +653,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: 'file: the equal prefix counts, the rest is cut',
     edits: [
       {
-        file: 'src/sinks/file.ts',
+        file: 'src/sinks/file/sink.ts',
         find: '    if (equal < bytes.length) await file.truncate(offset + equal)\n',
         replace: '    if (equal > bytes.length) await file.truncate(offset + equal)\n',
       },
     ],
     tests: [
       {
-        file: 'test/unit/sinks/file.test.ts',
+        file: 'test/unit/sinks/file/sink.test.ts',
         title: 'bytes of other settings behind the offset are replaced',
       },
     ],
@@ -674,7 +679,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/sinks/splunk-hec.test.ts',
+        file: 'test/unit/sinks/splunk-hec/sink.test.ts',
         title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
       },
     ],
@@ -693,7 +698,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/sinks/splunk-hec.test.ts',
+        file: 'test/unit/sinks/splunk-hec/sink.test.ts',
         title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
       },
     ],
@@ -725,7 +730,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        file: 'test/unit/sinks/splunk-hec/acks.test.ts',
         title: 'a batch is owed until the indexers have it, and the next goes out meanwhile',
       },
       someSeeds,
@@ -737,14 +742,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: 'splunk_hec: an id means one batch, whatever restarts',
     edits: [
       {
-        file: 'src/sinks/splunk-hec/channels.ts',
+        file: 'src/sinks/splunk-hec/client.ts',
         find: 'return this.#free.pop() ?? guid(this.#random)',
         replace: 'return (this.#free[0] ??= guid(this.#random))',
       },
     ],
     tests: [
       {
-        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        file: 'test/unit/sinks/splunk-hec/acks.test.ts',
         title: 'an indexer that counts anew confirms nothing that it lost, even after a kill',
       },
     ],
@@ -762,7 +767,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        file: 'test/unit/sinks/splunk-hec/acks.test.ts',
         title: 'a channel on which something unheard may still be waiting confirms no other batch',
       },
     ],
@@ -773,14 +778,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: 'splunk_hec: what is never acknowledged goes out again after ack_timeout',
     edits: [
       {
-        file: 'src/sinks/splunk-hec/acknowledgement.ts',
+        file: 'src/sinks/splunk-hec/acks.ts',
         find: '    if (clock.elapsed() < until) continue\n',
         replace: '    if (clock.elapsed() < until + Infinity) continue\n',
       },
     ],
     tests: [
       {
-        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        file: 'test/unit/sinks/splunk-hec/acks.test.ts',
         title:
           'what an indexer lost before it was safe goes out again after ack_timeout, under a new channel',
       },
@@ -793,14 +798,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: 'splunk_hec: `false` only means not yet, or told already',
     edits: [
       {
-        file: 'src/sinks/splunk-hec/acknowledgement.ts',
+        file: 'src/sinks/splunk-hec/acks.ts',
         find: '    if (clock.elapsed() < until) continue\n',
         replace: "    if (why !== 'the indexer did not say so' && clock.elapsed() < until) continue\n",
       },
     ],
     tests: [
       {
-        file: 'test/unit/sinks/splunk-hec-acks.test.ts',
+        file: 'test/unit/sinks/splunk-hec/acks.test.ts',
         title: 'after a restart the old channel is asked, and nothing is sent again',
       },
     ],
@@ -811,14 +816,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: after a crash a pending acknowledgement is asked for',
     edits: [
       {
-        file: 'src/ship/unconfirmed.ts',
+        file: 'src/delivery/acknowledgements.ts',
         find: '    await journal.intend(sink.name, taken.intent)\n',
         replace: '',
       },
     ],
     tests: [
       {
-        file: 'test/unit/ship/unconfirmed.test.ts',
+        file: 'test/unit/delivery/acknowledgements.test.ts',
         title: 'after a crash the receiver is asked for what it took, and nothing of it is sent again',
       },
     ],
@@ -829,14 +834,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: what a sink may not see it never gets',
     edits: [
       {
-        file: 'src/ship/objects.ts',
+        file: 'src/delivery/objects.ts',
         find: 'this.#framing = framingOf(options)',
         replace: 'this.#framing = options',
       },
     ],
     tests: [
       {
-        file: 'test/unit/ship/objects.test.ts',
+        file: 'test/unit/delivery/objects.test.ts',
         title:
           'no field that its sink may not see, also after a crash; with the field it would be another object',
       },
@@ -848,14 +853,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: what a sink may not see it never gets',
     edits: [
       {
-        file: 'src/ship/policy.ts',
+        file: 'src/delivery/policy.ts',
         find: 'wanted(run, index) && !denied(run, index)',
         replace: 'wanted(run, index) && (run.onlySink !== undefined || !denied(run, index))',
       },
     ],
     tests: [
       {
-        file: 'test/unit/ship/policy.test.ts',
+        file: 'test/unit/delivery/policy.test.ts',
         title: 'comes under the policy of now, and one that is denied by now does not come at all',
       },
     ],
@@ -866,14 +871,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '11: what a sink may not see it never gets',
     edits: [
       {
-        file: 'src/model/json-names.ts',
+        file: 'src/core/json.ts',
         find: 'if (raw[at] === BACKSLASH) return names.indexOf(stringAt(raw, start, end))',
         replace: 'if (raw[at] === BACKSLASH) return -1',
       },
     ],
     tests: [
       {
-        file: 'test/unit/ship/redact.test.ts',
+        file: 'test/unit/delivery/redact.test.ts',
         title:
           'is rewritten as a slow rewriting of its text does it: duplicates, escapes and white space included',
       },
@@ -903,14 +908,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: entries and the place of the reading land together or not at all',
     edits: [
       {
-        file: 'src/journal/replay.ts',
+        file: 'src/journal/sqlite/replay.ts',
         find: '    const put = putChunks(core, ledger.lastSeq, address, packed)\n    writeNotes(notes, again.notes)\n    return put\n',
         replace: '    return putChunks(core, ledger.lastSeq, address, packed)\n',
       },
     ],
     tests: [
       {
-        file: 'test/unit/past/replays.test.ts',
+        file: 'test/unit/jobs/replays.test.ts',
         title: 'it goes on after a restart where it stood, and nothing comes twice',
       },
     ],
@@ -921,14 +926,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: nothing is sent twice without need',
     edits: [
       {
-        file: 'src/past/replay-page.ts',
+        file: 'src/jobs/replays.ts',
         find: '    if (!isNew(mark)) continue\n',
         replace: '',
       },
     ],
     tests: [
       {
-        file: 'test/unit/past/replays.test.ts',
+        file: 'test/unit/jobs/replays.test.ts',
         title: 'a page that is broken off by death after 2 of its parts is read again',
       },
     ],
@@ -939,14 +944,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: nothing is sent twice without need',
     edits: [
       {
-        file: 'src/collect/loop.ts',
+        file: 'src/ingest/loop.ts',
         find: '...((part.void ?? part.fault) && {',
         replace: '...(part.void && {',
       },
     ],
     tests: [
       {
-        file: 'test/unit/past/replays.test.ts',
+        file: 'test/unit/jobs/replays.test.ts',
         title: 'a page of which parts were sent and whose answer then breaks off is read again',
       },
     ],
@@ -957,7 +962,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '2: a replay is for one sink alone',
     edits: [
       {
-        file: 'src/journal/replay.ts',
+        file: 'src/journal/sqlite/replay.ts',
         find: 'const address = { source, appendedAt: runAt, onlySink: sink, replay: true }\n    const put',
         replace:
           'const address = { source, appendedAt: runAt, onlySink: undefined, replay: true }\n    const put',
@@ -976,14 +981,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '3: nothing is dropped',
     edits: [
       {
-        file: 'src/commands/replay/plan.ts',
+        file: 'src/cli/replay/plan.ts',
         find: '=> day.still >= day.kept',
         replace: '=> day.still > 0',
       },
     ],
     tests: [
       {
-        file: 'test/unit/commands/replay/api.test.ts',
+        file: 'test/unit/cli/replay/api.test.ts',
         title: 'what is left of such a day in the journal is not sent from there',
       },
     ],

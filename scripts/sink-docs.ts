@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
 import { z } from 'zod'
-import { durationPattern, sizePattern } from '../src/model/units.ts'
+import { durationPattern, sizePattern } from '../src/core/units.ts'
 import { sinkKinds } from '../src/sinks/index.ts'
 import { code } from './schema-shape.ts'
 import type { Shape } from './schema-shape.ts'

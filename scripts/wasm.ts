@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { format, resolveConfig } from 'prettier'
 import wabt from 'wabt'
-import { layout } from '../src/gzip/layout.ts'
+import { layout } from '../src/platform/gzip/layout.ts'
 
 interface Loops {
   /** without its ending, which is .wat; beside it stands what is made */

@@ -1,6 +1,6 @@
 // The check of a large journal, a program of its own: exits 0 where the file that it is given is sound. Knows no configuration, and ends with who asked.
 import { isMainThread, Worker, workerData } from 'node:worker_threads'
-import { checkDatabase } from './journal/database.ts'
+import { checkDatabase } from './journal/sqlite/database.ts'
 
 if (isMainThread) {
   // The check is one long call, in which a thread hears nothing and cannot be ended. Left alone it would hold the file's lock to its end.

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The program: looks at the Node version, then hands arguments, environment, signals and exit code over. Nothing else changes the process.
-import type { World } from './commands/shared/world.ts'
-import type { Log } from './model/log.ts'
+import type { World } from './cli/shared/world.ts'
+import type { Log } from './core/log.ts'
 
 const needed = [22, 19] as const
 
@@ -81,8 +81,8 @@ async function main(): Promise<number> {
   const onHangup = hangups(argv)
   // Node would open its debugger to every user of the machine, or end at once.
   for (const unused of ['SIGUSR1', 'SIGUSR2'] as const) process.on(unused, () => undefined)
-  const { bugLine, thrownAt } = await import('./model/thrown.ts')
-  const { logEnd, openLog } = await import('./ops/log.ts')
+  const { bugLine, thrownAt } = await import('./core/errors.ts')
+  const { logEnd, openLog } = await import('./observability/log.ts')
   const { isatty } = await import('node:tty')
   const terminal = isatty(2)
   /** These have a log, and nothing but its lines goes to standard error where no person reads it. */
@@ -90,12 +90,12 @@ async function main(): Promise<number> {
   const log = isLogged ? openLog({ level: 'warn' }) : undefined
   const onBug = log ? bugs(logEnd) : bugs(() => undefined, bugLine)
   if (log) logWarnings(log, thrownAt)
-  const { tuneHeap } = await import('./ops/heap.ts')
-  const { drainStandardError } = await import('./ops/standard-error.ts')
-  const { printTo, tellTo } = await import('./ops/standard-output.ts')
+  const { tuneHeap } = await import('./platform/process.ts')
+  const { drainStandardError } = await import('./platform/standard-streams.ts')
+  const { printTo, tellTo } = await import('./platform/standard-streams.ts')
   tuneHeap()
   const { readFileSync } = await import('node:fs')
-  const { runProgram } = await import('./commands/program.ts')
+  const { runProgram } = await import('./cli/program.ts')
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   process.umask(0o077)
   // A reader that went away (`| head`) is no crash: whoever needs to know learns it from `print`.

@@ -1,12 +1,12 @@
 // Judges a canary's round: what of it is lacking still, when it is whole and when it is missing. Tells that to who watches.
-import type { Clock } from '../model/clock.ts'
-import type { ConnectorError } from '../model/errors.ts'
-import type { Log } from '../model/log.ts'
-import type { CanaryTrace, CanaryWatch, SourceWatch } from '../model/watch.ts'
-import { type Destination, undelivered } from './reached.ts'
-import { alarmOf, nameOf } from './failing.ts'
-import type { CanaryMemory, Round } from './round.ts'
-import { stageOf, stagesOf } from './stages.ts'
+import type { CanaryTrace, CanaryWatch, SourceWatch } from '../contracts/reporter.ts'
+import { backoffMs } from '../core/backoff.ts'
+import type { Streak } from '../core/backoff.ts'
+import type { Clock, Random } from '../core/clock.ts'
+import { ConnectorError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { stageOf, stagesOf, undelivered } from './round.ts'
+import type { CanaryMemory, Destination, Round } from './round.ts'
 import type { TraceSource } from './traces.ts'
 
 export interface JudgeOptions {
@@ -109,4 +109,41 @@ export class Judge {
     const left = sources.filter((source) => !round.traces[source])
     return stagesOf(left, undelivered(round, sinks))
   }
+}
+
+// What is said, and how long is waited, where a canary does not come back or cannot be sent.
+
+const RETRY_BASE_MS = 60_000
+
+const nameOf = ({ stage, sink }: CanaryTrace): string => (sink === undefined ? stage : `${stage} ${sink}`)
+
+function alarmOf({ sentAt }: Round, lacking: readonly CanaryTrace[], boundMs: number): ConnectorError {
+  const minutes = Math.round(boundMs / 60_000)
+  return new ConnectorError(
+    'timeout',
+    `The canary of ${new Date(sentAt).toISOString()} did not come back within ${minutes} min: missing ${lacking.map(nameOf).join(', ')}. docs/operations.md tells what each means`,
+  )
+}
+
+interface Teller {
+  readonly log: Log
+  readonly watch: SourceWatch
+  readonly random: Random
+  readonly intervalMs: number
+}
+
+/** Says why nothing could be asked, and how long to wait. Throws what no waiting cures. */
+export function delayAfter(
+  error: unknown,
+  { log, watch, random, intervalMs }: Teller,
+  streak: Streak,
+): number {
+  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
+  const { count, tell } = streak.next(error)
+  const { code, message, action } = error
+  if (tell) log.warn('The canary could not ask and will try again', { code, error: message, attempt: count })
+  const span = { baseMs: RETRY_BASE_MS, capMs: Math.max(RETRY_BASE_MS, intervalMs) }
+  const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
+  watch.state(action === 'hold' ? 'held' : 'failing', error, delayMs)
+  return delayMs
 }

@@ -1,7 +1,10 @@
 // One prompt and what came of it so far, as it is kept across restarts.
 import { z } from 'zod'
+import type { Journal } from '../contracts/journal.ts'
+import type { CanaryTrace } from '../contracts/reporter.ts'
+import { jsonOf } from '../core/json.ts'
 import { traceSources } from './traces.ts'
-import { jsonOf } from '../model/json-of.ts'
+import type { TraceSource } from './traces.ts'
 
 const trace = z.object({
   /** epoch ms at which it was noticed */
@@ -42,6 +45,105 @@ export type CanaryMemory = z.output<typeof memory>
 const fresh = (): CanaryMemory => ({ wholeAt: 0 })
 
 /** What a note holds; one that is not ours, or of another version, is as good as none. */
-export function readMemory(note: string | undefined): CanaryMemory {
+function readMemory(note: string | undefined): CanaryMemory {
   return (note === undefined ? undefined : jsonOf(memory, note)) ?? fresh()
+}
+
+// The canary's memory as a note in the journal: loaded once, written when it says something new.
+
+export class MemoryNote {
+  readonly #journal: Pick<Journal, 'note' | 'putNote'>
+  readonly #name: string
+  #saved = ''
+
+  constructor(journal: Pick<Journal, 'note' | 'putNote'>, workspace: string) {
+    this.#journal = journal
+    this.#name = `canary:${workspace}`
+  }
+
+  async load(): Promise<CanaryMemory> {
+    this.#saved = (await this.#journal.note(this.#name)) ?? ''
+    return readMemory(this.#saved === '' ? undefined : this.#saved)
+  }
+
+  async save(memory: CanaryMemory): Promise<void> {
+    const text = JSON.stringify(memory)
+    if (text === this.#saved) return
+    await this.#journal.putNote(this.#name, text)
+    this.#saved = text
+  }
+}
+
+// How far the sinks are with a canary's traces: by their positions in the journal, and by what they refused.
+
+/** Letters that are looked through at a time. */
+const PAGE = 1_000
+
+/** A sink and the source whose trace it is held to. */
+export interface Destination {
+  readonly name: string
+  readonly source: TraceSource
+}
+
+export function undelivered({ delivered }: Round, sinks: readonly Destination[]): readonly Destination[] {
+  return sinks.filter(({ name }) => delivered[name] === undefined)
+}
+
+/** The sinks that have the trace before them and have not answered for it. */
+export function awaited(round: Round, sinks: readonly Destination[]) {
+  return undelivered(round, sinks).flatMap(({ name, source }) => {
+    const trace = round.traces[source]
+    return trace && !round.parked.includes(name) ? [{ name, trace }] : []
+  })
+}
+
+/** The sinks that have settled their trace by now; those that refused it for good are noted in the round. */
+export async function settledBy(
+  round: Round,
+  sinks: readonly Destination[],
+  journal: Pick<Journal, 'stats' | 'deadLetters'>,
+): Promise<readonly string[]> {
+  const waiting = awaited(round, sinks)
+  if (waiting.length === 0) return []
+  const positions = new Map(journal.stats().sinks.map((one) => [one.sink, one]))
+  const settled: string[] = []
+  for (const { name, trace } of waiting) {
+    const position = positions.get(name)
+    if (!position || position.position < trace.seq) continue
+    if (position.deadLetters > 0 && (await isParked(journal, name, trace.id))) round.parked.push(name)
+    else settled.push(name)
+  }
+  return settled
+}
+
+async function isParked(
+  journal: Pick<Journal, 'deadLetters'>,
+  sink: string,
+  entryId: string,
+): Promise<boolean> {
+  for (let after = 0; ;) {
+    const letters = await journal.deadLetters({ sink, after, limit: PAGE })
+    if (letters.some((letter) => letter.entryId === entryId)) return true
+    if (letters.length < PAGE) return false
+    after = letters.at(-1)?.id ?? Infinity
+  }
+}
+
+// The stages in which a prompt of our own is looked for: one a source, one a sink.
+
+export const stageOf = {
+  audit: 'audit',
+  'history.usage': 'usage',
+  'history.query': 'query',
+} as const satisfies Record<TraceSource, CanaryTrace['stage']>
+
+/** Where one that was answered is looked for. */
+export function stagesOf(
+  sources: readonly TraceSource[],
+  sinks: readonly Destination[],
+): readonly CanaryTrace[] {
+  return [
+    ...sources.map((source) => ({ stage: stageOf[source] })),
+    ...sinks.map(({ name: sink }) => ({ stage: 'delivered' as const, sink })),
+  ]
 }

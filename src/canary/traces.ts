@@ -1,8 +1,10 @@
 // What a prompt of our own leaves behind, told among the entries of each source: by our User-Agent, by user and time, by the nonce in its text.
-import { type Entries, TYPE } from '../model/entries.ts'
-import { textsUnder } from '../model/json-texts.ts'
-import type { SourceName } from '../model/source.ts'
-import { DAY_US } from '../model/time.ts'
+import { TYPE } from '../contracts/entries.ts'
+import type { Entries } from '../contracts/entries.ts'
+import type { Source, SourceName } from '../contracts/source.ts'
+import { textsUnder } from '../core/json.ts'
+import type { Seq } from '../core/sequence.ts'
+import { DAY_US } from '../core/time.ts'
 
 /** The sources in which a prompt leaves a trace, in the order in which a sink is held to one of them. */
 export const traceSources = ['audit', 'history.usage', 'history.query'] as const
@@ -73,4 +75,37 @@ function foundAt(
   if (source === 'audit' && !agent.includes(nonce)) return undefined
   if (source === 'history.usage' && (user === undefined || of !== user)) return undefined
   return { id: entries.id(index), user: of }
+}
+
+// A source whose parts are shown to somebody once they have landed: the source itself and whoever collects from it know nothing of that.
+
+/** `last`: nothing of the entries stands behind it in the journal. Must not wait. */
+type Notice = (entries: Entries, last: Seq) => void
+
+/** Entries are somebody else's: whoever looks on may stumble over one, and reading goes on. What was not seen is missing, and that is told. */
+function look(notice: Notice, entries: Entries, last: Seq): void {
+  try {
+    notice(entries, last)
+  } catch {
+    // What it stumbled over is content: nothing of it may be told.
+  }
+}
+
+export function noticed(source: Source, notice: Notice): Source {
+  return {
+    origin: source.origin,
+    plan: (cursor) => source.plan(cursor),
+    async *read(cursor, signal) {
+      const parts = source.read(cursor, signal)
+      try {
+        for (let next = await parts.next(); !next.done;) {
+          const appended = yield next.value
+          if (appended.last !== undefined) look(notice, next.value.entries, appended.last)
+          next = await parts.next(appended)
+        }
+      } finally {
+        await parts.return(undefined)
+      }
+    },
+  }
 }

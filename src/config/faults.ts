@@ -1,5 +1,5 @@
 // What is wrong with a configuration, and where: one line a fault, never with a value in it, since any value may be a secret.
-import { ConnectorError } from '../model/errors.ts'
+import { ConnectorError } from '../core/errors.ts'
 
 export type Path = readonly PropertyKey[]
 

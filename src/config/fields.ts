@@ -1,9 +1,9 @@
 // The small pieces that workspaces, sinks and the journal share: names, patterns, bounded spans and sizes, addresses. Each turns text into what the rooms use.
 import { isIPv6 } from 'node:net'
 import { z } from 'zod'
-import { isPlausibleInstant, parseInstantText, plausibleInstants } from '../model/time.ts'
-import { duration, durationMs, durationPattern, isSpan, size, spanFault } from '../model/units.ts'
-import type { Start } from '../source/shared/start.ts'
+import { isPlausibleInstant, parseInstantText, plausibleInstants } from '../core/time.ts'
+import { duration, durationMs, durationPattern, isSpan, size, spanFault } from '../core/units.ts'
+import type { Start } from '../sources/shared.ts'
 
 export const partName = () =>
   z.string().regex(/^(?=.*[a-z0-9])[a-z0-9-]{1,63}$/, 'want small letters, digits and hyphens, 63 at most')

@@ -1,9 +1,9 @@
 // What the configuration says of the journal, as the room of the journal wants it.
-import { besideBytes, wantedBytes } from '../model/volume.ts'
-import { isoFromUs } from '../model/time.ts'
-import type { Start } from '../source/shared/start.ts'
+import { besideBytes, wantedBytes } from '../journal/sqlite/files.ts'
+import { isoFromUs } from '../core/time.ts'
+import type { Start } from '../sources/shared.ts'
 import type { Config } from './schema.ts'
-import { durationText } from './shown.ts'
+import { durationText } from './render.ts'
 
 function startText(start: Start): string {
   if (start.kind === 'span') return durationText(start.ms)

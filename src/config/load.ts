@@ -1,7 +1,7 @@
 // From a file's name to a checked configuration, or to all of its faults at once.
 import type { z } from 'zod'
-import { errnoOf } from '../model/errors.ts'
-import { Secret } from '../model/secret.ts'
+import { errnoOf } from '../core/errors.ts'
+import { Secret } from '../core/secret.ts'
 import { pathKey, readDocument, type ConfigDocument } from './document.ts'
 import { check, explain } from './explain.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'

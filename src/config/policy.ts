@@ -1,8 +1,8 @@
 // A sink's content policy in the configuration: which top-level fields are changed before anything is sent, and which entries are kept back.
 import { z } from 'zod'
-import { hashKeyFault } from '../model/hash-key.ts'
-import { knownBy } from '../model/json-members.ts'
-import type { NamedFile } from '../model/sink-kind.ts'
+import { hashKeyFault } from '../core/secret.ts'
+import { knownBy } from '../core/json.ts'
+import type { NamedFile } from '../contracts/sink-kind.ts'
 import { isRecord } from './fields.ts'
 
 const MOST_BYTES = 16 * 2 ** 20

@@ -1,6 +1,6 @@
 // `${file:/path}` and `${env:NAME}` within a scalar, and `$$` for a dollar: resolved after parsing, so that what stands in a file can never change the configuration's structure.
 import { dirname, isAbsolute, join, resolve } from 'node:path'
-import { errnoOf, OUT_OF_FILES } from '../model/errors.ts'
+import { errnoOf, OUT_OF_FILES } from '../core/errors.ts'
 
 /** Where references lead. `read` gives a file's text and throws as node:fs does. */
 export interface References {

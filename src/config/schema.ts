@@ -1,9 +1,9 @@
 // The whole configuration as one schema: every key, its default and its meaning. Durations leave it as ms, sizes as bytes, secrets as Secret.
 import { z } from 'zod'
-import { duration } from '../model/units.ts'
+import { duration } from '../core/units.ts'
 import type { Path } from './faults.ts'
 import { hostName, isRecord, listen, sizeFrom } from './fields.ts'
-import { rereadFault } from './history.ts'
+import { rereadFault } from './workspace.ts'
 import { sink } from './sink.ts'
 import { sourcesOf, sweepFault, workspace, type WorkspaceConfig } from './workspace.ts'
 

@@ -1,9 +1,9 @@
 // A sink of the configuration: the keys that every sink has, joined with each kind's own options.
 import { z } from 'zod'
-import { formatNames } from '../formats/named.ts'
-import type { NamedFile, NamedPlace } from '../model/sink-kind.ts'
-import { DAY_MS } from '../model/time.ts'
-import { duration, eachOnce, twiceFault } from '../model/units.ts'
+import { formatNames } from '../formats/index.ts'
+import type { NamedFile, NamedPlace } from '../contracts/sink-kind.ts'
+import { DAY_MS } from '../core/time.ts'
+import { duration, eachOnce, twiceFault } from '../core/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
 import { decomposed, deny, policyFiles, redact } from './policy.ts'

@@ -1,12 +1,110 @@
 // One workspace of the configuration: where its API is, the key, what to read and how often.
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import type { SourceName } from '../model/source.ts'
-import { DAY_MS } from '../model/time.ts'
-import { duration, secret } from '../model/units.ts'
-import { canary } from './canary.ts'
+import type { SourceName } from '../contracts/source.ts'
+import { DAY_MS } from '../core/time.ts'
+import { duration, secret } from '../core/units.ts'
 import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
-import { history } from './history.ts'
-import { vault } from './vault.ts'
+
+// The canary of a workspace in the configuration: whether a prompt of our own is sent now and then, and how often.
+
+const canary = () =>
+  z.strictObject({
+    enabled: z
+      .boolean()
+      .default(false)
+      .describe('Send a tiny prompt now and then and measure when its traces come back.'),
+    interval: duration()
+      .refine((ms) => ms >= 60_000, 'want at least 1m: each one is a prompt to the assistant')
+      .prefault('1h')
+      .describe('How often to send one.'),
+  })
+
+// The history of one workspace in the configuration: which events, of which version, how often and how far back.
+
+const dayPattern = /^\d{4}-\d\d-\d\d$/
+
+const midnight = (text: string): number => Date.parse(`${text}T00:00:00Z`)
+
+/** A date parser takes 2026-02-30 for the second of March: such a day is none. */
+function isDay(text: string): boolean {
+  const at = midnight(text)
+  return dayPattern.test(text) && Number.isFinite(at) && new Date(at).toISOString().startsWith(text)
+}
+
+/** A UTC day such as 2026-04-01, as the epoch ms of its midnight. */
+const day = () => z.string().refine(isDay, 'want a UTC day such as 2026-04-01').transform(midnight)
+
+function refuseContradictions(value: unknown, context: z.RefinementCtx): void {
+  if (!isRecord(value)) return
+  if (value['usage'] === false && (value['query'] ?? false) === false)
+    context.addIssue({
+      code: 'custom',
+      path: ['usage'],
+      message: 'usage and query are both off: switch one on, or leave history out',
+    })
+  if (value['version'] === 'v1' && value['v1_until'] !== undefined)
+    context.addIssue({
+      code: 'custom',
+      path: ['v1_until'],
+      message: 'says when version v2 begins, and version is v1: set version: v2, or leave it out',
+    })
+}
+
+const history = () =>
+  z
+    .strictObject({
+      version: z.enum(['v2', 'v1']).default('v2').describe('Version of the history API.'),
+      v1_until: day()
+        .optional()
+        .describe(
+          'With version v2: days before this UTC day are read as v1, days from it on as v2, so that a change of version loses and doubles none. Leave it there.',
+        ),
+      usage: z
+        .boolean()
+        .default(true)
+        .describe('Read usage events: who did what, without any text. Source history.usage.'),
+      query: z
+        .boolean()
+        .default(false)
+        .describe(
+          'Read query events with the full text of prompts and responses. Source history.query, which a sink gets only when it names it.',
+        ),
+      interval: interval().prefault('15m').describe('How often the open day is read again.'),
+      start: start()
+        .prefault('7d')
+        .describe(
+          'Where to begin when nothing was read yet: latest, a span back from now, or a time (UTC where it names no zone); earliest is a year back.',
+        ),
+      reread: duration()
+        .prefault('3d')
+        .describe(
+          'The trailing span whose days are read again for events that come late or change; 0s turns it off.',
+        ),
+    })
+    .superRefine(refuseContradictions, { when: () => true })
+
+/** Read again after their keys are forgotten, events would count as new. Whole days are read again, so a day more is wanted. */
+export function rereadFault(rereadMs: unknown, keepKeysMs: unknown): string | undefined {
+  if (typeof rereadMs !== 'number' || typeof keepKeysMs !== 'number') return undefined
+  if (rereadMs === 0 || rereadMs + DAY_MS <= keepKeysMs) return undefined
+  return 'with the day that it begins in it is longer than journal.keep_keys: events read again would count as new and be sent twice; shorten it or lengthen keep_keys'
+}
+
+// The vault of one workspace in the configuration: whether its projects are read, and how often.
+
+const vault = () =>
+  z.strictObject({
+    projects: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Read the list of projects: the first time an inventory, then what changes in it. Source vault.projects. The key needs the permission View workspace projects.',
+      ),
+    interval: interval()
+      .prefault('6h')
+      .describe('How long to wait after the list was read to its end until it is read again.'),
+  })
 
 const audit = () =>
   z.strictObject({
@@ -101,4 +199,20 @@ export function sourcesOf({ audit, history, vault }: WorkspaceConfig): readonly 
     ['vault.projects', Boolean(vault?.projects)],
   ]
   return on.filter(([, isOn]) => isOn).map(([name]) => name)
+}
+
+// Who asks as one: a key on a host, by a hash that is cut short. It stands in the journal, and names no key.
+
+type Keyed = Pick<WorkspaceConfig, 'base_url' | 'api_key'>
+
+/** As the key is now: it may be rotated. */
+export function keyIdOf({ base_url: url, api_key: key }: Keyed): string {
+  const text = `${new URL(url).host}\n${key.reveal()}`
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
+
+/** Those of `all` that ask as one with this workspace, itself among them. */
+export function askingAsOne<T extends Keyed>(workspace: Keyed, all: readonly T[]): readonly T[] {
+  const key = keyIdOf(workspace)
+  return all.filter((other) => keyIdOf(other) === key)
 }

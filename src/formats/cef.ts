@@ -1,6 +1,6 @@
 // `cef`: the entry as ArcSight's Common Event Format, keys from its dictionary.
-import type { Format } from '../model/sink.ts'
-import type { ByteWriter } from '../model/writer.ts'
+import type { Format } from '../contracts/sink.ts'
+import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'
 import { fieldFormat } from './field-format.ts'
 import type { Dialect, Place } from './fields.ts'

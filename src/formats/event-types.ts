@@ -1,5 +1,5 @@
 // What each type of audit entry is called and how grave it is, 0 to 10: one table for every format that tells a severity. docs/formats.md shows it whole.
-import type { SourceName } from '../model/source.ts'
+import type { SourceName } from '../contracts/source.ts'
 
 /** What a format says of an entry by its type alone. */
 export interface EventType {

@@ -1,19 +1,16 @@
 // An entry as named fields, in the way that a dialect writes them. What a field cannot hold exactly stands among the other members in its own bytes, so that nothing is lost.
-import { CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE } from '../model/ascii.ts'
-import { ID_END, ID_START, TIME_END, TIME_START } from '../model/entries.ts'
-import type { Run } from '../model/journal.ts'
-import { eachMember, stringAt } from '../model/json-members.ts'
-import { isWritten } from '../model/json-names.ts'
-import { perOrigin, type Shared } from '../model/per-origin.ts'
-import type { Format } from '../model/sink.ts'
-import type { SourceName } from '../model/source.ts'
-import { ByteWriter } from '../model/writer.ts'
+import { isIPv4, isIPv6 } from 'node:net'
+import { ID_END, ID_START, TIME_END, TIME_START } from '../contracts/entries.ts'
+import { perOrigin } from '../contracts/journal.ts'
+import type { Run, Shared } from '../contracts/journal.ts'
+import type { Format } from '../contracts/sink.ts'
+import type { SourceName } from '../contracts/source.ts'
+import { ByteWriter, CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE } from '../core/bytes.ts'
+import { eachMember, isWritten, stringAt } from '../core/json.ts'
 import { eventType, hasTypes } from './event-types.ts'
 import { findMembers, openTables } from './fields.ts'
 import type { Dialect, FieldName, Found, Row, Table } from './fields.ts'
-import { writeLabel, writeMember, writePlain, writeText } from './field-values.ts'
-import type { Writing } from './field-values.ts'
-import { isPlain, writeJson } from './one-line.ts'
+import { isPlain, textAt, writeJson } from './one-line.ts'
 
 /** What stands in each line of one type, written once. */
 interface Head {
@@ -185,4 +182,92 @@ function writeOthers(writing: Writing, { rows, found }: Table): void {
   })
   out.byte(CLOSE_OBJECT)
   writeLabel(writing, 'others', 'other_fields')
+}
+
+// One value into one field, in the way that a dialect writes it: each answers whether the field now holds the value exactly.
+
+/** of the longest address as text, and its quotes */
+const ADDRESS_BYTES = 47
+/** as CEF's dictionary has it */
+const IPV6_LABEL = 'Source IPv6 Address'
+const integer = /^-?(?:0|[1-9]\d{0,17})$/
+
+/** Where to, how, and from which bytes. */
+interface Writing {
+  readonly dialect: Dialect
+  readonly out: ByteWriter
+  readonly raw: Uint8Array
+}
+
+/** The value of a member that has the field for its own. */
+function writeMember(
+  writing: Writing,
+  field: FieldName | 'address',
+  member: string,
+  start: number,
+  end: number,
+): boolean {
+  const { dialect, out, raw } = writing
+  if (field === 'details') {
+    out.copy(dialect.places.details.opening)
+    writeJson(out, raw, start, end, dialect.escapes)
+    writeLabel(writing, field, member)
+    return true
+  }
+  const isText = raw[start] === QUOTE
+  if (field === 'thread' || field === 'files' || field === 'size') {
+    if (end - start > 19 || !integer.test(latin1(raw, start, end))) return false
+    return writePlain(writing, field, start, end, member)
+  }
+  if (!isText) return false
+  if (field === 'address') return writeAddress(writing, start, end)
+  const { longest } = dialect.places[field]
+  if (end - start - 2 <= longest && isPlain(raw, start + 1, end - 1))
+    return writePlain(writing, field, start + 1, end - 1, member)
+  return writeText(writing, field, textAt(raw, start, end, longest), member)
+}
+
+function latin1(raw: Uint8Array, start: number, end: number): string {
+  return Buffer.from(raw.buffer, raw.byteOffset + start, end - start).toString('latin1')
+}
+
+function writeAddress(writing: Writing, start: number, end: number): boolean {
+  if (end - start > ADDRESS_BYTES) return false
+  const text = latin1(writing.raw, start + 1, end - 1)
+  if (isIPv4(text)) return writePlain(writing, 'ipv4', start + 1, end - 1, '')
+  return isIPv6(text) && !text.includes('%') && writePlain(writing, 'ipv6', start + 1, end - 1, IPV6_LABEL)
+}
+
+/** Bytes that are their own text. */
+function writePlain(writing: Writing, field: FieldName, start: number, end: number, label: string): boolean {
+  const { dialect, out, raw } = writing
+  if (start === end) return false
+  out.copy(dialect.places[field].opening)
+  out.copy(raw, start, end)
+  writeLabel(writing, field, label)
+  return true
+}
+
+/** True where the field now holds the text exactly, so that a reader gets it back whoever trims. */
+function writeText(writing: Writing, field: FieldName, text: string, label: string): boolean {
+  const { dialect, out } = writing
+  if (text === '') return false
+  const { opening, longest } = dialect.places[field]
+  const fit = dialect.neutral(cut(text, longest))
+  out.copy(opening)
+  out.text(dialect.escape(cut(fit, longest)))
+  writeLabel(writing, field, label)
+  return fit === text && text.length <= longest && text.trim() === text
+}
+
+/** Half a pair at the end would be told as if the entry had it. */
+function cut(text: string, longest: number): string {
+  return text.length <= longest ? text : text.slice(0, longest).replace(/[\ud800-\udbff]$/, '')
+}
+
+function writeLabel({ dialect, out }: Writing, field: FieldName, text: string): void {
+  const { label } = dialect.places[field]
+  if (!label) return
+  out.copy(label)
+  out.text(text)
 }

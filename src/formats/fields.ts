@@ -1,8 +1,8 @@
 // Which member of an entry stands in which field, for every format of fields, and where it lies in the entry's bytes.
-import { eachMember } from '../model/json-members.ts'
-import { type FindName, findNameOf } from '../model/json-names.ts'
-import type { SourceName } from '../model/source.ts'
-import type { ByteWriter } from '../model/writer.ts'
+import { eachMember } from '../core/json.ts'
+import { type FindName, findNameOf } from '../core/json.ts'
+import type { SourceName } from '../contracts/source.ts'
+import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'
 
 /** What a field is about. `others` is an object of all members that no other field holds exactly. */

@@ -1,6 +1,6 @@
 // `leef`: the entry as QRadar's Log Event Extended Format 2.0, attributes separated by tabs.
-import type { Format } from '../model/sink.ts'
-import type { ByteWriter } from '../model/writer.ts'
+import type { Format } from '../contracts/sink.ts'
+import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'
 import { fieldFormat } from './field-format.ts'
 import type { Dialect, Place } from './fields.ts'

@@ -1,6 +1,6 @@
 // An entry's text and JSON as what may stand in one field of one line: no control character, nothing that a reader takes for the end of the line.
-import { BACKSLASH, DEL, EQUALS, QUESTION_MARK, SMALL_U, SPACE } from '../model/ascii.ts'
-import type { ByteWriter } from '../model/writer.ts'
+import { BACKSLASH, DEL, EQUALS, QUESTION_MARK, SMALL_U, SPACE } from '../core/bytes.ts'
+import type { ByteWriter } from '../core/bytes.ts'
 
 /** What may not stand in a line: control characters, the two line ends that only Unicode knows, halves of surrogate pairs. */
 const unfit = /[\p{Cc}\p{Cs}\u2028\u2029]/gu

@@ -1,7 +1,6 @@
 // What an area of the API is to the mock's router: siblings, each with its paths, none knowing another.
 import type { Area, Key } from './keys.ts'
 import type { Reply } from './replies.ts'
-import type { RouteTable } from './route-table.ts'
 import type { FaultName, Switches } from './switches.ts'
 import type { NewEntry, Workspace } from './workspace.ts'
 
@@ -63,4 +62,54 @@ export function traceOf(call: Call, type: string, data?: unknown): NewEntry {
 /** Reading writes: the entry that a call leaves in the audit log. What was asked never sees its own entry. */
 export function leaveTrace(call: Call, type: string, data?: unknown): void {
   if (call.switches.self_audit !== 'off') call.workspace.add(traceOf(call, type, data), call.now, 'self')
+}
+
+// Methods and path patterns of an area, to endpoint names and path parameters.
+
+interface Found {
+  readonly endpoint: string
+  /** of the path, decoded */
+  readonly params: Readonly<Record<string, string>>
+}
+
+interface Line {
+  readonly endpoint: string
+  readonly method: string
+  readonly pattern: RegExp
+}
+
+function lineOf([route, endpoint]: [string, string]): Line {
+  const [method = '', path = ''] = route.split(' ')
+  const source = path.replaceAll('.', '\\.').replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')
+  return { endpoint, method, pattern: new RegExp(`^${source}$`) }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+interface RouteTable {
+  (method: string, path: string): Found | undefined
+  /** their names, each once */
+  readonly endpoints: readonly string[]
+}
+
+/** `GET /path/{param}` to an endpoint's name. The first that fits wins. */
+export function routeTable(routes: Readonly<Record<string, string>>): RouteTable {
+  const lines = Object.entries(routes).map(lineOf)
+  const find = (method: string, path: string): Found | undefined => {
+    for (const line of lines) {
+      if (line.method !== method) continue
+      const match = line.pattern.exec(path)
+      if (!match) continue
+      const params = Object.entries(match.groups ?? {}).map(([name, value]) => [name, decoded(value)])
+      return { endpoint: line.endpoint, params: Object.fromEntries(params) as Record<string, string> }
+    }
+    return undefined
+  }
+  return Object.assign(find, { endpoints: [...new Set(Object.values(routes))] })
 }

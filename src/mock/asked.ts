@@ -1,9 +1,9 @@
 // The questions of a workspace, found among its audit entries: nothing of them is kept twice.
-import { askKindOf } from './asks.ts'
-import type { Ask, Completion } from './asks.ts'
+import { askKindOf } from './questions.ts'
+import type { Ask, Completion } from './questions.ts'
 import type { Backlog } from './backlog.ts'
 import { Entry } from './entry.ts'
-import type { Ledger } from './ledger.ts'
+import type { Ledger } from './entry.ts'
 import type { Switches } from './switches.ts'
 
 /** An entry of the ledger, or a number of the backlog. */

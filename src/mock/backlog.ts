@@ -1,16 +1,16 @@
 // A large past, rendered before the first request: any page of it is a stretch of one buffer, so that load tests measure the reader.
-import { ByteWriter } from '../model/writer.ts'
-import { askKindOf } from './asks.ts'
+import { ByteWriter } from '../core/bytes.ts'
+import { askKindOf } from './questions.ts'
 import { drawType, types } from './catalogue.ts'
 import { shownIn, shownNames } from './entry.ts'
 import type { MockEntry } from './entry.ts'
-import { join } from './pages.ts'
-import type { Page } from './pages.ts'
+import { join } from './replies.ts'
+import type { Page } from './replies.ts'
 import { userOf } from './people.ts'
 import { chanceOf, mix, streamSeed } from './random.ts'
 import { compose } from './traffic.ts'
-import { uuidStream } from './uuids.ts'
-import type { Uuids } from './uuids.ts'
+import { uuidStream } from './random.ts'
+import type { Uuids } from './random.ts'
 
 interface BacklogSettings {
   readonly count: number

@@ -1,10 +1,6 @@
 // What a history event says: every documented field (spec §2.3, §2.4), and rows of v1 of the names that are known (§2.4).
-import type { Random } from '../model/clock.ts'
-import { askKindOf } from './asks.ts'
-import type { Ask, Surface } from './asks.ts'
-import { answer, escaped, question, withOddity } from './prose.ts'
-import { below, dice, mix, pick } from './random.ts'
-import type { Fields } from './render-members.ts'
+import type { Random } from '../core/clock.ts'
+import { HOUR_MS } from '../core/time.ts'
 import {
   keyedBy,
   matterId,
@@ -14,8 +10,12 @@ import {
   reviewTableOf,
   spaces,
   workflows,
-} from './resources.ts'
-import type { Remark } from './feedback.ts'
+} from './people.ts'
+import { answer, escaped, question, withOddity } from './prose.ts'
+import { askKindOf } from './questions.ts'
+import type { Ask, Surface } from './questions.ts'
+import { below, dice, mix, pick } from './random.ts'
+import type { MemberFields } from './render.ts'
 
 const MATTERS = 40
 const documentNames = [
@@ -93,7 +93,7 @@ function metadataOf(ask: Ask, random: Random, odd: boolean): string {
 const text = (value: string) => JSON.stringify(value)
 
 interface Drawn {
-  readonly usage: Fields
+  readonly usage: MemberFields
   readonly surface: Surface
   readonly random: Random
   readonly odd: boolean
@@ -113,7 +113,7 @@ function drawn(ask: Ask, { seed, exotic }: EventSource): Drawn {
     workflow: surface === 'WORKFLOW' ? pick(random, workflows) : '',
     source: ask.completion ? '' : pick(random, ['', '', 'FILES', 'WEB_SEARCH']),
   }
-  const usage: Fields = [
+  const usage: MemberFields = [
     ['unique_usage_id', text(usageId(ask, seed))],
     ['utc_time', text(secondOf(ask.atUs))],
     ['user', text(ask.user)],
@@ -154,7 +154,7 @@ function textsOf(ask: Ask, { random, odd }: Drawn, mark: string): Texts {
 }
 
 export interface Shape {
-  readonly fields: Fields
+  readonly fields: MemberFields
   /** draws its layout */
   readonly odd: Random | undefined
 }
@@ -170,7 +170,7 @@ export function queryEvent(ask: Ask, source: EventSource, remark: Remark, mark: 
   const draw = drawn(ask, source)
   const { query, response } = textsOf(ask, draw, mark)
   const link = `https://app.${source.domain}/history/${usageId(ask, source.seed)}`
-  const fields: Fields = [
+  const fields: MemberFields = [
     ...draw.usage,
     ['query', query],
     ['response', response],
@@ -201,7 +201,7 @@ export function rowOf(
   const named = new Map(draw.usage)
   const documents = dice(keyedBy(ask.entryId, 31))() < 0.6 ? [] : [documentNames[mix(ask.atUs, 3) % 4]]
   const texts = shown.texts ? textsOf(ask, draw, shown.mark) : undefined
-  const fields: Fields = [
+  const fields: MemberFields = [
     ...(shown.time ? [['timestamp', text(secondOf(ask.atUs))] as const] : []),
     ['email', text(ask.user)],
     ['Task', text(tasks[draw.surface])],
@@ -216,4 +216,46 @@ export function rowOf(
       : []),
   ]
   return { fields, odd: odded(draw) }
+}
+
+// What people say of an answer, hours later: versions of a query event, as a function of its question and the time.
+
+export interface Remark {
+  /** epoch ms: from when on the event says so */
+  readonly from: number
+  readonly comments: string
+  readonly sentiments: string
+}
+
+const words: readonly (readonly [sentiments: string, comments: string])[] = [
+  ['POSITIVE', ''],
+  ['POSITIVE', 'Exactly what the client asked.'],
+  ['NEGATIVE', 'Clause 14.2 was overlooked, "again".'],
+  ['NEGATIVE', 'Zitiert ein Urteil, das es nicht gibt 😕'],
+]
+
+/** The first says nothing; one event in twelve gets another one to two days later, one in fifty a third. */
+export function remarksOf(ask: Ask, seed: number): Remark[] {
+  const random = dice(keyedBy(ask.entryId, seed ^ 0x5eed))
+  const remarks: Remark[] = [{ from: ask.visibleAt, comments: '', sentiments: '' }]
+  if (ask.completion || random() >= 1 / 12) return remarks
+  let from = Math.floor(ask.atUs / 1000)
+  for (let times = random() < 0.25 ? 2 : 1; times > 0; times--) {
+    from += HOUR_MS + below(random, 47 * HOUR_MS)
+    const [sentiments, comments] = pick(random, words)
+    remarks.push({
+      from,
+      comments: times === 1 && remarks.length > 1 ? `${comments} (edited)` : comments,
+      sentiments,
+    })
+  }
+  return remarks
+}
+
+/** The number of the remark that holds at `now`, from 0. */
+export function remarkAt(remarks: readonly Remark[], now: number): number {
+  return Math.max(
+    0,
+    remarks.findLastIndex(({ from }) => from <= now),
+  )
 }

@@ -1,15 +1,13 @@
 // The events of one workspace's history: which are to see in a range, their bytes, and who has been shown them.
-import type { Ask } from './asks.ts'
-import { askKindOf } from './asks.ts'
 import type { AskRef } from './asked.ts'
-import { queryEvent, rowOf, usageEvent, usageId } from './event.ts'
-import type { Shape } from './event.ts'
-import { remarkAt, remarksOf } from './feedback.ts'
-import type { Remark } from './feedback.ts'
-import { spoiltFields, spoiltText } from './history-defects.ts'
-import { filling, SLICE_BYTES } from './prose.ts'
-import { renderMembers } from './render-members.ts'
-import { keyedBy } from './resources.ts'
+import { queryEvent, remarkAt, remarksOf, rowOf, usageEvent, usageId } from './event.ts'
+import type { Remark, Shape } from './event.ts'
+import { keyedBy } from './people.ts'
+import { SLICE_BYTES, filling } from './prose.ts'
+import { askKindOf } from './questions.ts'
+import type { Ask } from './questions.ts'
+import { renderMembers } from './render.ts'
+import type { MemberFields } from './render.ts'
 import type { HistoryDefect } from './switches.ts'
 import type { Workspace } from './workspace.ts'
 
@@ -170,4 +168,32 @@ export class HistoryEvents {
       },
     }
   }
+}
+
+// History events that are none, or not as documented: what a reader has to put aside without losing the rest.
+
+const times = ['utc_time', 'timestamp']
+const BAD_BYTE = '\u0002'
+
+/** The members of an event with that defect. The last three are made of its text: see `spoiltText`. */
+function spoiltFields(fields: MemberFields, defect: HistoryDefect | undefined): MemberFields {
+  switch (defect) {
+    case 'history_no_id':
+      return fields.filter(([name]) => name !== 'unique_usage_id')
+    case 'history_bad_time':
+      return fields.map(([name, json]) => [name, times.includes(name) ? '"the day before yesterday"' : json])
+    case 'history_invalid_utf8':
+      return [...fields, ['note', `"caf${BAD_BYTE} au lait"`]]
+    case 'history_poison':
+      return [...fields, ['note', 'NaN']]
+    default:
+      return fields
+  }
+}
+
+function spoiltText(text: string, defect: HistoryDefect | undefined): Buffer {
+  if (defect === 'history_not_an_object') return Buffer.from('"an event was here"')
+  const bytes = Buffer.from(text)
+  if (defect === 'history_invalid_utf8') bytes[bytes.lastIndexOf(BAD_BYTE)] = 0xe9
+  return bytes
 }

@@ -6,8 +6,8 @@ import type { HistoryKind, HistoryVersion, SecondRange, Showing } from './histor
 import { below, chanceOf, dice, mix } from './random.ts'
 import { documented, failure, json } from './replies.ts'
 import type { Reply } from './replies.ts'
-import { routeTable } from './route-table.ts'
-import type { Streamed } from './stream.ts'
+import { routeTable } from './area.ts'
+import type { Streamed } from './answer.ts'
 
 const MOST_DAYS = 30
 const DAY_S = 86_400

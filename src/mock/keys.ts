@@ -1,5 +1,5 @@
 // API keys: whose they are, what they may, and how many requests a minute.
-import { MINUTE_MS } from '../model/time.ts'
+import { MINUTE_MS } from '../core/time.ts'
 
 export type Area = 'audit' | 'history' | 'vault' | 'assistant'
 

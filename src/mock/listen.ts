@@ -1,14 +1,14 @@
 // The thin HTTP skin over the mock: what a fault says of the connection is done to a real socket.
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { ConnectorError } from '../model/errors.ts'
-import { hostPort } from '../model/socket.ts'
+import { hostPort } from '../contracts/platform.ts'
+import { ConnectorError } from '../core/errors.ts'
 import { aborted, isStreamed, pour } from './answer.ts'
 import type { Answer } from './answer.ts'
-import { controlled } from './control.ts'
 import type { Mock } from './mock.ts'
+import { heardBody } from './multipart.ts'
 
 interface ListenOptions {
   /** 0 for any that is free */
@@ -121,5 +121,39 @@ export async function listenMock(mock: Mock, options: ListenOptions): Promise<Li
       server.closeAllConnections()
       await closed
     },
+  }
+}
+
+// The mock's own paths beside the API's, off unless asked for: what an administrator does elsewhere than in the API.
+
+const MOST_BYTES = 4096
+
+/** The status of an answer without a body. */
+interface ControlAnswer {
+  readonly status: 204 | 400 | 404
+}
+
+/** Undefined when the path is none of its own. `POST /mock/rotate-key` takes `{"old": …, "new": …}`: 404 when there is no such key. */
+async function controlled(
+  mock: Mock,
+  method: string,
+  path: string,
+  body: AsyncIterable<Uint8Array>,
+): Promise<ControlAnswer | undefined> {
+  if (method !== 'POST' || path !== '/mock/rotate-key') return undefined
+  const heard = await heardBody(body, MOST_BYTES)
+  const keys = heard && keysOf(heard)
+  if (!keys) return { status: 400 }
+  return { status: mock.rotateKey(keys.old, keys.fresh) ? 204 : 404 }
+}
+
+function keysOf(body: Uint8Array): { old: string; fresh: string } | undefined {
+  try {
+    const { old, new: fresh } = JSON.parse(Buffer.from(body).toString()) as Record<string, unknown>
+    return typeof old === 'string' && typeof fresh === 'string' && /^[!-~]+$/.test(fresh)
+      ? { old, fresh }
+      : undefined
+  } catch {
+    return undefined
   }
 }

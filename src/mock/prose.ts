@@ -1,5 +1,5 @@
 // What people ask and what they are told: invented law-firm prose, some of it long, some of it in spellings that break careless readers.
-import type { Random } from '../model/clock.ts'
+import type { Random } from '../core/clock.ts'
 import { below, pick } from './random.ts'
 
 const parties = [

@@ -1,6 +1,6 @@
 // An entry's bytes: mostly compact, now and then with white space, escapes or another order, and malformed on demand.
-import type { Random } from '../model/clock.ts'
-import { DAY_MS, DAY_US } from '../model/time.ts'
+import type { Random } from '../core/clock.ts'
+import { DAY_MS, DAY_US } from '../core/time.ts'
 import type { Defect } from './switches.ts'
 
 interface Fields {
@@ -103,4 +103,29 @@ export function render(
   if (defect) return malformed(fields, defect, sizes)
   const layout = odd && layouts[Math.floor(odd() * layouts.length)]
   return Buffer.from(layout ? layout(fields) : compact(fields))
+}
+
+// An object's members as JSON: mostly compact, now and then with white space, line breaks, escapes or another order.
+
+/** Names, and JSON texts of the values. */
+export type MemberFields = readonly (readonly [name: string, json: string])[]
+
+function joined(fields: MemberFields, comma: string, colon: string): string {
+  return fields.map(([name, json]) => `"${name}"${colon}${json}`).join(comma)
+}
+
+const compactMembers = (fields: MemberFields) => `{${joined(fields, ',', ':')}}`
+
+const memberLayouts: readonly ((fields: MemberFields) => string)[] = [
+  (fields) => `{${joined(fields, ', ', ': ')}}`,
+  (fields) => `{\n  ${joined(fields, ',\n  ', ': ')}\n}`,
+  (fields) => `{\r\n\t${joined(fields, ' ,\r\n\t', ' :\t')} }`,
+  (fields) => compactMembers([...fields].reverse()),
+  (fields) => compactMembers(fields.map(([name, json]) => [name.replaceAll('_', '\\u005f'), json])),
+]
+
+/** `odd` undefined: plainly. */
+export function renderMembers(fields: MemberFields, odd: Random | undefined): string {
+  const layout = odd && memberLayouts[Math.floor(odd() * memberLayouts.length)]
+  return layout ? layout(fields) : compactMembers(fields)
 }

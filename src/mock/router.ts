@@ -1,21 +1,21 @@
 // One request through the mock: path, key, permission, limit, faults, then the area that it is for.
-import type { Area, Key } from './keys.ts'
-import { mayCall } from './keys.ts'
+import { ConnectorError } from '../core/errors.ts'
+import type { AreaRoutes } from './area.ts'
 import { assistantArea } from './assistant.ts'
 import { auditArea } from './audit.ts'
-import type { AreaRoutes } from './area.ts'
 import type { FaultBoard } from './faults.ts'
 import { historyArea } from './history.ts'
-import type { OpenRecord } from './requests.ts'
+import { mayCall } from './keys.ts'
+import type { Area, Key, KeyOptions, Limits } from './keys.ts'
 import { documented, failure, text } from './replies.ts'
 import type { Reply } from './replies.ts'
+import type { OpenRecord } from './requests.ts'
 import type { FaultName, Switches } from './switches.ts'
-import type { Limits } from './keys.ts'
 import { vaultArea } from './vault.ts'
 import type { Workspace } from './workspace.ts'
 
 /** Siblings: a further area is one more line here. */
-export const areas: readonly AreaRoutes[] = [auditArea, historyArea, vaultArea, assistantArea]
+const areas: readonly AreaRoutes[] = [auditArea, historyArea, vaultArea, assistantArea]
 
 interface RouterDeps {
   readonly seed: number
@@ -133,4 +133,32 @@ export function route(deps: RouterDeps, asked: Asked, record: OpenRecord): Reply
     struck: new Set(page),
     seed: deps.seed,
   })
+}
+
+// API keys as they are written on a command line: `name:secret` or `name:secret:permission,permission`.
+
+/** What a key may be allowed: whole areas, and single endpoints of them. @internal for tests */
+export const permissionWords: readonly string[] = areas.flatMap(({ area, find }) => [
+  area,
+  ...find.endpoints.map((endpoint) => `${area}.${endpoint}`),
+])
+
+const SHAPE = 'want name:secret or name:secret:permission,permission'
+
+/**
+ * `domain` is that of the workspace's addresses: the name becomes the user whose calls they are. Throws ConnectorError
+ * `config_invalid` that says what would be right, without the secret.
+ */
+export function readKey(text: string, domain: string): KeyOptions {
+  const match = /^([\w.-]{1,64}):([\x21-\x39\x3b-\x7e]+)(?::([\w.,]*))?$/.exec(text)
+  const [, name = '', key = '', words] = match ?? []
+  if (!match) throw new ConnectorError('config_invalid', `key: ${SHAPE}`)
+  const permissions = words?.split(',').filter((word) => word !== '')
+  const unknown = permissions?.find((word) => !permissionWords.includes(word))
+  if (unknown !== undefined)
+    throw new ConnectorError(
+      'config_invalid',
+      `key ${name}: no such permission as ${unknown}; there are ${permissionWords.join(', ')}`,
+    )
+  return { key, user: `${name}@${domain}`, ...(permissions ? { permissions } : {}) }
 }

@@ -2,10 +2,10 @@
 import { gzipSync } from 'node:zlib'
 import { isStreamed, lengthOf } from './answer.ts'
 import type { Body, Manner } from './answer.ts'
-import type { Page } from './pages.ts'
+import type { Page } from './replies.ts'
 import type { Reply } from './replies.ts'
-import { gzipped, halfOf, withoutLast } from './stream.ts'
-import type { Streamed } from './stream.ts'
+import { gzipped, halfOf, withoutLast } from './answer.ts'
+import type { Streamed } from './answer.ts'
 import type { FaultName, Switches } from './switches.ts'
 
 interface Outgoing {

@@ -1,11 +1,256 @@
 // The mock's one table of switches (what the specification leaves open) and faults (what goes wrong), with readers for the command line.
-import { ConnectorError } from '../model/errors.ts'
-import { durationMs, durationPattern } from '../model/units.ts'
-import type { SwitchSpec, SwitchTable } from './switch-spec.ts'
-import { assistantSwitches } from './switches-assistant.ts'
-import { commonSwitches } from './switches-common.ts'
-import { historySwitches } from './switches-history.ts'
-import { vaultSwitches } from './switches-vault.ts'
+import { ConnectorError } from '../core/errors.ts'
+import { durationMs, durationPattern } from '../core/units.ts'
+
+// What a switch of the mock is: its values, its default, and what it says of itself. Each area keeps a table of its own.
+
+interface SwitchSpec {
+  /** the words allowed, or what is read from text: a whole number, or a duration (held in ms) */
+  readonly values: readonly string[] | 'number' | 'duration'
+  readonly default: string | number
+  readonly says: string
+}
+
+type SwitchTable = Readonly<Record<string, SwitchSpec>>
+
+// Switches of the assistant area: what the specification leaves open there.
+
+const assistantSwitches = {
+  assistant_accepts: {
+    values: ['both', 'json', 'form'],
+    default: 'both',
+    says: 'bodies that a completion may come in: JSON, or a form (URL-encoded or multipart)',
+  },
+  assistant_file_field: {
+    values: ['file', 'files', 'document', 'attachment'],
+    default: 'file',
+    says: 'the name of the part that holds the file',
+  },
+  assistant_body: {
+    values: ['response', 'event', 'text'],
+    default: 'response',
+    says: 'a whole reply: {"response": …}, the whole query event, or plain text',
+  },
+  assistant_stream_body: {
+    values: ['sse', 'ndjson', 'text'],
+    default: 'sse',
+    says: 'a streamed reply: server-sent events, a JSON object a line, or plain text in pieces',
+  },
+  assistant_visible_after: {
+    values: 'duration',
+    default: 0,
+    says: 'how long after the answer its usage and query events are in the history',
+  },
+} as const satisfies SwitchTable
+
+// Switches of the audit log area, and those that hold in every area.
+
+const commonSwitches = {
+  from: {
+    values: ['exclusive', 'inclusive'],
+    default: 'exclusive',
+    says: 'is the entry whose id is `from` in the page',
+  },
+  search_body: {
+    values: ['wrapped', 'bare'],
+    default: 'wrapped',
+    says: '`search` answers {"log": entry} or the entry',
+  },
+  latest_body: {
+    values: ['wrapped', 'bare'],
+    default: 'wrapped',
+    says: '`latest` answers {"log": entry} or the entry',
+  },
+  none: {
+    values: ['404', 'null', 'empty_object', 'empty_body', '204'],
+    default: '404',
+    says: 'what `search`, `earliest` and `latest` answer when there is no such entry; with 204 an empty page does too',
+  },
+  gone: {
+    values: ['404', '400', '410', '422', 'empty', '204'],
+    default: '404',
+    says: 'what a page answers whose `from` is unknown or purged',
+  },
+  page_cap: { values: 'number', default: 0, says: 'most entries a page, whatever `take` asks; 0 for none' },
+  rate_scope: { values: ['key', 'workspace'], default: 'key', says: 'who shares one rate limit' },
+  count_refused: {
+    values: ['no', 'yes'],
+    default: 'no',
+    says: 'does a request answered 429 count against the limit',
+  },
+  retry_after: { values: ['none', 'seconds', 'date'], default: 'none', says: 'the hint that a 429 carries' },
+  self_audit: {
+    values: ['all', 'pages', 'off'],
+    default: 'all',
+    says: 'which calls are themselves entries: all, all but the audit log’s searches, none',
+  },
+  self_audit_after: {
+    values: 'duration',
+    default: 0,
+    says: 'how long after the answer that entry becomes visible',
+  },
+  user_agent: {
+    values: ['sent', 'generic'],
+    default: 'sent',
+    says: 'the `user_agent` recorded of a call',
+  },
+  date_header: { values: ['on', 'off'], default: 'on', says: 'do answers carry `Date`' },
+  visible_after: {
+    values: 'duration',
+    default: 0,
+    says: 'how long after its own time each traffic entry becomes visible',
+  },
+  late_by: {
+    values: 'duration',
+    default: 600_000,
+    says: 'the most that an entry of the fault `late` is late',
+  },
+  retention: { values: 'duration', default: 0, says: 'entries older than this are purged; 0s keeps all' },
+  clock_skew_ms: {
+    values: 'number',
+    default: 0,
+    says: 'how far the server’s clock is ahead of the true one',
+  },
+  transit: {
+    values: 'duration',
+    default: 0,
+    says: 'the longest a request travels before it counts; seeded, 0 to this',
+  },
+  latency: { values: 'duration', default: 0, says: 'how long an answer takes' },
+  gzip: { values: ['never', 'asked', 'always'], default: 'never', says: 'when bodies are compressed' },
+  slow_pause: {
+    values: 'duration',
+    default: 1000,
+    says: 'the pause between the 20 pieces of the fault `slow`',
+  },
+  stall: {
+    values: 'duration',
+    default: 3_600_000,
+    says: 'how long the fault `stalled` is silent before it cuts',
+  },
+  deep_levels: { values: 'number', default: 4000, says: 'levels of the fault `too_deep`' },
+  huge_bytes: { values: 'number', default: 17 * 2 ** 20, says: 'size of the fault `huge`' },
+} as const satisfies SwitchTable
+
+// Switches of the history area: what the specification leaves open there.
+
+const historySwitches = {
+  history_unit: {
+    values: ['s', 'ms'],
+    default: 's',
+    says: 'the unit of `start_time` and `end_time`',
+  },
+  history_end_time: {
+    values: ['optional', 'required'],
+    default: 'optional',
+    says: 'may `end_time` be left out (it is now, then)',
+  },
+  history_future_end: {
+    values: ['taken', 'refused'],
+    default: 'taken',
+    says: 'may `end_time` lie in the future, or is that a 400',
+  },
+  history_start: {
+    values: ['inclusive', 'exclusive'],
+    default: 'inclusive',
+    says: 'is an event at `start_time` in the answer',
+  },
+  history_end: {
+    values: ['exclusive', 'inclusive'],
+    default: 'exclusive',
+    says: 'is an event at `end_time` in the answer',
+  },
+  history_status: {
+    values: ['200', '201'],
+    default: '200',
+    says: 'the status of success of the history area',
+  },
+  history_v2: {
+    values: ['on', '404', '403'],
+    default: 'on',
+    says: 'is v2 of the history there, or what its paths answer',
+  },
+  history_v1_time: {
+    values: ['on', 'off'],
+    default: 'on',
+    says: 'do rows of v1 carry `timestamp`',
+  },
+  history_order: {
+    values: ['none', 'ascending'],
+    default: 'none',
+    says: 'the order of events in an answer; none: shuffled, each time in another way',
+  },
+  history_event_bytes: {
+    values: 'number',
+    default: 0,
+    says: 'the least size of a response text, to make answers of gigabytes',
+  },
+  history_visible_after: {
+    values: 'duration',
+    default: 0,
+    says: 'how long after its time an event is in the answers',
+  },
+  history_late_by: {
+    values: 'duration',
+    default: 86_400_000,
+    says: 'the most that an event of the fault `history_late` is late',
+  },
+} as const satisfies SwitchTable
+
+// Switches of the vault area: what the specification leaves open there, and how long things take.
+
+const vaultSwitches = {
+  vault_status: {
+    values: ['201', '200'],
+    default: '201',
+    says: 'the status of success of the vault area; deletions answer 200',
+  },
+  created_range: {
+    values: ['400', 'empty'],
+    default: '400',
+    says: 'what the projects’ listing answers when `created_before` is not above `created_after`',
+  },
+  per_page_cap: {
+    values: 'number',
+    default: 0,
+    says: 'most projects a page, whatever `per_page` asks; 0 for none',
+  },
+  project_date: {
+    values: ['project_updated_at', 'updated_at'],
+    default: 'project_updated_at',
+    says: 'the field that `sort_by=date` goes by',
+  },
+  file_sort: {
+    values: ['sort_by', 'sort'],
+    default: 'sort_by',
+    says: 'the sort parameters of a project’s files: `sort_by` and `sort_order`, or `sort` and `order`',
+  },
+  files_page: {
+    values: 'number',
+    default: 50,
+    says: 'files a page of a project’s files, and the most that `limit` may ask for',
+  },
+  vault_reads: {
+    values: ['metadata', 'off'],
+    default: 'metadata',
+    says: 'what reads without a type of their own leave: an `api:vault_get_metadata` entry, or none',
+  },
+  uploaded_for: {
+    values: 'duration',
+    default: 5000,
+    says: 'how long a file is `uploaded`; seeded, half to one and a half of this',
+  },
+  processing_for: {
+    values: 'duration',
+    default: 20_000,
+    says: 'how long it is `processing` then; likewise',
+  },
+  deletion_takes: {
+    values: 'duration',
+    default: 30_000,
+    says: 'how long a deleted project is still listed',
+  },
+} as const satisfies SwitchTable
 
 /** @public for the command’s help */
 export const switches = {

@@ -1,14 +1,14 @@
 // What people of a workspace do, made up as far as the clock has come: by minute and seed, so that nobody's polling changes it.
-import { DAY_MS, MINUTE_MS } from '../model/time.ts'
+import { DAY_MS, MINUTE_MS } from '../core/time.ts'
 import { drawType, types } from './catalogue.ts'
 import { Entry } from './entry.ts'
-import type { Fate } from './fate.ts'
+import type { Fate } from './faults.ts'
 import { actorOf, dataOf, drawPerson, userOf } from './people.ts'
 import { below, chanceOf, dice, mix, poisson, streamSeed } from './random.ts'
 import { render } from './render.ts'
 import type { DefectSizes } from './render.ts'
 import type { Defect } from './switches.ts'
-import { uuidStream } from './uuids.ts'
+import { uuidStream } from './random.ts'
 
 /** mean entries of a burst: one person clicking around */
 const BURST = 4

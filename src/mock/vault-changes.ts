@@ -1,11 +1,11 @@
 // Changes of the vault by hand, for tests and for faults: each leaves the audit entry that a person's would.
 import type { Permission } from './vault-project.ts'
-import type { CellEdit } from './vault-review.ts'
-import { editCell } from './vault-review.ts'
-import { someFile } from './vault-names.ts'
-import type { NewFile } from './vault-names.ts'
+import type { CellEdit } from './vault-project.ts'
+import { editCell } from './vault-project.ts'
+import { someFile } from './vault-project.ts'
+import type { NewFile } from './vault-project.ts'
 import { dice } from './random.ts'
-import type { Deed } from './vault-deed.ts'
+import type { Deed } from './vault-state.ts'
 import type { Partner } from './vault-state.ts'
 import type { Workspace } from './workspace.ts'
 

@@ -1,5 +1,5 @@
 // Files of the vault: upload, status, a project's files and metadata, deletion (spec §2.6, §4.3). Paths, names of parameters and bodies beyond the specification's words are the mock's own.
-import { vaultFields } from '../model/vault-paths.ts'
+import { vaultFields } from '../core/api.ts'
 import type { Call } from './area.ts'
 import { fieldsOf, readForm } from './multipart.ts'
 import type { Part } from './multipart.ts'
@@ -7,12 +7,12 @@ import { documented, failure, text } from './replies.ts'
 import type { Reply } from './replies.ts'
 import { stampOf } from './render.ts'
 import { INVALID, notFound } from './vault-listing.ts'
-import { contentTypeOf } from './vault-names.ts'
-import type { NewFile } from './vault-names.ts'
+import { contentTypeOf } from './vault-project.ts'
+import type { NewFile } from './vault-project.ts'
 import { liveFiles } from './vault-project.ts'
 import type { Project, VaultFile } from './vault-project.ts'
-import { allValid, byText, holds, numberIn, secondsIn, textIn, wordIn } from './vault-query.ts'
-import type { Deed } from './vault-deed.ts'
+import { allValid, byText, holds, numberIn, secondsIn, textIn, wordIn } from './vault-listing.ts'
+import type { Deed } from './vault-state.ts'
 
 export function succeeded(call: Call, value: unknown): Reply {
   return text(Number(call.switches.vault_status), value)

@@ -1,19 +1,27 @@
 // The vault of one workspace as time passes: what its people did, what was asked through the API, and what tests do to it.
-import type { Random } from '../model/clock.ts'
-import { drawPerson, userOf } from './people.ts'
-import { mix, streamSeed } from './random.ts'
-import { keyedBy, projectId, projectOf, reviewTableId, reviewTableOf } from './resources.ts'
+import type { Random } from '../core/clock.ts'
+import { DAY_US } from '../core/time.ts'
+import {
+  PROJECTS,
+  drawPerson,
+  keyedBy,
+  projectId,
+  projectName,
+  projectOf,
+  reviewTableId,
+  reviewTableName,
+  reviewTableOf,
+  userOf,
+} from './people.ts'
+import { below, dice, mix, pick, streamSeed, uuidStream } from './random.ts'
 import type { Switches } from './switches.ts'
 import type { Doing } from './traffic.ts'
-import { uuidStream } from './uuids.ts'
 import { doAs, moves } from './vault-people.ts'
 import type { Named, Surroundings } from './vault-people.ts'
-import { renderProject } from './vault-project.ts'
+import { projectName as looseName, renderProject, someFile } from './vault-project.ts'
 import type { Identities, Project, VaultFile } from './vault-project.ts'
-import { start, STARTING } from './vault-start.ts'
-import { deedsOf } from './vault-deed.ts'
-import type { Deed } from './vault-deed.ts'
-import { VaultState } from './vault-state.ts'
+import { VaultState, deedsOf } from './vault-state.ts'
+import type { Deed } from './vault-state.ts'
 
 interface VaultSettings {
   readonly seed: number
@@ -122,4 +130,65 @@ export class Vault {
     if (waited < uploaded_for * file.pace) return 'uploaded'
     return waited < (uploaded_for + processing_for) * file.pace ? 'processing' : 'ready_to_query'
   }
+}
+
+// The projects that a workspace has before anybody asks: those that all areas name, then some that come and go.
+
+/** how long before the beginning the oldest was made */
+const PAST_DAYS = 400
+
+/** How many there are unless told. */
+const STARTING = PROJECTS + 8
+
+interface StartSettings {
+  readonly seed: number
+  readonly count: number
+  readonly beforeUs: number
+  readonly around: Pick<Surroundings, 'someone' | 'partners'>
+}
+
+function share(state: VaultState, project: Project, deed: Deed, { around }: StartSettings): void {
+  const random = dice(deed.seed ^ 1)
+  for (let left = below(random, 6); left > 0; left--) {
+    const user = around.someone(random)
+    if (user !== project.creator) state.share(deed, project, { user }, random() < 0.6 ? 'VIEW' : 'EDIT')
+  }
+  if (random() < 0.3)
+    state.share(deed, project, { workspace: pick(random, around.partners) }, random() < 0.8 ? 'VIEW' : 'EDIT')
+}
+
+/** Fills an empty vault; the ids of the standing projects. */
+function start(state: VaultState, settings: StartSettings): Set<string> {
+  const { seed, count, beforeUs, around } = settings
+  const own = streamSeed(seed, 'vault start')
+  const deedOf = deedsOf(own, 'start')
+  const standing = new Set<string>()
+  const ages = Array.from({ length: count }, (_, n) => mix(own, n) / 2 ** 32).sort((a, b) => b - a)
+  for (const [n, age] of ages.entries()) {
+    const random = dice(mix(own, -n - 1))
+    const madeUs = Math.floor(beforeUs - (1 + age * PAST_DAYS) * DAY_US)
+    /** so far between its making and the beginning */
+    const later = (part: number) => Math.floor(madeUs + (beforeUs - madeUs) * part)
+    const user = around.someone(random)
+    const deed = (kind: number, atUs: number) => deedOf(n * 8 + kind, atUs, user)
+    const named = n < PROJECTS
+    const knowledgeBase = random() < 0.2
+    const name = named ? projectName(n) : looseName(random, knowledgeBase)
+    const spelling = random() < 0.06 ? 'indented' : random() < 0.06 ? 'escaped' : 'compact'
+    const given = { ...(named ? { id: projectId(seed, n) } : {}), name, knowledgeBase, spelling } as const
+    const project = state.create(deed(0, madeUs), given)
+    if (named) standing.add(project.id)
+    const files = Array.from({ length: below(random, 14) }, () => someFile(random))
+    if (files.length > 0) state.upload(deed(1, later(0.2 + 0.5 * random())), project, files)
+    share(state, project, deed(2, later(0.75)), settings)
+    for (let table = below(random, 3); named && files.length > 0 && table > 0; table--)
+      state.addReview(
+        deed(2 + table, later(0.8)),
+        project,
+        reviewTableName(n, table - 1),
+        reviewTableId(n, table - 1),
+      )
+    project.queries += below(random, 60)
+  }
+  return standing
 }

@@ -1,10 +1,10 @@
 // What the entries of the traffic did to the vault: each that says so moves its state, by its user, at its time.
-import type { Random } from '../model/clock.ts'
+import type { Random } from '../core/clock.ts'
 import { below, dice, mix, pick } from './random.ts'
-import { projectName, reviewTitle, someFile } from './vault-names.ts'
+import { projectName, reviewTitle, someFile } from './vault-project.ts'
 import { liveFiles } from './vault-project.ts'
 import type { Permission, Project } from './vault-project.ts'
-import type { Deed } from './vault-deed.ts'
+import type { Deed } from './vault-state.ts'
 import type { Partner, VaultState } from './vault-state.ts'
 
 export interface Named {

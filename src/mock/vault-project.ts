@@ -1,6 +1,7 @@
 // A vault project as the mock holds it, and the bytes that the listing shows of it (spec §2.5).
+import type { Random } from '../core/clock.ts'
+import { below, dice, mix, pick, streamSeed } from './random.ts'
 import { stampOf } from './render.ts'
-import type { ReviewTable } from './vault-review.ts'
 
 /** Values that the specification has seen (§2.5). */
 export type Permission = 'VIEW' | 'EDIT'
@@ -114,4 +115,171 @@ export function renderProject(project: Project, identities: Identities): Buffer 
   if (project.spelling === 'indented') return Buffer.from(JSON.stringify(shown, null, 2))
   const text = JSON.stringify(shown)
   return Buffer.from(project.spelling === 'escaped' ? text.replace('"id":', '"\\u0069d":') : text)
+}
+
+// What projects, folders and files of the mock's vault are called, and which formats may be uploaded (spec §2.6).
+
+const contentTypes: Readonly<Record<string, string>> = {
+  doc: 'application/msword',
+  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
+  xls: 'application/vnd.ms-excel',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+  ppt: 'application/vnd.ms-powerpoint',
+  pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
+  txt: 'text/plain',
+  md: 'text/markdown',
+  html: 'text/html',
+  csv: 'text/csv',
+  rtf: 'application/rtf',
+  xml: 'application/xml',
+  eml: 'message/rfc822',
+  msg: 'application/vnd.ms-outlook',
+  jpeg: 'image/jpeg',
+  png: 'image/png',
+  tiff: 'image/tiff',
+  c: 'text/x-c',
+  cpp: 'text/x-c++',
+  java: 'text/x-java',
+  js: 'text/javascript',
+  json: 'application/json',
+  php: 'application/x-php',
+  py: 'text/x-python',
+  tex: 'application/x-tex',
+  ts: 'text/x-typescript',
+  rb: 'text/x-ruby',
+  css: 'text/css',
+}
+
+/** Undefined when files of that name cannot be uploaded. */
+export function contentTypeOf(fileName: string): string | undefined {
+  const extension = /\.([a-z]+)$/i.exec(fileName)?.[1]?.toLowerCase() ?? ''
+  return Object.hasOwn(contentTypes, extension) ? contentTypes[extension] : undefined
+}
+
+const matters = 'Alder Birch Cedar Dogwood Elm Fir Ginkgo Hazel Juniper Larch Maple Oak'.split(' ')
+const works = ['acquisition', 'lease review', 'due diligence', 'arbitration', 'financing', 'tender', 'audit']
+const bases = ['Precedents', 'Clause library', 'Playbooks', 'Know-how', 'Market terms']
+/** Legal, and careless readers break. */
+const unusual = ['Žluťoučký kůň 法務 🦀', 'R&D "Phase 2" \\ final', ' leading and trailing ', 'شركة / 2026']
+
+export function projectName(random: Random, knowledgeBase: boolean): string {
+  if (random() < 0.05) return pick(random, unusual)
+  if (knowledgeBase) return `${pick(random, bases)} ${below(random, 9) + 1}`
+  return `Project ${pick(random, matters)} ${pick(random, works)}`
+}
+
+const folders = ['', '', 'Contracts', 'Contracts/Signed', 'Correspondence', 'Data room/Finance']
+const documents = ['Agreement', 'Amendment', 'Minutes', 'Memo', 'Schedule', 'Disclosure letter', 'Invoice']
+const usual = ['docx', 'docx', 'docx', 'xlsx', 'pptx', 'eml', 'msg', 'txt', 'csv', 'tiff']
+
+export interface NewFile {
+  readonly name: string
+  readonly folder: string
+  readonly sizeBytes: number
+}
+
+export function someFile(random: Random): NewFile {
+  return {
+    name: `${pick(random, documents)} ${below(random, 900) + 100}.${pick(random, usual)}`,
+    folder: pick(random, folders),
+    sizeBytes: 2_000 + Math.floor(random() ** 4 * 40e6),
+  }
+}
+
+export function reviewTitle(random: Random): string {
+  return `${pick(random, documents)} review ${below(random, 90) + 10}`
+}
+
+// Review tables: a question a column, a document a row, generated answers and what people wrote over them (spec §2.6).
+
+export interface ReviewTable {
+  readonly id: number
+  readonly title: string
+  readonly createdUs: number
+  readonly fileIds: readonly string[]
+  readonly columns: readonly string[]
+  readonly seed: number
+  /** how often its answers were generated */
+  runs: number
+  /** by file and column */
+  readonly edits: Map<string, CellEdit>
+}
+
+/** What a person set; what is left out stays as generated. */
+export interface CellEdit {
+  readonly summary?: string
+  readonly additional_context?: string
+  readonly verified?: boolean
+  readonly flagged?: boolean
+}
+
+const columns: readonly string[] = [
+  'Governing law',
+  'Term',
+  'Change of control',
+  'Liability cap',
+  'Assignment',
+  'Notice period',
+]
+
+const answers = ['Yes', 'No', 'Not found', 'England and Wales', '24 months', 'With consent', 'EUR 2,000,000']
+const reasons = [
+  'Clause 14.2 says so in terms.',
+  'The parties struck the sentence out in the last draft.',
+  'Two schedules disagree; the later one prevails.',
+  'The document is silent.',
+]
+
+const placeOf = (fileId: string, column: string) => `${fileId} ${column}`
+
+export function editCell(table: ReviewTable, fileId: string, column: string, edit: CellEdit): void {
+  const place = placeOf(fileId, column)
+  table.edits.set(place, { ...table.edits.get(place), ...edit })
+}
+
+function cellOf(table: ReviewTable, fileId: string, column: string) {
+  const at = mix(mix(table.seed, table.fileIds.indexOf(fileId)), table.columns.indexOf(column))
+  const random = dice(mix(at, table.runs))
+  const generated = {
+    column,
+    summary: pick(random, answers),
+    additional_context: pick(random, reasons),
+    citations: [{ file_id: fileId, page: below(random, 40) + 1, quote: pick(random, reasons) }],
+    verified: false,
+    flagged: random() < 0.1,
+  }
+  return { ...generated, ...table.edits.get(placeOf(fileId, column)) }
+}
+
+/** Cells as shown: what a user wrote before what was generated. Undefined when the file has no row. */
+export function rowOf(table: ReviewTable, fileId: string) {
+  if (!table.fileIds.includes(fileId)) return undefined
+  return { file_id: fileId, cells: table.columns.map((column) => cellOf(table, fileId, column)) }
+}
+
+interface NewReview {
+  readonly id: number
+  readonly title: string
+  readonly atUs: number
+  readonly fileIds: readonly string[]
+  readonly seed: number
+}
+
+/** Some of its cells were looked through by somebody already. */
+export function makeReview({ id, title, atUs, fileIds, seed }: NewReview): ReviewTable {
+  const random = dice(streamSeed(seed, 'review'))
+  const table: ReviewTable = {
+    id,
+    title,
+    createdUs: atUs,
+    fileIds,
+    columns: columns.filter((_, i) => i === 0 || random() < 0.6),
+    seed,
+    runs: 1,
+    edits: new Map(),
+  }
+  for (const fileId of fileIds)
+    for (const column of table.columns)
+      if (random() < 0.1) editCell(table, fileId, column, { summary: 'Checked by hand', verified: true })
+  return table
 }

@@ -1,12 +1,16 @@
 // The vault of one workspace: its projects as deeds changed them, in order of time, and a log of what changed.
-import { mix } from './random.ts'
-import type { Deed } from './vault-deed.ts'
-import { contentTypeOf } from './vault-names.ts'
-import type { NewFile } from './vault-names.ts'
-import { liveFiles } from './vault-project.ts'
-import type { Permission, Project, Spelling, UserShare, VaultFile, WorkspaceShare } from './vault-project.ts'
-import { makeReview } from './vault-review.ts'
-import type { ReviewTable } from './vault-review.ts'
+import { mix, uuidStream } from './random.ts'
+import { contentTypeOf, liveFiles, makeReview } from './vault-project.ts'
+import type {
+  NewFile,
+  Permission,
+  Project,
+  ReviewTable,
+  Spelling,
+  UserShare,
+  VaultFile,
+  WorkspaceShare,
+} from './vault-project.ts'
 
 type ChangeKind =
   | 'created'
@@ -242,4 +246,31 @@ export class VaultState {
     this.#leaving.add(project)
     this.#note(deed, 'deletion', project)
   }
+}
+
+// What somebody does to the vault: when, who, and which ids come of it.
+
+/** What somebody does to the vault: when, who, and where the ids of what comes of it are from. */
+export interface Deed {
+  readonly atUs: number
+  readonly user: string
+  /** for choices within it; of each deed another */
+  readonly seed: number
+  /** fresh ids, the same for the same deed */
+  id(kind: 'project' | 'file', index: number): string
+}
+
+/** Deeds of one origin (the start, the traffic, the API), numbered: the ids of one never depend on another. */
+export function deedsOf(seed: number, origin: string) {
+  const streams = {
+    project: uuidStream(seed, `${origin} project`),
+    file: uuidStream(seed, `${origin} file`),
+  }
+  const ids = 64
+  return (number: number, atUs: number, user: string): Deed => ({
+    atUs,
+    user,
+    seed: mix(mix(seed, origin.length), number),
+    id: (kind, index) => streams[kind].at(number * ids + index),
+  })
 }

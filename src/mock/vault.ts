@@ -1,11 +1,11 @@
 // The vault area: the workspace's projects, their files, review tables, and the entry that each call leaves.
-import { vaultPaths } from '../model/vault-paths.ts'
+import { vaultPaths } from '../core/api.ts'
 import { leaveTrace } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
 import { failure } from './replies.ts'
 import type { Reply } from './replies.ts'
 import { stampOf } from './render.ts'
-import { routeTable } from './route-table.ts'
+import { routeTable } from './area.ts'
 import {
   deleteFile,
   deleteProject,
@@ -16,7 +16,7 @@ import {
   uploadFiles,
 } from './vault-files.ts'
 import { INVALID, listProjects, notFound } from './vault-listing.ts'
-import { rowOf } from './vault-review.ts'
+import { rowOf } from './vault-project.ts'
 
 /** Undefined when there is no such table (any more). */
 function reviewOf({ workspace, params }: Call) {

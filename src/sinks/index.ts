@@ -1,8 +1,8 @@
 // The map from the word in the configuration to the sink. A new receiver: one file or folder, one line here.
 import type { z } from 'zod'
-import type { SinkKind } from '../model/sink-kind.ts'
-import type { ObjectSink, Sink } from '../model/sink.ts'
-import { file } from './file.ts'
+import type { SinkKind } from '../contracts/sink-kind.ts'
+import type { ObjectSink, Sink } from '../contracts/sink.ts'
+import { file } from './file/sink.ts'
 import { s3 } from './s3/sink.ts'
 import { splunkHec } from './splunk-hec/sink.ts'
 import { stdout } from './stdout.ts'

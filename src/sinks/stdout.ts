@@ -1,10 +1,10 @@
 // Standard output as a sink: a line an entry, as fast as the reader behind the pipe takes them.
 import { z } from 'zod'
-import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../model/errors.ts'
-import type { Sink } from '../model/sink.ts'
-import type { SinkDeps, SinkKind } from '../model/sink-kind.ts'
-import { LF } from '../model/ascii.ts'
-import { framedBytes, lineFrame } from './line-frame.ts'
+import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../core/errors.ts'
+import type { Sink } from '../contracts/sink.ts'
+import type { SinkDeps, SinkKind } from '../contracts/sink-kind.ts'
+import { LF } from '../core/bytes.ts'
+import { framedBytes, lineFrame } from './kit/line-frame.ts'
 
 const options = z.strictObject({})
 

@@ -1,10 +1,10 @@
 // A board with a day behind it, served by the real listener: what browser tests and screenshots look at. The same at each run.
-import type { Clock } from '../../src/model/clock.ts'
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { JournalStats } from '../../src/model/journal.ts'
-import { openBoard } from '../../src/ops/board.ts'
-import { openHttp } from '../../src/ops/http.ts'
-import { openMetrics } from '../../src/ops/metrics.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { JournalStats } from '../../src/contracts/journal.ts'
+import { openBoard } from '../../src/observability/status-registry.ts'
+import { openHttp } from '../../src/observability/listener.ts'
+import { openMetrics } from '../../src/observability/metrics.ts'
 
 const startAt = Date.parse('2026-11-20T08:12:00Z')
 const MIB = 2 ** 20

@@ -1,6 +1,6 @@
 // What holds in every area (specification §5 to §9), sentence by sentence.
 import { describe, expect, it } from 'vitest'
-import { vaultFields, vaultPaths } from '../../src/model/vault-paths.ts'
+import { vaultFields, vaultPaths } from '../../src/core/api.ts'
 import { audit, days, HOUR, MINUTE, projects, seconds, served, START, UNKNOWN } from './served.ts'
 import type { Fields, Heard, Sent, Served } from './served.ts'
 

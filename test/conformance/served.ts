@@ -1,6 +1,6 @@
 // The mock over real sockets of the loopback, on a clock that a test moves: what every conformance test asks.
 import { afterEach } from 'vitest'
-import type { Clock } from '../../src/model/clock.ts'
+import type { Clock } from '../../src/core/clock.ts'
 import { listenMock } from '../../src/mock/listen.ts'
 import type { Listening } from '../../src/mock/listen.ts'
 import { openMock } from '../../src/mock/mock.ts'

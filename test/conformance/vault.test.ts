@@ -1,6 +1,6 @@
-// The vault (specification §2.5, §2.6, §3, §4.3), sentence by sentence. Paths and names that it leaves open are the mock's (src/model/vault-paths.ts).
+// The vault (specification §2.5, §2.6, §3, §4.3), sentence by sentence. Paths and names that it leaves open are the mock's (src/core/api.ts).
 import { describe, expect, it } from 'vitest'
-import { vaultFields, vaultPaths } from '../../src/model/vault-paths.ts'
+import { vaultFields, vaultPaths } from '../../src/core/api.ts'
 import {
   DAY,
   email,

@@ -1,7 +1,7 @@
 // What every sink promises together with the conductor and a real journal, over hours of virtual time: one suite for all kinds.
 import { describe, expect, test } from 'vitest'
-import type { ConnectorError } from '../../src/model/errors.ts'
-import type { Assurance } from '../../src/model/sink.ts'
+import type { ConnectorError } from '../../src/core/errors.ts'
+import type { Assurance } from '../../src/contracts/sink.ts'
 import type { StepClock } from '../fakes/sink-deps.ts'
 import { uuid } from './journal-parts.ts'
 import { type AnswerFault, answerFaults, casesWith, type CaseWith, given, type Lacks } from './means.ts'

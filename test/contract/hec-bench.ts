@@ -1,9 +1,9 @@
 // Splunk's collector on the bench: the fake in memory for all that is time and content, and over real TLS for who is who.
 import { gunzipSync, gzipSync } from 'node:zlib'
-import type { HttpRequest, Transport } from '../../src/model/http.ts'
-import { systemClock } from '../../src/ops/clock.ts'
-import { openTransport } from '../../src/ops/transport.ts'
-import { Shipper } from '../../src/ship/shipper.ts'
+import type { HttpRequest, Transport } from '../../src/contracts/platform.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { openTransport } from '../../src/platform/transport.ts'
+import { Shipper } from '../../src/delivery/dispatcher.ts'
 import { sinkKinds } from '../../src/sinks/index.ts'
 import { FakeHec, hecTransport, listenHec } from '../fakes/hec.ts'
 import type { HecToken } from '../fakes/hec-options.ts'

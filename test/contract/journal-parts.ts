@@ -1,8 +1,8 @@
 // Builds parts for journals under test: entries with an id, a time and a body of the test's choosing.
-import { COLUMNS, Entries } from '../../src/model/entries.ts'
-import type { Append, Batch } from '../../src/model/journal.ts'
-import type { Log } from '../../src/model/log.ts'
-import type { Origin } from '../../src/model/source.ts'
+import { COLUMNS, Entries } from '../../src/contracts/entries.ts'
+import type { Append, Batch } from '../../src/contracts/journal.ts'
+import type { Log } from '../../src/core/log.ts'
+import type { Origin } from '../../src/contracts/source.ts'
 
 export const audit: Origin = { workspace: 'acme', source: 'audit' }
 export const usage: Origin = { workspace: 'acme', source: 'history.usage' }

@@ -1,14 +1,14 @@
 // What every journal must hold, whatever keeps it. A new implementation runs this suite with its own way to open.
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { balanceOf } from '../../src/model/balance.ts'
-import type { Clock } from '../../src/model/clock.ts'
-import { VERSION } from '../../src/model/entries.ts'
-import type { Entries } from '../../src/model/entries.ts'
-import type { Appended } from '../../src/model/appended.ts'
-import type { Batch, Journal } from '../../src/model/journal.ts'
-import type { ReplayQuery, Resend } from '../../src/model/replay.ts'
-import type { Log } from '../../src/model/log.ts'
+import { balanceOf } from '../../src/contracts/accounts.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import { VERSION } from '../../src/contracts/entries.ts'
+import type { Entries } from '../../src/contracts/entries.ts'
+import type { Appended } from '../../src/contracts/source.ts'
+import type { Batch, Journal } from '../../src/contracts/journal.ts'
+import type { ReplayQuery, Resend } from '../../src/contracts/journal.ts'
+import type { Log } from '../../src/core/log.ts'
 import {
   audit,
   DAY_MS,

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openJournal } from '../../src/journal/open.ts'
+import { openJournal } from '../../src/journal/sqlite/open.ts'
 import { journalContract } from './journal.contract.ts'
 
 journalContract('sqlite', async () => {

@@ -1,9 +1,9 @@
 // What every sink promises to the conductor, whatever stands behind it: one suite, run for each kind.
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { Later, Lines, Sink } from '../../src/model/sink.ts'
-import { ByteWriter } from '../../src/model/writer.ts'
-import { Shipper } from '../../src/ship/shipper.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { Later, Lines, Sink } from '../../src/contracts/sink.ts'
+import { ByteWriter } from '../../src/core/bytes.ts'
+import { Shipper } from '../../src/delivery/dispatcher.ts'
 import { linesOf, rawFormat, runOf, someEntries } from '../fakes/lines.ts'
 import { type DeliveryBench, deliveryContract, neverTwice } from './delivery.contract.ts'
 import { casesWith, given, type Lacks } from './means.ts'

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { listenMock } from '../../src/mock/listen.ts'
 import { openMock } from '../../src/mock/mock.ts'
-import { systemClock } from '../../src/ops/clock.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 
 const run = promisify(execFile)
 /** A day of the query history is more than the MiB that Node takes by itself, where the office was busy. */

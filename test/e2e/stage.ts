@@ -7,7 +7,7 @@ import { openMock } from '../../src/mock/mock.ts'
 import type { Mock } from '../../src/mock/mock.ts'
 import type { Faults, Switches } from '../../src/mock/switches.ts'
 import type { TrafficOptions } from '../../src/mock/traffic.ts'
-import { systemClock } from '../../src/ops/clock.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 import { FakeHec, listenHec } from '../fakes/hec.ts'
 import type { HecOptions } from '../fakes/hec.ts'
 

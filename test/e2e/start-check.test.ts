@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
-import { closeDatabase, openDatabase } from '../../src/journal/database.ts'
+import { closeDatabase, openDatabase } from '../../src/journal/sqlite/database.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { startChild, until, untilStarted } from './child.ts'

@@ -1,8 +1,8 @@
 // A disk in memory that keeps only what was synced: cut at any byte by a kill, robbed of any unsynced write by a power cut.
 import { dirname } from 'node:path'
-import type { Random } from '../../src/model/clock.ts'
-import type { Disk, DiskFile, FileState, Listed } from '../../src/model/disk.ts'
-import { ConnectorError, type ErrorCode } from '../../src/model/errors.ts'
+import type { Random } from '../../src/core/clock.ts'
+import type { Disk, DiskFile, FileState, Listed } from '../../src/contracts/platform.ts'
+import { ConnectorError, type ErrorCode } from '../../src/core/errors.ts'
 
 /** kill: the process is gone, what it wrote stays. power: of what was not synced any part may be gone. */
 export type CrashKind = 'kill' | 'power'

@@ -1,6 +1,6 @@
 // Reading a body of events as Splunk does: object after object, strict, and what stood before the first bad one counts.
 import { gunzipSync } from 'node:zlib'
-import type { HttpRequest } from '../../src/model/http.ts'
+import type { HttpRequest } from '../../src/contracts/platform.ts'
 import type { HecSettings, HecToken } from './hec-options.ts'
 import { coded, page } from './hec-replies.ts'
 import type { Answered } from './hec-replies.ts'

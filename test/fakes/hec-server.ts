@@ -3,7 +3,7 @@ import { createServer as createPlain } from 'node:http'
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import { createServer as createTls } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import type { HttpRequest } from '../../src/model/http.ts'
+import type { HttpRequest } from '../../src/contracts/platform.ts'
 import type { RawReply } from './hec-replies.ts'
 import { send } from './raw-reply.ts'
 

@@ -1,7 +1,7 @@
 // A Splunk HTTP Event Collector for tests: a function of (state, request, clock), as strict as the real one, each of its habits a switch.
-import type { Clock } from '../../src/model/clock.ts'
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { HttpReply, HttpRequest, Transport } from '../../src/model/http.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../../src/contracts/platform.ts'
 import { Balancer } from './hec-balancer.ts'
 import { readEvents, unpack } from './hec-body.ts'
 import type { HecEvent } from './hec-body.ts'

@@ -1,8 +1,8 @@
 // A history API as a function: events that it holds, what it makes of a request's ends, units and versions, and faults by window.
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { ErrorCode } from '../../src/model/errors.ts'
-import type { HttpReply, Transport } from '../../src/model/http.ts'
-import type { Clock } from '../../src/model/clock.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { ErrorCode } from '../../src/core/errors.ts'
+import type { HttpReply, Transport } from '../../src/contracts/platform.ts'
+import type { Clock } from '../../src/core/clock.ts'
 
 export interface HistoryEvent {
   /** epoch ms */

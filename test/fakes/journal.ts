@@ -3,9 +3,9 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { openJournal } from '../../src/journal/open.ts'
-import type { JournalOptions } from '../../src/journal/open.ts'
-import type { Journal } from '../../src/model/journal.ts'
+import { openJournal } from '../../src/journal/sqlite/open.ts'
+import type { JournalOptions } from '../../src/journal/sqlite/open.ts'
+import type { Journal } from '../../src/contracts/journal.ts'
 
 type Options = Partial<JournalOptions> & Pick<JournalOptions, 'clock' | 'log'>
 

@@ -2,8 +2,8 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import type { AddressInfo } from 'node:net'
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { Connection } from '../../src/model/socket.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { Connection } from '../../src/contracts/platform.ts'
 
 /** Numbers of messages count from 0 over all sessions, refused ones included. */
 export interface RelpSwitches {

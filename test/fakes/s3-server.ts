@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer as createTls } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import type { HttpRequest } from '../../src/model/http.ts'
+import type { HttpRequest } from '../../src/contracts/platform.ts'
 import type { FakeS3 } from './s3.ts'
 import { send } from './raw-reply.ts'
 

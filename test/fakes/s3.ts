@@ -1,9 +1,9 @@
 // An S3 server for tests: a function of (state, request, clock), with the manners of several servers as switches. It looks at no signature.
 import { createHash } from 'node:crypto'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
-import type { Clock } from '../../src/model/clock.ts'
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { HttpReply, HttpRequest, Transport } from '../../src/model/http.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../../src/contracts/platform.ts'
 
 export interface S3Switches {
   /** Garage: a second object under one name replaces the first */

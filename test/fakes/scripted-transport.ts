@@ -1,6 +1,6 @@
 // A transport that answers from a list: for tests of one sink's own sense. What it was asked is kept.
-import { ConnectorError, type ErrorCode } from '../../src/model/errors.ts'
-import type { HttpRequest, Transport } from '../../src/model/http.ts'
+import { ConnectorError, type ErrorCode } from '../../src/core/errors.ts'
+import type { HttpRequest, Transport } from '../../src/contracts/platform.ts'
 
 export interface ScriptedReply {
   readonly status?: number

@@ -1,5 +1,5 @@
 // A sink's share that its owner alone enters, and that finds him out where he waits in it for what he holds himself.
-import { Room } from '../../src/model/room.ts'
+import { Room } from '../../src/core/memory-budget.ts'
 
 const ALL_BYTES = 32 * 2 ** 20
 

@@ -1,8 +1,8 @@
 // The world outside, as a sink under test may know it: every part can be told apart and replaced.
-import { gzip } from '../../src/gzip/gzip.ts'
-import type { Clock } from '../../src/model/clock.ts'
-import type { Log, LogFields } from '../../src/model/log.ts'
-import type { SinkDeps } from '../../src/model/sink-kind.ts'
+import { gzip } from '../../src/platform/gzip/gzip.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import type { Log, LogFields } from '../../src/core/log.ts'
+import type { SinkDeps } from '../../src/contracts/sink-kind.ts'
 import { FakeDisk } from './disk.ts'
 
 /** Every line that was logged, as one text: to look for what must not be there. */

@@ -1,7 +1,7 @@
 // A sink that remembers what it was given and answers as the test says.
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { ErrorCode } from '../../src/model/errors.ts'
-import type { CheckResult, Delivery, Frame, Later, Lines, Outcome, Sink } from '../../src/model/sink.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { ErrorCode } from '../../src/core/errors.ts'
+import type { CheckResult, Delivery, Frame, Later, Lines, Outcome, Sink } from '../../src/contracts/sink.ts'
 
 export interface Delivered {
   readonly seqs: readonly number[]

@@ -1,6 +1,6 @@
 // A receiver at the other end of streams and datagrams, without a network: takes, stalls, ends and resets as told.
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { Address, Connect, Connection, OpenDatagrams, TlsOptions } from '../../src/model/socket.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { Address, Connect, Connection, OpenDatagrams, TlsOptions } from '../../src/contracts/platform.ts'
 import { StepClock } from './sink-deps.ts'
 
 /** Short sleeps end by themselves in one of the next turns; long ones, deadlines, when `pass` says so. */

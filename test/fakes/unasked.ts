@@ -1,5 +1,5 @@
 // Those behind a control socket whom a test does not ask: whoever asks one of them all the same is answered by a failure.
-import type { ControlOptions } from '../../src/ops/control-questions.ts'
+import type { ControlOptions } from '../../src/control/questions.ts'
 
 export const unasked: Pick<ControlOptions, 'backfills' | 'replays' | 'surveys' | 'retry'> = {
   backfills: {} as ControlOptions['backfills'],

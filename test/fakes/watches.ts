@@ -1,6 +1,6 @@
 // Watches that remember what the conductors told them.
-import type { ConnectorError } from '../../src/model/errors.ts'
-import type { Appended } from '../../src/model/appended.ts'
+import type { ConnectorError } from '../../src/core/errors.ts'
+import type { Appended } from '../../src/contracts/source.ts'
 import type {
   AnswerRead,
   Asked,
@@ -9,7 +9,7 @@ import type {
   SinkWatch,
   SourceState,
   SourceWatch,
-} from '../../src/model/watch.ts'
+} from '../../src/contracts/reporter.ts'
 
 export class SourceNotes implements SourceWatch {
   readonly states: SourceState[] = []

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listenMock } from '../../src/mock/listen.ts'
 import type { Listening } from '../../src/mock/listen.ts'
 import { openMock } from '../../src/mock/mock.ts'
-import { systemClock } from '../../src/ops/clock.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 import { buildImage, docker, freePort, imageImpossible, ok, TAG, until } from './engine.ts'
 
 const UNIT_TAG = 'auditferry:under-systemd'

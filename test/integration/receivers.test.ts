@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { listenMock } from '../../src/mock/listen.ts'
 import { openMock } from '../../src/mock/mock.ts'
-import { systemClock } from '../../src/ops/clock.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 
 const { AUDITFERRY_HEC_URL: url = '', AUDITFERRY_HEC_TOKEN: token = '' } = process.env
 const entries = 5_000

@@ -11,7 +11,7 @@ import { monitoringMissing, promtool, promtoolMissing } from './programs.ts'
 import { scaledRules } from './scaled-rules.ts'
 import { openTower } from './tower.ts'
 import type { Alert, Tower } from './tower.ts'
-import { systemClock } from '../../src/ops/clock.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 
 const PATIENCE_MS = 45_000
 const CALM_SECONDS = 4

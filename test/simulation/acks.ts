@@ -1,6 +1,6 @@
 // The acknowledging collector of a seed: what upsets it, and whether what the journal counts as settled there is safe at that moment.
-import type { Journal } from '../../src/model/journal.ts'
-import type { Seq } from '../../src/model/seq.ts'
+import type { Journal } from '../../src/contracts/journal.ts'
+import type { Seq } from '../../src/core/sequence.ts'
 import type { AckFault, FakeHec, HecEvent } from '../fakes/hec.ts'
 import type { Dice } from './random.ts'
 import type { AckScenario } from './scenario.ts'

@@ -1,7 +1,7 @@
 // What must hold of the past that was read again: each order came to its end, what it read whole is there, and a replay is marked, its own sink's, and whole.
-import type { App } from '../../src/app.ts'
-import type { PastSpan } from '../../src/model/past.ts'
-import { isSameOrigin } from '../../src/model/source.ts'
+import type { App } from '../../src/app/app.ts'
+import type { PastSpan } from '../../src/contracts/jobs.ts'
+import { isSameOrigin } from '../../src/contracts/source.ts'
 import { onOneLine } from './lines.ts'
 import type { Line } from './lines.ts'
 import type { World } from './simulate.ts'

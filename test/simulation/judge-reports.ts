@@ -1,6 +1,6 @@
 // What the daemon reports of what it could not take: a possible gap only where an entry may be missing, quarantine only of what the API sent malformed.
-import type { App } from '../../src/app.ts'
-import type { QuarantineRecord } from '../../src/model/set-aside.ts'
+import type { App } from '../../src/app/app.ts'
+import type { QuarantineRecord } from '../../src/contracts/records.ts'
 import type { World } from './simulate.ts'
 
 /** Whatever the API answered in the place of an entry, by its bytes, one character a byte. */

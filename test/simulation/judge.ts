@@ -1,7 +1,7 @@
 // The invariants: what must hold of every run, whatever went wrong in it.
-import type { App } from '../../src/app.ts'
+import type { App } from '../../src/app/app.ts'
 import type { MockEntry } from '../../src/mock/entry.ts'
-import { balanceOf } from '../../src/model/balance.ts'
+import { balanceOf } from '../../src/contracts/accounts.ts'
 import { historyTruth, judgeHistory, judgeQueryText } from './judge-history.ts'
 import type { HistoryTruth } from './judge-history.ts'
 import { judgePast } from './judge-past.ts'

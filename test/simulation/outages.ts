@@ -1,7 +1,7 @@
 // What goes wrong between the daemon and the API for a while: error bodies with status 200, a line that loses two answers in three, one cursor that no server reads any more.
-import type { Clock } from '../../src/model/clock.ts'
-import { ConnectorError } from '../../src/model/errors.ts'
-import type { HttpReply, Transport } from '../../src/model/http.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
+import type { HttpReply, Transport } from '../../src/contracts/platform.ts'
 import { dice } from './random.ts'
 import type { Dice } from './random.ts'
 

@@ -1,15 +1,15 @@
 // One life of the daemon in the simulation: production code whose every step into the outside may be its last.
-import { openApp } from '../../src/app.ts'
-import type { App } from '../../src/app.ts'
-import type { Outside } from '../../src/outside.ts'
+import { openApp } from '../../src/app/app.ts'
+import type { App } from '../../src/app/app.ts'
+import type { Outside } from '../../src/app/environment.ts'
 import type { Config } from '../../src/config/schema.ts'
-import { gzip } from '../../src/gzip/gzip.ts'
-import { openJournal } from '../../src/journal/open.ts'
-import type { Clock, Random } from '../../src/model/clock.ts'
-import type { Disk, DiskFile } from '../../src/model/disk.ts'
-import type { Transport } from '../../src/model/http.ts'
-import type { Append, Journal, Settlement } from '../../src/model/journal.ts'
-import type { Log } from '../../src/model/log.ts'
+import { gzip } from '../../src/platform/gzip/gzip.ts'
+import { openJournal } from '../../src/journal/sqlite/open.ts'
+import type { Clock, Random } from '../../src/core/clock.ts'
+import type { Disk, DiskFile } from '../../src/contracts/platform.ts'
+import type { Transport } from '../../src/contracts/platform.ts'
+import type { Append, Journal, Settlement } from '../../src/contracts/journal.ts'
+import type { Log } from '../../src/core/log.ts'
 
 export interface Surroundings {
   readonly clock: Clock

@@ -1,5 +1,5 @@
 // A clock that moves only when it is told to, from one sleeper to the next.
-import type { Clock } from '../../src/model/clock.ts'
+import type { Clock } from '../../src/core/clock.ts'
 
 interface Sleeper {
   readonly at: number

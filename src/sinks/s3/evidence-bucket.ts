@@ -1,15 +1,15 @@
 // A bucket as the evidence sees it: where manifests are put, and where a verifier finds them again with all that they list.
-import type { Clock } from '../../model/clock.ts'
-import { ConnectorError } from '../../model/errors.ts'
-import { readUpTo } from '../read-up-to.ts'
-import { lockedUntil } from './bucket/demands.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { readUpTo } from '../kit/http.ts'
+import { lockedUntil } from './bucket.ts'
 import type { ManifestStore } from './evidence/evidence.ts'
 import type { EvidenceStore } from './verify/objects.ts'
-import { under } from './key.ts'
+import { under } from './object-key.ts'
 import { sha256 } from './evidence/manifest.ts'
 import type { S3Options } from './options.ts'
-import type { Body } from './bucket/bucket.ts'
-import type { Store } from './bucket/store.ts'
+import type { Body } from './bucket.ts'
+import type { Store } from './store.ts'
 
 const contentType = 'application/x-ndjson'
 

@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Transform } from 'node:stream'
 import { constants, createGzip, createZstdCompress } from 'node:zlib'
-import type { Disk, DiskFile, Listed } from '../../model/disk.ts'
-import { ConnectorError } from '../../model/errors.ts'
-import type { extensions } from './key.ts'
-import type { Body } from './bucket/bucket.ts'
+import type { Disk, DiskFile, Listed } from '../../contracts/platform.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { extensions } from './object-key.ts'
+import type { Body } from './bucket.ts'
 
 type Compression = keyof typeof extensions
 

@@ -1,10 +1,10 @@
 // What an operator may say about a Splunk HTTP Event Collector.
 import { z } from 'zod'
-import { DAY_MS } from '../../model/time.ts'
-import { duration, eachOnce, secret, twiceFault } from '../../model/units.ts'
-import { always } from '../always.ts'
-import { isBareUrl, isEncrypted } from '../bare-url.ts'
-import { tlsOptions } from '../tls-options.ts'
+import { DAY_MS } from '../../core/time.ts'
+import { duration, eachOnce, secret, twiceFault } from '../../core/units.ts'
+import { always } from '../kit/options.ts'
+import { isBareUrl, isEncrypted } from '../kit/options.ts'
+import { tlsOptions } from '../kit/options.ts'
 
 const url = () =>
   z

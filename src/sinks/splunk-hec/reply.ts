@@ -1,7 +1,7 @@
 // What each of Splunk's answers means for a batch: the whole table of codes, as measured on real servers.
-import { ConnectorError, type ErrorCode } from '../../model/errors.ts'
-import type { SecretPlace } from '../../model/secret.ts'
-import type { Outcome } from '../../model/sink.ts'
+import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
+import type { SecretPlace } from '../../core/secret.ts'
+import type { Outcome } from '../../contracts/sink.ts'
 
 /** A reply read to its end, or to its bound. */
 export interface HecReply {

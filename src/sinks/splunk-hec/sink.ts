@@ -1,5 +1,5 @@
 // Splunk's HTTP Event Collector as a sink: one batch, one request, and from the answer how far it got.
-import { ConnectorError } from '../../model/errors.ts'
+import { ConnectorError } from '../../core/errors.ts'
 import type {
   Assurance,
   CheckResult,
@@ -9,17 +9,17 @@ import type {
   Lines,
   Outcome,
   Sink,
-} from '../../model/sink.ts'
-import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
-import { addressOf, hostPort } from '../../model/socket.ts'
-import { Certificates } from '../expiry.ts'
-import { framedBytes } from '../line-frame.ts'
-import { tlsFiles } from '../tls-options.ts'
+} from '../../contracts/sink.ts'
+import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
+import { addressOf, hostPort } from '../../contracts/platform.ts'
+import { Certificates } from '../kit/certificate-expiry.ts'
+import { framedBytes } from '../kit/line-frame.ts'
+import { tlsFiles } from '../kit/options.ts'
 import { Acks } from './acks.ts'
 import { checkCollector, probeCollectors } from './check.ts'
-import { Collector } from './collector.ts'
-import { type Endpoint, Endpoints } from './endpoints.ts'
-import { hecFrame } from './frame.ts'
+import { Collector } from './client.ts'
+import { type Endpoint, Endpoints } from './client.ts'
+import { hecFrame } from './body.ts'
 import { type HecOptions, options, urlsOf } from './options.ts'
 import { judge, type Sent, type Verdict } from './reply.ts'
 

@@ -1,12 +1,20 @@
 // One line as one syslog message behind its octet count, or as several where it is too large; a line without bytes is one that may not be sent.
-import type { Run } from '../../model/journal.ts'
-import type { Format, Frame } from '../../model/sink.ts'
-import { ByteWriter } from '../../model/writer.ts'
-import { pieceEnds } from './cut.ts'
-import { type Header, type HeaderOptions, headerOf, type MessagePart } from './header.ts'
-import { severityOf } from './severity.ts'
-import { writeSmaller } from './smaller.ts'
-import { neutralise } from './text.ts'
+import {
+  COLUMNS,
+  Entries,
+  ID_END,
+  ID_START,
+  RAW_END,
+  RAW_START,
+  TIME_END,
+  TIME_START,
+} from '../../contracts/entries.ts'
+import type { Run } from '../../contracts/journal.ts'
+import type { Format, Frame } from '../../contracts/sink.ts'
+import { BACKSLASH, ByteWriter, SPACE, ZERO } from '../../core/bytes.ts'
+import { compactEntry } from '../../core/json.ts'
+import { characterStart, headerOf, neutralise, severityOf } from './header.ts'
+import type { Header, HeaderOptions, MessagePart } from './header.ts'
 
 export interface FrameOptions extends HeaderOptions {
   readonly maxMessageBytes: number
@@ -116,4 +124,107 @@ class Framer {
 export function syslogFrame(options: FrameOptions): Frame {
   const framer = new Framer(options)
   return (run, index, out, format) => framer.write(run, index, out, format)
+}
+
+// Where a message that is too large may be cut: never inside a character, nor inside an escape of JSON.
+
+const SMALL_U = 117
+/** `\uXXXX` */
+const UNICODE_BYTES = 6
+
+/** True where byte `at` is a backslash that begins an escape: not itself the second of a pair. */
+function beginsEscape(bytes: Uint8Array, at: number, from: number): boolean {
+  let first = at
+  while (first > from && bytes[first - 1] === BACKSLASH) first--
+  return (at - first) % 2 === 0
+}
+
+/** The last backslash before `at` that could reach over it. */
+function escapeBefore(bytes: Uint8Array, from: number, at: number): number | undefined {
+  for (let i = at - 1; i >= from && i > at - UNICODE_BYTES; i--)
+    if (bytes[i] === BACKSLASH) return beginsEscape(bytes, i, from) ? i : undefined
+  return undefined
+}
+
+/** `\ud83d\ude00` is one character: a cut between its halves moves before the first. */
+function pairBefore(bytes: Uint8Array, from: number, at: number): boolean {
+  const start = at - UNICODE_BYTES
+  if (start < from || bytes[at] !== BACKSLASH || bytes[start] !== BACKSLASH) return false
+  const text = Buffer.from(bytes.subarray(start, at + UNICODE_BYTES)).toString('latin1')
+  return /^\\u[dD][89abAB]..\\u[dD][c-fC-F]/.test(text) && beginsEscape(bytes, start, from)
+}
+
+/** The last place up to `limit` to cut `bytes` at, a piece having begun at `from`. */
+function cutAt(bytes: Uint8Array, from: number, limit: number): number {
+  if (limit >= bytes.length) return bytes.length
+  let at = characterStart(bytes, limit)
+  const escape = escapeBefore(bytes, from, at)
+  if (escape !== undefined) {
+    const length = bytes[escape + 1] === SMALL_U ? UNICODE_BYTES : 2
+    if (escape + length > at) at = escape
+  }
+  if (pairBefore(bytes, from, at)) at -= UNICODE_BYTES
+  return at > from ? at : limit
+}
+
+/** Ends of the pieces of at most `pieceBytes` each. */
+function pieceEnds(bytes: Uint8Array, pieceBytes: number): readonly number[] {
+  const ends: number[] = []
+  for (let at = 0; at < bytes.length;) {
+    at = cutAt(bytes, at, at + pieceBytes)
+    ends.push(at)
+  }
+  return ends
+}
+
+// The messages inside one line: a line is one entry, which may be several messages, each behind its octet count.
+
+/** The messages in `bytes[start, end)`, without their counts: views, not copies. An empty line has none. */
+export function* messagesIn(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
+  let at = start
+  while (at < end) {
+    let length = 0
+    for (; at < end && bytes[at] !== SPACE; at++) length = length * 10 + ((bytes[at] as number) - ZERO)
+    const from = at + 1
+    at = from + length
+    yield bytes.subarray(from, at)
+  }
+}
+
+// An entry with a smaller body: the same id, time, type and version, so that a format writes it like any other.
+
+/** A format may write a dropped byte twice, or not at all: the right size is found by trying. */
+const MOST_TRIES = 8
+
+function withBody(run: Run, index: number, body: Uint8Array): Run {
+  const { entries } = run
+  const slice = (start: number, end: number) =>
+    entries.bytes.subarray(entries.column(index, start), entries.column(index, end))
+  const [id, time] = [slice(ID_START, ID_END), slice(TIME_START, TIME_END)]
+  const columns = entries.columns.slice(index * COLUMNS, (index + 1) * COLUMNS)
+  columns[RAW_START] = 0
+  columns[RAW_END] = columns[ID_START] = body.length
+  columns[ID_END] = columns[TIME_START] = body.length + id.length
+  columns[TIME_END] = body.length + id.length + time.length
+  const times = entries.times.slice(index, index + 1)
+  const bytes = Buffer.concat([body, id, time])
+  return { ...run, entries: new Entries(bytes, 1, columns, times, entries.types) }
+}
+
+/** Writes into `out`, in the place of what stands there, the entry in at most `maxBytes` of text; false where that cannot be. */
+function writeSmaller(run: Run, index: number, format: Format, maxBytes: number, out: ByteWriter): boolean {
+  const raw = run.entries.raw(index)
+  let size = raw.length
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    // First in proportion, which leaves out no more than needed; from there on by what is still too much.
+    size = tries === 0 ? Math.floor((size * maxBytes) / out.length) : size - (out.length - maxBytes)
+    const body = size > 0 ? compactEntry(raw, size) : undefined
+    if (!body) return false
+    size = body.length
+    out.clear()
+    format(withBody(run, index, body), 0, out)
+    neutralise(out.bytes, 0, out.length)
+    if (out.length <= maxBytes) return true
+  }
+  return false
 }

@@ -1,10 +1,9 @@
 // What stands before an entry's text in a syslog message, by RFC 5424 or 3164; the bytes follow from the entry and the options alone.
-import { ID_END, ID_START } from '../../model/entries.ts'
-import type { Run } from '../../model/journal.ts'
-import { perOrigin, type Shared } from '../../model/per-origin.ts'
-import type { ByteWriter } from '../../model/writer.ts'
-import { stamp5424, writeStamp3164 } from './stamp.ts'
-import { headerField, tagField, writeParam } from './text.ts'
+import { ID_END, ID_START } from '../../contracts/entries.ts'
+import { perOrigin } from '../../contracts/journal.ts'
+import type { Run, Shared } from '../../contracts/journal.ts'
+import { BACKSLASH, DEL, DOT, QUOTE, SPACE, TAB, ZERO } from '../../core/bytes.ts'
+import type { ByteWriter } from '../../core/bytes.ts'
 
 export interface HeaderOptions {
   readonly rfc: 5424 | 3164
@@ -94,3 +93,135 @@ function header3164(options: HeaderOptions): Header {
 
 export const headerOf = (options: HeaderOptions): Header =>
   options.rfc === 5424 ? header5424(options) : header3164(options)
+
+// The severity of a message: notice, save where the line is CEF and tells its own.
+
+const NOTICE = 5
+const PIPE = 124
+const CEF = Buffer.from('CEF:')
+/** A CEF header, which stands before the extension, is looked for in so many bytes. */
+const LONGEST_HEADER = 4096
+
+/** CEF counts from 0, least, to 10, worst; syslog from 7 to 0. */
+const bySeverity = [6, 6, 6, 6, 5, 5, 5, 4, 4, 2, 2]
+
+export function severityOf(bytes: Uint8Array, length: number): number {
+  for (let i = 0; i < CEF.length; i++) if (bytes[i] !== CEF[i]) return NOTICE
+  const until = Math.min(length, LONGEST_HEADER)
+  let pipes = 0
+  let from = 0
+  for (let at = 0; at < until; at++) {
+    if (bytes[at] === BACKSLASH) at++
+    else if (bytes[at] === PIPE && ++pipes === 6) from = at + 1
+    else if (bytes[at] === PIPE && pipes === 7) {
+      const digits = Buffer.from(bytes.subarray(from, at)).toString('latin1')
+      return /^\d{1,2}$/.test(digits) ? (bySeverity[Number(digits)] ?? NOTICE) : NOTICE
+    }
+  }
+  return NOTICE
+}
+
+// An entry's own time as syslog writes it, in UTC: with microseconds in RFC 5424, to the second and without a year in RFC 3164.
+
+const MINUTE_US = 60_000_000
+/** Years 0001 to 9999: what four digits can tell. */
+const FIRST_US = -62_135_596_800_000_000
+const LAST_US = 253_402_300_800_000_000
+const LETTER_Z = 90
+
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+
+const isTellable = (us: number) => us >= FIRST_US && us < LAST_US
+
+type Stamp = (us: number, out: ByteWriter) => void
+
+/** `2026-11-21T10:00:00.123456Z`, or `-`. Entries come in order: the minute that they share is made once. */
+function stamp5424(): Stamp {
+  let knownMinute = NaN
+  let text = Buffer.alloc(0)
+  return (us, out) => {
+    if (!isTellable(us)) {
+      out.text('-')
+      return
+    }
+    const minute = Math.floor(us / MINUTE_US)
+    if (minute !== knownMinute) {
+      text = Buffer.from(new Date(minute * 60_000).toISOString().slice(0, 17))
+      knownMinute = minute
+    }
+    out.copy(text)
+    let rest = us - minute * MINUTE_US
+    out.reserve(10)
+    const { bytes, length } = out
+    for (let at = length + 8; at >= length; at--) {
+      if (at === length + 2) {
+        bytes[at] = DOT
+        continue
+      }
+      const next = Math.floor(rest / 10)
+      bytes[at] = ZERO + rest - next * 10
+      rest = next
+    }
+    bytes[length + 9] = LETTER_Z
+    out.length = length + 10
+  }
+}
+
+/** `Nov  1 10:00:00`. `otherwise` (epoch ms) is told where the entry has no time that can be written. */
+function writeStamp3164(us: number, otherwise: number, out: ByteWriter): void {
+  const date = new Date(isTellable(us) ? Math.floor(us / 1000) : otherwise)
+  const day = String(date.getUTCDate()).padStart(2)
+  out.text(`${months[date.getUTCMonth()] ?? ''} ${day} ${date.toISOString().slice(11, 19)}`)
+}
+
+// Text that others chose, made safe for a syslog message: header fields, parameter values, the message itself.
+
+const BRACKET = 93
+const UNDERSCORE = 95
+
+/** Printable ASCII without a space, cut to `longest`; `-` where nothing is left. */
+function headerField(text: string, longest: number): string {
+  return text.replace(/[^\x21-\x7e]/gu, '_').slice(0, longest) || '-'
+}
+
+/** A tag of RFC 3164: what may end it, a colon or a bracket, may not stand in it. */
+function tagField(text: string): string {
+  return text.replace(/[^A-Za-z0-9_./-]/gu, '_').slice(0, 32)
+}
+
+/** Where the character that holds byte `at` begins; bytes that are no UTF-8 are left where they are. */
+export function characterStart(bytes: Uint8Array, at: number): number {
+  let start = at
+  while (start > at - 3 && start > 0 && isContinuation(bytes[start])) start--
+  return isContinuation(bytes[start]) ? at : start
+}
+
+const isContinuation = (byte: number | undefined) => byte !== undefined && (byte & 0xc0) === 0x80
+
+/**
+ * UTF-8 `bytes[start, end)` as the inside of a PARAM-VALUE: quote, backslash and bracket escaped, control characters as `_`,
+ * no more than `longest` bytes of it.
+ */
+function writeParam(out: ByteWriter, bytes: Uint8Array, start: number, end: number, longest: number): void {
+  const until = end - start > longest ? characterStart(bytes, start + longest) : end
+  out.reserve((until - start) * 2)
+  const { bytes: into } = out
+  let at = out.length
+  for (let i = start; i < until; i++) {
+    const byte = bytes[i] as number
+    if (byte === QUOTE || byte === BACKSLASH || byte === BRACKET) into[at++] = BACKSLASH
+    into[at++] = byte < SPACE || byte === DEL ? UNDERSCORE : byte
+  }
+  out.length = at
+}
+
+/**
+ * Control characters of `bytes[start, end)` become spaces, save the tab, which formats separate with. JSON has none inside
+ * its tokens, so an entry's own bytes stay as they are.
+ */
+export function neutralise(bytes: Uint8Array, start: number, end: number): void {
+  for (let i = start; i < end; i++) {
+    const byte = bytes[i] as number
+    if (byte < SPACE && byte !== TAB) bytes[i] = SPACE
+  }
+}

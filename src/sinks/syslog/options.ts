@@ -1,9 +1,9 @@
 // What an operator may say about a syslog receiver.
 import { z } from 'zod'
-import type { Assurance } from '../../model/sink.ts'
-import type { Address } from '../../model/socket.ts'
-import { duration, size } from '../../model/units.ts'
-import { tlsOptions } from '../tls-options.ts'
+import type { Assurance } from '../../contracts/sink.ts'
+import type { Address } from '../../contracts/platform.ts'
+import { duration, size } from '../../core/units.ts'
+import { tlsOptions } from '../kit/options.ts'
 
 type Scheme = 'udp' | 'tcp' | 'tls' | 'relp' | 'relp+tls'
 

@@ -1,6 +1,8 @@
 // The bytes that a RELP receiver sends, cut into its frames as they come in; what is no frame is refused early. Pure.
-import { LF, NINE, SPACE, ZERO } from '../../model/ascii.ts'
-import { ConnectorError } from '../../model/errors.ts'
+import { LF, NINE, SPACE, ZERO } from '../../core/bytes.ts'
+import type { ByteWriter } from '../../core/bytes.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { printable } from '../../core/printable.ts'
 
 /** A receiver's own words; its offers are the longest of them. */
 const LONGEST_DATA_BYTES = 8_192
@@ -124,4 +126,85 @@ export function codeOf(bytes: Uint8Array, start: number, end: number): number | 
   }
   const behind = end - start === 3 ? SPACE : bytes[start + 3]
   return code >= 100 && (behind === SPACE || behind === LF) ? code : undefined
+}
+
+// A RELP frame as we send it: number, command, length, data, LF. Pure; knows no connection.
+
+/** Nine digits are all that a number may have; a session ends before it would need more. */
+export const LARGEST_TXNR = 999_999_999
+
+export type Command = 'open' | 'syslog' | 'close'
+
+const ascii = new TextEncoder()
+const words: Readonly<Record<Command, Uint8Array>> = {
+  open: ascii.encode(' open '),
+  syslog: ascii.encode(' syslog '),
+  close: ascii.encode(' close '),
+}
+
+/** What we can do. Receivers in the field speak version 0, whatever the specification counts. */
+export const offers = ascii.encode('relp_version=0\nrelp_software=auditferry\ncommands=syslog\n')
+
+function putNumber(out: ByteWriter, value: number): void {
+  let digits = 1
+  for (let rest = value; rest >= 10; rest = Math.floor(rest / 10)) digits++
+  out.reserve(digits)
+  let rest = value
+  for (let at = out.length + digits - 1; at >= out.length; at--) {
+    out.bytes[at] = ZERO + (rest % 10)
+    rest = Math.floor(rest / 10)
+  }
+  out.length += digits
+}
+
+/** Without data no space follows the length: a receiver takes it for data that nobody announced. */
+export function putFrame(out: ByteWriter, txnr: number, command: Command, data: Uint8Array): void {
+  putNumber(out, txnr)
+  out.copy(words[command])
+  putNumber(out, data.length)
+  if (data.length > 0) {
+    out.byte(SPACE)
+    out.copy(data)
+  }
+  out.byte(LF)
+}
+
+// What a receiver answers to `open`: whether it is one that we can talk to. Pure.
+
+/** 0 is what the field speaks, 1 what the specification counts: the same frames. */
+const versions = ['0', '1']
+const LONGEST_WORDS = 80
+
+const utf8 = new TextDecoder()
+
+/** The first line that a receiver said, for a log: nothing of ours can stand in it yet. */
+function sentenceOf(said: string): string {
+  const [first = ''] = said.split('\n')
+  const words = printable(first.slice(0, LONGEST_WORDS))
+  return words === '' ? 'nothing' : `"${words}"`
+}
+
+/** undefined: it takes syslog messages in a version that we speak. */
+export function faultOfOffers(where: string, code: number, bytes: Uint8Array): ConnectorError | undefined {
+  const said = utf8.decode(bytes)
+  const fault = (what: string) => new ConnectorError('misconfigured', `${where}: ${what}`)
+  if (code !== OK) return fault(`refuses the session and says ${sentenceOf(said)}; see its own log`)
+  const offers = new Map(said.split('\n').slice(1).map(split))
+  const version = offers.get('relp_version')
+  if (version === undefined)
+    return fault('opens a session without naming its RELP version; is it a RELP listener?')
+  if (!versions.includes(version)) return fault('speaks a RELP version that we do not; want 0 or 1')
+  const commands =
+    offers
+      .get('commands')
+      ?.split(',')
+      .map((each) => each.trim()) ?? []
+  if (!commands.includes('syslog'))
+    return fault('opens a session but takes no syslog messages; does its configuration allow them?')
+  return undefined
+}
+
+function split(line: string): [string, string] {
+  const at = line.indexOf('=')
+  return at < 0 ? [line.trim(), ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()]
 }

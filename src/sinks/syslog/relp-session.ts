@@ -1,12 +1,10 @@
 // One RELP session on one connection: opens it, keeps its window full, holds each answer against what was sent, closes it.
-import type { Clock } from '../../model/clock.ts'
-import { ConnectorError } from '../../model/errors.ts'
-import type { Connection } from '../../model/socket.ts'
-import { type Command, offers } from './relp-frame.ts'
-import { Outgoing } from './relp-outgoing.ts'
-import { Round } from './relp-round.ts'
-import { codeOf, EMPTY, ReplyParser } from './relp-replies.ts'
-import { faultOfOffers } from './relp-offers.ts'
+import type { Connection } from '../../contracts/platform.ts'
+import { ByteWriter } from '../../core/bytes.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { EMPTY, ReplyParser, codeOf, faultOfOffers, offers, putFrame } from './relp-replies.ts'
+import type { Command } from './relp-replies.ts'
 
 /** No answer for so long: the connection is dead, whatever TCP says. */
 const SILENCE_MS = 90_000
@@ -228,4 +226,107 @@ function beforeItBegan(fault: ConnectorError): ConnectorError {
   if (fault.code !== 'unreachable') return fault
   const guess = 'before the session began; does it want TLS, or a client certificate that it permits?'
   return new ConnectorError(fault.code, `${fault.message}, ${guess}`, { cause: fault })
+}
+
+// What of a round is written next: as many frames as the window has room for, and the last one in pieces.
+
+/** As many frames go out in one write as fit: a write of its own for each costs more than all the rest. */
+const WRITE_BYTES = 256 * 1024
+
+class Outgoing {
+  readonly #out = new ByteWriter()
+  readonly #window: number
+  #nextTxnr = 1
+
+  constructor(window: number) {
+    this.#window = window
+  }
+
+  /** the number of the next frame that is begun */
+  get nextTxnr(): number {
+    return this.#nextTxnr
+  }
+
+  /** What can be written now: as many frames as the window has room for, or a piece of the last one. */
+  next(round: Round): Uint8Array | undefined {
+    const out = this.#out
+    const end = Math.min(round.datas.length - 1, round.answered + this.#window)
+    if (round.sent >= end || round.halted) return this.#nextOfLast(round)
+    out.clear()
+    for (; round.sent < end && out.length < WRITE_BYTES; round.sent++) this.#frame(round)
+    round.carried = round.answered
+    return out.view()
+  }
+
+  /**
+   * A receiver's system holds back a small answer until an earlier one is acknowledged on the wire, and ours acknowledges
+   * at once only where it has something to send; else both wait for 40 ms. So each piece of answers is met with a byte of
+   * the last frame, and its rest goes out when all before it is answered: then nothing is held back.
+   */
+  #nextOfLast(round: Round): Uint8Array | undefined {
+    const out = this.#out
+    const begun = round.lastBytes > 0
+    if (round.sent !== round.datas.length - 1 || (round.halted && !begun)) return undefined
+    const finish = round.open === 0 || round.halted
+    if (!finish && round.answered === round.carried) return undefined
+    if (!begun) {
+      out.clear()
+      this.#frame(round)
+    }
+    round.carried = round.answered
+    const from = round.lastBytes
+    round.lastBytes = finish ? out.length : Math.min(from + 1, out.length - 1)
+    if (finish) round.sent++
+    return from === round.lastBytes ? undefined : out.bytes.subarray(from, round.lastBytes)
+  }
+
+  #frame({ command, datas, sent }: Round): void {
+    putFrame(this.#out, this.#nextTxnr++, command, datas[sent] as Uint8Array)
+  }
+}
+
+// What went out together in one RELP session, and what was answered to each piece of it.
+
+class Round {
+  readonly first: number
+  readonly datas: readonly Uint8Array[]
+  readonly command: Command
+  /** 0: not answered */
+  readonly codes: Uint16Array
+  sent = 0
+  answered = 0
+  /** `answered` when the receiver was last heard */
+  heard = 0
+  /** `answered` when something was last written */
+  carried = 0
+  /** how much of the last frame is written: it counts as sent when all of it is */
+  lastBytes = 0
+  /** nothing more is to be sent: only what is under way is waited for */
+  halted = false
+  /** data of the last answer, of all but `syslog` */
+  said: Uint8Array = new Uint8Array(0)
+  #wake: () => void = () => undefined
+
+  constructor(first: number, command: Command, datas: readonly Uint8Array[]) {
+    this.first = first
+    this.command = command
+    this.datas = datas
+    this.codes = new Uint16Array(datas.length)
+  }
+
+  get open(): number {
+    return this.sent - this.answered
+  }
+
+  get whole(): boolean {
+    return this.answered === (this.halted && this.lastBytes === 0 ? this.sent : this.datas.length)
+  }
+
+  change(): Promise<void> {
+    return new Promise((resolve) => (this.#wake = resolve))
+  }
+
+  wake(): void {
+    this.#wake()
+  }
 }

@@ -1,12 +1,15 @@
 // Messages to a RELP receiver: sends them, has each answered, and tells which are stored and which it refuses for good.
-import type { Clock } from '../../model/clock.ts'
-import { ConnectorError } from '../../model/errors.ts'
-import type { Outcome } from '../../model/sink.ts'
-import type { Connection } from '../../model/socket.ts'
-import { LARGEST_TXNR } from './relp-frame.ts'
-import { OK } from './relp-replies.ts'
-import { RelpSession, type SessionSettings } from './relp-session.ts'
-import { Verdict } from './relp-verdict.ts'
+import type { Connection } from '../../contracts/platform.ts'
+import type { CheckResult, Lines, Outcome, Refusal } from '../../contracts/sink.ts'
+import { Tether, orAborted } from '../../core/abort.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { messagesIn } from './frame.ts'
+import { LARGEST_TXNR, OK } from './relp-replies.ts'
+import { RelpSession } from './relp-session.ts'
+import type { SessionSettings } from './relp-session.ts'
+import { CONNECT_MS } from './session.ts'
+import type { Delivered, Session, SessionOptions } from './session.ts'
 
 export interface RelpSettings {
   /** host:port, for what an operator reads */
@@ -22,6 +25,7 @@ export interface RelpSettings {
   readonly largestTxnr?: number
 }
 
+/** @internal for tests */
 export const RELP_WINDOW = 128
 const GRACE_MS = 1_000
 /** Before each further try of what was refused. */
@@ -116,3 +120,190 @@ export class RelpLink {
     await open?.close(ms)
   }
 }
+
+// Messages over RELP: each is answered, so a batch is settled as far as the receiver said that it has it.
+
+const CLOSE_MS = 400
+const CHECK_MS = 10_000
+
+export class OverRelp implements Session {
+  /** What a crash may repeat is the window. */
+  readonly maxEntries = RELP_WINDOW
+  readonly #options: SessionOptions
+  readonly #link: RelpLink
+  #connection: Connection | undefined
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+    this.#link = this.#linkOf((connection) => (this.#connection = connection))
+  }
+
+  #linkOf(opened: (connection: Connection) => void): RelpLink {
+    const { where, deps, to, tls } = this.#options
+    const connect = async (signal: AbortSignal) => {
+      const connection = await deps.connect(to, tls, CONNECT_MS, signal)
+      opened(connection)
+      return connection
+    }
+    return new RelpLink({ where, clock: deps.clock, connect })
+  }
+
+  async deliver({ bytes, ends, count }: Lines, signal: AbortSignal): Promise<Delivered> {
+    const messages: Uint8Array[] = []
+    /** index of the first message behind line i */
+    const until = new Uint32Array(count)
+    for (let i = 0; i < count; i++) {
+      const from = i === 0 ? 0 : (ends[i - 1] as number)
+      // One by one: an entry may have more parts than a call may have arguments.
+      for (const message of messagesIn(bytes, from, ends[i] as number)) messages.push(message)
+      until[i] = messages.length
+    }
+    if (messages.length === 0) return { settled: count, refused: [] }
+    const outcome = await this.#link.send(messages, signal)
+    if (this.#connection) this.#options.expiry.look(this.#connection)
+    return linesOf(outcome, until)
+  }
+
+  /** A session of its own, beside the one that delivers. */
+  async #probe<T>(signal: AbortSignal, use: (connection: Connection | undefined) => T): Promise<T> {
+    const { where } = this.#options
+    let connection: Connection | undefined
+    const link = this.#linkOf((opened) => (connection = opened))
+    const limit = new Tether(signal)
+    void this.#options.deps.clock.sleep(CHECK_MS, limit.signal).then(() => {
+      const words = `${where} did not answer within ${CHECK_MS / 1000} s: does it speak RELP, and with TLS as the address says?`
+      if (!limit.signal.aborted) limit.abort(new ConnectorError('timeout', words))
+    })
+    try {
+      await orAborted(link.open(limit.signal), limit.signal)
+      return use(connection)
+    } finally {
+      limit.close()
+      await link.close(CLOSE_MS)
+    }
+  }
+
+  probe(signal: AbortSignal): Promise<void> {
+    return this.#probe(signal, () => undefined)
+  }
+
+  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { where, expiry } = this.#options
+    const what = `${where} RELP`
+    try {
+      const ends = await this.#probe(signal, (connection) => (connection ? expiry.results(connection) : []))
+      const word = 'opens a session and answers for each message (assurance: received)'
+      return [{ what, ok: true, message: word }, ...ends]
+    } catch (error) {
+      const message = error instanceof ConnectorError ? error.message : 'could not be asked'
+      return [{ what, ok: false, message }]
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#link.close(CLOSE_MS)
+  }
+}
+
+/** An entry in several messages is done with when its last one is, or when one of them is refused: then all of it is. */
+function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
+  const refused = new Map<number, Refusal>()
+  for (const refusal of outcome.refused) {
+    const index = until.findIndex((end) => refusal.index < end)
+    if (!refused.has(index)) refused.set(index, { ...refusal, index })
+  }
+  let settled = 0
+  while (settled < until.length && ((until[settled] as number) <= outcome.settled || refused.has(settled)))
+    settled++
+  if (settled === 0)
+    throw new ConnectorError('bad_reply', 'the RELP receiver took a part of an entry only; it goes out again')
+  return { settled, refused: [...refused.values()].filter(({ index }) => index < settled) }
+}
+
+// Which messages a RELP receiver stored, which it refuses for good, and which are merely not stored yet. Pure.
+
+/** So often a message is sent before a refusal counts as the receiver's last word. */
+const TRIES = 3
+
+/**
+ * The verdict over one delivery. A message is refused for good only when it was refused in each try while the receiver took one
+ * sent after it: a receiver that refuses everything is failing, and judges no message.
+ */
+class Verdict {
+  readonly #codes: Uint16Array
+  /** refused, but one behind it was taken */
+  readonly #singled: Uint8Array
+  /** indices of the messages that the next try is to send */
+  pending: readonly number[]
+  tries = 0
+
+  constructor(count: number) {
+    this.#codes = new Uint16Array(count)
+    this.#singled = new Uint8Array(count)
+    this.pending = Array.from({ length: count }, (_, index) => index)
+  }
+
+  /** What was answered to `pending`, in that order; one more code at the end is that of a known good message. */
+  note(codes: Uint16Array): void {
+    const { pending } = this
+    let takenBehind = codes[pending.length] === OK
+    for (let at = pending.length - 1; at >= 0; at--) {
+      const index = pending[at] as number
+      const code = codes[at] as number
+      if (code !== 0) this.#codes[index] = code
+      if (code === OK) takenBehind = true
+      else if (code !== 0 && takenBehind) this.#singled[index] = 1
+    }
+    this.pending = pending.filter((index) => this.#codes[index] !== OK)
+    // Whoever changes its mind did not mean it for good: all tries begin again for the others.
+    const changed = this.tries > 0 && this.pending.length < pending.length
+    this.tries = changed ? 1 : this.tries + 1
+  }
+
+  get lastTryNext(): boolean {
+    return this.tries === TRIES - 1
+  }
+
+  /** Nothing told yet whether the receiver takes anything at all behind what it refused. */
+  get doubted(): boolean {
+    return this.pending.some((index) => this.#singled[index] === 0)
+  }
+
+  get settled(): boolean {
+    return this.pending.length === 0
+  }
+
+  get decided(): boolean {
+    return this.settled || this.tries >= TRIES
+  }
+
+  /** the code of the first message that is not taken */
+  get firstRefusal(): number {
+    return this.#codes[this.pending[0] ?? 0] ?? 0
+  }
+
+  /** How far all is done with. Refusals count only once decided; before, the first one ends it. */
+  outcome(): Outcome {
+    const refused: Refusal[] = []
+    const count = this.#codes.length
+    for (let index = 0; index < count; index++) {
+      const code = this.#codes[index] as number
+      if (code === OK) continue
+      const forGood = this.tries >= TRIES && code !== 0 && this.#singled[index] === 1
+      if (!forGood) return { settled: index, refused }
+      refused.push({ index, code: 'refused', reason: reasonOf(code), own: true })
+    }
+    return { settled: count, refused }
+  }
+
+  /** The prefix that is done with; where there is none, the error. */
+  outcomeOr(error: ConnectorError): Outcome {
+    const outcome = this.outcome()
+    if (outcome.settled === 0) throw error
+    return outcome
+  }
+}
+
+/** The receiver's own words may echo the message, so its code must do. */
+const reasonOf = (code: number): string =>
+  `the RELP receiver answered ${code} ${TRIES} times and took what came after it; its own log tells why`

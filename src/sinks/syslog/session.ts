@@ -1,8 +1,8 @@
 // What carries a batch's messages to the receiver: a stream, datagrams, or RELP. One for each way; the sink does the rest.
-import type { CheckResult, Lines, Refusal } from '../../model/sink.ts'
-import type { SinkDeps } from '../../model/sink-kind.ts'
-import type { Address, TlsOptions } from '../../model/socket.ts'
-import type { Expiry } from '../expiry.ts'
+import type { CheckResult, Lines, Refusal } from '../../contracts/sink.ts'
+import type { SinkDeps } from '../../contracts/sink-kind.ts'
+import type { Address, TlsOptions } from '../../contracts/platform.ts'
+import type { Expiry } from '../kit/certificate-expiry.ts'
 
 /** What came of a batch: the first `settled` lines are done with, `refused` names those among them that were not taken. */
 export interface Delivered {

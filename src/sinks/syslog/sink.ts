@@ -1,5 +1,5 @@
 // Syslog as a sink: one entry, one message (or numbered parts of one), over UDP, TCP, TLS or RELP.
-import { ConnectorError } from '../../model/errors.ts'
+import { ConnectorError } from '../../core/errors.ts'
 import type {
   Assurance,
   CheckResult,
@@ -9,14 +9,14 @@ import type {
   Outcome,
   Refusal,
   Sink,
-} from '../../model/sink.ts'
-import type { SinkDeps, SinkKind } from '../../model/sink-kind.ts'
-import { hostPort } from '../../model/socket.ts'
-import { tlsFiles } from '../tls-options.ts'
-import { Expiry } from '../expiry.ts'
+} from '../../contracts/sink.ts'
+import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
+import { hostPort } from '../../contracts/platform.ts'
+import { tlsFiles } from '../kit/options.ts'
+import { Expiry } from '../kit/certificate-expiry.ts'
 import { syslogFrame } from './frame.ts'
 import { assuranceOf, facilities, options, type Receiver, receiverOf, type SyslogOptions } from './options.ts'
-import { OverRelp } from './over-relp.ts'
+import { OverRelp } from './relp.ts'
 import type { Session, SessionOptions } from './session.ts'
 import { StreamSession } from './stream.ts'
 import { DatagramSession } from './udp.ts'

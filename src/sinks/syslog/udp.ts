@@ -1,8 +1,8 @@
 // Messages as datagrams, one each. Nobody answers: what the network or the receiver drops is gone, and the order is the network's.
-import { ConnectorError } from '../../model/errors.ts'
-import type { CheckResult, Lines, Refusal } from '../../model/sink.ts'
-import type { Datagrams } from '../../model/socket.ts'
-import { messagesIn } from './messages.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { CheckResult, Lines, Refusal } from '../../contracts/sink.ts'
+import type { Datagrams } from '../../contracts/platform.ts'
+import { messagesIn } from './frame.ts'
 import type { Delivered, Session, SessionOptions } from './session.ts'
 
 /** A receiver's name may come to mean another address: it is asked for again after this time. */

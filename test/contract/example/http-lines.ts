@@ -1,14 +1,14 @@
 // Lines over HTTP: each batch is one POST, and the receiver says how many lines it took.
 import { z } from 'zod'
-import { ConnectorError, type ErrorCode } from '../../../src/model/errors.ts'
-import { retryAfterMs } from '../../../src/model/retry-after.ts'
-import { SecretLook } from '../../../src/model/secret.ts'
-import type { Sink } from '../../../src/model/sink.ts'
-import type { SinkDeps, SinkKind } from '../../../src/model/sink-kind.ts'
-import { secret } from '../../../src/model/units.ts'
-import { ask, type WholeReply } from '../../../src/sinks/ask.ts'
-import { framedBytes, lineFrame } from '../../../src/sinks/line-frame.ts'
-import { tlsFiles, tlsOptions } from '../../../src/sinks/tls-options.ts'
+import { ConnectorError, type ErrorCode } from '../../../src/core/errors.ts'
+import { retryAfterMs } from '../../../src/core/backoff.ts'
+import { SecretLook } from '../../../src/core/secret.ts'
+import type { Sink } from '../../../src/contracts/sink.ts'
+import type { SinkDeps, SinkKind } from '../../../src/contracts/sink-kind.ts'
+import { secret } from '../../../src/core/units.ts'
+import { ask, type WholeReply } from '../../../src/sinks/kit/http.ts'
+import { framedBytes, lineFrame } from '../../../src/sinks/kit/line-frame.ts'
+import { tlsFiles, tlsOptions } from '../../../src/sinks/kit/options.ts'
 
 const options = z.strictObject({
   url: z.url({ protocol: /^https?$/ }).describe('Where each batch is posted.'),

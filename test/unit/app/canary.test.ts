@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { openApp, type App } from '../../../src/app.ts'
+import { openApp, type App } from '../../../src/app/app.ts'
 import { configSchema } from '../../../src/config/schema.ts'
-import type { Transport } from '../../../src/model/http.ts'
+import type { Transport } from '../../../src/contracts/platform.ts'
 import { openHouse, reply, until } from './house.ts'
 
 let house: ReturnType<typeof openHouse> | undefined

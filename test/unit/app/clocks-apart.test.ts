@@ -1,7 +1,7 @@
 // A whole app whose clock and the API’s disagree: what is told of it.
 import { afterEach, expect, test } from 'vitest'
-import type { App } from '../../../src/app.ts'
-import type { Transport } from '../../../src/model/http.ts'
+import type { App } from '../../../src/app/app.ts'
+import type { Transport } from '../../../src/contracts/platform.ts'
 import { openHouse, until } from './house.ts'
 
 const MINUTE_MS = 60_000

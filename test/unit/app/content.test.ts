@@ -2,9 +2,9 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { openApp, type App } from '../../../src/app.ts'
+import { openApp, type App } from '../../../src/app/app.ts'
 import { configSchema } from '../../../src/config/schema.ts'
-import type { Origin } from '../../../src/model/source.ts'
+import type { Origin } from '../../../src/contracts/source.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import { openHouse, until } from './house.ts'
 

@@ -2,8 +2,8 @@
 import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { fileLoss } from '../../../src/file-loss.ts'
-import { openBoardStand, startAt } from '../ops/board-stand.ts'
+import { fileLoss } from '../../../src/app/delivery.ts'
+import { openBoardStand, startAt } from '../observability/board-stand.ts'
 import { openHouse, until } from './house.ts'
 
 const HOUR = 3_600_000

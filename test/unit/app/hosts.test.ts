@@ -1,8 +1,8 @@
 // Whose host a sink's lines bear: that of the workspace's base_url.
 import { expect, it } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
-import type { Outside } from '../../../src/outside.ts'
-import { openSink } from '../../../src/shipping.ts'
+import type { Outside } from '../../../src/app/environment.ts'
+import { openSink } from '../../../src/app/delivery.ts'
 import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
 

@@ -1,12 +1,12 @@
 // Whatever a feed and a receiver say: the series of the whole daemon are those of its first scrape, and no word of theirs is in one.
 import { afterEach, expect, test } from 'vitest'
-import type { App } from '../../../src/app.ts'
-import { errorCodes } from '../../../src/model/errors.ts'
-import { sinkStates, sourceStates } from '../../../src/model/watch.ts'
-import { warningCodes } from '../../../src/ops/status.ts'
-import { codeLabel, sinkOutcomes, sourceOutcomes } from '../../../src/ops/metric-labels.ts'
+import type { App } from '../../../src/app/app.ts'
+import { errorCodes } from '../../../src/core/errors.ts'
+import { sinkStates, sourceStates } from '../../../src/contracts/reporter.ts'
+import { warningCodes } from '../../../src/observability/status.ts'
+import { codeLabel, sinkOutcomes, sourceOutcomes } from '../../../src/observability/metrics.ts'
 import { FakePeer } from '../../fakes/sockets.ts'
-import { systemClock } from '../../../src/ops/clock.ts'
+import { systemClock } from '../../../src/platform/clock.ts'
 import { openHouse, reply, until } from './house.ts'
 
 const DAY_MS = 86_400_000

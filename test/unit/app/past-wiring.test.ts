@@ -1,7 +1,7 @@
 // What the whole daemon hands to those who read the past again: each wire by what is missing without it.
 import { afterEach, expect, test } from 'vitest'
-import type { App } from '../../../src/app.ts'
-import type { HttpRequest } from '../../../src/model/http.ts'
+import type { App } from '../../../src/app/app.ts'
+import type { HttpRequest } from '../../../src/contracts/platform.ts'
 import { fastClock, openHouse, reply, stalledAnswers, until } from './house.ts'
 
 const DAY = 86_400_000

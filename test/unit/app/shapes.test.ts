@@ -1,8 +1,8 @@
 // What shapes a batch, and what an object besides: where any of it changes under an intent, the former may have arrived in another form.
 import { expect, it } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
-import { openAfterKeys, type Policy } from '../../../src/ship/policy.ts'
-import { lineShape, objectShape } from '../../../src/shipping.ts'
+import { openAfterKeys, type Policy } from '../../../src/delivery/policy.ts'
+import { lineShape, objectShape } from '../../../src/app/delivery.ts'
 
 const both = { format: 'raw', sources: ['audit'], types: ['*'], redact: [], deny: {} }
 

@@ -2,12 +2,12 @@
 import { expect, test } from 'vitest'
 import { Canary, type CanaryOptions, type CanaryQuestion } from '../../../src/canary/canary.ts'
 import type { TraceSource } from '../../../src/canary/traces.ts'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import type { CanaryTrace, CanaryWatch } from '../../../src/model/watch.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { CanaryTrace, CanaryWatch } from '../../../src/contracts/reporter.ts'
 import { entriesOf, type MadeEntry } from '../../fakes/lines.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { never, openQuay, START } from '../ship/quay.ts'
+import { never, openQuay, START } from '../delivery/quay.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE

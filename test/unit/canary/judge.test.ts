@@ -5,7 +5,7 @@ import type { CanaryMemory, Round } from '../../../src/canary/round.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { START } from '../ship/quay.ts'
+import { START } from '../delivery/quay.ts'
 
 const BOUND = 3_600_000
 

@@ -1,9 +1,9 @@
 // Which sinks have answered for a trace: a refusal for good is looked for once, however many letters there are.
 import { expect, test } from 'vitest'
-import { awaited, settledBy, undelivered } from '../../../src/canary/reached.ts'
+import { awaited, settledBy, undelivered } from '../../../src/canary/round.ts'
 import type { Round } from '../../../src/canary/round.ts'
-import type { Journal, SinkPosition } from '../../../src/model/journal.ts'
-import type { DeadLetterQuery } from '../../../src/model/set-aside.ts'
+import type { Journal, SinkPosition } from '../../../src/contracts/journal.ts'
+import type { DeadLetterQuery } from '../../../src/contracts/records.ts'
 
 const sinks = [
   { name: 'siem', source: 'audit' },

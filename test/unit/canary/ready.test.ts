@@ -1,10 +1,10 @@
 // When a prompt may be sent: what the sources remember decides, and none that cannot read keeps it from being sent.
 import { expect, test } from 'vitest'
-import type { Cursor, Plan, Source, SourceName } from '../../../src/model/source.ts'
-import type { SourceState } from '../../../src/model/watch.ts'
-import { isReady } from '../../../src/probing.ts'
+import type { Cursor, Plan, Source, SourceName } from '../../../src/contracts/source.ts'
+import type { SourceState } from '../../../src/contracts/reporter.ts'
+import { isReady } from '../../../src/app/workspace.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { HOUR, MINUTE, START } from '../source/desk.ts'
+import { HOUR, MINUTE, START } from '../app/desk.ts'
 
 interface Given {
   /** of what the journal keeps; undefined: nothing */

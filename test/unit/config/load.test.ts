@@ -7,7 +7,7 @@ import { journalSettings, journalWorkspaces } from '../../../src/config/journal.
 import { loadConfig } from '../../../src/config/load.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import type { Config } from '../../../src/config/schema.ts'
-import { SecretLook } from '../../../src/model/secret.ts'
+import { SecretLook } from '../../../src/core/secret.ts'
 
 interface Given {
   readonly text: string

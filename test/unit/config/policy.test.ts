@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { readTextFile, realFiles } from '../../../src/config/files.ts'
 import { examineConfig, loadConfig } from '../../../src/config/load.ts'
-import { lookAround } from '../../../src/config/surroundings.ts'
+import { lookAround } from '../../../src/config/environment-checks.ts'
 
 const text = (sink: string) => `workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: planted, audit: {} }

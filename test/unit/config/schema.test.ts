@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { nearest } from '../../../src/config/nearest.ts'
+import { nearest } from '../../../src/config/explain.ts'
 import { configJsonSchema } from '../../../src/config/schema.ts'
 
 interface Shape {

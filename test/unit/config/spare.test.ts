@@ -1,8 +1,8 @@
 // Why a job waits for the rate limit: in plain words, with the setting that would leave it more.
 import { expect, test } from 'vitest'
-import { slowText } from '../../../src/config/spare.ts'
+import { slowText } from '../../../src/config/lint.ts'
 import type { WorkspaceConfig } from '../../../src/config/workspace.ts'
-import { Secret } from '../../../src/model/secret.ts'
+import { Secret } from '../../../src/core/secret.ts'
 
 const SECOND = 1_000
 

@@ -1,8 +1,8 @@
 // The HEC fake's acknowledgements, indexers and limits, held against the facts that they stand for.
 import { request as undiciRequest } from 'undici'
 import { describe, expect, it } from 'vitest'
-import type { Clock } from '../../../src/model/clock.ts'
-import type { HttpRequest } from '../../../src/model/http.ts'
+import type { Clock } from '../../../src/core/clock.ts'
+import type { HttpRequest } from '../../../src/contracts/platform.ts'
 import { FakeHec, answerHec, hecTransport, hecTransports, listenHec } from '../../fakes/hec.ts'
 import type { HecOptions } from '../../fakes/hec.ts'
 

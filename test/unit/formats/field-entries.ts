@@ -1,10 +1,10 @@
 // What the tests of cef and leef share: entries of each source through the real splitter, and hostile ones of any shape.
 import fc from 'fast-check'
-import type { Format } from '../../../src/model/sink.ts'
-import type { Run } from '../../../src/model/journal.ts'
-import type { SourceName } from '../../../src/model/source.ts'
-import { ByteWriter } from '../../../src/model/writer.ts'
-import { openSplitter } from '../../../src/source/cutting/splitter.ts'
+import type { Format } from '../../../src/contracts/sink.ts'
+import type { Run } from '../../../src/contracts/journal.ts'
+import type { SourceName } from '../../../src/contracts/source.ts'
+import { ByteWriter } from '../../../src/core/bytes.ts'
+import { openSplitter } from '../../../src/sources/splitter/splitter.ts'
 import { readJson } from '../../fakes/json-reader.ts'
 import type { Json } from '../../fakes/json-reader.ts'
 

@@ -1,9 +1,9 @@
 // What the formats have in common, and the two that keep the entry’s bytes.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { formatNamed, formatNames, type FormatName } from '../../../src/formats/named.ts'
-import type { Run } from '../../../src/model/journal.ts'
-import { ByteWriter } from '../../../src/model/writer.ts'
+import { formatNamed, formatNames, type FormatName } from '../../../src/formats/index.ts'
+import type { Run } from '../../../src/contracts/journal.ts'
+import { ByteWriter } from '../../../src/core/bytes.ts'
 import { runOf } from '../../fakes/lines.ts'
 
 function lineOf(name: FormatName, run: Run, index = 0): string {

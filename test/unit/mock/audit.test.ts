@@ -1,6 +1,6 @@
 // The audit area: what is documented, and each switch for what is not.
 import { describe, expect, it } from 'vitest'
-import type { ConnectorError } from '../../../src/model/errors.ts'
+import type { ConnectorError } from '../../../src/core/errors.ts'
 import { addMany, bearer, START, world } from './world.ts'
 
 const UNKNOWN = '01234567-89ab-4cde-8f01-23456789abcd'

@@ -1,7 +1,7 @@
 // The prepared backlog: pages that are stretches of one buffer, ids found without a map.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { uuidStream } from '../../../src/mock/uuids.ts'
+import { uuidStream } from '../../../src/mock/random.ts'
 import { START, world } from './world.ts'
 
 const COUNT = 2500

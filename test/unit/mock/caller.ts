@@ -1,5 +1,5 @@
 // Calls of any area of the mock, in memory.
-import type { HttpRequest } from '../../../src/model/http.ts'
+import type { HttpRequest } from '../../../src/contracts/platform.ts'
 import type { Mock } from '../../../src/mock/mock.ts'
 import { bearer } from './world.ts'
 

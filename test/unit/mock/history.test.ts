@@ -1,7 +1,7 @@
 // The history area: events that agree with the audit log, ranges as the switches mean them, content that changes with time.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { askTypes } from '../../../src/mock/asks.ts'
+import { askTypes } from '../../../src/mock/questions.ts'
 import { call, history } from './caller.ts'
 import { START, world } from './world.ts'
 

@@ -2,7 +2,7 @@
 import { connect } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Clock } from '../../../src/model/clock.ts'
+import type { Clock } from '../../../src/core/clock.ts'
 import { listenMock } from '../../../src/mock/listen.ts'
 import type { Listening } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'

@@ -1,7 +1,7 @@
 // The vault's state: moved by the traffic's entries, the same whatever the polling, changed by hand with an entry each.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { projectName, PROJECTS } from '../../../src/mock/resources.ts'
+import { projectName, PROJECTS } from '../../../src/mock/people.ts'
 import { movingTypes } from '../../../src/mock/vault-people.ts'
 import type { MockEntry } from '../../../src/mock/entry.ts'
 import type { Mock } from '../../../src/mock/mock.ts'

@@ -1,6 +1,6 @@
 // A virtual clock and a reader by hand for the mock's tests.
-import type { Clock } from '../../../src/model/clock.ts'
-import type { HttpReply } from '../../../src/model/http.ts'
+import type { Clock } from '../../../src/core/clock.ts'
+import type { HttpReply } from '../../../src/contracts/platform.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import type { Mock, MockOptions } from '../../../src/mock/mock.ts'
 

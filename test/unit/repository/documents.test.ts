@@ -2,9 +2,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { runProgram } from '../../../src/commands/program.ts'
+import { runProgram } from '../../../src/cli/program.ts'
 import { loadConfig } from '../../../src/config/load.ts'
-import { openMetrics } from '../../../src/ops/metrics.ts'
+import { openMetrics } from '../../../src/observability/metrics.ts'
 
 const read = (path: string): string => readFileSync(path, 'utf8')
 const inFolder = (folder: string): string[] =>

@@ -2,11 +2,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { openBoard } from '../../../src/ops/board.ts'
-import { openMetrics } from '../../../src/ops/metrics.ts'
+import { openBoard } from '../../../src/observability/status-registry.ts'
+import { openMetrics } from '../../../src/observability/metrics.ts'
 import { dashboardQueries, readDashboard } from '../../monitoring/dashboard-queries.ts'
 import { promtool, promtoolMissing } from '../../monitoring/programs.ts'
-import { fakeStats, testClock } from '../ops/board-stand.ts'
+import { fakeStats, testClock } from '../observability/board-stand.ts'
 
 interface Rule {
   readonly alert?: string

@@ -1,7 +1,7 @@
 // A process whose files may not become large: a `file` sink and objects on their way, until they meet it. `node limited.ts FILE FOLDER`
 import { randomBytes } from 'node:crypto'
-import { ConnectorError } from '../../../src/model/errors.ts'
-import { disk } from '../../../src/ops/disk.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import { disk } from '../../../src/platform/disk.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import { Spool } from '../../../src/sinks/s3/spool.ts'
 import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'

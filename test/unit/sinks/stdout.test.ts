@@ -1,6 +1,6 @@
 // Standard output as a sink.
 import { expect, test } from 'vitest'
-import { ConnectorError } from '../../../src/model/errors.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'

@@ -1,12 +1,12 @@
 // The chain of manifests as it is written: notes what each settlement stored, and once an interval fixes, signs and stores a manifest of it.
-import type { Clock } from '../../../model/clock.ts'
-import { ConnectorError } from '../../../model/errors.ts'
-import type { Note } from '../../../model/note.ts'
-import type { Log } from '../../../model/log.ts'
-import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../../model/evidence.ts'
+import type { Clock } from '../../../core/clock.ts'
+import { ConnectorError } from '../../../core/errors.ts'
+import type { Note } from '../../../contracts/records.ts'
+import type { Log } from '../../../core/log.ts'
+import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../../contracts/sink.ts'
 import { intervalOver, listSettled, MOST_RECORDS, type Listed } from './intervals.ts'
-import { manifestOf, objectOf } from './next-manifest.ts'
-import type { Chain, Pending, SettledNote } from './notes.ts'
+import { manifestOf, objectOf } from './intervals.ts'
+import type { Chain, Pending, SettledNote } from './intervals.ts'
 import {
   chainName,
   pendingName,
@@ -15,10 +15,10 @@ import {
   readSettledNote,
   settledNote,
   settledPrefix,
-} from './notes.ts'
-import { keyId, signedManifest } from './manifest-signature.ts'
+} from './intervals.ts'
+import { keyId, signedManifest } from './manifest.ts'
 import { manifestKey, manifestLine, sha256 } from './manifest.ts'
-import { signingKey } from './signing-key.ts'
+import { signingKey } from './manifest.ts'
 
 /** While entries flow, a manifest that failed is tried again this much later. */
 const RETRY_MS = 30_000

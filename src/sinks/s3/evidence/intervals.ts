@@ -1,7 +1,10 @@
 // Which interval a manifest is for, and which settlements it lists. Pure.
-import type { Seq } from '../../../model/seq.ts'
-import type { Chain, SettledNote } from './notes.ts'
-import type { Manifest, ManifestStretch } from './manifest.ts'
+import { z } from 'zod'
+import type { Note } from '../../../contracts/records.ts'
+import type { StoredObject } from '../../../contracts/sink.ts'
+import type { Seq } from '../../../core/sequence.ts'
+import { manifestObject, manifestStretch, microTime } from './manifest.ts'
+import type { Manifest, ManifestObject, ManifestStretch, StoredIn } from './manifest.ts'
 
 /** A manifest lists about so many objects of so many settlements; what is more goes into the next one of the same interval. */
 const MOST_OBJECTS = 2_000
@@ -72,3 +75,112 @@ function join(stretches: ManifestStretch[], { settled }: SettledNote): void {
     parked: before.parked + parked,
   }
 }
+
+// What a manifest says: made of the chain before it and of what its interval settled. Pure.
+
+interface Making {
+  readonly sink: string
+  readonly instance: string
+  readonly storedIn: StoredIn
+  readonly chain: Chain
+  readonly listed: Listed
+  readonly untilAt: number
+  readonly intervalMs: number
+  readonly madeAt: number
+  /** its id */
+  readonly key: string
+}
+
+export function manifestOf(making: Making): Manifest {
+  const { sink, instance, storedIn, chain, listed, untilAt, intervalMs, madeAt, key } = making
+  const time = (at: number) => new Date(at).toISOString()
+  return {
+    type: 'auditferry-manifest',
+    version: 1,
+    sink,
+    journal: instance,
+    number: chain.number + 1,
+    stored_in: storedIn,
+    previous: chain.number === 0 ? null : { number: chain.number, sha256: chain.sha256 },
+    interval: { from: time(chain.fromAt), until: time(untilAt), every_seconds: intervalMs / 1000 },
+    complete: listed.complete,
+    made_at: time(madeAt),
+    key_sha256: key,
+    sequence: { after: chain.through, through: listed.through },
+    stretches: [...listed.stretches],
+    gaps: [...listed.gaps],
+    objects: listed.records.flatMap(({ settled }) => settled.objects),
+  }
+}
+
+/** A stored object as the manifest lists it. Nothing sure is known of a body that an earlier try had stored: another version may have packed it. */
+export function objectOf(object: StoredObject, prefix: string): ManifestObject {
+  const { key, there, bodySha256, bodyBytes } = object
+  return {
+    key: prefix === '' ? key : key.slice(prefix.length + 1),
+    sha256: object.linesSha256,
+    bytes: object.linesBytes,
+    entries: object.count,
+    first_sequence: object.first,
+    last_sequence: object.last,
+    first_time: microTime(object.firstAtUs),
+    last_time: microTime(object.lastAtUs),
+    ...(there ? {} : { stored_sha256: bodySha256, stored_bytes: bodyBytes }),
+  }
+}
+
+// What evidence remembers in the journal: what each settlement stored, how far the chain is, and the manifest that is on its way. Pure.
+
+/** What one settlement settled. */
+const settled = z.object({ ...manifestStretch.shape, objects: z.array(manifestObject) })
+type Settled = z.output<typeof settled>
+
+/** How far the chain is: after the last manifest that was stored. */
+const chain = z.object({
+  /** 0: none yet */
+  number: z.int(),
+  /** of the last manifest; '' where there is none */
+  sha256: z.string(),
+  /** epoch ms: the running interval's begin */
+  fromAt: z.int(),
+  /** epoch ms: the end of an interval that the last manifest left incomplete */
+  untilAt: z.int().optional(),
+  /** entries up to here stand in a manifest, or are from before the chain */
+  through: z.int(),
+})
+export type Chain = z.output<typeof chain>
+
+/** A manifest fixed to the byte; what it lists is listed nowhere else any more. */
+const pending = z.object({ key: z.string(), body: z.string(), then: chain })
+export type Pending = z.output<typeof pending>
+
+export interface SettledNote {
+  readonly name: string
+  readonly settled: Settled
+}
+
+export const chainName = (sink: string) => `evidence:${sink}:chain`
+export const pendingName = (sink: string) => `evidence:${sink}:pending`
+export const settledPrefix = (sink: string) => `evidence:${sink}:settled:`
+
+export function settledNote(sink: string, record: Settled): Note {
+  return {
+    name: `${settledPrefix(sink)}${String(record.first).padStart(16, '0')}`,
+    value: JSON.stringify(record),
+  }
+}
+
+/** What stands there is of our own making: anything else is a bug, or another version's. */
+function read<T>(schema: z.ZodType<T>, name: string, value: string): T {
+  const found = schema.safeParse(JSON.parse(value))
+  if (!found.success)
+    throw new Error(`The journal's note ${name} is not of the form that this version writes`)
+  return found.data
+}
+
+export const readSettledNote = ({ name, value }: Note): SettledNote => ({
+  name,
+  settled: read(settled, name, value),
+})
+export const readChain = (sink: string, value: string): Chain => read(chain, chainName(sink), value)
+export const readPending = (sink: string, value: string): Pending => read(pending, pendingName(sink), value)

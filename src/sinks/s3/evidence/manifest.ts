@@ -1,8 +1,12 @@
 // A manifest: what was stored in one interval, as one line of JSON that is hashed and signed as it stands, and the key it is stored under. Pure.
-import { createHash } from 'node:crypto'
+import { createHash, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { z } from 'zod'
-import { isoMicros } from '../../../model/time.ts'
-import { jsonOf } from '../../../model/json-of.ts'
+import type { CheckResult } from '../../../contracts/sink.ts'
+import { ConnectorError, errnoOf } from '../../../core/errors.ts'
+import { jsonOf } from '../../../core/json.ts'
+import { isoMicros } from '../../../core/time.ts'
 
 const digest = () => z.string().regex(/^[0-9a-f]{64}$/)
 const instant = () => z.iso.datetime({ precision: 3 })
@@ -77,7 +81,7 @@ export function manifestLine(value: Manifest): string {
 }
 
 /** Undefined for what is no manifest of this version. */
-export function readManifest(line: string): Manifest | undefined {
+function readManifest(line: string): Manifest | undefined {
   return jsonOf(manifest, line)
 }
 
@@ -116,4 +120,135 @@ const END_MS = Date.parse('+010000-01-01T00:00:00Z')
 /** An instant with six decimals, from µs; null for none. */
 export function microTime(us: number): string | null {
   return us >= FIRST_MS * 1000 && us < END_MS * 1000 ? isoMicros(us) : null
+}
+
+// A manifest as it is stored: its line, and under it a line with the Ed25519 signature over the first, so that `head -n 1` and openssl can check it.
+
+/** The line below has 186 bytes. What is longer is not parsed: whoever may write to the bucket chose it. */
+const MOST_SIGNATURE_BYTES = 256
+
+const signatureLine = z.strictObject({
+  signature: z.base64().length(88),
+  key_sha256: z.string().regex(/^[0-9a-f]{64}$/),
+})
+
+/** A public key's name: SHA-256 of it as DER. */
+export function keyId(key: KeyObject): string {
+  const open = key.type === 'private' ? createPublicKey(key) : key
+  return sha256(open.export({ type: 'spki', format: 'der' }))
+}
+
+function ed25519(key: KeyObject): KeyObject {
+  if (key.asymmetricKeyType !== 'ed25519')
+    throw new Error(`the key is ${key.asymmetricKeyType ?? 'of no known kind'}, want Ed25519`)
+  return key
+}
+
+/** Throws a plain error that holds nothing of the text. @internal for tests */
+export function readSigningKey(pem: string): KeyObject {
+  let key: KeyObject
+  try {
+    key = createPrivateKey(pem)
+  } catch {
+    throw new Error('it holds no private key in PEM without a passphrase')
+  }
+  return ed25519(key)
+}
+
+/** What `readSigningKey` would throw, as words; undefined: nothing. */
+export function signingKeyFault(pem: string): string | undefined {
+  try {
+    readSigningKey(pem)
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : 'it cannot be used'
+  }
+}
+
+const pemBlock = /-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g
+
+/** Every public key of a PEM text, by its id: after a rotation one file may hold the old and the new. */
+export function readPublicKeys(pem: string): ReadonlyMap<string, KeyObject> {
+  const blocks = pem.match(pemBlock) ?? []
+  if (blocks.length === 0) throw new Error('it holds no public key in PEM (BEGIN PUBLIC KEY)')
+  const keys = blocks.map((block) => {
+    try {
+      return createPublicKey(block)
+    } catch {
+      throw new Error('a public key in it cannot be read')
+    }
+  })
+  return new Map(keys.map((key) => [keyId(ed25519(key)), key]))
+}
+
+/** The object: the manifest's line and its signature. Ed25519 gives the same signature for the same bytes. */
+export function signedManifest(line: string, key: KeyObject): Uint8Array {
+  const signature = sign(null, Buffer.from(line), key).toString('base64')
+  return Buffer.from(`${line}${JSON.stringify({ signature, key_sha256: keyId(key) })}\n`)
+}
+
+export interface OpenedManifest {
+  readonly manifest: Manifest
+  /** of its line: what the next one's `previous` holds */
+  readonly sha256: string
+}
+
+/** Checks form and signature. A text tells what is wrong. */
+export function openManifest(
+  body: Uint8Array,
+  keys: ReadonlyMap<string, KeyObject>,
+): OpenedManifest | string {
+  const end = body.indexOf(10)
+  if (end < 0 || body.at(-1) !== 10) return 'is cut: want two whole lines'
+  const line = body.subarray(0, end + 1)
+  const below = body.subarray(end + 1)
+  const signed =
+    below.length > MOST_SIGNATURE_BYTES ? undefined : readSignature(Buffer.from(below).toString())
+  if (!signed) return 'has no signature line of the known form'
+  const key = keys.get(signed.key_sha256)
+  if (!key)
+    return `is signed with a key that was not given (SHA-256 of it: ${signed.key_sha256}): somebody else made it, or the key was changed and the new public key must be given too`
+  if (!verify(null, line, key, Buffer.from(signed.signature, 'base64')))
+    return 'was changed: its signature does not fit'
+  const manifest = readManifest(Buffer.from(line).toString())
+  if (!manifest) return 'is signed, but is no manifest that this version knows: verify it with a newer one'
+  if (manifest.key_sha256 !== signed.key_sha256)
+    return 'names another key than the one that signed it: it was signed anew'
+  return { manifest, sha256: sha256(line) }
+}
+
+/** Only as it was written: nothing may stand in the object that nothing checks. */
+function readSignature(text: string): z.output<typeof signatureLine> | undefined {
+  const found = jsonOf(signatureLine, text)
+  return found && text === `${JSON.stringify(found)}\n` ? found : undefined
+}
+
+// The key that signs manifests, read from its file: what is said where it cannot be used.
+
+const readText = (path: string): string => readFileSync(path, 'utf8')
+
+/** Throws `misconfigured`: a key that cannot be used holds the manifests and is told. */
+export function signingKey(keyFile: string, readKey: (path: string) => string = readText): KeyObject {
+  try {
+    return readSigningKey(readKey(keyFile))
+  } catch (error) {
+    const code = errnoOf(error, '')
+    const why = code === '' && error instanceof Error ? error.message : code
+    throw new ConnectorError(
+      'misconfigured',
+      `No manifest can be signed: the key file ${keyFile} cannot be used (${why}). Put an Ed25519 private key in PEM there (openssl genpkey -algorithm ed25519); entries are stored all the same, and the next manifest lists them`,
+      { cause: error },
+    )
+  }
+}
+
+/** What `validate --connect` tells of the key. */
+export function checkSigningKey(keyFile: string): CheckResult {
+  const what = 'evidence.signing_key_file'
+  try {
+    const id = keyId(signingKey(keyFile))
+    return { what, ok: true, message: `signs manifests; SHA-256 of its public key: ${id}` }
+  } catch (error) {
+    return { what, ok: false, message: error instanceof Error ? error.message : 'cannot be used' }
+  }
 }

@@ -2,7 +2,7 @@
 import { createReadStream } from 'node:fs'
 import { open, opendir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ConnectorError, errnoOf } from '../../../model/errors.ts'
+import { ConnectorError, errnoOf } from '../../../core/errors.ts'
 import type { EvidenceStore } from './objects.ts'
 
 function cannotRead(path: string, error: unknown): ConnectorError {

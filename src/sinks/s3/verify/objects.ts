@@ -1,10 +1,12 @@
 // One stored object against what a manifest says of it: read as a stream, within the bounds that the manifest names.
-import { LF } from '../../../model/ascii.ts'
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { constants, createGunzip, createZstdDecompress, type Gunzip, type ZstdDecompress } from 'node:zlib'
-import { errnoOf } from '../../../model/errors.ts'
+import { constants, createGunzip, createZstdDecompress } from 'node:zlib'
+import type { Gunzip, ZstdDecompress } from 'node:zlib'
+import { LF } from '../../../core/bytes.ts'
+import { ConnectorError, errnoOf, isAbort } from '../../../core/errors.ts'
+import { printable } from '../../../core/printable.ts'
 import type { ManifestObject } from '../evidence/manifest.ts'
 
 /** What is under one prefix of a bucket, or in a folder copied from there. */
@@ -154,5 +156,58 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
     const code = errnoOf(error)
     if (endedEarly.has(code)) return 'was changed or damaged: bytes stand behind the end of what is packed'
     return `was changed or damaged: it cannot be decompressed (${code})`
+  }
+}
+
+// What an auditor is told of a chain, and what it touches.
+
+/** `fault`: the evidence does not hold. `note`: it holds, and an auditor should know this. */
+export interface Finding {
+  readonly level: 'fault' | 'note'
+  readonly where: string
+  readonly what: string
+}
+
+/** What a fault touches, as far as it is known. */
+export interface Touched {
+  readonly entries?: number
+  readonly first: number
+  readonly last: number
+  /** of the entries, as the manifest has them */
+  readonly from?: string | null
+  readonly until?: string | null
+}
+
+export type Tell = (level: Finding['level'], where: string, what: string, touched?: Touched) => void
+
+// What a store does not give of one object, or this program cannot look at, is a fault of that object alone: all others are checked, and the report is made.
+
+/** Waits between tries of what may pass, such as a server that asks to slow down. */
+const PAUSES_MS = [1_000, 5_000]
+
+export type Pause = (ms: number) => Promise<unknown>
+
+function whyOf(error: unknown): string {
+  if (error instanceof ConnectorError) return `could not be read: ${printable(error.message)}`
+  const name = error instanceof Error ? error.name : 'unknown error'
+  return `could not be checked: this program failed on it (${printable(name)}), which is a bug; please report it`
+}
+
+/** What the work gives, or in its place what `told` makes of why it could not. Throws where it was called off. */
+export async function unlessUnread<T, U>(
+  work: () => Promise<T>,
+  pause: Pause | undefined,
+  told: (why: string) => U,
+): Promise<T | U> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (isAbort(error)) throw error
+      const pauseMs = PAUSES_MS[tries]
+      const mayPass = error instanceof ConnectorError && error.action === 'retry'
+      if (!mayPass || pauseMs === undefined || !pause) return told(whyOf(error))
+      await pause(pauseMs)
+    }
   }
 }

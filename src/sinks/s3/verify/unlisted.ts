@@ -1,6 +1,6 @@
 // What is stored and stands in no manifest: put there, or there for a reason that every chain leaves open. Pure.
 import type { WalkedChain } from './chain.ts'
-import type { Tell, Touched } from './findings.ts'
+import type { Tell, Touched } from './objects.ts'
 import { type ObjectPlace, objectPlace } from './objects.ts'
 
 /** So many of one kind are told by name. */

@@ -1,15 +1,12 @@
 // Whether what is stored under a prefix is what its manifests say: nothing missing, nothing changed, nothing added, up to the last manifest. Pure over a store.
-import { type Bounds, tellEnds } from './end.ts'
-import { ChainWalk } from './chain.ts'
-import type { ChainName, WalkedChain, WalkOptions } from './chain.ts'
-import type { Finding, Tell, Touched } from './findings.ts'
-import { type EvidenceStore, objectFault, objectPlace } from './objects.ts'
-import type { Manifest, ManifestObject } from '../evidence/manifest.ts'
+import { printableName } from '../../../core/printable.ts'
 import { manifestKey, manifestPlace } from '../evidence/manifest.ts'
-import { type AllTouched, TouchedSum } from './touched.ts'
+import type { Manifest, ManifestObject } from '../evidence/manifest.ts'
+import { ChainWalk } from './chain.ts'
+import type { ChainName, Interval, WalkOptions, WalkedChain } from './chain.ts'
+import { objectFault, objectPlace, unlessUnread } from './objects.ts'
+import type { EvidenceStore, Finding, Pause, Tell, Touched } from './objects.ts'
 import { otherNames, tellUnlisted } from './unlisted.ts'
-import { type Pause, unlessUnread } from './unread.ts'
-import { printableName } from '../../../model/printable.ts'
 
 /** Objects that are read at the same time: over a network most of the time is waiting. */
 const AT_ONCE = 8
@@ -144,5 +141,126 @@ async function checkObjects(
       counts.objects++
       counts.entries += entries
     }
+  }
+}
+
+// Where the chains end, compared with what somebody knows from outside: a manifest's hash, or a time. Pure.
+
+interface Bounds {
+  /** epoch ms: a manifest must reach at least to here */
+  readonly untilAt?: number | undefined
+  /** hashes of manifests that must be in the chains */
+  readonly lastSha256?: readonly string[]
+}
+
+function tellEnds(chains: readonly WalkedChain[], { untilAt, lastSha256 = [] }: Bounds, tell: Tell): void {
+  if (chains.length === 0) tell('fault', 'manifest/', 'holds no manifest at all: nothing can be proved')
+  for (const hash of lastSha256)
+    if (!chains.some(({ hashes }) => hashes.has(hash)))
+      tell(
+        'fault',
+        'manifest/',
+        `holds no manifest with SHA-256 ${hash}: the end of a chain was cut, or another one put in its place`,
+      )
+  if (untilAt === undefined) return
+  const sinks = Map.groupBy(chains, ({ sink }) => sink)
+  for (const [sink, own] of sinks) tellUntil(sink, own, untilAt, tell)
+}
+
+/** The newest of a sink's chains, of which each journal that it had has one, must reach to `untilAt`: another sink's does not speak for it. */
+function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number, tell: Tell): void {
+  const until = new Date(untilAt).toISOString()
+  const reaching = chains.filter(({ last }) => last && reachOf(last.manifest) >= untilAt)
+  const leaps = reaching.map(({ intervals }) => leapOver(intervals, untilAt))
+  if (leaps.includes(undefined)) return
+  const [leap] = leaps
+  if (leap) {
+    const [from, to] = [leap.fromAt, leap.untilAt].map((at) => new Date(at).toISOString())
+    tell(
+      'fault',
+      `manifest/sink=${sink}`,
+      `reaches ${until} by one manifest alone, number ${leap.number}, which spans ${from ?? ''} to ${to ?? ''}: nothing ran then, or the clock had jumped ahead and the end of the chain was cut; no manifest can tell which. Name a time outside of it, or a --last-manifest`,
+    )
+    return
+  }
+  const reached = Math.max(...chains.map(({ last }) => (last ? reachOf(last.manifest) : -Infinity)))
+  const where = Number.isFinite(reached) ? `ends at ${new Date(reached).toISOString()}` : 'ends nowhere'
+  tell(
+    'fault',
+    `manifest/sink=${sink}`,
+    `${where}, before ${until}: the end of the chain was cut, or nothing was written since`,
+  )
+}
+
+/** An incomplete one proves its interval's begin only. */
+const reachOf = ({ complete, interval }: Manifest): number =>
+  Date.parse(complete ? interval.until : interval.from)
+
+/**
+ * The manifest of many intervals at once by which alone a chain gets over this time: one that a clock made which had jumped
+ * ahead looks the same, and so does all that was made until it was set back. Undefined where an ordinary interval holds it.
+ */
+function leapOver(intervals: readonly Interval[], at: number): Interval | undefined {
+  const over = intervals.filter(({ fromAt, untilAt }) => fromAt <= at && at <= untilAt)
+  return over.some(({ wide }) => !wide) ? undefined : over[0]
+}
+
+// What all faults together touch: how many entries, which sequence numbers, of which time. Pure.
+
+export interface Span {
+  readonly count: number
+  readonly entries: number
+  readonly first: number
+  readonly last: number
+  /** of the entries; undefined where no manifest says it */
+  readonly from?: string | undefined
+  readonly until?: string | undefined
+}
+
+/** `listed`: entries that manifests speak of. `planted`: objects of which none does, by what their names say. */
+interface AllTouched {
+  readonly listed: Span | undefined
+  readonly planted: Span | undefined
+}
+
+type Ends = Pick<Span, 'from' | 'until'>
+
+/** The texts are of one form, so that they stand in the order of their times. */
+function endsOf(span: Ends, { from, until }: Touched): Ends {
+  const first = [span.from, from].filter((each) => typeof each === 'string').sort()[0]
+  const last = [span.until, until]
+    .filter((each) => typeof each === 'string')
+    .sort()
+    .at(-1)
+  return { from: first, until: last }
+}
+
+function widened(span: Span | undefined, touched: Touched): Span {
+  const { entries = 0, first, last } = touched
+  return {
+    count: (span?.count ?? 0) + 1,
+    entries: (span?.entries ?? 0) + entries,
+    first: Math.min(span?.first ?? Infinity, first),
+    last: Math.max(span?.last ?? 0, last),
+    ...endsOf(span ?? {}, touched),
+  }
+}
+
+/** Adds each thing once, however many faults name it. @internal for tests */
+export class TouchedSum {
+  readonly #seen = new Set<string>()
+  #listed: Span | undefined
+  #planted: Span | undefined
+
+  add(where: string, touched: Touched): void {
+    const name = `${where} ${touched.first} ${touched.last}`
+    if (this.#seen.has(name)) return
+    this.#seen.add(name)
+    if (touched.entries === undefined) this.#planted = widened(this.#planted, touched)
+    else this.#listed = widened(this.#listed, touched)
+  }
+
+  all(): AllTouched {
+    return { listed: this.#listed, planted: this.#planted }
   }
 }

@@ -1,0 +1,349 @@
+// The questions of `validate --connect`: does each API answer as one, and take its key; is each sink ready. Opens no journal: a daemon may be running on it.
+import { readTextFile } from '../config/files.ts'
+import { reasonOf } from '../config/references.ts'
+import type { Config, SinkConfig, WorkspaceConfig } from '../config/schema.ts'
+import { sinkFiles } from '../config/sink.ts'
+import { WHOLE_BODY_BYTES } from '../contracts/entries.ts'
+import type { Transport } from '../contracts/platform.ts'
+import { silentWatch } from '../contracts/reporter.ts'
+import type { NamedFile } from '../contracts/sink-kind.ts'
+import type { CheckResult } from '../contracts/sink.ts'
+import { vaultPaths } from '../core/api.ts'
+import { within } from '../core/clock.ts'
+import { ConnectorError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { Room } from '../core/memory-budget.ts'
+import { placedSecretsIn } from '../core/secret.ts'
+import type { Secret } from '../core/secret.ts'
+import type { Board } from '../observability/status-registry.ts'
+import type { WarningStatus } from '../observability/status.ts'
+import { isAuditThere, readFoundEntry } from '../sources/audit/lookup.ts'
+import { entryOptions } from '../sources/audit/step.ts'
+import type { HistoryVersion } from '../sources/history/step.ts'
+import { eventOptions } from '../sources/history/window.ts'
+import { Client } from '../sources/http/client.ts'
+import type { Answer } from '../sources/http/client.ts'
+import { hold, readGroups } from '../sources/http/groups.ts'
+import { Budget } from '../sources/http/rate-limiter.ts'
+import type { SplitterLimits } from '../sources/splitter/splitter.ts'
+import { cutPage } from '../sources/vault/page.ts'
+import { openSink } from './delivery.ts'
+import type { Outside } from './environment.ts'
+
+// Whether an answer is what the reader of its area takes, by the reader's own eyes: a server of another kind answers 200 and JSON too.
+
+/** Reads an answer to its end; whether there was anything in it. Throws ConnectorError `bad_reply` where it is of another shape. */
+type Shape = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
+
+/** What `latest` answers: one entry, or one of the many ways to say that there is none. */
+const oneEntry: Shape = async (answer, limits) => {
+  const { position, group } = await readFoundEntry(answer, entryOptions(limits))
+  const [malformed] = group?.quarantined ?? []
+  // One that is too large says nothing about the address.
+  if (position || malformed?.reason === 'too_large') return true
+  if (!group) return false
+  throw new ConnectorError(
+    'bad_reply',
+    'the reply is of another shape: one entry with its "id" was expected, alone or under "log"',
+  )
+}
+
+/** An array, in version 2 under `events`. */
+const historyList =
+  (version: HistoryVersion): Shape =>
+  async (answer, limits) => {
+    let found = false
+    for await (const { entries } of readGroups(answer, eventOptions(version, limits, undefined), undefined))
+      found ||= entries.count > 0
+    return found
+  }
+
+/** A page of the vault's list. */
+const projectPage: Shape = async (answer, limits) => {
+  const body = await hold(answer, WHOLE_BODY_BYTES)
+  return !body || cutPage(body, limits).projects.length > 0
+}
+
+/** For one part to answer, all its questions together. */
+const CHECK_MS = 25_000
+
+/**
+ * All at once, one answer or several each. `instance`: that of a daemon which reads the same workspaces, so that it finds
+ * this request in the audit log again as its own.
+ */
+export async function checkConnections(
+  config: Config,
+  outside: Outside,
+  signal: AbortSignal,
+  instance?: string,
+): Promise<readonly CheckResult[]> {
+  const apis = config.workspaces.map((workspace) =>
+    bounded(`${workspace.name}: API`, outside, signal, (until) =>
+      checkApi(workspace, splitterLimits(config), outside, until, instance),
+    ),
+  )
+  const sinks = config.sinks.map((sink) =>
+    bounded(sink.name, outside, signal, (until) => checkSink(config, sink, outside, until)),
+  )
+  return (await Promise.all([...apis, ...sinks])).flat()
+}
+
+function splitterLimits({ journal: { limits } }: Config): SplitterLimits {
+  return { maxEntryBytes: limits.max_entry_bytes, maxDepth: limits.max_depth }
+}
+
+/** What does not answer in time has failed, whatever it is still waiting for. */
+async function bounded(
+  what: string,
+  { clock }: Outside,
+  signal: AbortSignal,
+  check: (signal: AbortSignal) => Promise<readonly CheckResult[]>,
+): Promise<readonly CheckResult[]> {
+  const late = new AbortController()
+  try {
+    const results = await within(CHECK_MS, clock, check(AbortSignal.any([signal, late.signal])))
+    return results ?? [{ what, ok: false, message: `no answer within ${CHECK_MS / 1000} s` }]
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    return [{ what, ok: false, message: error.message }]
+  } finally {
+    late.abort()
+  }
+}
+
+/** One request for each area that is read; none changes anything. Tells whether address, key and permission are right. */
+interface Question {
+  readonly what: string
+  readonly area: keyof WorkspaceConfig['rate_limits']
+  readonly path: string
+  readonly shape: Shape
+  /** keys to look at where the answer is of another shape */
+  readonly keys: string
+  /** The area may be empty, told by a 404 too: tells whether the paths are right. Absent: a 404 is a fault. */
+  readonly isThere?: typeof isAuditThere
+  /** what may help where the key is good and the answer is not */
+  readonly hint?: string
+}
+
+const auditQuestion: Question = {
+  what: 'audit log API',
+  area: 'audit',
+  path: '/api/v1/logs/audit/latest',
+  shape: oneEntry,
+  keys: 'base_url',
+  isThere: isAuditThere,
+}
+
+const vaultQuestion: Question = {
+  what: 'vault API (projects)',
+  area: 'vault',
+  path: `${vaultPaths.workspaceProjects}?page=1&per_page=1`,
+  shape: projectPage,
+  keys: 'base_url',
+  hint: "the key needs the permission 'View workspace projects'",
+}
+
+/** Asks for one past second of the history: an answer as small as there can be. */
+function historyQuestion(kind: string, version: HistoryVersion, nowMs: number): Question {
+  const second = Math.floor(nowMs / 1000) - 60
+  return {
+    what: `history API (${kind}, ${version})`,
+    area: 'history',
+    path: `/api/${version}/history/${kind}?start_time=${second}&end_time=${second + 1}`,
+    shape: historyList(version),
+    keys: 'base_url and history.version',
+    hint:
+      version === 'v2'
+        ? 'where v2 is not available yet, set history.version: v1; else the key may lack the permission'
+        : 'the key may lack the permission',
+  }
+}
+
+function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number): readonly Question[] {
+  const kinds = [...(history?.usage ? ['usage'] : []), ...(history?.query ? ['query'] : [])]
+  return [
+    ...(audit ? [auditQuestion] : []),
+    ...kinds.map((kind) => historyQuestion(kind, history?.version ?? 'v2', nowMs)),
+    ...(vault?.projects ? [vaultQuestion] : []),
+  ]
+}
+
+async function checkApi(
+  workspace: WorkspaceConfig,
+  limits: SplitterLimits,
+  outside: Outside,
+  signal: AbortSignal,
+  instance: string | undefined,
+): Promise<readonly CheckResult[]> {
+  const network = outside.network('api')
+  const userAgent = `auditferry/${outside.version} (${instance === undefined ? 'validate' : `instance ${instance}`})`
+  const asking: Asking = { workspace, limits, outside, userAgent, transport: network.send, signal }
+  try {
+    const questions = questionsOf(workspace, outside.clock.now())
+    return await Promise.all(questions.map((question) => checkArea(question, asking)))
+  } finally {
+    await network.close()
+  }
+}
+
+interface Asking {
+  readonly workspace: WorkspaceConfig
+  readonly limits: SplitterLimits
+  readonly outside: Outside
+  readonly userAgent: string
+  readonly transport: Transport
+  readonly signal: AbortSignal
+}
+
+async function checkArea(question: Question, asking: Asking): Promise<CheckResult> {
+  const { workspace, outside, transport, userAgent, signal } = asking
+  const { clock, random } = outside
+  const store = { load: async () => undefined, save: async () => undefined }
+  const budget = new Budget({ limit: () => workspace.rate_limits[question.area], clock, random, store })
+  const client = new Client({
+    baseUrl: workspace.base_url,
+    apiKey: workspace.api_key,
+    transport,
+    clock,
+    budget,
+    userAgent,
+    room: new Room(WHOLE_BODY_BYTES),
+    watch: silentWatch,
+  })
+  const asked = { what: `${workspace.name}: ${question.what}` }
+  const right = 'answers, accepts the key'
+  const rightAndEmpty = `${right}, and knows no entry yet`
+  try {
+    const isSome = await looked(client, question, asking)
+    return { ...asked, ok: true, message: isSome || !question.isThere ? right : rightAndEmpty }
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    if (error.code === 'not_found' && (await question.isThere?.(client, signal).catch(() => false)))
+      return { ...asked, ok: true, message: rightAndEmpty }
+    const { hint } = question
+    const more = hint !== undefined && ['not_found', 'forbidden'].includes(error.code) ? `; ${hint}` : ''
+    return { ...asked, ok: false, message: `${error.message}${more}` }
+  } finally {
+    await budget.close()
+  }
+}
+
+/** Whether the answer had anything in it. Throws as the client does, and `bad_reply` where it is no answer of this API. */
+async function looked(
+  client: Client,
+  { path, shape, keys }: Question,
+  { limits, signal }: Asking,
+): Promise<boolean> {
+  const looks = client.get(path, 'live', signal, async function* (answer) {
+    yield await shape(answer, limits).catch((error: unknown) => {
+      if (!(error instanceof ConnectorError) || error.code !== 'bad_reply') throw error
+      const where = `GET ${path.split('?')[0] ?? path}`
+      const message = `${where}: ${error.message}; something else than the API may answer there: check ${keys}`
+      throw new ConnectorError('bad_reply', message, { cause: error })
+    })
+  })
+  let isSome = false
+  for await (const look of looks) isSome = look
+  return isSome
+}
+
+async function checkSink(
+  whole: Config,
+  config: SinkConfig,
+  outside: Outside,
+  signal: AbortSignal,
+): Promise<readonly CheckResult[]> {
+  const opened = openSink(whole, config, outside, outside.log.with({ sink: config.name }))
+  try {
+    const results = await opened.sink.check(signal)
+    return results.map((result) => ({ ...result, what: namedOnce(config.name, result) }))
+  } finally {
+    await opened.close()
+  }
+}
+
+/** A message that begins with the address needs none before it. */
+const namedOnce = (sink: string, { what, message }: CheckResult): string =>
+  message.startsWith(`${what} `) ? sink : `${sink}: ${what}`
+
+// Secrets, and files that sinks name, which cannot be read again are told: all goes on with those in memory, until a restart has none.
+
+interface Kept {
+  readonly code: WarningStatus['code']
+  /** whose, and which: `acme api_key` */
+  readonly about: string
+  /** what a restart would come to */
+  readonly then: string
+  /** why it cannot be read again; undefined: it can */
+  readonly look: () => string | undefined
+  told?: string | undefined
+}
+
+function secretOf(config: Config, path: readonly (string | number)[], secret: Secret): Kept {
+  const [part, index, ...rest] = path
+  const owner = (part === 'workspaces' || part === 'sinks') && config[part][Number(index)]?.name
+  const look = () => {
+    secret.fresh()
+    return secret.unread
+  }
+  const about = owner ? [owner, rest.join('.')].join(' ') : path.join('.')
+  return { code: 'secret_unread', about, then: 'a restart would fail', look }
+}
+
+function fileFault({ path, fault }: NamedFile): string | undefined {
+  try {
+    const text = readTextFile(path)
+    return fault?.(text, readTextFile)
+  } catch (error) {
+    return reasonOf(error)
+  }
+}
+
+/** Told only once it was good: before that its sink says itself what it lacks. */
+function fileOf(sink: string, file: NamedFile): Kept {
+  let wasGood = false
+  const look = () => {
+    const wrong = fileFault(file)
+    wasGood ||= wrong === undefined
+    return wrong !== undefined && wasGood ? `${file.path}: ${wrong}` : undefined
+  }
+  return {
+    code: 'file_unread',
+    about: `${sink} ${file.field}`,
+    then: 'its sink would lack it after a restart',
+    look,
+  }
+}
+
+export class UnreadSecrets {
+  readonly #log: Pick<Log, 'info' | 'warn'>
+  readonly #board: Pick<Board, 'warn'>
+  readonly #kept: readonly Kept[]
+
+  constructor(config: Config, log: Pick<Log, 'info' | 'warn'>, board: Pick<Board, 'warn'>) {
+    this.#log = log
+    this.#board = board
+    this.#kept = [
+      ...placedSecretsIn(config).map(({ path, secret }) => secretOf(config, path, secret)),
+      ...config.sinks.flatMap((sink) => sinkFiles(sink, 'files').map((file) => fileOf(sink.name, file))),
+    ]
+  }
+
+  /** Asks for each where it comes from, also for one that nobody needs now. Says it once for each reason, and when it is over. */
+  look(): void {
+    for (const one of this.#kept) {
+      const { code, about, then } = one
+      const unread = one.look()
+      if (unread === one.told) continue
+      one.told = unread
+      const message = unread && `${about} cannot be read again, and ${then}: ${unread}`
+      this.#board.warn({ code, about }, message)
+      if (unread === undefined) this.#log.info('A secret or a file can be read again', { about })
+      else
+        this.#log.warn(
+          'A secret or a file cannot be read again: the one in memory goes on, and a restart would lack it. Put it back where it was',
+          { about, error: unread },
+        )
+    }
+  }
+}

@@ -1,0 +1,324 @@
+// One delivery built from its piece of the configuration: the sink with its networks, its format and its loop.
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { readTextFile } from '../config/files.ts'
+import type { Config, SinkConfig } from '../config/schema.ts'
+import { sinkLingerMs } from '../config/sink.ts'
+import { Entries, columnsOf } from '../contracts/entries.ts'
+import type { Journal, Run } from '../contracts/journal.ts'
+import { addressOf } from '../contracts/platform.ts'
+import type { Connection } from '../contracts/platform.ts'
+import type { DeadLetter, DeadLetterQuery, LeftLetters, Retried } from '../contracts/records.ts'
+import type { SinkDeps } from '../contracts/sink-kind.ts'
+import type { ObjectSink, Sink } from '../contracts/sink.ts'
+import { within } from '../core/clock.ts'
+import type { Clock } from '../core/clock.ts'
+import { ConnectorError } from '../core/errors.ts'
+import { globFilter, takesAll } from '../core/globs.ts'
+import { jsonOf } from '../core/json.ts'
+import type { Log } from '../core/log.ts'
+import { DAY_MS } from '../core/time.ts'
+import { Shipper } from '../delivery/dispatcher.ts'
+import type { LoopOptions, Stepper } from '../delivery/loop.ts'
+import { ObjectShipper } from '../delivery/objects.ts'
+import { openAfterKeys } from '../delivery/policy.ts'
+import type { Policy } from '../delivery/policy.ts'
+import { deniedBy } from '../delivery/redact.ts'
+import { formatNamed } from '../formats/index.ts'
+import { spoolPath } from '../journal/sqlite/files.ts'
+import { heardConnect, heardTransport } from '../observability/network-activity.ts'
+import type { Ear } from '../observability/network-activity.ts'
+import type { Board } from '../observability/status-registry.ts'
+import { kindOf, sinkKinds } from '../sinks/index.ts'
+import type { SharedToShip } from './access.ts'
+import type { Network, Outside } from './environment.ts'
+
+/** How long a sink may take to close before the rest goes on without it. */
+const CLOSE_MS = 500
+/** In a single run, how soon an open object or a batch that lingers notices that nothing more will come. */
+const LOOK_AGAIN_MS = 250
+
+export interface Shipping extends LoopOptions {
+  readonly sink: Sink | ObjectSink
+  readonly shipper: Stepper
+  /** hosts, files or the bucket that it delivers to, for the log; '' where the type says it all */
+  readonly to: string
+  close(): Promise<void>
+}
+
+/** What of the reading is still to come. */
+export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
+
+export function openShipping(shared: SharedToShip, config: SinkConfig, coming: Coming): Shipping {
+  const { outside, journal, board } = shared
+  const { clock, random } = outside
+  const log = outside.log.with({ sink: config.name })
+  const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
+  const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
+  const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
+  const removed = fileLoss('file_removed', config.name, board, { journal, clock })
+  const cut = fileLoss('file_cut', config.name, board, { journal, clock })
+  void removed.recall()
+  void cut.recall()
+  const opened = openSink(shared.config, config, outside, log, {
+    certificateEnds: seen,
+    fileRemoved: (message) => removed.tell(message),
+    fileCut: (message) => cut.tell(message),
+    lastEnd: lastEndOf(config.name, journal),
+    ear,
+  })
+  const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
+  const sink = outside.tracing?.sink(heard) ?? heard
+  const loop: LoopOptions = { sink, journal, watch, log, clock, random, ...coming }
+  const shipper = openAfterKeys(config, readTextFile, (policy) =>
+    openStepper(shared, config, sink, loop, policy),
+  )
+  const to = kindOf(config.type).to(config).join(', ')
+  return { ...loop, sink, shipper, to, close: () => opened.close() }
+}
+
+function openStepper(
+  { room, mode }: SharedToShip,
+  config: SinkConfig,
+  sink: Sink | ObjectSink,
+  loop: LoopOptions,
+  policy: Policy,
+): Stepper {
+  const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
+  const { redact } = policy
+  const wanted = policy.allowed(wantedBy(config))
+  const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
+  const common = { ...loop, format: formatNamed(config.format), wanted, redact, room, lookAgainMs }
+  if (takesObjects(sink)) {
+    return new ObjectShipper({ ...common, sink, shape: objectShape(config, sink, policy) })
+  }
+  const limits = { maxEntries, maxBytes, lingerMs }
+  return new Shipper({
+    ...common,
+    sink,
+    limits,
+    shape: lineShape(config, sink, policy),
+  })
+}
+
+const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' in sink
+
+const hashOf = (settings: readonly string[]): string =>
+  createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
+
+/** Hash of the settings that shape a line: equal hashes, equal bytes. @internal for tests */
+export const lineShape = (
+  { format }: Pick<SinkConfig, 'format'>,
+  { shape }: Pick<Sink, 'shape'>,
+  { shapes }: Pick<Policy, 'shapes'>,
+): string => hashOf([format, shape, ...shapes])
+
+/** An object is named by all that it holds: other entries make another object. @internal for tests */
+export const objectShape = (
+  { format, sources, types }: Pick<SinkConfig, 'format' | 'sources' | 'types'>,
+  { shape }: Pick<ObjectSink, 'shape'>,
+  { shapes }: Pick<Policy, 'shapes'>,
+): string => hashOf([format, shape, ...sources, ...types, ...shapes])
+
+interface Watcher extends Pick<SinkDeps, 'certificateEnds' | 'fileRemoved' | 'fileCut' | 'lastEnd'> {
+  readonly ear: Ear
+}
+
+const nobody: Watcher = {
+  ear: {
+    asked: () => ({ moved: () => undefined, over: () => undefined }),
+    heard: () => undefined,
+  },
+}
+
+/** The journal's own: two may lie in one folder, each with a sink of one name. */
+const spoolRoot = ({ journal }: Config): string => spoolPath(journal.path)
+
+/** Before anything is shipped. What cannot be cleared keeps nobody from starting. */
+export async function clearLeftovers(config: Config, { disk, log }: Outside): Promise<void> {
+  const root = spoolRoot(config)
+  try {
+    let files = 0
+    for (const kind of Object.values(sinkKinds)) files += (await kind.clearSpools?.(disk, root)) ?? 0
+    if (files > 0)
+      log.info('Objects that a former process left half sent were removed from the disk', { files })
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    log.warn('What a former process may have left on the disk could not be removed', { error: error.message })
+  }
+}
+
+/** A sink with networks of its own; connects to nothing yet. */
+export function openSink(
+  whole: Config,
+  config: SinkConfig,
+  outside: Outside,
+  log: Log,
+  { ear, ...watches }: Watcher = nobody,
+): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
+  const { clock, random } = outside
+  const networks: Network[] = []
+  let connections: Connection[] = []
+  const deps: SinkDeps = {
+    clock,
+    random,
+    log,
+    disk: outside.disk,
+    transport: (tls) => {
+      const network = outside.network('sink', tls)
+      networks.push(network)
+      return heardTransport(network.send, ear)
+    },
+    connect: heardConnect(async (...to) => {
+      const connection = await outside.connect(...to)
+      connections = [...connections.filter(({ gone }) => !gone), connection]
+      return connection
+    }, ear),
+    datagrams: (to) => outside.datagrams(to),
+    ...watches,
+    print: (bytes) => outside.print(bytes),
+    gzip: (bytes) => outside.gzip(bytes),
+    hostOf: (name) => hostOf(whole, name),
+    spoolFolder: join(spoolRoot(whole), config.name),
+  }
+  const sink = kindOf(config.type).open(config.name, config, deps)
+  return {
+    sink,
+    close: async () => {
+      // A sink that hangs must not keep its connections open, nor the process with them.
+      await within(CLOSE_MS, clock, sink.close()).catch(() => undefined)
+      for (const connection of connections) connection.destroy()
+      await Promise.allSettled(networks.map((network) => network.close()))
+    },
+  }
+}
+
+/** Tells when the first of several certificates ends; one that was renewed counts in place of the old one. */
+function earliest(tell: (endsAt: number) => void): (which: string, endsAt: number) => void {
+  const ends = new Map<string, number>()
+  return (which, endsAt) => {
+    if (ends.get(which) === endsAt) return
+    ends.set(which, endsAt)
+    tell(Math.min(...ends.values()))
+  }
+}
+
+function hostOf(config: Config, workspace: string): string {
+  const url = config.workspaces.find(({ name }) => name === workspace)?.base_url
+  return url === undefined ? workspace : addressOf(url).host
+}
+
+// The warning that a sink's file was removed or cut, kept in the journal for its day: a restart or a reload at night is not to end it unread.
+
+const noteSchema = z.object({ message: z.string(), sinceAt: z.number() })
+
+interface Around {
+  readonly journal: Pick<Journal, 'note' | 'putNote'>
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/** @internal for tests */
+export function fileLoss(
+  code: 'file_removed' | 'file_cut',
+  sink: string,
+  board: Pick<Board, 'warn'>,
+  { journal, clock }: Around,
+) {
+  const name = `${code}:${sink}`
+  const warned = { code, about: sink }
+  return {
+    /** `message` undefined: it is over. */
+    tell(message: string | undefined): void {
+      board.warn(warned, message)
+      const note = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
+      // Delivery does not wait for it: what cannot be kept is told by this process all the same.
+      journal.putNote(name, note).catch(() => undefined)
+    },
+    /** Tells what an earlier process knew. */
+    async recall(): Promise<void> {
+      const kept = jsonOf(noteSchema, (await journal.note(name).catch(() => undefined)) ?? '')
+      if (!kept) return
+      const now = clock.now()
+      // A clock that was set back meanwhile: nobody knows since when, and it must not go untold.
+      const sinceAt = Math.min(kept.sinceAt, now)
+      const untilAt = sinceAt + DAY_MS
+      if (now < untilAt) board.warn(warned, kept.message, { sinceAt, untilAt })
+    },
+  }
+}
+
+/** Where the sink's file ended at an orderly stop. */
+function lastEndOf(sink: string, journal: Around['journal']): Required<SinkDeps>['lastEnd'] {
+  const name = `file_end:${sink}`
+  return { kept: () => journal.note(name), keep: (end) => journal.putNote(name, end) }
+}
+
+// Putting dead letters back: only those that their sink still wants. What it does not want would be settled as filtered, and be gone.
+
+type Letters = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
+type Why = LeftLetters['why'] | undefined
+
+/** `sinks` as they are in force: those that will take what is put back. */
+export async function retryWanted(
+  journal: Letters,
+  sinks: readonly SinkConfig[],
+  query: DeadLetterQuery,
+): Promise<Retried> {
+  const judges = new Map(sinks.map((sink) => [sink.name, judgeOf(journal, sink)]))
+  const wanted: number[] = []
+  const left = new Map<string, LeftLetters>()
+  for (const letter of await journal.deadLetters(query)) {
+    const { id, sink } = letter
+    const judge = judges.get(sink)
+    const why = judge ? await judge(letter) : 'not_configured'
+    if (why === undefined) wanted.push(id)
+    else left.set(`${sink} ${why}`, { sink, why, count: (left.get(`${sink} ${why}`)?.count ?? 0) + 1 })
+  }
+  const count = wanted.length > 0 ? await journal.retryDeadLetters({ ids: wanted }) : 0
+  return { count, left: [...left.values()] }
+}
+
+/** Asks what the sink's shipper will ask, in its order. The bytes are read only where something is denied. */
+function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
+  const wanted = wantedBy(config)
+  const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
+  return async (letter) => {
+    if (!config.sources.some((source) => source === letter.origin.source)) return 'sources'
+    if (!wanted(runOf(letter, new Uint8Array()), 0)) return 'types'
+    const raw = denied ? await journal.deadLetterRaw(letter.id) : undefined
+    return raw && denied?.(runOf(letter, raw), 0) ? 'deny' : undefined
+  }
+}
+
+/** The letter as it will stand in the journal, as far as anybody asks who judges it. */
+function runOf({ origin, seq, type, sink }: DeadLetter, raw: Uint8Array): Run {
+  const places = { raw: [0, raw.length], id: [0, 0], time: [0, 0], type: 0 } as const
+  const columns = Uint32Array.from(columnsOf(places))
+  const entries = new Entries(raw, 1, columns, new Float64Array(1), [type])
+  return { origin, firstSeq: seq, appendedAt: 0, onlySink: sink, replay: false, entries }
+}
+
+// What a sink wants of the journal: its own sources and types.
+
+/** The sink's own sources and types, also of what is sent again; what is addressed to one sink alone is nobody else's. */
+function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
+  const sources = new Set<string>(config.sources)
+  const types = globFilter(config.types)
+  const everything = takesAll(config.types)
+  const known = new Map<string, boolean>()
+  const typeWanted = (type: string): boolean => {
+    let answer = known.get(type)
+    if (answer === undefined) {
+      answer = types(type)
+      // Types come from outside: what is remembered of them stays bounded.
+      if (known.size < 10_000) known.set(type, answer)
+    }
+    return answer
+  }
+  return (run, index) => {
+    if (run.onlySink !== undefined && run.onlySink !== config.name) return false
+    if (!sources.has(run.origin.source)) return false
+    return everything || typeWanted(run.entries.type(index))
+  }
+}

@@ -1,0 +1,312 @@
+// One workspace's reading built from its piece of the configuration: a reader for each source that is on, and what reads its past again.
+import { Canary } from '../canary/canary.ts'
+import { stagesOf } from '../canary/round.ts'
+import type { Destination } from '../canary/round.ts'
+import { PROMPT_TYPE, isTraceSource, noticed, traceSources } from '../canary/traces.ts'
+import type { TraceSource } from '../canary/traces.ts'
+import type { SinkConfig, WorkspaceConfig } from '../config/schema.ts'
+import { sinkLingerMs } from '../config/sink.ts'
+import type { Journal } from '../contracts/journal.ts'
+import type { SourceState, SourceWatch } from '../contracts/reporter.ts'
+import type { Source, SourceName } from '../contracts/source.ts'
+import type { Clock } from '../core/clock.ts'
+import { globFilter, takesAll } from '../core/globs.ts'
+import type { KeyWait } from '../core/key-waits.ts'
+import { MINUTE_MS } from '../core/time.ts'
+import type { RangeReader } from '../jobs/orders.ts'
+import type { BudgetStatus } from '../observability/status.ts'
+import { Assistant } from '../sources/assistant/assistant.ts'
+import { AuditSource } from '../sources/audit/audit.ts'
+import { openAuditCursor } from '../sources/audit/cursor.ts'
+import type { SentTimes } from '../sources/audit/own-fetches.ts'
+import { AuditRange } from '../sources/audit/range.ts'
+import { paceOf } from '../sources/audit/step.ts'
+import { openHistoryCursor, shippableFromUs } from '../sources/history/cursor.ts'
+import { HistorySource } from '../sources/history/history.ts'
+import type { HistoryKind } from '../sources/history/history.ts'
+import { HistoryRange, openPlace, unreadOf } from '../sources/history/range.ts'
+import type { Client } from '../sources/http/client.ts'
+import { VaultSource } from '../sources/vault/vault.ts'
+import { Access } from './access.ts'
+import type { Reader, Shared, SharedToRead } from './access.ts'
+
+/** What is read of one workspace under one key. */
+export interface Reading {
+  readonly workspace: string
+  readonly readers: readonly Reader[]
+  readonly canary: CanaryProbe<Reader>['canary'] | undefined
+  /** whose past can be read again */
+  readonly ranges: readonly RangeReader[]
+  budgets(): readonly BudgetStatus[]
+  close(): Promise<void>
+}
+
+export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): Reading {
+  const { outside } = shared
+  const access = new Access(shared, workspace, outside.network('api'))
+  const readers: Reader[] = []
+  const ranges: RangeReader[] = []
+  if (workspace.audit) {
+    const sentTimes = { sent: [] }
+    const reader = auditReader(access, workspace.audit, sentTimes)
+    readers.push(reader)
+    ranges.push(auditRange(access, reader, sentTimes))
+  }
+  for (const kind of ['usage', 'query'] as const) {
+    const { history } = workspace
+    if (history?.[kind] !== true) continue
+    const reader = historyReader(access, history, kind)
+    readers.push(reader)
+    ranges.push(historyRange(access, history, kind, reader))
+  }
+  if (workspace.vault?.projects) readers.push(vaultReader(access, workspace.vault))
+  const probe = openProbe(shared, workspace, readers, access)
+  return {
+    workspace: workspace.name,
+    readers: probe?.readers ?? readers,
+    canary: probe?.canary,
+    ranges,
+    budgets: () => access.budgets(),
+    close: () => access.close(),
+  }
+}
+
+function auditReader(
+  access: Access,
+  audit: NonNullable<WorkspaceConfig['audit']>,
+  sentTimes: SentTimes,
+): Reader {
+  const expected = access.workspace.expected_user_agents
+  const keepKeysMs = access.shared.config.journal.keep_keys
+  const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
+  return access.reader('audit', intervalMs, globFilter(audit.types), (common) => {
+    return new AuditSource({
+      ...common,
+      activity: audit.activity,
+      intervalMs: audit.interval,
+      start: audit.start,
+      sweepMs: Math.min(audit.sweep, keepKeysMs),
+      keepKeysMs,
+      instance: access.shared.instance,
+      expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
+      sentTimes,
+    })
+  })
+}
+
+function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): RangeReader {
+  const common = { ...rangeCommon(access, reader), instance: access.shared.instance, sentTimes }
+  return {
+    ...liveOf(reader),
+    open: ({ fromUs, toUs }, watch) => {
+      const client = access.client('audit', watch, access.shared.pastRoom)
+      return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
+    },
+    rateWait: () => access.rateWait('audit'),
+    startUs: (live) => openAuditCursor(live, 0, common.origin.workspace).startUs ?? undefined,
+    unread: () => undefined,
+  }
+}
+
+/** What the past of a source shares with its live reading. */
+function liveOf({ source: { origin }, log, watch, wanted, reads, keyWait }: Reader) {
+  return { origin, log, watch, wanted, reads, keyWait }
+}
+
+function rangeCommon({ shared: { config, outside } }: Access, { source: { origin }, log }: Reader) {
+  const { max_entry_bytes: maxEntryBytes, max_depth: maxDepth } = config.journal.limits
+  return { origin, log, clock: outside.clock, maxEntryBytes, maxDepth }
+}
+
+function historyReader(
+  access: Access,
+  history: NonNullable<WorkspaceConfig['history']>,
+  kind: HistoryKind,
+): Reader {
+  return access.reader(
+    `history.${kind}`,
+    history.interval,
+    () => true,
+    (common) => {
+      return new HistorySource({
+        ...common,
+        kind,
+        version: history.version,
+        v1Until: history.v1_until,
+        intervalMs: history.interval,
+        start: history.start,
+        rereadMs: history.reread,
+        keepKeysMs: access.shared.config.journal.keep_keys,
+      })
+    },
+  )
+}
+
+function historyRange(
+  access: Access,
+  { version, v1_until: v1Until }: NonNullable<WorkspaceConfig['history']>,
+  kind: HistoryKind,
+  reader: Reader,
+): RangeReader {
+  const { journal, outside } = access.shared
+  const common = { ...rangeCommon(access, reader), kind, version, v1Until }
+  const { origin } = common
+  const note = `versions:${origin.workspace}:${origin.source}`
+  const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
+  return {
+    ...liveOf(reader),
+    open: ({ fromUs, toUs: endUs }, watch, use) => {
+      const client = access.client(origin.source, watch, access.shared.pastRoom)
+      const toUs = Math.min(endUs, outside.clock.now() * 1000)
+      const live = () => journal.cursor(origin)
+      return new HistoryRange({ ...common, client, watch, fromUs, toUs, use, live, versions })
+    },
+    rateWait: () => access.rateWait(origin.source),
+    startUs: (live) =>
+      live === undefined
+        ? undefined
+        : shippableFromUs(openHistoryCursor(live, origin.workspace, origin.source)),
+    unread: (place) => unreadOf(openPlace(place, origin)),
+  }
+}
+
+function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['vault']>): Reader {
+  return access.reader(
+    'vault.projects',
+    interval,
+    () => true,
+    (common) => new VaultSource({ ...common, intervalMs: interval }),
+  )
+}
+
+// One workspace's canary built from its piece of the configuration: what it asks with, where it is looked for, and how the readers show it what they read.
+
+/** Beside three times the slowest source's interval and the longest wait of a sink: a busy minute, a restart, a receiver's own pace. */
+const SLACK_MS = 3_600_000
+
+interface CanaryProbe<Reader> {
+  readonly canary: Canary
+  /** the same readers, whose parts the canary sees */
+  readonly readers: readonly Reader[]
+}
+
+/** The workspace's access to its API. */
+interface Asking {
+  client(source: SourceName, watch: SourceWatch): Client
+  readonly keyWait: KeyWait
+}
+
+interface Looked {
+  readonly source: Source
+  readonly intervalMs: number
+}
+
+/** Undefined where it is switched off, and in a single run: nobody waits there for what it made. */
+function openProbe<Reader extends Looked>(
+  shared: Shared,
+  workspace: WorkspaceConfig,
+  readers: readonly Reader[],
+  access: Asking,
+): CanaryProbe<Reader> | undefined {
+  if (shared.mode.once || workspace.canary?.enabled !== true) return undefined
+  const { outside, journal, board, config } = shared
+  const { clock, random } = outside
+  const { name } = workspace
+  const origin = { workspace: name, source: 'assistant' } as const
+  // Its state is told by itself: it may rest far longer than its interval while it waits for traces.
+  const watch = board.source(origin)
+  const sources = tellable(readers.map((reader) => reader.source.origin.source))
+  const sinks = config.sinks.flatMap((sink) => destinationOf(sink, sources, workspace))
+  const looked = readers.filter(({ source }) =>
+    (sources as readonly SourceName[]).includes(source.origin.source),
+  )
+  const readMs = Math.max(0, ...looked.map(({ intervalMs }) => intervalMs))
+  const sendMs = Math.max(0, ...config.sinks.map(sinkLingerMs))
+  const intervalMs = workspace.canary.interval
+  const expected = stagesOf(sources, sinks)
+  const canary = new Canary({
+    workspace: name,
+    intervalMs,
+    boundMs: 3 * readMs + sendMs + SLACK_MS,
+    sources,
+    sinks,
+    journal,
+    watch,
+    clock,
+    random,
+    keyWait: access.keyWait,
+    canary: board.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
+    log: outside.log.with(origin),
+    ask: asking(shared, new Assistant({ client: access.client('assistant', watch) })),
+    ready: () => isReady(looked, journal, clock, (source) => stateIn(shared, name, source)),
+  })
+  const show = (reader: Reader): Reader => {
+    const { source } = reader.source.origin
+    if (!isTraceSource(source)) return reader
+    return { ...reader, source: noticed(reader.source, (...landed) => canary.notice(source, ...landed)) }
+  }
+  return { canary, readers: readers.map(show) }
+}
+
+function asking(
+  { outside, instance }: Shared,
+  assistant: Assistant,
+): ConstructorParameters<typeof Canary>[0]['ask'] {
+  return async ({ prompt, mark }, signal) => {
+    const userAgent = `auditferry/${outside.version} (instance ${instance}; ${mark})`
+    const answers = assistant.complete({ prompt, userAgent }, signal, async function* ({ serverAt, pieces }) {
+      // Read to its end, and let go of: whether it is right is not ours to say.
+      let characters = 0
+      for await (const { length } of pieces) characters += length
+      yield { serverAt, characters }
+    })
+    let serverAt: number | undefined
+    for await (const answer of answers) serverAt = answer.serverAt
+    return serverAt
+  }
+}
+
+/** A usage event is told by its user, whom only the audit entry or the query event tells. */
+function tellable(on: readonly SourceName[]): readonly TraceSource[] {
+  const sources = traceSources.filter((source) => on.includes(source))
+  return sources.length === 1 && sources[0] === 'history.usage' ? [] : sources
+}
+
+/** The first of the sources whose trace this sink takes. */
+function destinationOf(
+  sink: SinkConfig,
+  sources: readonly TraceSource[],
+  { audit }: WorkspaceConfig,
+): readonly Destination[] {
+  const wanted = globFilter(sink.types)(PROMPT_TYPE) && globFilter(audit?.types ?? ['*'])(PROMPT_TYPE)
+  const source = sources.find(
+    (one) => sink.sources.includes(one) && (one === 'audit' ? wanted : takesAll(sink.types)),
+  )
+  return source ? [{ name: sink.name, source }] : []
+}
+
+/**
+ * Whether what is asked now would be seen soon: each of `readers` that can read has read all that was there, by what it
+ * remembers over restarts. One that is held or fails keeps nobody waiting: its trace is missing, and told as that.
+ * @internal by itself for tests
+ */
+export async function isReady(
+  readers: readonly Looked[],
+  journal: Pick<Journal, 'cursor'>,
+  clock: Clock,
+  stateOf: (source: SourceName) => SourceState | undefined,
+): Promise<boolean> {
+  for (const { source, intervalMs } of readers) {
+    const state = stateOf(source.origin.source)
+    if (state === 'held' || state === 'failing') continue
+    const { caughtUp, dueAt } = source.plan(await journal.cursor(source.origin))
+    // Overdue, as after a long absence: what it had read all of is no longer all.
+    if (!caughtUp || clock.now() - dueAt > Math.max(intervalMs, MINUTE_MS)) return false
+  }
+  return true
+}
+
+function stateIn({ board }: Shared, workspace: string, source: SourceName): SourceState | undefined {
+  const { sources = [] } = board.status().workspaces.find(({ name }) => name === workspace) ?? {}
+  return sources.find(({ name }) => name === source)?.state
+}

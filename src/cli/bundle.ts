@@ -1,0 +1,129 @@
+// `bundle`: what somebody who helps needs to know, in one file that a person can read before sending it. No secret, no content.
+import { statfsSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { realFiles } from '../config/files.ts'
+import { configText } from '../config/render.ts'
+import { ballastPath, controlPath } from '../journal/sqlite/files.ts'
+import { secretsIn } from '../core/secret.ts'
+import type { ControlClient } from '../control/client.ts'
+import { masker } from '../observability/log.ts'
+import type { StatusReport } from '../observability/status.ts'
+import { columns } from './shared/terminal.ts'
+import { configFile } from './shared/config-file.ts'
+import { writeExport } from './shared/export-file.ts'
+import { reachDaemon } from './shared/journal.ts'
+import { exitCodes, type World } from './shared/world.ts'
+
+interface Section {
+  readonly title: string
+  readonly text: string
+}
+
+export async function bundle(
+  world: World,
+  options: { readonly config?: string },
+  file: string,
+): Promise<number> {
+  const source = configFile(world, options.config)
+  const { place, config, faults, client } = await reachDaemon(source, world)
+  const sections: Section[] = [
+    { title: 'Program and machine', text: machine(world) },
+    // Which values of a faulty file are secrets is not known: only its faults are told, and those hold no values.
+    faults
+      ? { title: `Faults of the configuration (${source}), not shown`, text: faults.message }
+      : { title: `Configuration (${source}), secrets masked`, text: configText(config) },
+    { title: 'Journal', text: filesOf(place.journal.path) },
+    ...(client ? await running(client) : [{ title: 'Daemon', text: 'No daemon runs on this journal.\n' }]),
+  ]
+  const secrets = secretsIn(config)
+  const mask = masker(() => secrets)
+  await writeExport(world, file, pieces())
+  if (file !== '-') world.stderr(`auditferry: ${file} holds the bundle: read it before you send it\n`)
+  return exitCodes.done
+
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from(
+      '# Auditferry support bundle\n\nNo secrets and no content of entries. Names of workspaces, sinks and hosts stand here.\n',
+    )
+    for (const { title, text } of sections)
+      yield Buffer.from(`\n## ${title}\n\n\`\`\`\n${mask(text).trimEnd()}\n\`\`\`\n`)
+  }
+}
+
+function machine({ version, env }: World): string {
+  const { arch, platform, versions } = process
+  const proxies = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].filter((name) => env[name] !== undefined)
+  return columns([
+    ['auditferry', version],
+    ['node', versions.node],
+    ['platform', `${platform} ${arch}`],
+    ['set in the environment', proxies.length === 0 ? 'no proxy' : proxies.join(', ')],
+  ])
+}
+
+function filesOf(journal: string): string {
+  const socket = controlPath(journal)
+  const place = realFiles.place(journal)
+  const names = [place, `${place}-wal`, ballastPath(place), ...(socket === undefined ? [] : [socket])]
+  const sizes = names.map((name) => [name, sizeOf(name)])
+  return columns([...sizes, [dirname(place), freeOf(dirname(place))]])
+}
+
+function sizeOf(path: string): string {
+  try {
+    return `${statSync(path).size} bytes`
+  } catch {
+    return 'not there'
+  }
+}
+
+function freeOf(folder: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return `${bavail * bsize} bytes free`
+  } catch {
+    return 'not there'
+  }
+}
+
+/** An entry's id is left out: it leads to the entry. */
+function withoutIds({ findings, ...rest }: StatusReport) {
+  return {
+    ...rest,
+    findings: findings.map(({ workspace, source, kind, entry_at, found_at }) => ({
+      workspace,
+      source,
+      kind,
+      entry_at,
+      found_at,
+    })),
+  }
+}
+
+/** What a receiver said of a letter may hold a word of its own: counted by code, not told. */
+async function running(client: ControlClient): Promise<Section[]> {
+  const status = await client.status()
+  const letters = await client.deadLetters({ limit: 1000 })
+  const quarantined = await client.quarantined({ limit: 1000 })
+  const counted = (names: readonly string[]) =>
+    columns(
+      Object.entries(Object.groupBy(names, (name) => name)).map(([name, all = []]) => [
+        name,
+        String(all.length),
+      ]),
+    )
+  return [
+    { title: 'Status', text: JSON.stringify(withoutIds(status), null, 2) },
+    {
+      title: 'Dead letters by sink and code (the first 1,000)',
+      text: counted(letters.map(({ sink, code }) => `${sink} ${code}`)),
+    },
+    {
+      title: 'Quarantine by source and reason (the first 1,000)',
+      text: counted(
+        quarantined.map(({ origin, reason }) => `${origin.workspace} ${origin.source} ${reason}`),
+      ),
+    },
+    { title: 'Metrics', text: await client.metrics() },
+  ]
+}

@@ -1,0 +1,49 @@
+// `config print`: the configuration as the daemon would take it, defaults filled in, every secret masked.
+import { loadToRun } from '../config/environment-checks.ts'
+import { realFiles } from '../config/files.ts'
+import { configText } from '../config/render.ts'
+import { configJsonSchema } from '../config/schema.ts'
+import { starterText } from '../config/starter.ts'
+import { eachOnce, twiceFault } from '../core/units.ts'
+import { sinkKinds } from '../sinks/index.ts'
+import { configFile, references } from './shared/config-file.ts'
+import { exitCodes } from './shared/world.ts'
+import type { World } from './shared/world.ts'
+
+export async function configPrint(world: World, options: { readonly config?: string }): Promise<number> {
+  const { config } = loadToRun(configFile(world, options.config), references(world), realFiles)
+  world.stdout(configText(config))
+  return exitCodes.done
+}
+
+// `init`: prints a configuration to begin with, every key with its meaning.
+
+interface InitOptions {
+  /** comma-separated types */
+  readonly sink: string
+}
+
+export async function init(world: World, { sink }: InitOptions): Promise<number> {
+  const types = sink.split(',').map((type) => type.trim())
+  const known = Object.keys(sinkKinds)
+  const unknown = types.find((type) => !known.includes(type))
+  if (unknown !== undefined) {
+    world.stderr(`error: --sink ${unknown}: there is no such type; there are ${known.join(', ')}\n`)
+    return exitCodes.usage
+  }
+  if (!eachOnce(types)) {
+    world.stderr(
+      `error: --sink ${twiceFault}; a second sink of a type is a copy of its item under another name\n`,
+    )
+    return exitCodes.usage
+  }
+  world.stdout(starterText(types))
+  return exitCodes.done
+}
+
+// `schema`: the configuration's JSON Schema, for editors and checks.
+
+export async function schema(world: World): Promise<number> {
+  world.stdout(`${JSON.stringify(configJsonSchema(), null, 2)}\n`)
+  return exitCodes.done
+}

@@ -1,0 +1,115 @@
+// `mock`: the embedded API alone, as a server, for trying things out and for tests.
+import { once } from 'node:events'
+import { readTextFile } from '../config/files.ts'
+import { reasonOf } from '../config/references.ts'
+import { readKey } from '../mock/router.ts'
+import type { KeyOptions } from '../mock/keys.ts'
+import { listenMock, type Listening } from '../mock/listen.ts'
+import { openMock, type Mock, type MockOptions } from '../mock/mock.ts'
+import { faultNames, faults, readFault, readSwitch, type Faults, type Switches } from '../mock/switches.ts'
+import { ConnectorError, errnoOf } from '../core/errors.ts'
+import { systemClock } from '../platform/clock.ts'
+import { exitCodes, type World } from './shared/world.ts'
+
+export interface MockCommandOptions {
+  readonly port: number
+  readonly host: string
+  readonly seed: number
+  readonly entriesPerHour: number
+  readonly backlog: number
+  /** for every area; 0 for none, the documented ones when absent */
+  readonly rateLimit?: number
+  readonly switch: readonly string[]
+  readonly fault: readonly string[]
+  readonly apiKeyFile?: string
+  readonly key: readonly string[]
+  readonly control: boolean
+}
+
+const WORKSPACE = 'acme'
+const KEY = 'acme-key'
+
+function keyOf(file: string | undefined): string {
+  if (file === undefined) return KEY
+  try {
+    return readTextFile(file).trim()
+  } catch (error) {
+    throw new ConnectorError('misconfigured', `--api-key-file ${file}: ${reasonOf(error)}`)
+  }
+}
+
+/** Those of --key; the one of a file or of our own stands beside them only where it was asked for, or nothing else was. */
+function keysOf({ apiKeyFile, key }: MockCommandOptions): KeyOptions[] {
+  const named = key.map((text) => readKey(text, `${WORKSPACE}.example`))
+  return key.length > 0 && apiKeyFile === undefined ? named : [{ key: keyOf(apiKeyFile) }, ...named]
+}
+
+function mockOptions(options: MockCommandOptions): MockOptions {
+  const { rateLimit, seed, entriesPerHour, backlog } = options
+  const all = { audit: rateLimit, history: rateLimit, vault: rateLimit, assistant: rateLimit }
+  return {
+    clock: systemClock,
+    seed,
+    workspaces: [{ name: WORKSPACE, keys: keysOf(options) }],
+    traffic: { entriesPerHour, backlog },
+    switches: Object.assign({}, ...options.switch.map(readSwitch)) as Partial<Switches>,
+    faults: Object.assign({}, ...options.fault.map(readFault)) as Faults,
+    ...(rateLimit === undefined ? {} : { limits: all as MockOptions['limits'] & object }),
+  }
+}
+
+/** Its pages are rendered once for load, and sent as they are. Empty: all that was asked for can strike. */
+function backlogText({
+  backlog,
+  faults: wanted = {},
+}: Pick<MockOptions, 'faults'> & { backlog: number }): string {
+  const lost = faultNames.filter(
+    (name) => wanted[name] !== undefined && ['entry', 'event'].includes(faults[name].kind),
+  )
+  if (backlog === 0 || lost.length === 0) return ''
+  return `mock API: of --backlog nothing has ${lost.join(', ')}: these strike entries and events of the traffic alone (--entries-per-hour)\n`
+}
+
+async function listen(mock: Mock, { port, host, control }: MockCommandOptions): Promise<Listening> {
+  try {
+    return await listenMock(mock, { port, host, control })
+  } catch (cause) {
+    const code = errnoOf(cause)
+    const message = `mock API: cannot listen on ${host}, port ${port} (${code}): choose others with --host and --port`
+    throw new ConnectorError('misconfigured', message, { cause })
+  }
+}
+
+/** Secrets that somebody chose are not printed. */
+function whatKeys({ apiKeyFile, key }: MockCommandOptions): string {
+  const named = key.map((text) => text.slice(0, text.indexOf(':')))
+  const first = apiKeyFile === undefined ? `API key ${KEY}` : `API key from ${apiKeyFile}`
+  if (named.length === 0) return first
+  const keys = `API keys ${named.join(', ')}`
+  return apiKeyFile === undefined ? keys : `${first} and ${keys}`
+}
+
+/** Serves until the world's signal. */
+export async function mock(world: World, options: MockCommandOptions): Promise<number> {
+  let wanted: MockOptions
+  try {
+    wanted = mockOptions(options)
+  } catch (error) {
+    if (!(error instanceof ConnectorError) || error.code !== 'config_invalid') throw error
+    world.stderr(`error: ${error.message}\n`)
+    return exitCodes.usage
+  }
+  const api = openMock(wanted)
+  world.stderr(backlogText({ ...wanted, backlog: options.backlog }))
+  // Its past is made when it is looked at first: before it is said that it serves.
+  world.stderr('mock API: making its past\n')
+  api.projects()
+  const listening = await listen(api, options)
+  const key = whatKeys(options)
+  world.stdout(
+    `mock API at ${listening.url}, workspace ${WORKSPACE}, ${key}, seed ${options.seed}; Ctrl-C ends it\n`,
+  )
+  if (!world.signal.aborted) await once(world.signal, 'abort')
+  await listening.close()
+  return exitCodes.done
+}

@@ -1,0 +1,109 @@
+// How a command is found and run; turns whatever it ends with into an exit code.
+import { Argument, Command, CommanderError, Help, type Option } from 'commander'
+import { ConfigFaults } from '../config/faults.ts'
+import { ConnectorError } from '../core/errors.ts'
+import { bugLine } from '../core/errors.ts'
+import { completion, type Shell, shells } from './completion.ts'
+import type { CompletedCommand } from './completion.ts'
+import { exitCodeOf, exitCodes, type World } from './shared/world.ts'
+import { type CommandSpec, specs } from './command-list.ts'
+
+/** The one command that knows all of them. */
+const completionSpec: CommandSpec = {
+  name: 'completion',
+  summary: 'print the completion script of a shell: source <(auditferry completion bash)',
+  options: (command) => command.addArgument(new Argument('<shell>', 'whose script').choices(shells)),
+  run: (world: World, _: object, shell: Shell) => completion(world, completed(), shell),
+}
+const all = [...specs, completionSpec]
+
+/** Every command as the shells are to know it; the first is the program itself. */
+function completed(): readonly CompletedCommand[] {
+  const program = new Command('auditferry')
+  for (const spec of all) register(program, spec, undefined, () => undefined)
+  const walk = (command: Command, path: readonly string[]): CompletedCommand[] => {
+    const options = command.options.flatMap(({ long }) => (long ? [long] : []))
+    const own = {
+      path,
+      commands: command.commands.map((inner) => inner.name()),
+      options: [...options, '--help'],
+      words: command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices),
+      values: Object.fromEntries(
+        command.options.flatMap(({ long, argChoices }) => (long && argChoices ? [[long, argChoices]] : [])),
+      ),
+    }
+    return [own, ...command.commands.flatMap((inner) => walk(inner, [...path, inner.name()]))]
+  }
+  return walk(program, [])
+}
+
+function register(
+  parent: Command,
+  spec: CommandSpec,
+  world: World | undefined,
+  ended: (code: number) => void,
+): void {
+  const command = parent.command(spec.name).description(spec.summary)
+  spec.options?.(command)
+  for (const inner of spec.commands ?? []) register(command, inner, world, ended)
+  const run = spec.run as
+    ((world: World, options: unknown, ...args: unknown[]) => Promise<number>) | undefined
+  if (!run || !world) return
+  command.action(async () => {
+    ended(await run(world, command.opts(), ...(command.processedArgs as unknown[])))
+  })
+}
+
+const usualHelp = new Help()
+
+/** That a switch is off unless it is named goes without saying. */
+const optionDescription = (option: Option): string =>
+  option.defaultValue === false ? option.description : usualHelp.optionDescription(option)
+
+/** An option that commands have, and that stands before the name of one. */
+function isMisplaced(error: CommanderError, [first = '']: readonly string[]): boolean {
+  if (error.code !== 'commander.unknownOption' || !first.startsWith('--')) return false
+  const [option = ''] = first.split('=')
+  return completed().some(({ options }) => options.includes(option))
+}
+
+function codeOf(error: unknown, argv: readonly string[], world: World): number {
+  // commander has said what is wrong already.
+  if (error instanceof CommanderError) {
+    if (isMisplaced(error, argv)) world.stderr('(options stand behind their command: auditferry run …)\n')
+    return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
+  }
+  if (error instanceof ConfigFaults) {
+    world.stderr(`${error.message}\n`)
+    return exitCodes.config
+  }
+  if (error instanceof ConnectorError) {
+    world.stderr(`auditferry: ${error.message}\n`)
+    return exitCodeOf(error)
+  }
+  world.stderr(bugLine(error))
+  return exitCodeOf(error)
+}
+
+/** `argv` without the names of node and the program. Resolves with the exit code. */
+export async function runProgram(argv: readonly string[], world: World): Promise<number> {
+  let code: number = exitCodes.done
+  const program = new Command('auditferry')
+    .description("Ships a workspace's audit log into a security team's SIEM, whole.")
+    .version(world.version, '-V, --version')
+    .exitOverride()
+    .configureOutput({ writeOut: world.stdout, writeErr: world.stderr })
+    .configureHelp({ optionDescription })
+    .showSuggestionAfterError()
+    .showHelpAfterError('(auditferry --help tells the commands, auditferry <command> --help their options)')
+  for (const spec of all)
+    register(program, spec, world, (ended) => {
+      code = ended
+    })
+  try {
+    await program.parseAsync([...argv], { from: 'user' })
+    return code
+  } catch (error) {
+    return codeOf(error, argv, world)
+  }
+}

@@ -1,0 +1,274 @@
+// The report of `reconcile` on paper: what was asked, what was found, what it does not prove, and a line to sign. Pure.
+import { printable } from '../../core/printable.ts'
+import { DAY_MS, dayText } from '../../core/time.ts'
+import { numberText } from '../../observability/words.ts'
+import { columns } from '../shared/terminal.ts'
+import { isJudged } from './report.ts'
+import type { ReadRow, ReconcileReport, SinkRow } from './report.ts'
+
+export function reportText(report: ReconcileReport): string {
+  return [
+    headText(report),
+    `What the API shows now, and what of it is known here\n\n${readTable(report.read)}`,
+    unknownText(report),
+    unreadText(report),
+    `What became of each entry kept, by sink\n\n${sinkTable(report.sinks)}`,
+    `Verdict\n\n${verdictOf(report)}\n`,
+    `What this does not prove\n\n${limitsOf(report)}`,
+    'Name ______________________  Date ______________  Signature ______________________\n',
+  ]
+    .filter((text) => text !== '')
+    .join('\n')
+}
+
+function headText({
+  version,
+  instance,
+  journal,
+  from,
+  to,
+  made_at,
+  daemon_running,
+  sources,
+}: ReconcileReport) {
+  const days = (Date.parse(to) - Date.parse(from)) / DAY_MS
+  const rows = [
+    ['Program', `auditferry ${version}, instance ${instance ?? 'unknown'}`],
+    ['Journal', `${journal}, ${daemon_running ? 'through the running daemon' : 'no daemon running'}`],
+    ['Span', `${from} to ${to}, the end excluded: ${counted(days, 'UTC day', 'UTC days')}`],
+    ['Made', made_at],
+    ...sources.map(({ workspace, source, host, user }) => [
+      'Read',
+      `${workspace} ${source} from ${host ?? 'unknown'}${source === 'audit' ? keyText(user) : ''}`,
+    ]),
+  ]
+  return `Reconciliation\n\n${columns(rows)}`
+}
+
+/** The history tells nobody who read it. */
+const keyText = (user: string | null) =>
+  user === null ? '; which user the key is, is unknown: no fetch of ours was met' : `; the key is ${user}`
+
+function readTable(read: readonly ReadRow[]): string {
+  const isEarly = read.some(({ before_start }) => before_start > 0)
+  const head = [
+    ...['SOURCE', 'DAY', 'FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED'],
+    ...(isEarly ? ['BEFORE START'] : []),
+    ...['UNKNOWN', 'KEPT', 'NOT SHOWN', 'PROVEN BY', 'RESULT'],
+  ]
+  const rows = read.map((row) => [
+    ...[`${row.workspace} ${row.source}`, row.day],
+    ...[row.fetched, row.known, row.changed, row.filtered, row.malformed].map(numberText),
+    ...(isEarly ? [numberText(row.before_start)] : []),
+    ...[row.unknown, row.kept, row.no_longer_shown].map(numberText),
+    ...[row.proven_by, row.result === 'early' ? 'before start' : row.result],
+  ])
+  return columns([head, ...rows])
+}
+
+function sinkTable(sinks: readonly SinkRow[]): string {
+  if (sinks.length === 0) return 'Nothing was kept of these days.\n'
+  const head = [
+    ...['SINK', 'SOURCE', 'DAY', 'KEPT', 'BEFORE', 'ACCEPTED', 'FILTERED', 'PARKED', 'DROPPED', 'OWED'],
+    ...['MISSING', 'RESULT'],
+  ]
+  const rows = sinks.map((row) => [
+    ...[row.sink, `${row.workspace} ${row.source}`, row.day],
+    ...[row.kept, row.before, row.accepted, row.filtered, row.parked, row.dropped, row.owed].map(numberText),
+    ...[numberText(row.missing), row.result],
+  ])
+  return columns([head, ...rows])
+}
+
+function unknownText({ read, sources }: ReconcileReport): string {
+  const moving = new Set(read.filter(({ result }) => result === 'moving').map(({ day }) => day))
+  const lines = sources.flatMap(({ workspace, source, unknown }) =>
+    unknown.map(({ id, day }) => {
+      const why = moving.has(day) ? '  (that day is not over, it may still come)' : ''
+      return `${workspace} ${source}  ${day}  ${printable(id)}${why}`
+    }),
+  )
+  return lines.length === 0 ? '' : `Not known here, the first ones\n\n${lines.join('\n')}\n`
+}
+
+function unreadText({ sources }: ReconcileReport): string {
+  const lines = sources.flatMap(({ workspace, source, unread }) =>
+    unread.map(({ from, to, why }) => `${workspace} ${source}  ${from} to ${to}  ${unreadWhy[why]}`),
+  )
+  return lines.length === 0 ? '' : `Not told whole by the API\n\n${lines.join('\n')}\n`
+}
+
+const unreadWhy = {
+  refused: 'refused with 400: it may not reach so far back',
+  unreadable: 'unreadable, while other times could be read',
+} as const
+
+function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
+  const moving = read.some(({ result }) => result === 'moving')
+  const isHistory = sources.some(({ source }) => source !== 'audit')
+  const reread = sources.filter(({ read_again_from }) => read_again_from !== null)
+  const lines = [
+    `Of entries before ${keys_since} keys may be forgotten (journal.keep_keys): where PROVEN BY says counts, only numbers were compared.`,
+    'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept more than once.',
+    'FILTERED goes by the types of today; MALFORMED has no time of its own, stands on the day where it was met, and is only counted: auditferry quarantine list tells what is kept of such.',
+    'ACCEPTED is what each receiver answered: what it then did with an entry, only its own search can tell.',
+    ...(isHistory
+      ? [
+          'Of the history each version of an entry counts as KEPT, so NOT SHOWN holds versions before the last; what is known has the content that was kept of it last.',
+        ]
+      : []),
+    ...reread.map(
+      ({ workspace, source, read_again_from }) =>
+        `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.reread): what is unknown or changed there comes without a backfill.`,
+    ),
+    ...(read.some(({ before_start }) => before_start > 0)
+      ? ['BEFORE START is what lies before live reading began; of it nothing is judged.']
+      : []),
+    ...sources
+      .filter(({ source, user }) => source === 'audit' && user === null)
+      .map(
+        ({ workspace, source }) =>
+          `${workspace} ${source}: which user the key is, the log tells by our own fetches of it (api:audit_log_fetch, this instance in the User-Agent), and of those none was met: nothing was read on these days under this instance, or the API does not record the User-Agent. No permission is lacking. A span with a day on which the daemon read tells it; else ask who made the key.`,
+      ),
+    ...(moving ? ['The day that is not over yet is shown and not judged.'] : []),
+  ]
+  return lines.map((line) => `- ${line}\n`).join('')
+}
+
+// The verdict of `reconcile`: whether all comes out even, what does not, and which command brings what. Pure.
+
+const counted = (count: number, one: string, many: string) =>
+  `${numberText(count)} ${count === 1 ? one : many}`
+
+const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
+  rows.reduce((all, row) => all + of(row), 0)
+
+function verdictOf(report: ReconcileReport): string {
+  const { read, sinks, sources, balanced } = report
+  const judged = read.filter(isJudged)
+  const early = earlyText(report)
+  if (balanced) return `BALANCED. ${balancedText(judged, read, sinks)}${early}`
+  const gaps = sum(sources, (source) => source.gaps)
+  const lacking = sum(judged, lackingIn)
+  const clauses = [
+    ...(judged.length === 0 ? [whyNone(read)] : []),
+    ...(gaps > 0 ? [`the API could not be read whole at ${counted(gaps, 'place', 'places')}`] : []),
+    ...(lacking > 0
+      ? [
+          `${counted(lacking, 'entry', 'entries')} that the API shows ${lacking === 1 ? 'is' : 'are'} not here`,
+        ]
+      : []),
+    ...changedClause(sum(judged, ({ changed }) => changed)),
+    ...(judged.some(({ result }) => result === 'surplus')
+      ? ['more is known than was ever counted as kept']
+      : []),
+    ...sinkClauses(sinks),
+  ]
+  // Nothing is proved, and nothing speaks against it.
+  const isUnjudged = judged.length === 0 && clauses.length === 1
+  return `${isUnjudged ? 'NOTHING TO JUDGE' : 'NOT BALANCED'}: ${clauses.join('; ')}.${remedyText(report)}${early}`
+}
+
+function whyNone(read: readonly ReadRow[]): string {
+  const early = read.filter(({ result }) => result === 'early').length
+  if (early === 0) return 'no day of the span is over yet'
+  const more = early < read.length ? ', or is not over yet' : ''
+  return `each day of the span was over before live reading began${more}`
+}
+
+/** A line for each source that shows some: they are no loss, and whoever wants them has to ask. */
+function earlyText({ read, sources }: ReconcileReport): string {
+  const lines = sources.flatMap(({ workspace, source, start }) => {
+    const own = read.filter((row) => row.workspace === workspace && row.source === source)
+    const rows = own.filter(({ before_start }) => before_start > 0)
+    const [first] = rows
+    if (!first || start === null) return []
+    const count = counted(
+      sum(rows, ({ before_start }) => before_start),
+      'entry',
+      'entries',
+    )
+    const span = `--workspace ${printable(workspace)} --source ${source} --from ${first.day} --to ${start}`
+    return `\n${count} of ${printable(`${workspace} ${source}`)} from before ${start}, where live reading began (start), were not to be read and are not here. To have them too: auditferry backfill ${span}`
+  })
+  return lines.join('')
+}
+
+function changedClause(changed: number): string[] {
+  if (changed === 0) return []
+  const kept = changed === 1 ? 'it was kept' : 'they were kept'
+  return [`${counted(changed, 'entry has', 'entries have')} changed since ${kept}`]
+}
+
+/** Where keys may be gone a number is all that can be told. */
+function lackingIn({ result, proven_by, unknown, known, kept }: ReadRow): number {
+  if (result !== 'missing') return 0
+  return proven_by === 'keys' ? unknown : Math.max(0, known + unknown - kept)
+}
+
+/** What brings it, a line a source: a backfill, or nothing that anybody has to do where the days are read again anyway. */
+function remedyText({ read, sources }: ReconcileReport): string {
+  const lines = sources.flatMap(({ workspace, source, read_again_from }) => {
+    const days = read
+      .filter((row) => row.workspace === workspace && row.source === source && isJudged(row))
+      .filter((row) => lackingIn(row) + row.changed > 0)
+      .map(({ day }) => day)
+    const isAgain = (day: string) => read_again_from !== null && day >= read_again_from
+    const past = days.filter((day) => !isAgain(day))
+    return [...backfillText(workspace, source, past), ...againText(workspace, source, days.find(isAgain))]
+  })
+  return lines.map((line) => `\n${line}`).join('')
+}
+
+function backfillText(workspace: string, source: string, days: readonly string[]): string[] {
+  const [first] = days
+  const last = days.at(-1)
+  if (first === undefined || last === undefined) return []
+  const span = `--from ${first} --to ${dayText(Date.parse(last) + DAY_MS)}`
+  return [
+    `This fetches it: auditferry backfill --workspace ${printable(workspace)} --source ${source} ${span}`,
+  ]
+}
+
+function againText(workspace: string, source: string, first: string | undefined): string[] {
+  if (first === undefined) return []
+  const what = `What is not here or has changed of ${printable(`${workspace} ${source}`)} from ${first} on`
+  return [`${what} comes without a backfill: live reading reads these days again (history.reread)`]
+}
+
+function sinkClauses(sinks: readonly SinkRow[]): string[] {
+  const uneven = sinks.filter(({ result }) => result === 'missing' || result === 'surplus')
+  return [...new Set(uneven.map(({ sink }) => sink))].map((sink) => {
+    const own = uneven.filter((row) => row.sink === sink)
+    const lost = sum(own, ({ missing }) => Math.max(0, missing))
+    const over = sum(own, ({ missing }) => Math.max(0, -missing))
+    const both = [
+      ...(lost > 0 ? [`of ${counted(lost, 'entry', 'entries')} kept nothing is known`] : []),
+      ...(over > 0 ? [`${counted(over, 'entry', 'entries')} more came out than in`] : []),
+    ]
+    return `at ${sink} ${both.join(', and ')}`
+  })
+}
+
+function balancedText(
+  judged: readonly ReadRow[],
+  read: readonly ReadRow[],
+  sinks: readonly SinkRow[],
+): string {
+  const shown = sum(judged, (row) => row.fetched - row.before_start)
+  const moving = sum(read, (row) => (row.result === 'moving' ? row.fetched : 0))
+  const open = (of: (row: SinkRow) => number, what: string) => {
+    const count = sum(sinks, of)
+    return count === 0 ? [] : [`${numberText(count)} ${what}`]
+  }
+  const left = [
+    ...open(({ owed }) => owed, 'still owed'),
+    ...open(({ parked }) => parked, 'refused by a receiver and kept as dead letters'),
+    ...open(({ dropped }) => dropped, 'dropped on somebody’s word'),
+    ...open(({ before }) => before, 'from before the counting of a sink began'),
+  ]
+  const days = moving === 0 ? '' : ' of days that are over'
+  const rest = moving === 0 ? '' : ` (the ${numberText(moving)} of the day that is not are shown, not judged)`
+  const all = `Each of the ${counted(shown, 'element', 'elements')} that the API shows${days} is known here, filtered by types, or malformed${rest}, and each sink accounts for every entry kept`
+  return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
+}

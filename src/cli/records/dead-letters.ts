@@ -1,0 +1,227 @@
+// `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
+import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../contracts/records.ts'
+import { parseInstantText } from '../../core/time.ts'
+import { countText, cutText, sizeText } from '../../observability/words.ts'
+import { withJournal } from '../shared/journal.ts'
+import type { OpenJournal } from '../shared/journal.ts'
+import { columns } from '../shared/terminal.ts'
+import { showContent } from '../shared/export-file.ts'
+import { instantText } from '../shared/instants.ts'
+import { printable } from '../../core/printable.ts'
+import { exitCodes, type World } from '../shared/world.ts'
+import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, noneText, withMeant } from './selection.ts'
+import type { AsideOptions, ShowOptions } from './selection.ts'
+import { exportAside } from './list.ts'
+import { showList } from './list.ts'
+import { inChunks, only, pages } from './list.ts'
+import { Sums } from './list.ts'
+
+interface LetterOptions extends AsideOptions {
+  readonly sink?: string
+  readonly code?: string
+}
+
+/** The API's own are short, and a body may have any. */
+const typeText = ({ type }: DeadLetter) => cutText(type, 80)
+/** The entry's own, which may name any zone. */
+const timeText = ({ time }: DeadLetter) => {
+  const us = parseInstantText(time)
+  return Number.isNaN(us) ? time.slice(0, 19) : instantText(us / 1000)
+}
+const noun = (count: number) => countText(count, 'dead letters')
+
+function queryOf(options: LetterOptions): DeadLetterQuery {
+  const { sink } = options
+  return { ...(sink === undefined ? {} : { sink }), ...idsQuery(options) }
+}
+
+function lettersOf({ journal }: OpenJournal, options: LetterOptions, limit?: number) {
+  const isMeant = (letter: DeadLetter) =>
+    isOf(letter.origin, options) && letter.code === (options.code ?? letter.code)
+  return only(
+    pages((page) => journal.deadLetters({ ...queryOf(options), ...page })),
+    isMeant,
+    limit,
+  )
+}
+
+async function all(opened: OpenJournal, options: LetterOptions, limit?: number): Promise<DeadLetter[]> {
+  const found: DeadLetter[] = []
+  for await (const page of lettersOf(opened, options, limit)) found.push(...page)
+  return found
+}
+
+const allLetters = (opened: OpenJournal) => lettersOf(opened, { id: [] })
+
+const noLetters = (opened: OpenJournal, options: LetterOptions) =>
+  noneText(options, allLetters(opened), {
+    none: 'no dead letters',
+    unmatched: 'no dead letters match these options',
+  })
+
+/** As `withMeant`; a code that none of the letters has is told, and fails the command. No wrong usage: an older version may have kept others. */
+function withLetters(
+  world: World,
+  options: LetterOptions,
+  use: (opened: OpenJournal) => Promise<number>,
+): Promise<number> {
+  return withMeant(world, options, allLetters, async (opened) => {
+    const { code } = options
+    const there = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
+    if (code === undefined || there.size === 0 || there.has(code)) return use(opened)
+    world.stderr(
+      `auditferry: no dead letter has the code ${printable(code)}; the codes that there are: ${[...there].join(', ')}\n`,
+    )
+    await use(opened)
+    return exitCodes.failed
+  })
+}
+
+/** Those met until the one that was asked for. */
+async function codesUpTo(wanted: string, opened: OpenJournal): Promise<ReadonlySet<string>> {
+  const codes = new Set<string>()
+  for await (const page of allLetters(opened)) {
+    for (const { code } of page) codes.add(code)
+    if (codes.has(wanted)) break
+  }
+  return codes
+}
+
+export function listLetters(world: World, options: LetterOptions): Promise<number> {
+  return withLetters(world, options, async (opened) => {
+    const sums = new Sums<DeadLetter>({
+      kindOf: ({ sink, origin, code }) => ({ sink, ...origin, code }),
+      bytes: { of: ({ bytes }) => bytes, name: 'bytes', title: 'SIZE' },
+      noun,
+    })
+    const found = await showList(world, options, lettersOf(opened, options), sums, {
+      none: await noLetters(opened, options),
+      all: 'dead-letters export',
+      head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
+      row: (letter) => [
+        ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
+        ...[timeText(letter), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
+        ...[letter.code, letter.reason],
+      ],
+      facts: factsOf,
+    })
+    return found ? exitOf(world, options, found, missing) : exitCodes.done
+  })
+}
+
+export function showLetter(world: World, options: ShowOptions, id: number): Promise<number> {
+  return withJournal(world, options.config, async ({ journal }) => {
+    const [letter] = await journal.deadLetters({ ids: [id], limit: 1 })
+    if (!letter) return missing(world, String(id))
+    if (options.content) {
+      const raw = await journal.deadLetterRaw(id)
+      if (!raw) return missing(world, String(id))
+      await showContent(world, Buffer.concat([raw, Buffer.from('\n')]))
+      return exitCodes.done
+    }
+    world.stdout(
+      columns([
+        ['id', String(letter.id)],
+        ['sink', letter.sink],
+        ['workspace', letter.origin.workspace],
+        ['source', letter.origin.source],
+        ['entry', letter.entryId],
+        ['time', letter.time],
+        ['type', typeText(letter)],
+        ['bytes', String(letter.bytes)],
+        ['position', String(letter.seq)],
+        ['parked', `${instantText(letter.parkedAt)} UTC`],
+        ['code', letter.code],
+        ['reason', letter.reason],
+        ['content', `not shown: --content prints it`],
+      ]),
+    )
+    return exitCodes.done
+  })
+}
+
+function missing(world: World, which: string): number {
+  world.stderr(`auditferry: no dead letter ${which}: dead-letters list tells which there are\n`)
+  return exitCodes.failed
+}
+
+function isUnnamed(world: World, options: LetterOptions): boolean {
+  if (options.id.length > 0 || isNarrowed(options)) return false
+  world.stderr('error: which to retry? Name a sink with --sink NAME, or letters with --id N\n')
+  return true
+}
+
+function whyLeft({ sink, why }: LeftLetters): string {
+  if (why === 'not_configured') return `${sink} is not in the configuration`
+  return `${sink} does not want them any more (its ${why}); change that to send them, or let them go with dead-letters drop`
+}
+
+const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
+
+export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
+  if (isUnnamed(world, options)) return exitCodes.usage
+  return withLetters(world, options, async (opened) => {
+    const found = await all(opened, options, options.limit)
+    if (found.length === 0 && options.id.length === 0) {
+      world.stdout(`${await noLetters(opened, options)}: nothing is put back\n`)
+      return exitCodes.done
+    }
+    const left: LeftLetters[] = []
+    const count = await inChunks(found, async (ids) => {
+      const retried = await opened.retry({ ids })
+      left.push(...retried.left)
+      return retried.count
+    })
+    const when = opened.running ? 'they go out as soon as it takes them' : 'they go out when the daemon runs'
+    world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
+    for (const [why, many] of Map.groupBy(left, whyLeft))
+      world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
+    const code = exitOf(world, options, found, missing, options.limit)
+    return left.length > 0 ? exitCodes.failed : code
+  })
+}
+
+export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
+  if (lacksYes(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
+  return withLetters(world, options, async (opened) => {
+    const found = await all(opened, options, options.limit)
+    const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))
+    world.stdout(`${noun(count)} dropped\n`)
+    return exitOf(world, options, found, missing, options.limit)
+  })
+}
+
+function factsOf({ origin, entryId, parkedAt, ...rest }: DeadLetter): object {
+  return {
+    id: rest.id,
+    sink: rest.sink,
+    workspace: origin.workspace,
+    source: origin.source,
+    entry_id: entryId,
+    time: rest.time,
+    type: rest.type,
+    code: rest.code,
+    reason: rest.reason,
+    parked_at: new Date(parkedAt).toISOString(),
+    bytes: rest.bytes,
+  }
+}
+
+/** The entry is one line of JSON as it is: it goes in byte for byte. */
+function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
+  const facts = JSON.stringify(factsOf(letter))
+  return Buffer.concat([Buffer.from(`${facts.slice(0, -1)},"entry":`), raw, Buffer.from('}\n')])
+}
+
+export async function exportLetters(world: World, options: LetterOptions, file: string): Promise<number> {
+  return withLetters(world, options, async (opened) => {
+    const seen = await exportAside(world, file, {
+      pages: lettersOf(opened, options, options.limit),
+      rawOf: (id) => opened.journal.deadLetterRaw(id),
+      line: exported,
+      none: 'no dead letters',
+      noun,
+    })
+    return exitOf(world, options, seen, missing, options.limit)
+  })
+}

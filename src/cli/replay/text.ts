@@ -1,0 +1,243 @@
+// What `replay` says of where its entries come from, before and after.
+import type { SinkConfig } from '../../config/schema.ts'
+import type { DayCount } from '../../contracts/accounts.ts'
+import { isSameOrigin } from '../../contracts/source.ts'
+import type { Origin } from '../../contracts/source.ts'
+import { printable } from '../../core/printable.ts'
+import { DAY_MS, dayText, epochDay, secondText } from '../../core/time.ts'
+import { countText, numberText, sizeText } from '../../observability/words.ts'
+import { kindOf } from '../../sinks/index.ts'
+import { wholeDays } from '../shared/instants.ts'
+import { columns } from '../shared/terminal.ts'
+import { isMeant, isOneOf, keyOf } from './plan.ts'
+import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
+import type { Done } from './walk.ts'
+
+/** What a page of the audit log holds at most (spec §8). */
+const PAGE = 1000
+
+const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
+
+/** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
+function daysText(
+  fromJournal: readonly DayCount[],
+  { days, reads }: ReplayPlan,
+  { only }: ReplayChoice,
+): string {
+  const given = new Set(fromJournal.map(({ origin, day }) => keyOf(origin, day)))
+  // All of it is owed still, lies outside the span, or is gone.
+  const none = days
+    .filter(({ origin, day, via }) => only !== 'api' && via === 'journal' && !given.has(keyOf(origin, day)))
+    .map(({ origin, day }) => ({ origin, day, count: 0 }))
+  const rows = [
+    ...[...fromJournal, ...none].map(({ origin, day, count }) => ({
+      origin,
+      day,
+      journal: numberText(count),
+      api: '',
+    })),
+    ...days
+      .filter(({ via }) => via === 'api')
+      .map(({ origin, day, kept }) => ({ origin, day, journal: '', api: `up to ${numberText(kept)}` })),
+  ].sort((one, other) => nameOf(one.origin).localeCompare(nameOf(other.origin)) || one.day - other.day)
+  const lines = rows.map(({ origin, day, journal, api }) => [
+    origin.workspace,
+    origin.source,
+    dayText(day * DAY_MS),
+    journal || '-',
+    api || '-',
+  ])
+  const table =
+    rows.length === 0 ? '' : columns([['WORKSPACE', 'SOURCE', 'DAY', 'FROM JOURNAL', 'FROM API'], ...lines])
+  return `${table}${reads.map((read) => readText(read, days)).join('')}`
+}
+
+/** Of a dry run: what would come from the API in all, then where each day comes from. */
+export function dryText(fromJournal: readonly DayCount[], plan: ReplayPlan, asked: ReplayChoice): string {
+  const days = daysText(fromJournal, plan, asked)
+  if (plan.reads.length === 0) return days
+  const entries = plan.days.reduce((sum, { via, kept }) => (via === 'api' ? sum + kept : sum), 0)
+  return `Up to ${countText(entries, 'entries')} that the journal took in would be read from the API and sent to ${asked.sink.name} again\n${days}`
+}
+
+function readText({ origin, spans }: ReplayPlan['reads'][number], days: readonly PlannedDay[]): string {
+  const read = days.filter((day) => day.via === 'api' && isSameOrigin(day.origin, origin))
+  const entries = read.reduce((sum, { kept }) => sum + kept, 0)
+  // Of the history a day is a request at least; of the audit log a page, and one to find each span.
+  const requests =
+    origin.source === 'audit'
+      ? Math.ceil(entries / PAGE) + spans.length
+      : spans.map(wholeDays).reduce((sum, { fromDay, toDay }) => sum + toDay - fromDay, 0)
+  return `${printable(nameOf(origin))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
+}
+
+/** Every format but raw has a field for it. */
+export function isMarked(sink: SinkConfig): boolean {
+  return sink.format !== 'raw' || kindOf(sink.type).marksReplay?.(sink) === true
+}
+
+export const unmarkedText = ({ name, type }: SinkConfig): string =>
+  `auditferry: lines of ${name} cannot tell that they are sent again (format raw, and ${type} has no field of its own for it): its receiver sees these entries twice\n`
+
+/** `--only api`, and there is nothing of it. */
+export function unreadableText({ sink, source }: ReplayChoice): string {
+  const names = sink.sources.filter((name) => (source ?? name) === name).join(', ')
+  return `auditferry: none of the sources meant (${names || 'none that the sink takes'}) can be read from the API again: they are switched off, or an inventory without a past\n`
+}
+
+/** What the journal gave. */
+export function doneText(
+  { entries, bytes, keptSince, stopped }: Done,
+  { sink }: ReplayChoice,
+  dryRun: boolean,
+  isRunning: boolean,
+): string {
+  const what = `${countText(entries, 'entries')} (${sizeText(bytes)})`
+  const kept =
+    keptSince === undefined
+      ? 'the journal keeps nothing'
+      : `the journal keeps what it took in since ${secondText(keptSince)}`
+  const limits = `${kept}; not counted is what ${sink.name} is still owed, which comes in any case`
+  if (entries === 0 && !stopped)
+    return `The journal has nothing of this span to send to ${sink.name} again: 0 entries; ${limits}\n`
+  if (dryRun) return `${what} would be sent to ${sink.name} again; ${limits}\n`
+  const when = isRunning ? 'they go out now' : 'they go out when the daemon runs'
+  const marked = isMarked(sink) ? ', marked as a replay' : ''
+  const early = stopped ? 'Stopped early: ' : ''
+  return `${early}${what} put at the journal's end for ${sink.name}${marked}; ${when}; ${limits}\n`
+}
+
+/** Some are under way, and the next one was refused. */
+export function halfBegunText(begun: readonly { readonly origin: Origin }[]): string {
+  if (begun.length === 0) return ''
+  return `auditferry: the replay from the API of ${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))} is under way all the same (replay --status), and of the journal nothing was sent: once the reason below is gone, the same command joins it, and --only journal sends what the journal keeps\n`
+}
+
+/** The journal's part broke off. */
+export function goesOnText(begun: readonly { readonly origin: Origin }[]): string {
+  if (begun.length === 0) return ''
+  return `auditferry: what is read from the API (${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))}) goes on: replay --status tells how far it is, --cancel ends it
+`
+}
+
+export function joinedText(joined: readonly Origin[]): string {
+  if (joined.length === 0) return ''
+  return `Joined the same replay, which is under way, of ${joined.map(nameOf).join(', ')}: what the journal keeps of that was left to the command that began it; --only journal sends it again\n`
+}
+
+export const unsureText =
+  'auditferry: some of the days meant are kept in the journal, and this command cannot tell whether the one that began the replay meant them too, and sent them: where it did not, send them with --only journal\n'
+
+// Which days a replay leaves out or cannot send whole: the journal took nothing in of them, or does not keep all of it any more.
+
+/** Of many stretches of days the first few are told. */
+const TOLD = 8
+
+const NO_PAST = 'an inventory has no past that the API could show again'
+
+/** Days that cannot come whole, a line a source. */
+export function shortText(short: readonly PlannedDay[], how: (origin: Origin) => string): string {
+  const sources = new Map<string, PlannedDay[]>()
+  for (const day of short) {
+    const name = nameOf(day.origin)
+    sources.set(name, [...(sources.get(name) ?? []), day])
+  }
+  return [...sources.values()].map((days) => lineOf(days, how)).join('')
+}
+
+function lineOf(days: readonly PlannedDay[], how: (origin: Origin) => string): string {
+  const [first] = days
+  if (!first) return ''
+  const kept = days.reduce((sum, day) => sum + day.kept, 0)
+  const still = days.reduce((sum, day) => sum + Math.min(day.still, day.kept), 0)
+  return `auditferry: of ${printable(nameOf(first.origin))}, ${datesText(days.map(({ day }) => day))}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.origin)}\n`
+}
+
+/** How a day that the journal does not keep whole is sent. */
+export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRunning: boolean) {
+  const sent = only === 'api' ? 'is not sent' : dryRun ? 'only that would be sent' : 'only that is sent'
+  return ({ source }: Origin): string => {
+    if (source === 'vault.projects') return `${sent}; ${NO_PAST}`
+    if (only === 'journal') return `${sent} with --only journal`
+    return isRunning
+      ? `${sent}; the past of ${source} cannot be read from the API again`
+      : `${sent}; with the daemon running the same command would have them read from the API again`
+  }
+}
+
+/** Of what no source or day of the plan speaks, a line a source: nothing of that is sent. `origins` is what is read, with a past or not yet. */
+export function emptyText(
+  plan: ReplayPlan,
+  asked: ReplayChoice,
+  origins: readonly Origin[],
+  nowMs: number,
+): string {
+  const withDays = plan.days.map(({ origin }) => origin)
+  const all = [...withDays, ...origins.filter((origin) => isMeant(asked, origin))]
+  const meant = all.filter((origin, i) => !isOneOf(all.slice(0, i), origin))
+  if (meant.length === 0) return offText(asked)
+  if (asked.only === 'api') return meant.map((origin) => unreadLine(origin, plan)).join('')
+  if (plan.days.length > 0) return meant.map((origin) => emptyLine(origin, plan, asked, nowMs)).join('')
+  const api = meant.every(({ source }) => source === 'vault.projects') ? '' : API_HAS_MORE
+  return `Of all that ${asked.sink.name} takes (${namesText(meant)}) the journal took nothing in on ${leftText(begunDays(asked, nowMs))}${api}\n`
+}
+
+/** Days of the span: what is later nobody can have. */
+function begunDays({ span }: ReplayChoice, nowMs: number): readonly number[] {
+  const { fromDay, toDay } = wholeDays(span)
+  const endDay = Math.min(toDay, epochDay(nowMs * 1000) + 1)
+  return Array.from({ length: endDay - fromDay }, (_, i) => fromDay + i)
+}
+
+const API_HAS_MORE = '; --only api reads what the API has of it'
+
+function emptyLine(origin: Origin, { days }: ReplayPlan, asked: ReplayChoice, nowMs: number): string {
+  const own = new Set(days.filter((day) => isOneOf([origin], day.origin)).map(({ day }) => day))
+  const today = epochDay(nowMs * 1000)
+  // The day that is not over is no news of a source that has others.
+  const empty = begunDays(asked, nowMs).filter((day) => !own.has(day) && (own.size === 0 || day < today))
+  if (empty.length === 0) return ''
+  const api = origin.source === 'vault.projects' ? '' : API_HAS_MORE
+  return `Of ${printable(nameOf(origin))} the journal took nothing in on ${leftText(empty)}${api}\n`
+}
+
+/** With `--only api`. One with days is told by these. */
+function unreadLine(origin: Origin, { days, reads }: ReplayPlan): string {
+  if (
+    isOneOf(
+      [...days, ...reads].map((one) => one.origin),
+      origin,
+    )
+  )
+    return ''
+  return `Of ${printable(nameOf(origin))} nothing is sent: ${origin.source === 'vault.projects' ? NO_PAST : 'the daemon does not read it'}\n`
+}
+
+/** What is named on the command line, and read nowhere. */
+const offText = ({ workspace, source, sink }: ReplayChoice): string =>
+  `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has none of it\n`
+
+function namesText(origins: readonly Origin[]): string {
+  const names = origins.slice(0, TOLD).map((origin) => printable(nameOf(origin)))
+  const more = origins.length - names.length
+  return names.join(', ') + (more > 0 ? ` and ${countText(more, 'sources')} more` : '')
+}
+
+const leftText = (days: readonly number[]) =>
+  `${datesText(days)} (${countText(days.length, 'days')}, left out)`
+
+/** Stretches of days, each with its last day. */
+function datesText(days: readonly number[]): string {
+  const stretches: { from: number; to: number }[] = []
+  for (const day of days.toSorted((a, b) => a - b)) {
+    const last = stretches.at(-1)
+    if (last?.to === day) last.to = day + 1
+    else stretches.push({ from: day, to: day + 1 })
+  }
+  const text = (day: number) => dayText(day * DAY_MS)
+  const texts = stretches
+    .slice(0, TOLD)
+    .map(({ from, to }) => (to === from + 1 ? text(from) : `${text(from)} to ${text(to - 1)}`))
+  const more = stretches.slice(TOLD).reduce((sum, { from, to }) => sum + to - from, 0)
+  return texts.join(', ') + (more > 0 ? ` and ${countText(more, 'days')} more` : '')
+}

@@ -1,0 +1,199 @@
+// The journal's part of a replay: step after step, so that the daemon does its own work in between, and with a pause while there is no room.
+import type { DayCount } from '../../contracts/accounts.ts'
+import { PAST_SHARE_IN_USE, leftOut } from '../../contracts/jobs.ts'
+import type { ApiReplay } from '../../contracts/jobs.ts'
+import type { ReplayQuery, Replayed } from '../../contracts/journal.ts'
+import { isSameOrigin } from '../../contracts/source.ts'
+import type { AskedJournal } from '../../control/questions.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { printable } from '../../core/printable.ts'
+import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../core/time.ts'
+import { isCaughtUp } from '../../observability/status.ts'
+import type { StatusReport } from '../../observability/status.ts'
+import { countText } from '../../observability/words.ts'
+import type { World } from '../shared/world.ts'
+import { keyOf } from './plan.ts'
+import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
+
+/** The past's share of the journal is in use: the sinks make room, and the replay goes on. */
+const WAIT_MS = 2_000
+/** So long without room, and the replay ends with what it has done. */
+const PATIENCE_MS = 60_000
+
+export interface Done {
+  entries: number
+  bytes: number
+  days: DayCount[]
+  keptSince: number | undefined
+  /** by a signal, or by a journal that stayed full */
+  stopped: boolean
+}
+
+export const nothingDone = (): Done => ({
+  entries: 0,
+  bytes: 0,
+  days: [],
+  keptSince: undefined,
+  stopped: false,
+})
+
+type Query = Omit<ReplayQuery, 'after' | 'until'>
+
+/** All that is asked for but what the plan leaves to the API. */
+export function queryOf(
+  { sink, span, workspace, source }: ReplayChoice,
+  { leave }: ReplayPlan,
+  how: Pick<Query, 'dryRun' | 'runAt'>,
+): Query {
+  const sources = sink.sources.filter((name) => (source ?? name) === name)
+  return {
+    ...span,
+    ...how,
+    sink: sink.name,
+    sources,
+    ...(workspace === undefined ? {} : { workspace }),
+    ...(leave.length === 0 ? {} : { leave }),
+  }
+}
+
+/** Where a step fails that is tried no more, what was put so far is told before the error. */
+export async function walk(
+  journal: Pick<AskedJournal, 'replay'>,
+  query: Query,
+  { signal, stderr }: World,
+  clock: Pick<Clock, 'sleep'>,
+): Promise<Done> {
+  const done = nothingDone()
+  let at: Pick<ReplayQuery, 'after' | 'until'> = { after: 0, until: undefined }
+  let waitedMs = 0
+  for (;;) {
+    const step = await journal.replay({ ...query, ...at }).catch((error: unknown) => {
+      if (isFull(error)) return undefined
+      if (!query.dryRun) stderr(brokenOffText(done))
+      throw error
+    })
+    if (step) {
+      add(done, step)
+      waitedMs = 0
+      if (!step.more) return done
+      at = { after: step.through, until: step.until }
+    } else {
+      if (waitedMs === 0) stderr(`auditferry: ${PAST_SHARE_IN_USE}: waiting for the sinks to take some\n`)
+      waitedMs += WAIT_MS
+      await clock.sleep(WAIT_MS, signal)
+    }
+    if (signal.aborted || waitedMs >= PATIENCE_MS) return { ...done, stopped: true }
+  }
+}
+
+const isFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
+
+/** An answer that was lost may be one to a step that has landed. */
+const brokenOffText = ({ entries }: Done): string =>
+  `auditferry: broken off: ${countText(entries, 'entries')} had been put at the journal's end, and those of one step more may have been: they go out, and the same command begins at the beginning again, so that they come twice
+`
+
+function add(done: Done, step: Replayed): void {
+  done.entries += step.entries
+  done.bytes += step.bytes
+  done.days = summed(done.days, step.days)
+  done.keptSince = step.keptSince
+}
+
+function summed(one: readonly DayCount[], other: readonly DayCount[]): DayCount[] {
+  const sums = new Map<string, DayCount>()
+  for (const each of [...one, ...other]) {
+    const key = keyOf(each.origin, each.day)
+    sums.set(key, { ...each, count: each.count + (sums.get(key)?.count ?? 0) })
+  }
+  return [...sums.values()]
+}
+
+// The part of a replay that the daemon does not read, since live reading has not come to it: what the journal keeps of that is sent from there, and the rest is told.
+
+/** From where on live reading has not come, µs; undefined: all that was asked is read. */
+function cutAt(begun: readonly ApiReplay[], { origin }: Pick<PlannedDay, 'origin'>): number | undefined {
+  const one = begun.find((each) => isSameOrigin(each.origin, origin))
+  return one && leftOut(one)[0]?.fromUs
+}
+
+/** Days that lie behind it whole: the journal took them in all the same, a backfill perhaps, so they do not come by themselves. */
+export function cutDays({ days }: ReplayPlan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
+  return days.filter((day) => day.via === 'api' && day.day * DAY_US >= (cutAt(begun, day) ?? Infinity))
+}
+
+/** Days that it has come to, and not to their end. */
+export function partDays({ days }: ReplayPlan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
+  return days.filter((day) => {
+    const at = cutAt(begun, day) ?? -Infinity
+    return day.via === 'api' && day.day * DAY_US < at && at < (day.day + 1) * DAY_US
+  })
+}
+
+/** Of these, those whose rest may hold what a backfill brought before: where live reading has read everything nothing lies there. */
+export function lateDays(parts: readonly PlannedDay[], report: LiveReading): readonly PlannedDay[] {
+  return parts.filter(({ origin }) => {
+    const sources = report.workspaces.find(({ name }) => name === origin.workspace)?.sources
+    const live = sources?.find(({ name }) => name === origin.source)
+    return !live || live.lag_seconds > 0 || !isCaughtUp(live, report)
+  })
+}
+
+type LiveReading = Pick<StatusReport, 'workspaces' | 'configured_at'>
+
+/** A line each. */
+export function lateText(late: readonly PlannedDay[], only: Only | undefined): string {
+  const lines = late.map(({ origin, day }) => {
+    const name = printable(`${origin.workspace} ${origin.source}`)
+    return `auditferry: of ${name}, the rest of ${dayText(day * DAY_MS)} is not sent, and live reading is still behind: what it takes in there as new comes by itself, what the journal has of it already (a backfill ahead of live reading) does not: the same command sends all of that day once live reading is past it${only === 'api' ? '' : ', and --only journal what the journal keeps of it'}\n`
+  })
+  return lines.join('')
+}
+
+/** The journal's part with these days: what it keeps of them is sent from there. */
+export function withCut(plan: ReplayPlan, cut: readonly PlannedDay[]): ReplayPlan {
+  const firstOf = (origin: PlannedDay['origin']) =>
+    Math.min(...cut.filter((day) => isSameOrigin(day.origin, origin)).map(({ day }) => day))
+  const leave = plan.leave
+    .map((one) => ({ ...one, toDay: Math.min(one.toDay, firstOf(one.origin)) }))
+    .filter(({ fromDay, toDay }) => fromDay < toDay)
+  return { ...plan, leave }
+}
+
+/** What of the plan the API would be asked for. */
+export function withoutCut(
+  plan: ReplayPlan,
+  cut: readonly PlannedDay[],
+  begun: readonly ApiReplay[],
+): ReplayPlan {
+  const isNothing = ({ origin }: ReplayPlan['reads'][number]) =>
+    begun.some((one) => isSameOrigin(one.origin, origin) && one.spans.length === 0)
+  return {
+    ...plan,
+    days: plan.days.filter((day) => !cut.includes(day)),
+    reads: plan.reads.filter((read) => !isNothing(read)),
+  }
+}
+
+export const howCut = (isLeft: boolean): string =>
+  `${isLeft ? 'not sent' : 'only that is sent'}; live reading has not come to them yet, and a replay from the API ends where it is: the same command sends all of them once it is past them`
+
+/** As it begins: a line each that is cut. */
+export function cutOffText(begun: readonly ApiReplay[]): string {
+  const lines = begun.flatMap((one) => {
+    const left = spansText(one)
+    const name = printable(`${one.origin.workspace} ${one.origin.source}`)
+    return left === ''
+      ? []
+      : [
+          `auditferry: of ${name}, ${left} is not read from the API: it is later than what live reading has read in order. What live reading takes in there as new goes to every sink by itself; what the journal has of it already does not\n`,
+        ]
+  })
+  return lines.join('')
+}
+
+export const spansText = (one: ApiReplay): string =>
+  leftOut(one)
+    .map(({ fromUs, toUs }) => `${isoFromUs(fromUs)} to ${isoFromUs(toUs)}`)
+    .join(', ')

@@ -1,0 +1,197 @@
+// `auditferry run --once`: until all that is there now is delivered, or nothing but a person can help.
+import { openApp } from '../../app/app.ts'
+import type { App } from '../../app/app.ts'
+import type { Config } from '../../config/schema.ts'
+import { checkApart } from '../../journal/sqlite/open.ts'
+import type { LogFields } from '../../core/log.ts'
+import { MINUTE_MS } from '../../core/time.ts'
+import type { StatusReport } from '../../observability/status.ts'
+import type { Outside } from '../../app/environment.ts'
+import { realOutside } from '../shared/environment.ts'
+import type { World } from '../shared/world.ts'
+import { exitCodes } from '../shared/world.ts'
+
+/** How often --once looks whether it is done. */
+const LOOK_MS = 100
+/** So long in a row must nothing but held parts remain: one refused try may be a key in mid-change. */
+const STUCK_MS = 2_000
+
+/** How a single run ended, to be reported when nothing else will be. */
+export interface Once {
+  readonly code: number
+  readonly sentence: string
+  /** why, where not all was done */
+  readonly why?: string
+  /** in plain words, for a terminal */
+  readonly counts: string
+  /** the same as fields, for a log */
+  readonly fields: LogFields
+}
+
+/** Rejects with what stopped the daemon, once everything is closed. */
+export async function runOnce(
+  config: Config,
+  outside: Outside,
+  { signal, journalCheck: program }: Pick<World, 'signal' | 'journalCheck'>,
+  timeoutMs: number,
+): Promise<Once> {
+  const { path } = config.journal
+  const open = await checkApart({ path, program, log: outside.log }, signal)
+  if (signal.aborted)
+    return {
+      code: exitCodes.done,
+      sentence: NOT_DONE,
+      why: 'stopped while the journal was checked',
+      counts: 'nothing was read',
+      fields: {},
+    }
+  const app = await openApp(config, outside, { once: true }, open)
+  // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
+  const ending = new AbortController()
+  try {
+    const running = app.run()
+    const ended = await Promise.race([
+      running.then(() => 'done' as const),
+      watchOnce(app, outside, AbortSignal.any([signal, ending.signal]), timeoutMs),
+    ])
+    return onceOf(app, ended)
+  } finally {
+    ending.abort()
+    await app.stop()
+  }
+}
+
+type Ending = 'done' | 'stuck' | 'timeout' | 'signal'
+
+async function watchOnce(
+  app: App,
+  { clock, log }: Outside,
+  signal: AbortSignal,
+  timeoutMs: number,
+): Promise<Ending> {
+  const startedAt = clock.elapsed()
+  const tellWhenDue = howFar({ clock, log }, () => app.board.status())
+  let stuckSince: number | undefined
+  for (;;) {
+    await clock.sleep(LOOK_MS, signal)
+    if (signal.aborted) return 'signal'
+    const now = clock.elapsed()
+    if (now - startedAt >= timeoutMs) return 'timeout'
+    const state = app.singleRun()
+    if (state === 'done') return 'done'
+    stuckSince = state === 'stuck' ? (stuckSince ?? now) : undefined
+    if (stuckSince !== undefined && now - stuckSince >= STUCK_MS) return 'stuck'
+    tellWhenDue()
+  }
+}
+
+type HowFar = Pick<StatusReport, 'sentence' | 'workspaces' | 'sinks'>
+
+/** To be called often: tells once a minute how far the run is, since a first one may take long. @internal */
+export function howFar({ clock, log }: Pick<Outside, 'clock' | 'log'>, status: () => HowFar): () => void {
+  let toldAt = clock.elapsed()
+  return () => {
+    if (clock.elapsed() - toldAt < MINUTE_MS) return
+    toldAt = clock.elapsed()
+    const { sentence, workspaces, sinks } = status()
+    log.info('The run is not done yet, and goes on', {
+      stand: sentence,
+      entriesRead: readOf(workspaces),
+      entriesOwed: mostOwed(sinks),
+    })
+  }
+}
+
+const readOf = (workspaces: StatusReport['workspaces']): number =>
+  workspaces.flatMap(({ sources }) => sources).reduce((sum, source) => sum + source.new_entries, 0)
+
+const mostOwed = (sinks: StatusReport['sinks']): number =>
+  Math.max(0, ...sinks.map((sink) => sink.owed_entries))
+
+const amount = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
+
+/**
+ * What was read, and what the sinks took of it; what a setting kept from them is named, or nobody would know why nothing came. @internal
+ */
+export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): string {
+  const sources = workspaces.flatMap((workspace) => workspace.sources)
+  const filteredOf = (parts: readonly { readonly filtered_entries: number }[], by: string) => {
+    const filtered = parts.reduce((sum, part) => sum + part.filtered_entries, 0)
+    return filtered === 0 ? [] : [`${filtered} filtered by ${by}`]
+  }
+  const read = readOf(workspaces)
+  const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
+  return [
+    amount(read, 'new entry', 'new entries'),
+    ...filteredOf(sources, 'audit.types'),
+    amount(delivered, 'delivery', 'deliveries'),
+    ...filteredOf(sinks, 'what the sinks take'),
+  ].join(', ')
+}
+
+const DONE = 'Everything visible at start was read and delivered'
+const NOT_DONE = 'Not everything was read and delivered; nothing is lost, and the next run goes on'
+
+/** What came of it, and the documented exit code. */
+function onceOf(app: App, ended: Ending): Once {
+  const status = app.board.status()
+  const { sinks, journal, sentence: state } = status
+  const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
+  const pending = mostOwed(sinks)
+  const counts = [
+    deliveredText(status),
+    ...(pending === 0 ? [] : [`${pending} pending`]),
+    amount(letters, 'dead letter', 'dead letters'),
+    `${journal.quarantined} quarantined`,
+    amount(journal.gaps, 'possible gap', 'possible gaps'),
+  ].join(', ')
+  const fields = {
+    ...countsOf(status),
+    pending,
+    dead_letters: letters,
+    quarantined: journal.quarantined,
+    gaps: journal.gaps,
+  }
+  if (ended === 'done' && pending === 0) return { code: exitCodes.done, sentence: DONE, counts, fields }
+  const why = {
+    done: 'entries are still pending',
+    stuck: 'only blocked parts remain',
+    timeout: 'the timeout came first',
+    signal: 'stopped',
+  }[ended]
+  // Whoever sends a signal knows that it is not done.
+  const code = ended === 'signal' ? exitCodes.done : exitCodes.failed
+  return { code, sentence: NOT_DONE, why: `${why}: ${state}`, counts, fields }
+}
+
+/** By sink what it accepted, and what a setting kept from it. */
+function countsOf({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): LogFields {
+  const filtered = workspaces
+    .flatMap(({ sources }) => sources)
+    .reduce((sum, one) => sum + one.filtered_entries, 0)
+  const bySink = sinks.flatMap((sink): [string, number][] => [
+    [`delivered.${sink.name}`, sink.accepted_entries],
+    ...(sink.filtered_entries === 0
+      ? []
+      : [[`filtered.${sink.name}`, sink.filtered_entries] as [string, number]]),
+  ])
+  return {
+    entries_read: readOf(workspaces),
+    ...(filtered > 0 && { entries_filtered: filtered }),
+    ...Object.fromEntries(bySink),
+  }
+}
+
+/** One line, whatever level the log has: for people on a terminal, and JSON everywhere else. */
+export function reportOnce(
+  { code, sentence, why, counts, fields }: Once,
+  world: World,
+  config: Config,
+): void {
+  if (world.terminal) {
+    world.stderr(`auditferry: ${sentence}${why === undefined ? '' : ` (${why})`}: ${counts}\n`)
+    return
+  }
+  const { log } = realOutside({ ...config, log: { ...config.log, level: 'info' } }, world)
+  log[code === exitCodes.done && why === undefined ? 'info' : 'warn'](sentence, { why, ...fields })
+}

@@ -1,0 +1,66 @@
+// Which configuration a command reads when it is told none, and the way into it.
+import { existsSync } from 'node:fs'
+import { ConfigFaults } from '../../config/faults.ts'
+import { readConfigFile, readTextFile } from '../../config/files.ts'
+import { examineConfig } from '../../config/load.ts'
+import type { References } from '../../config/references.ts'
+import type { Config } from '../../config/schema.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { World } from './world.ts'
+
+const inCheckout = './config/auditferry.yaml'
+const installed = '/etc/auditferry/auditferry.yaml'
+
+/** Throws ConnectorError `config_invalid` where there is none. */
+export function configFile(world: World, given: string | undefined): string {
+  const named = given ?? world.env['AUDITFERRY_CONFIG']
+  if (named !== undefined && named !== '') return named
+  if (existsSync(inCheckout)) return inCheckout
+  if (!existsSync(installed))
+    throw new ConnectorError(
+      'config_invalid',
+      `Neither --config nor $AUDITFERRY_CONFIG names a configuration, and neither ${inCheckout} nor ${installed} is there: begin with mkdir -p config && auditferry init > ${inCheckout.slice(2)}, fill it in, then auditferry validate`,
+    )
+  return installed
+}
+
+/** Where the configuration's references lead. */
+export function references(world: World): References {
+  return { env: world.env, readFile: readTextFile, readConfig: readConfigFile }
+}
+
+// A configuration for commands that only need its names and paths: a secret that this shell cannot read is no reason to stop.
+
+/** Stands for what is there for the daemon only: a service's credential, its environment. */
+const UNKNOWN = 'auditferry-unknown-reference'
+
+function lenient(file: string, world: World): References {
+  const env: Record<string, string | undefined> = { ...world.env }
+  for (const [, name = ''] of readConfigFile(file).matchAll(/\$\{env:([^}]*)\}/g)) env[name] ??= UNKNOWN
+  const readFile = (path: string) => {
+    try {
+      return readTextFile(path)
+    } catch {
+      return UNKNOWN
+    }
+  }
+  return { env, readFile, readConfig: readConfigFile }
+}
+
+/** Throws ConfigFaults as loading does, where more than a secret is missing. */
+export function knownConfig(file: string, world: World): Config {
+  const strict = examineConfig(file, references(world))
+  if (strict.loaded && strict.faults.length === 0) return strict.loaded.config
+  const faults = new ConfigFaults(strict.faults)
+  let known: ReturnType<typeof examineConfig>
+  try {
+    known = examineConfig(file, lenient(file, world))
+  } catch {
+    throw faults
+  }
+  if (!known.loaded || known.faults.length > 0) throw faults
+  const { journal, server, sinks } = known.loaded.config
+  const needed = [journal.path, server.listen.host, ...sinks.map(({ name }) => name)]
+  if (needed.some((text) => text.includes(UNKNOWN))) throw faults
+  return known.loaded.config
+}

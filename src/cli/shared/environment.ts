@@ -1,0 +1,39 @@
+// The real world behind the daemon: the system's clock, disk and network, and what packs.
+import type { Outside } from '../../app/environment.ts'
+import type { Config } from '../../config/schema.ts'
+import { gzip } from '../../platform/gzip/gzip.ts'
+import { secretsIn } from '../../core/secret.ts'
+import { systemClock, systemRandom } from '../../platform/clock.ts'
+import { openDatagrams } from '../../platform/datagrams.ts'
+import { disk } from '../../platform/disk.ts'
+import { type LogOptions, openLog } from '../../observability/log.ts'
+import { connectSocket } from '../../platform/sockets.ts'
+import { openTransport } from '../../platform/transport.ts'
+import type { World } from './world.ts'
+
+/** `to`: the log, where it is not standard error. */
+export function realOutside(config: Config, world: World, to?: LogOptions['to']): Outside {
+  const proxy = proxyOf(world.env)
+  // Found once: what is read again later changes within them.
+  const secrets = secretsIn(config)
+  return {
+    version: world.version,
+    clock: systemClock,
+    random: systemRandom,
+    log: openLog({ level: config.log.level, to, secrets: () => secrets }),
+    disk,
+    network: (to, tls) => openTransport({ to, tls, proxy }),
+    connect: connectSocket,
+    datagrams: openDatagrams,
+    print: (bytes) => world.print(bytes),
+    gzip,
+  }
+}
+
+export function proxyOf(env: World['env']) {
+  return {
+    https: env['HTTPS_PROXY'] ?? env['https_proxy'],
+    http: env['HTTP_PROXY'] ?? env['http_proxy'],
+    none: env['NO_PROXY'] ?? env['no_proxy'],
+  }
+}

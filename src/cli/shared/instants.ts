@@ -1,0 +1,54 @@
+// Points in time as a person writes them on the command line: a time, a day, or a span back from now.
+import type { DayRange } from '../../contracts/accounts.ts'
+import type { PastSpan } from '../../contracts/jobs.ts'
+import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../../core/time.ts'
+import { durationMs, durationPattern } from '../../core/units.ts'
+import { stampText } from '../../observability/words.ts'
+import type { World } from './world.ts'
+
+/** Microseconds since 1970; NaN when it is none. `2026-01-31` is that day's beginning, `24h` so long before `nowMs`, `now` is that. */
+function instantUs(text: string, nowMs: number): number {
+  if (text === 'now') return nowMs * 1000
+  if (durationPattern.test(text)) return (nowMs - durationMs(text)) * 1000
+  return parseInstantText(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text)
+}
+
+/** As a column has it, in UTC: `2026-01-31 12:00:00`. */
+export const instantText = (at: number): string => stampText(new Date(at).toISOString())
+
+const WANT =
+  'want a time with its seconds such as 2026-01-31T00:00:00Z (UTC where it names no zone), a day such as 2026-01-31, or a span such as 24h'
+
+/** Undefined, and said, when the two name no span. `to` is now unless given. */
+export function spanOf(
+  world: World,
+  from: string,
+  to: string | undefined,
+  nowMs: number,
+): PastSpan | undefined {
+  const fromUs = instantUs(from, nowMs)
+  const toUs = to === undefined ? nowMs * 1000 : instantUs(to, nowMs)
+  const fault = faultOf({ from, to }, { fromUs, toUs }, nowMs)
+  if (fault === undefined) return { fromUs, toUs }
+  world.stderr(`error: ${fault}\n`)
+  return undefined
+}
+
+function faultOf(
+  { from, to }: { readonly from: string; readonly to: string | undefined },
+  { fromUs, toUs }: PastSpan,
+  nowMs: number,
+): string | undefined {
+  if (Number.isNaN(fromUs)) return `--from ${from}: ${WANT}`
+  if (Number.isNaN(toUs)) return `--to ${to ?? ''}: ${WANT}`
+  if (!isPlausibleInstant(fromUs)) return `--from ${from}: want a time ${plausibleInstants}`
+  if (fromUs >= toUs) return `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
+  if (fromUs >= nowMs * 1000) return '--from must be earlier than now'
+  return undefined
+}
+
+/** The UTC days that some of it lies in. */
+export const wholeDays = ({ fromUs, toUs }: PastSpan): DayRange => ({
+  fromDay: epochDay(fromUs),
+  toDay: epochDay(toUs - 1) + 1,
+})

@@ -1,0 +1,342 @@
+// `status`: what the running daemon knows, a screenful. Asks its control socket; where there is none, its listener.
+import { realFiles } from '../config/files.ts'
+import { sourcesOf } from '../config/schema.ts'
+import type { Config } from '../config/schema.ts'
+import { hostPort } from '../contracts/platform.ts'
+import { connectControl } from '../control/client.ts'
+import { printable } from '../core/printable.ts'
+import { controlPath } from '../journal/sqlite/files.ts'
+import { budgetOf, isLagUnknown, noDelivery } from '../observability/status.ts'
+import type {
+  BackfillStatus,
+  BudgetStatus,
+  FaultStatus,
+  ReplayStatus,
+  SourceStatus,
+  StatusReport,
+} from '../observability/status.ts'
+import { faultText } from '../observability/summary.ts'
+import {
+  answerText,
+  countText,
+  limitedText,
+  loweredText,
+  memoryText,
+  neverTexts,
+  nextTryText,
+  numberText,
+  sizeText,
+  spanText,
+  stampText,
+  uploadText,
+  usedText,
+  utcText,
+} from '../observability/words.ts'
+import { systemClock } from '../platform/clock.ts'
+import { configFile } from './shared/config-file.ts'
+import { gapsText, percentText, troubleText } from './shared/follow.ts'
+import { configOrPlace, tellFaulty } from './shared/journal.ts'
+import type { DaemonPlace } from './shared/journal.ts'
+import { columns } from './shared/terminal.ts'
+import type { Paint } from './shared/terminal.ts'
+import { exitCodes } from './shared/world.ts'
+import type { World } from './shared/world.ts'
+import { watchStatus } from './status-watch.ts'
+import type { Look } from './status-watch.ts'
+
+interface StatusOptions {
+  readonly config?: string
+  readonly json: boolean
+  readonly watch?: boolean
+}
+
+/** With `watch` again and again, as `watchStatus` says. */
+export async function status(world: World, options: StatusOptions, clock = systemClock): Promise<number> {
+  const file = configFile(world, options.config)
+  const { place, config, faults } = configOrPlace(file, world)
+  let told = false
+  const look = async (): Promise<Look> => {
+    const { report, other } = await ask(place, config, world)
+    if (faults && !report) throw faults
+    if (faults && !told) tellFaulty(file, world)
+    told = true
+    return report ? { report } : { nobody: nobodyText(file, place, other) }
+  }
+  const textOf = (report: StatusReport) =>
+    `${(options.json ? JSON.stringify(report, null, 2) : statusText(report, world.colours)).trimEnd()}\n`
+  if (options.watch === true) return watchStatus(world, look, textOf, clock)
+  const { report, nobody } = await look()
+  if (report) world.stdout(textOf(report))
+  else world.stderr(nobody)
+  return report?.ok === true ? exitCodes.done : exitCodes.failed
+}
+
+async function ask(place: DaemonPlace, config: Config | undefined, world: World): Promise<Answer> {
+  const client = await connectControl(place.journal.path)
+  if (client) return { report: await client.status() }
+  const asked = await askListener(place, config)
+  if (asked.report)
+    world.stderr(`auditferry: there is no control socket, this is what ${listenerUrl(place)} tells\n`)
+  return asked
+}
+
+function nobodyText(file: string, config: DaemonPlace, other: string | undefined): string {
+  const socket = controlPath(config.journal.path) ?? config.journal.path
+  const url = listenerUrl(config)
+  const whose =
+    other === undefined ? '' : `, and at ${url} another daemon answers, whose journal is ${printable(other)}`
+  const listener = config.server.listen.port === 0 || whose ? whose : ` or ${url}`
+  const first = whose
+    ? 'did journal.path change under a running daemon? Put it back. Else give it a server.listen of its own first, then '
+    : ''
+  return `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`
+}
+
+/** @internal */
+export function statusText(report: StatusReport, colours = false): string {
+  const paint = colours ? painted : undefined
+  const now = Date.parse(report.reported_at)
+  const ago: Ago = (instant, absent = 'never') =>
+    instant === null ? absent : `${spanText(Math.max(0, (now - Date.parse(instant)) / 1000))} ago`
+  const up = spanText(Math.max(0, (now - Date.parse(report.started_at)) / 1000))
+  return [
+    `${printable(report.sentence)}\n`,
+    sourceLines(report, ago, paint),
+    sinkLines(report, ago, paint),
+    journalLine(report) + gapLines(report) + findingLines(report) + warningLines(report, ago),
+    ...pastLines(report),
+    `Auditferry ${printable(report.version)}, up ${up}, as of ${utcText(report.reported_at)}\n`,
+  ].join('\n')
+}
+
+const [RED, YELLOW, GREEN] = [31, 33, 32]
+const colourOf: Readonly<Record<string, number>> = {
+  failing: RED,
+  held: RED,
+  paused: YELLOW,
+  waiting: YELLOW,
+  starting: YELLOW,
+  reading: GREEN,
+  idle: GREEN,
+  sending: GREEN,
+}
+
+/** The state is said in words; colour only helps the eye to find it. */
+const painted: Paint = (padded, text) => {
+  const colour = colourOf[text]
+  return colour === undefined ? padded : `\u001b[${colour}m${padded}\u001b[0m`
+}
+
+type Ago = (instant: string | null, absent?: string) => string
+
+const lag = (seconds: number) => (seconds < 1 ? 'none' : spanText(seconds))
+
+const sourceLag = (source: SourceStatus) => (isLagUnknown(source) ? 'unknown' : lag(source.lag_seconds))
+
+type Part = Readonly<{ name: string; error: FaultStatus | null }>
+
+function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): string {
+  return parts
+    .map(({ name, error }) => {
+      if (!error) return ''
+      const next = nextTryText(error.next_try_at, Date.parse(report.reported_at))
+      return `  ${name}: ${printable(faultText(error, report))} (${error.code}, trouble began ${ago(error.since)}${next})\n`
+    })
+    .join('')
+}
+
+const budgetText = (budget: BudgetStatus | undefined) =>
+  budget === undefined ? '-' : usedText(budget.used, budget.limit)
+
+function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
+  const sources = report.workspaces.flatMap(({ name, sources: own, budget = [] }) =>
+    own.map((source) => ({
+      ...source,
+      never: neverTexts(source, Date.parse(report.reported_at)),
+      name: `${name} ${source.name}`,
+      used: budgetText(budgetOf(source, { budget })),
+    })),
+  )
+  const rows = sources.map((source) => [
+    ...[source.name, source.state],
+    ...[ago(source.last_success_at, source.never[0]), ago(source.caught_up_at, source.never[1])],
+    ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
+  ])
+  const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
+  return (
+    columns([head, ...rows], paint) +
+    faultLines(sources, report, ago) +
+    limitLines(report) +
+    answerLines(sources, Date.parse(report.reported_at))
+  )
+}
+
+function answerLines(sources: readonly SourceStatus[], now: number): string {
+  return sources
+    .map(({ name, waits_for_memory_since, answer_comes_since }) => {
+      const text = memoryText(waits_for_memory_since, now) || answerText(answer_comes_since, now)
+      return text === '' ? '' : `  ${name}: ${text}\n`
+    })
+    .join('')
+}
+
+/** Also of an area in which no source has met the 429 itself: it was before the start, or another one did. */
+function limitLines({ workspaces, reported_at }: StatusReport): string {
+  return workspaces
+    .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
+    .flatMap(({ name, area, used, limit, limited_until: until, lowered_from: from }) => {
+      const texts = [
+        ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
+        ...(from === undefined ? [] : [loweredText(limit, from, used)]),
+      ]
+      return texts.map((text) => `  ${printable(name)}, requests of ${area}: ${text}\n`)
+    })
+    .join('')
+}
+
+function sinkLines(report: StatusReport, ago: Ago, paint?: Paint): string {
+  const { sinks } = report
+  const rows = sinks.map((sink) => [
+    ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at, noDelivery(report))],
+    ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
+  ])
+  const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']
+  return columns([head, ...rows], paint) + faultLines(sinks, report, ago) + uploadLines(report)
+}
+
+function uploadLines({ sinks, reported_at }: StatusReport): string {
+  return sinks
+    .flatMap(({ name, state, next_upload_at: at }) => {
+      const text = uploadText(at, Date.parse(reported_at))
+      return text === '' ? [] : [`  ${printable(name)}: ${state}, ${text}\n`]
+    })
+    .join('')
+}
+
+function journalLine({ journal }: StatusReport): string {
+  const { entries, bytes, capacity_bytes, quarantined, gaps, findings, paused, strangers } = journal
+  const left = strangers.length > 0 ? `\n  left the configuration: ${printable(strangers.join(', '))}` : ''
+  return `JOURNAL  ${countText(entries, 'entries')} owed, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
+}
+
+function gapLines({ workspaces }: StatusReport): string {
+  return workspaces
+    .flatMap(({ name, sources }) => sources.map((source) => ({ ...source, workspace: name })))
+    .flatMap(({ workspace, name, last_gap_at: at }) =>
+      at ? [`  possible gap: last in ${printable(workspace)} ${name}, found ${utcText(at)}\n`] : [],
+    )
+    .join('')
+}
+
+/** Of these the last few: the way to them is the entry in the SIEM. */
+const SHOWN_FINDINGS = 3
+
+/** A daemon of an older version names none. */
+function findingLines({ findings = [] }: Partial<StatusReport>): string {
+  const lines = findings.slice(0, SHOWN_FINDINGS).map(({ workspace, source, kind, entry_id, entry_at }) => {
+    const of = entry_at === null ? '' : ` of ${utcText(entry_at)}`
+    return `  ${kind.replace('_', ' ')}: entry ${printable(entry_id)}${of} in ${printable(workspace)} ${printable(source)}\n`
+  })
+  const rest = findings.length - lines.length
+  return lines.join('') + (rest > 0 ? '  more of them: --json\n' : '')
+}
+
+function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): string {
+  return warnings
+    .map(({ message, since }) => `  to mend: ${printable(message)} (since ${ago(since)})\n`)
+    .join('')
+}
+
+// The report of a daemon without a control socket, from its listener: where it is the one of this configuration, not of another that has the address.
+
+const HTTP_MS = 3_000
+
+/** An address that means all of them is asked at this machine's own. */
+function listenerUrl({ server }: DaemonPlace): string {
+  const { host, port } = server.listen
+  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  return `http://${hostPort({ host: name, port })}`
+}
+
+/** `report`: of our daemon; `other`: the journal of another one that has the address of its listener. */
+interface Answer {
+  readonly report?: StatusReport
+  readonly other?: string
+}
+
+async function askListener(place: DaemonPlace, config: Config | undefined): Promise<Answer> {
+  // Any free port: the configuration does not tell which.
+  if (place.server.listen.port === 0) return {}
+  const report = await reportAt(`${listenerUrl(place)}/status`)
+  if (!report) return {}
+  const { path } = report.journal
+  // Of an older version: its parts are all that there is to go by.
+  if (path === undefined) return !config || isNamedAs(config, report) ? { report } : {}
+  return isSameFile(path, place.journal.path) ? { report } : { other: path }
+}
+
+async function reportAt(url: string): Promise<StatusReport | undefined> {
+  try {
+    const reply = await fetch(url, { signal: AbortSignal.timeout(HTTP_MS), redirect: 'error' })
+    const report = (await reply.json()) as StatusReport
+    return isReport(report) ? report : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isReport({ sinks, workspaces, sentence, journal }: Partial<StatusReport>): boolean {
+  const isOne = Array.isArray(sinks) && Array.isArray(workspaces) && typeof sentence === 'string'
+  return isOne && journal !== undefined && ['string', 'undefined'].includes(typeof journal.path)
+}
+
+/** Links are followed. Of a daemon in a container only the name may be known out here. */
+const isSameFile = (one: string, other: string) => realFiles.identity(one) === realFiles.identity(other)
+
+function isNamedAs({ sinks, workspaces }: Config, report: StatusReport): boolean {
+  const names = (parts: readonly { name: string }[]) => parts.map(({ name }) => name).join(' ')
+  return (
+    names(report.sinks) === names(sinks) &&
+    names(report.workspaces) === names(workspaces.filter((each) => sourcesOf(each).length > 0))
+  )
+}
+
+// What `status` says of the past that is read again just now: backfills, and replays from the API.
+
+/** Of each kind: the commands' own --status lists them all. */
+const SHOWN = 10
+
+type PastStatus = Omit<BackfillStatus, 'new_entries'>
+
+function lineText(one: PastStatus, to: string, came: string): string {
+  const { workspace, source, from, to: until, progress, read_entries, gaps } = one
+  const span = `${stampText(from)} to ${stampText(until)} UTC`
+  const counts = `${countText(read_entries, 'entries')} read, ${came}${gapsText(gaps)}`
+  const trouble = troubleText({ error: one.error, waitsFor: one.waits_for, waitReason: one.wait_reason })
+  return `  ${printable(`${workspace} ${source}${to}`)}, ${printable(span)}: ${percentText(progress ?? 0)}, ${counts}${trouble}\n`
+}
+
+const backfillText = (one: BackfillStatus) => lineText(one, '', `${numberText(one.new_entries)} new`)
+const replayText = (one: ReplayStatus) =>
+  lineText(one, ` to ${one.sink}`, `${numberText(one.sent_entries)} put at the journal's end`)
+
+function sectionText<One extends PastStatus>(
+  title: string,
+  command: string,
+  all: readonly One[],
+  text: (one: One) => string,
+): string[] {
+  const open = all.filter(({ state }) => state !== 'done')
+  if (open.length === 0) return []
+  const rest = open.length - SHOWN
+  const more = rest > 0 ? `  and ${rest} more: auditferry ${command} --status\n` : ''
+  return [`${title}\n${open.slice(0, SHOWN).map(text).join('')}${more}`]
+}
+
+/** A section of each kind of which one is under way. */
+function pastLines({ backfills = [], replays = [] }: Partial<StatusReport>): string[] {
+  return [
+    ...sectionText('BACKFILLS UNDER WAY', 'backfill', backfills, backfillText),
+    ...sectionText('REPLAYS FROM THE API UNDER WAY', 'replay', replays, replayText),
+  ]
+}

@@ -1,0 +1,89 @@
+// `validate`: is this configuration one to run with? Three layers: its text, what it refers to on this machine, and with --connect the other sides.
+import { faultLine, sortFaults } from '../config/faults.ts'
+import { realFiles } from '../config/files.ts'
+import { examineConfig } from '../config/load.ts'
+import { sourcesOf, type Config, type SinkConfig, type WorkspaceConfig } from '../config/schema.ts'
+import { lookAround } from '../config/environment-checks.ts'
+import { checkConnections } from '../app/checks.ts'
+import { printable } from '../core/printable.ts'
+import type { CheckResult } from '../contracts/sink.ts'
+import { systemClock } from '../platform/clock.ts'
+import { connectControl } from '../control/client.ts'
+import { kindOf } from '../sinks/index.ts'
+import { configFile, references } from './shared/config-file.ts'
+import { realOutside } from './shared/environment.ts'
+import { exitCodes, type World } from './shared/world.ts'
+
+interface ValidateOptions {
+  readonly config?: string
+  readonly connect: boolean
+}
+
+/** Asks every API and every sink of a configuration. */
+export type ConnectChecks = (config: Config, world: World) => Promise<readonly CheckResult[]>
+
+function count(amount: number, noun: string): string {
+  return `${amount} ${noun}${amount === 1 ? '' : 's'}`
+}
+
+function workspaceLine(workspace: WorkspaceConfig): string {
+  return `  workspace ${workspace.name} reads ${sourcesOf(workspace).join(', ') || 'nothing'} from ${workspace.base_url}\n`
+}
+
+/** Of the sources that a sink names only those count that some workspace has switched on. */
+function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
+  const sources = sink.sources.filter((source) => read.has(source)).join(', ') || 'nothing'
+  return `  sink ${sink.name} (${sink.type}, assurance: ${kindOf(sink.type).assurance(sink)}) takes ${sources} as ${sink.format}\n`
+}
+
+function tell(world: World, file: string, config: Config): void {
+  world.stdout(`${file}\n  journal ${config.journal.path}\n`)
+  for (const workspace of config.workspaces) world.stdout(workspaceLine(workspace))
+  const read = new Set<string>(config.workspaces.flatMap(sourcesOf))
+  for (const sink of config.sinks) world.stdout(sinkLine(sink, read))
+}
+
+async function connect(config: Config, world: World, checks: ConnectChecks): Promise<boolean> {
+  world.stdout(
+    "asking each API and sink; the API counts this against the key's rate limit, and a daemon that uses all of it within the same minute may have to wait out a 429\n",
+  )
+  const results = await checks(config, world)
+  for (const { what, ok, message } of results)
+    world[ok ? 'stdout' : 'stderr'](`  ${ok ? 'ok  ' : 'FAIL'} ${what}: ${printable(message)}\n`)
+  return results.every(({ ok }) => ok)
+}
+
+/** As the daemon that runs on this journal, if there is one: it finds the request in the audit log again as its own. */
+async function askAll(config: Config, world: World): Promise<readonly CheckResult[]> {
+  const daemon = await connectControl(config.journal.path).catch(() => undefined)
+  const instance = await daemon?.instance()
+  const quiet: Config = { ...config, log: { level: 'error' } }
+  return checkConnections(config, realOutside(quiet, world), world.signal, instance)
+}
+
+export async function validate(
+  world: World,
+  options: ValidateOptions,
+  connectChecks: ConnectChecks = askAll,
+): Promise<number> {
+  const file = configFile(world, options.config)
+  const examined = examineConfig(file, references(world))
+  const around = examined.loaded && lookAround(examined.loaded, realFiles, systemClock.now())
+  for (const warning of sortFaults(around?.warnings ?? []))
+    world.stderr(`${faultLine({ ...warning, message: `warning: ${warning.message}` })}\n`)
+  const faults = sortFaults([...examined.faults, ...(around?.faults ?? [])])
+  for (const fault of faults) world.stderr(`${faultLine(fault)}\n`)
+  if (!examined.loaded || faults.length > 0) return exitCodes.config
+  const { config } = examined.loaded
+  tell(world, file, config)
+  if (options.connect && !(await connect(config, world, connectChecks))) {
+    world.stderr(
+      `auditferry: the configuration itself has no fault (validate without --connect exits 0); what is told above came from the other sides: set right what they refuse, and ask again where one could not be reached\n`,
+    )
+    return exitCodes.config
+  }
+  world.stdout(
+    `ok: ${count(config.workspaces.length, 'workspace')}, ${count(config.sinks.length, 'sink')}, ${count(around?.warnings.length ?? 0, 'warning')}\n`,
+  )
+  return exitCodes.done
+}

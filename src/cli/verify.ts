@@ -1,0 +1,304 @@
+// `verify`: whether a bucket, or a folder copied from one, holds what its signed manifests say. Reads only; needs no daemon and no journal.
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { isExposed } from '../config/fields.ts'
+import { reasonOf } from '../config/references.ts'
+import { errnoOf } from '../core/errors.ts'
+import { printableName } from '../core/printable.ts'
+import { parseInstantText } from '../core/time.ts'
+import { systemClock } from '../platform/clock.ts'
+import { openTransport } from '../platform/transport.ts'
+import { bucketEvidence } from '../sinks/s3/evidence-bucket.ts'
+import { readPublicKeys } from '../sinks/s3/evidence/manifest.ts'
+import type { StoredIn } from '../sinks/s3/evidence/manifest.ts'
+import { options as s3Options } from '../sinks/s3/options.ts'
+import type { S3Options } from '../sinks/s3/options.ts'
+import { Store } from '../sinks/s3/store.ts'
+import type { Range, WalkedChain } from '../sinks/s3/verify/chain.ts'
+import { folderEvidence } from '../sinks/s3/verify/folder.ts'
+import type { EvidenceStore } from '../sinks/s3/verify/objects.ts'
+import { verifyEvidence } from '../sinks/s3/verify/verify.ts'
+import type { Span, Verified } from '../sinks/s3/verify/verify.ts'
+import { configFile, knownConfig } from './shared/config-file.ts'
+import { proxyOf } from './shared/environment.ts'
+import { unknownName } from './shared/names.ts'
+import { exitCodes } from './shared/world.ts'
+import type { World } from './shared/world.ts'
+
+export interface VerifyCommandOptions extends VerifyPlaceOptions {
+  readonly publicKey: readonly string[]
+  readonly until?: string
+  readonly lastManifest?: readonly string[]
+  readonly acceptGap?: readonly string[]
+}
+
+export async function verify(
+  world: World,
+  options: VerifyCommandOptions,
+  where: string | undefined,
+): Promise<number> {
+  try {
+    return await verifyPlace(world, options, where)
+  } catch (error) {
+    if (!(error instanceof WrongUsage)) throw error
+    world.stderr(`error: ${error.message}\n`)
+    return exitCodes.usage
+  }
+}
+
+async function verifyPlace(world: World, options: VerifyCommandOptions, where: string | undefined) {
+  const untilAt = options.until === undefined ? undefined : untilOf(options.until)
+  const lastSha256 = (options.lastManifest ?? []).map(hashOf)
+  const acceptedGaps = (options.acceptGap ?? []).map(gapOf)
+  const { store, storedIn, close } = verifyPlaceOf(world, options, where)
+  try {
+    // What cannot be verified at all needs no key.
+    const keys = keysOf(options.publicKey)
+    const pause = (ms: number) => systemClock.sleep(ms, world.signal)
+    const verified = await verifyEvidence(
+      store,
+      { keys, untilAt, lastSha256, acceptedGaps, storedIn, pause },
+      ({ level, where: at, what }) => world.stdout(`${level}: ${at} ${what}\n`),
+    )
+    world.stdout(reportOf(verified, untilAt !== undefined || lastSha256.length > 0))
+    return verified.faults === 0 ? exitCodes.done : exitCodes.failed
+  } finally {
+    await close()
+  }
+}
+
+function keysOf(files: readonly string[]) {
+  if (files.length === 0)
+    throw new WrongUsage('want --public-key FILE: the public half of the key that signs the manifests')
+  return new Map(
+    files.flatMap((file) => {
+      try {
+        return [...readPublicKeys(readFileSync(file, 'utf8'))]
+      } catch (error) {
+        const isOnDisk = errnoOf(error, '') !== ''
+        const why = !isOnDisk && error instanceof Error ? error.message : reasonOf(error)
+        throw new WrongUsage(`--public-key ${file} cannot be used: ${why}`)
+      }
+    }),
+  )
+}
+
+function untilOf(text: string): number {
+  const day = /^\d{4}-\d\d-\d\d$/.test(text)
+  const at = parseInstantText(day ? `${text}T00:00:00Z` : text)
+  if (Number.isFinite(at)) return at / 1000
+  throw new WrongUsage(`--until ${text}: want a time in UTC such as 2026-01-31T00:00:00Z`)
+}
+
+function hashOf(text: string): string {
+  const hash = text.toLowerCase()
+  if (/^[0-9a-f]{64}$/.test(hash)) return hash
+  throw new WrongUsage(`--last-manifest ${text}: want a SHA-256 of 64 hex digits, as verify tells it`)
+}
+
+function gapOf(text: string): Range {
+  const [, first, last] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? []
+  if (first !== undefined && last !== undefined) return { first: Number(first), last: Number(last) }
+  throw new WrongUsage(`--accept-gap ${text}: want two sequence numbers such as 101-250`)
+}
+
+// Which evidence `verify` reads: a folder, a bucket by its address, or the bucket of a sink that a configuration names.
+
+export interface VerifyPlaceOptions {
+  readonly endpoint?: string
+  readonly region?: string
+  readonly allowInsecure?: boolean
+  readonly config?: string
+  readonly sink?: string
+}
+
+/** What was asked makes no sense: told, exit 2. */
+export class WrongUsage extends Error {}
+
+/** Where the objects are and who reads them. */
+interface VerifyPlace {
+  readonly store: EvidenceStore
+  /** a folder does not know */
+  readonly storedIn?: StoredIn
+  readonly close: () => Promise<void>
+}
+
+/** Throws WrongUsage where what was given names no place, or two. */
+export function verifyPlaceOf(
+  world: World,
+  options: VerifyPlaceOptions,
+  where: string | undefined,
+): VerifyPlace {
+  const address = where === undefined ? undefined : /^s3:\/\/([^/]+)\/?(.*)$/i.exec(where)
+  if (where !== undefined && !address && options.sink === undefined && !where.includes('://')) {
+    const deeper = deeperThan(where)
+    if (deeper !== undefined)
+      throw new WrongUsage(
+        `${where}: no folder manifest stands in it; did you mean ${printableName(deeper)}?`,
+      )
+    return { store: folderEvidence(where), close: () => Promise.resolve() }
+  }
+  if (where !== undefined && !address)
+    throw new WrongUsage(`${where}: want s3://bucket/prefix, or a folder copied from there without --sink`)
+  const named = address ? { bucket: address[1] ?? '', prefix: (address[2] ?? '').replace(/\/+$/, '') } : {}
+  const known = options.sink === undefined ? undefined : sinkOf(world, options, options.sink)
+  if (!address && !known)
+    throw new WrongUsage(
+      'want what to verify: s3://bucket/prefix, a folder, or --sink NAME of a configuration',
+    )
+  return bucketPlace(world, known ? { ...known, ...named } : optionsOf(options, named))
+}
+
+/** A copy of a whole bucket has the sink's prefix as a folder of its own. */
+function deeperThan(folder: string): string | undefined {
+  const hasManifests = (name: string) => existsSync(join(name, 'manifest'))
+  if (!existsSync(folder) || !statSync(folder).isDirectory() || hasManifests(folder)) return undefined
+  return readdirSync(folder)
+    .map((name) => join(folder, name))
+    .find(hasManifests)
+}
+
+/** The bucket as the daemon's configuration has it. */
+function sinkOf(world: World, { config }: VerifyPlaceOptions, name: string): S3Options {
+  const all = knownConfig(configFile(world, config), world).sinks
+  const sinks = all.filter((sink) => sink.type === 's3')
+  const found = sinks.find((sink) => sink.name === name)
+  if (found) return found
+  const other = all.find((sink) => sink.name === name)
+  if (other)
+    throw new WrongUsage(`sink ${name} is of type ${other.type}: only what an s3 sink stored can be verified`)
+  throw new WrongUsage(unknownName('s3 sink', name, sinks))
+}
+
+/** Keys come from the environment, as for any tool that speaks to a bucket. */
+function optionsOf(options: VerifyPlaceOptions, named: object): S3Options {
+  const { endpoint, region, allowInsecure = false } = options
+  const parsed = s3Options.safeParse({
+    ...named,
+    ...(endpoint === undefined ? {} : { endpoint, force_path_style: true }),
+    ...(region === undefined ? {} : { region }),
+  })
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues
+    throw new WrongUsage(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'cannot be used'}`)
+  }
+  if (endpoint !== undefined && isExposed(endpoint) && !allowInsecure)
+    throw new WrongUsage(
+      `--endpoint ${endpoint} is plain http to another machine: use https, or say --allow-insecure`,
+    )
+  return parsed.data
+}
+
+function bucketPlace(world: World, options: S3Options): VerifyPlace {
+  const networks: ReturnType<typeof openTransport>[] = []
+  const store = new Store(options, {
+    clock: systemClock,
+    transport: (tls) => {
+      const network = openTransport({ tls, proxy: proxyOf(world.env) })
+      networks.push(network)
+      return network.send
+    },
+  })
+  return {
+    store: bucketEvidence(store, options.prefix, world.signal),
+    storedIn: { bucket: options.bucket, prefix: options.prefix },
+    close: async () => {
+      await store.close()
+      await Promise.all(networks.map((network) => network.close()))
+    },
+  }
+}
+
+// What `verify` says at its end: what is proved, of which chains, and what no manifest can prove. Pure.
+
+const many = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+const entriesText = (count: number) => `${count} ${count === 1 ? 'entry' : 'entries'}`
+
+function chainLines({ sink, journal, manifests, last, after, through }: WalkedChain): string[] {
+  const name = `chain of sink ${sink}, journal ${journal}: ${many(manifests, 'manifest')}`
+  if (!last) return [name]
+  const { manifest, sha256 } = last
+  const entries = through > after ? `, entries ${after + 1} to ${through}` : ', no entries yet'
+  return [
+    `${name}, the last one number ${manifest.number}, up to ${manifest.interval.until}${entries}`,
+    `  SHA-256 of its last manifest: ${sha256}`,
+  ]
+}
+
+/** Of each chain what it does not hold, so that nobody takes the number of lines for the number of entries that were read. */
+function leftOut(chains: readonly WalkedChain[]): string[] {
+  const sum = (of: (chain: WalkedChain) => number) => chains.reduce((total, chain) => total + of(chain), 0)
+  const filtered = sum((chain) => chain.filtered)
+  const parked = sum((chain) => chain.parked)
+  if (filtered + parked === 0) return []
+  return [
+    `what is not in the objects: ${filtered} entries that the sink's settings left out and ${parked} that became dead letters are counted in the manifests, not stored`,
+  ]
+}
+
+function unproved({ chains }: Verified, bounded: boolean): string[] {
+  const end = bounded
+    ? 'what came after the manifest or the time that you named'
+    : 'that the chain ends where it ends: whoever may delete objects can cut its end. Keep the SHA-256 of the last manifest elsewhere and give it as --last-manifest, or give --until'
+  return [
+    end,
+    ...leftOut(chains),
+    ...(chains.length > 1
+      ? ['that these are all chains: one that was removed whole, with its objects, leaves no trace here']
+      : []),
+    ...chains
+      .filter(({ after }) => after > 0)
+      .map(({ sink, after }) => `entries up to ${after} of sink ${sink}: stored before its evidence began`),
+    'that what the API showed was true, nor anything that it never showed',
+    'anything against somebody who had the signing key: who holds it can sign another chain',
+  ]
+}
+
+function spanText({ first, last, from, until }: Span): string {
+  const time = from === undefined || until === undefined ? '' : `, of ${from} to ${until}`
+  return `sequence numbers ${first} to ${last}${time}`
+}
+
+/** How far the faults reach, for whoever has to say what is lost. */
+function touchedLines({ touched: { listed, planted }, chains }: Verified): string[] {
+  const blind = chains.flatMap(({ sink, journal, blind: ranges }) =>
+    ranges
+      .filter(({ after, through }) => through > after)
+      .map(({ after, through }) => {
+        const end = through === Infinity ? 'and up' : `to ${through}`
+        return `  in doubt: sequence numbers ${after + 1} ${end} of sink ${sink}, journal ${journal}: their manifest is missing or bad`
+      }),
+  )
+  return [
+    ...(listed ? [`  touched: ${entriesText(listed.entries)}, ${spanText(listed)}`] : []),
+    ...(planted
+      ? [`  put there: ${many(planted.count, 'object')}, by name of the ${spanText(planted)}`]
+      : []),
+    ...blind,
+  ]
+}
+
+/** `bounded`: the end was compared with something from outside. */
+export function reportOf(verified: Verified, bounded: boolean): string {
+  const { chains, objects, entries, faults, byLines, unread } = verified
+  const all = `${many(objects, 'object')} with ${entriesText(entries)}`
+  const verdict =
+    faults === 0
+      ? `proved: ${all}: none is missing, changed, moved or added up to the last manifest`
+      : `NOT proved: ${many(faults, 'fault')} in ${all}`
+  return [
+    ...chains.flatMap(chainLines),
+    verdict,
+    ...(faults === 0 ? [] : touchedLines(verified)),
+    ...(unread === 0 ? [] : [`  not read: ${many(unread, 'object')}; see why above, and verify again`]),
+    ...(byLines === 0
+      ? []
+      : [
+          `  by their lines alone: ${many(byLines, 'object')}; an earlier try had stored them, so no manifest has the SHA-256 of their compressed bytes`,
+        ]),
+    'not proved by any of this:',
+    ...unproved(verified, bounded).map((line) => `  - ${line}`),
+    '',
+  ].join('\n')
+}

@@ -1,0 +1,267 @@
+// What in a valid configuration can hardly be meant so: warnings, by the configuration alone and the clock.
+import { globFilter } from '../core/globs.ts'
+import { MINUTE_MS, isoFromUs } from '../core/time.ts'
+import { documentedTypes } from '../formats/event-types.ts'
+import { paceOf } from '../sources/audit/step.ts'
+import { guaranteedOf } from '../sources/http/rate-limiter.ts'
+import type { Start } from '../sources/shared.ts'
+import { nearest } from './explain.ts'
+import type { Path } from './faults.ts'
+import type { LoadedConfig } from './load.ts'
+import { folderOf, pathFrom } from './references.ts'
+import { durationText } from './render.ts'
+import { sinkFiles, sinkIdle, sourcesOf } from './schema.ts'
+import { askingAsOne } from './workspace.ts'
+import type { WorkspaceConfig } from './workspace.ts'
+
+type Warn = (path: Path, message: string) => void
+
+interface Doubting {
+  readonly loaded: LoadedConfig
+  readonly warning: Warn
+}
+
+function lookAtSources({ loaded, warning }: Doubting): void {
+  const on = new Set<string>(loaded.config.workspaces.flatMap(sourcesOf))
+  for (const [index, { sources }] of loaded.config.sinks.entries()) {
+    const path = ['sinks', index, 'sources']
+    // The default names more than most have switched on: only what somebody wrote is worth a word.
+    if (loaded.document.has(path))
+      for (const [i, source] of sources.entries())
+        if (!on.has(source)) warning([...path, i], `no workspace has ${source} switched on`)
+    if (!sources.some((source) => on.has(source)))
+      warning(path, 'none of its sources is switched on: this sink receives nothing')
+  }
+  const taken = new Set<string>(loaded.config.sinks.flatMap(({ sources }) => sources))
+  for (const [index, workspace] of loaded.config.workspaces.entries())
+    for (const source of sourcesOf(workspace))
+      if (!taken.has(source))
+        warning(
+          ['workspaces', index, ...source.split('.')],
+          `${source} is read and kept, and no sink takes it: name it in a sink's sources`,
+        )
+}
+
+/** Audit log and history are on where they stand there; the vault is not, and this is the one place that says so in time. */
+function lookAtVaults({ loaded, warning }: Doubting): void {
+  for (const [index, { vault }] of loaded.config.workspaces.entries()) {
+    const path = ['workspaces', index, 'vault']
+    if (vault?.projects === false && !loaded.document.has([...path, 'projects']))
+      warning(path, 'nothing of the vault is read: add `projects: true`, or leave `vault` out')
+  }
+}
+
+function lookAtIntervals({ loaded, warning }: Doubting): void {
+  const { workspaces } = loaded.config
+  for (const [index, workspace] of workspaces.entries())
+    for (const { area, why } of crowdedOf(workspace, workspaces))
+      warning(['workspaces', index, area, 'interval'], why)
+}
+
+/** What a poll reads a second time has to be known from the one before. */
+function lookAtKeptKeys({ loaded, warning }: Doubting): void {
+  const { journal, workspaces } = loaded.config
+  const look = (path: Path, intervalMs: number | undefined) => {
+    if (intervalMs === undefined || intervalMs < journal.keep_keys) return
+    const isWritten = loaded.document.has(path)
+    const [span, kept] = [durationText(intervalMs), durationText(journal.keep_keys)]
+    warning(
+      isWritten ? path : ['journal', 'keep_keys'],
+      `polls are ${span} apart${isWritten ? '' : ` (${path.join('.')})`}, and what was read is known for ${kept} (journal.keep_keys): what two polls show may be sent twice; want a shorter interval, or keep_keys well above it`,
+    )
+  }
+  for (const [index, { audit, history }] of workspaces.entries()) {
+    look(
+      ['workspaces', index, 'audit', 'interval'],
+      audit && paceOf(audit.activity, audit.interval, 0).intervalMs,
+    )
+    look(['workspaces', index, 'history', 'interval'], history?.interval)
+  }
+}
+
+function lookAtIdleKeys({ loaded, warning }: Doubting): void {
+  for (const [index, sink] of loaded.config.sinks.entries())
+    for (const { path: within, why } of sinkIdle(sink)) {
+      const path = ['sinks', index, ...within]
+      if (loaded.document.has(path)) warning(path, why)
+    }
+}
+
+const typesOf = (isVault: boolean) =>
+  documentedTypes.filter(({ category }) => (category === 'vault') === isVault).map(({ classId }) => classId)
+const auditTypes = typesOf(false)
+const vaultTypes = typesOf(true)
+
+/** A glob that somebody may have meant: a type of these, or all of a group. */
+function meantGlob(glob: string, types: readonly string[]): string | undefined {
+  const groups = new Set(types.map((type) => `${type.slice(0, type.indexOf(':'))}:*`))
+  return nearest(glob, [...groups, ...types])
+}
+
+/** New types may come at any time, so that a glob for one is no fault; of a slip nobody would hear, since all else is filtered in silence. */
+function lookAtGlobs(warning: Warn, path: Path, globs: readonly string[], types: readonly string[]): void {
+  for (const [index, written] of globs.entries()) {
+    const glob = written.replace(/^!/, '')
+    if (types.length === 0 || types.some(globFilter([glob]))) continue
+    const meant = meantGlob(glob, types)
+    const slip = meant === undefined ? 'a typo?' : `did you mean ${meant}?`
+    warning([...path, index], `matches none of the ${types.length} documented types: ${slip}`)
+  }
+}
+
+function lookAtTypes({ loaded, warning }: Doubting): void {
+  const { workspaces, sinks } = loaded.config
+  for (const [index, { audit }] of workspaces.entries())
+    lookAtGlobs(warning, ['workspaces', index, 'audit', 'types'], audit?.types ?? [], auditTypes)
+  for (const [index, { sources, types }] of sinks.entries()) {
+    const audit = sources.includes('audit') ? auditTypes : []
+    const vault = sources.includes('vault.projects') ? vaultTypes : []
+    lookAtGlobs(warning, ['sinks', index, 'types'], types, [...audit, ...vault])
+  }
+}
+
+function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
+  const look = (path: Path, start: Start | undefined) => {
+    if (start?.kind === 'time' && start.atUs > nowAt * 1000)
+      warning(
+        path,
+        `lies in the future: nothing from before ${isoFromUs(start.atUs)} will ever be read; to begin with what comes from now on want latest`,
+      )
+  }
+  for (const [index, { audit, history }] of loaded.config.workspaces.entries()) {
+    look(['workspaces', index, 'audit', 'start'], audit?.start)
+    look(['workspaces', index, 'history', 'start'], history?.start)
+  }
+}
+
+/** No shell expands it: a folder called `~` would be made beside the configuration. */
+function lookAtHomes({ loaded, warning }: Doubting): void {
+  const { journal, sinks } = loaded.config
+  const outputs = sinks.flatMap((sink, index) =>
+    sinkFiles(sink, 'outputs').map(({ field, path }) => ({
+      at: ['sinks', index, ...field.split('.')],
+      path,
+    })),
+  )
+  const home = pathFrom(folderOf(loaded.file), '~/')
+  for (const { at, path } of [{ at: ['journal', 'path'], path: journal.path }, ...outputs])
+    if (path.startsWith(home))
+      warning(
+        at,
+        'begins with ~, which nobody expands here: it is a folder of that name; write the whole path',
+      )
+}
+
+/** All of them. `nowAt`: epoch ms. */
+export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
+  const doubting = { loaded, warning }
+  lookAtSources(doubting)
+  lookAtTypes(doubting)
+  lookAtStarts(doubting, nowAt)
+  lookAtVaults(doubting)
+  lookAtIntervals(doubting)
+  lookAtKeptKeys(doubting)
+  lookAtIdleKeys(doubting)
+  lookAtHomes(doubting)
+}
+
+// What the polls of a workspace leave of its requests to lookback and jobs (law 6), and what a job that waits for the rate limit can say of that.
+
+/** Lookback leaves the last quarter of the limit alone, so polls that take half of it leave it another quarter; jobs, a tenth. */
+const MOST_SHARE = 0.5
+/** Jobs leave so much of it alone: live reading that takes more of it takes theirs. */
+const LEFT_BY_JOBS = 0.4
+/** A poll that finds much asks for more than usual: so many times the usual is still polling, and more is a backlog. */
+const BUSY_POLLS = 2
+/** A page with something new, and `latest`, which proves that it was the last. */
+const AUDIT_REQUESTS = 2
+
+interface Polls {
+  readonly area: 'audit' | 'history'
+  readonly intervalMs: number
+  /** of one poll */
+  readonly requests: number
+  /** the key by which late entries are found; undefined: nothing is read again */
+  readonly again: string | undefined
+}
+
+function pollsOf({ audit, history }: WorkspaceConfig): readonly Polls[] {
+  const polls: Polls[] = []
+  if (audit?.interval !== undefined)
+    polls.push({
+      area: 'audit',
+      intervalMs: audit.interval,
+      requests: AUDIT_REQUESTS,
+      again: audit.sweep > 0 ? 'sweep' : undefined,
+    })
+  if (history)
+    polls.push({
+      area: 'history',
+      intervalMs: history.interval,
+      requests: Number(history.usage) + Number(history.query),
+      again: history.reread > 0 ? 'reread' : undefined,
+    })
+  return polls
+}
+
+/** A minute's requests of one area. */
+const rateOf = ({ intervalMs, requests }: Polls): number => (requests * MINUTE_MS) / intervalMs
+
+/**
+ * Where intervals are so short that lookback and jobs have little more than their guaranteed requests: the area, and what
+ * is wrong with its interval. `all` may have others that share its key, and so its requests.
+ */
+function crowdedOf(
+  workspace: WorkspaceConfig,
+  all: readonly WorkspaceConfig[],
+): readonly { readonly area: string; readonly why: string }[] {
+  const sharing = askingAsOne(workspace, all)
+  return pollsOf(workspace).flatMap(({ area, again }) => {
+    const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
+    const polls = sharing.flatMap(pollsOf).filter((one) => one.area === area)
+    const perMinute = sum(polls.map(rateOf))
+    if (perMinute <= limit * MOST_SHARE) return []
+    const leastMs = (sum(polls.map(({ requests }) => requests)) * MINUTE_MS) / (limit * MOST_SHARE)
+    const others = sharing.filter(({ name }) => name !== workspace.name).map(({ name }) => name)
+    const together = others.length > 0 ? ` together with ${others.join(', ')} (one key)` : ''
+    const least = `${Math.ceil(leastMs / 1000)}s or more${others.length > 0 ? ' at each' : ''}`
+    const little = `guaranteed ${guaranteedOf(limit)} requests a minute`
+    const slow =
+      again === undefined
+        ? `backfill, replay and reconcile get little more than their ${little}`
+        : `lookback (${again}) gets little more than its ${little}, so late entries arrive later, and backfill, replay and reconcile are slow`
+    const why = `polls take some ${Math.round(perMinute)} of the ${limit} requests a minute (rate_limits.${area})${together}: ${slow}; set ${least}`
+    return [{ area, why }]
+  })
+}
+
+/** Of the last minute: requests, those of live reading among them, what may be used just now, and the configured limit. */
+interface MinuteUse {
+  readonly places: number
+  readonly live: number
+  readonly allowed: number
+  readonly limit: number
+}
+
+/** Why a job waits for the rate limit, and which setting would leave it more. */
+export function slowText(
+  area: string,
+  workspace: WorkspaceConfig,
+  all: readonly WorkspaceConfig[],
+  { places, live, allowed, limit }: MinuteUse,
+): string {
+  const lowered = allowed < limit ? ` (${limit} before the API answered 429)` : ''
+  const most = `${allowed} requests/min${lowered}`
+  if (live <= allowed * LEFT_BY_JOBS)
+    return places >= allowed
+      ? `all ${most} are used`
+      : `${places} of ${most} are used, the rest is kept for live polling`
+  const sharing = askingAsOne(workspace, all)
+  const polls = sharing.flatMap((one) => pollsOf(one).filter((poll) => poll.area === area))
+  const backlog = `live reading uses ${live} of ${most} to read a backlog. Jobs get at least ${guaranteedOf(allowed)} until that is read`
+  if (sum(polls.map(rateOf)) * BUSY_POLLS < live) return backlog
+  const names = sharing.length > 1 ? ` of ${sharing.map(({ name }) => name).join(', ')} (one key)` : ''
+  return `live polling uses ${live} of ${most}. Increase ${area}.interval${names} to leave more`
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0)

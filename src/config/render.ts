@@ -1,0 +1,141 @@
+// The configuration that is in force, as an operator would write it: defaults filled in, units put back. Every secret, every denied value and what came from a file or a variable is `***`, the last unless its key is harmless.
+import { stringify } from 'yaml'
+import { Secret } from '../core/secret.ts'
+import { isoFromUs } from '../core/time.ts'
+import { durationPattern, sizePattern } from '../core/units.ts'
+import { pathKey } from './document.ts'
+import type { Path } from './faults.ts'
+import { isRecord, namesFile } from './fields.ts'
+import { configJsonSchema, type Config } from './schema.ts'
+
+/** What is read of JSON Schema here. */
+interface Shape {
+  readonly pattern?: string
+  readonly type?: string
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly items?: Shape
+  readonly oneOf?: readonly Shape[]
+  readonly anyOf?: readonly Shape[]
+}
+
+type Units = readonly (readonly [unit: string, size: number])[]
+
+const spans: Units = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+  ['ms', 1],
+]
+const sizes: Units = [
+  ['TiB', 2 ** 40],
+  ['GiB', 2 ** 30],
+  ['MiB', 2 ** 20],
+  ['KiB', 2 ** 10],
+  ['B', 1],
+]
+
+/** The largest unit that leaves no fraction: 90000 is `90s`. */
+function inUnits(amount: number, units: Units, ofNothing: string): string {
+  if (amount === 0) return `0${ofNothing}`
+  const [unit = '', size = 1] = units.find(([, each]) => amount % each === 0) ?? []
+  return `${amount / size}${unit}`
+}
+
+export const durationText = (ms: number): string => inUnits(ms, spans, 's')
+
+function numberText(value: number, shape: Shape): number | string {
+  const patterns = [shape, ...(shape.anyOf ?? [])].map(({ pattern }) => pattern)
+  if (patterns.includes(durationPattern.source)) return inUnits(value, spans, 's')
+  if (patterns.includes(sizePattern.source)) return inUnits(value, sizes, 'B')
+  return value
+}
+
+/** What was one scalar in the file and is an object here: where to start, where to listen. */
+function scalarOf(value: Record<string, unknown>): string | undefined {
+  const { kind, ms, atUs, host, port } = value
+  if (kind === 'span' && typeof ms === 'number') return inUnits(ms, spans, 's')
+  if (kind === 'time' && typeof atUs === 'number') return isoFromUs(atUs)
+  if (typeof kind === 'string') return kind
+  if (typeof host === 'string' && typeof port === 'number')
+    return `${host.includes(':') ? `[${host}]` : host}:${port}`
+  return undefined
+}
+
+const MASK = '***'
+
+/** Keys are snake_case in a file, whatever a room made of them. */
+const written = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+/** The kind, among several, that has the value's `type`. */
+function variantOf(shape: Shape, value: Record<string, unknown>): Shape {
+  const variants = shape.oneOf ?? shape.anyOf
+  if (!variants) return shape
+  const named = variants.find(({ properties }) => properties?.['type']?.const === value['type'])
+  return named ?? variants.find(({ properties }) => properties !== undefined) ?? shape
+}
+
+/** Where a secret is not put by mistake, and what an operator looks for: names and places. */
+const harmlessKeys = new Set([
+  'name',
+  'types',
+  'base_url',
+  'address',
+  'endpoint',
+  'sts_endpoint',
+  'bucket',
+  'region',
+])
+
+function isHarmless(path: Path, shape: Shape): boolean {
+  const key = path.findLast((step) => typeof step === 'string')
+  // One word of a list that the schema has.
+  const isWord = [shape, ...(shape.anyOf ?? [])].some((one) => one.enum ?? 'const' in one)
+  return isWord || harmlessKeys.has(String(key)) || namesFile(key)
+}
+
+class Shown {
+  readonly #referenced: ReadonlySet<string>
+
+  constructor(referenced: readonly Path[]) {
+    this.#referenced = new Set(referenced.map(pathKey))
+  }
+
+  of(value: unknown, shape: Shape, path: Path): unknown {
+    if (value instanceof Secret) return value.toString()
+    if (typeof value === 'number') return numberText(value, shape)
+    if (typeof value === 'string')
+      return this.#referenced.has(pathKey(path)) && !isHarmless(path, shape) ? MASK : value
+    if (Array.isArray(value)) return value.map((item, i) => this.of(item, shape.items ?? {}, [...path, i]))
+    if (!isRecord(value)) return value
+    const { properties } = variantOf(shape, value)
+    if (!properties) {
+      const scalar = scalarOf(value)
+      if (scalar !== undefined) return scalar
+    }
+    const named = ['name', 'type'].filter((key) => key in value)
+    const keys = [...new Set([...named, ...Object.keys(value)])].filter((key) => value[key] !== undefined)
+    return Object.fromEntries(
+      keys.map((key) => {
+        const inner = properties?.[written(key)] ?? {}
+        const there =
+          key === 'deny' ? counted(value[key]) : this.of(value[key], inner, [...path, written(key)])
+        return [written(key), there]
+      }),
+    )
+  }
+}
+
+/** What a sink may not have says of what and of whom entries are: content, of which only the number is told. */
+function counted(deny: unknown): unknown {
+  if (!isRecord(deny)) return deny
+  const masked = (values: unknown) => (Array.isArray(values) ? values.map(() => MASK) : MASK)
+  return Object.fromEntries(Object.entries(deny).map(([field, values]) => [field, masked(values)]))
+}
+
+/** As YAML, which `validate` would take but for what is masked. */
+export function configText({ referenced = [], ...config }: Config): string {
+  return stringify(new Shown(referenced).of(config, configJsonSchema(), []), { lineWidth: 0 })
+}

@@ -1,0 +1,163 @@
+// The other end of the control socket: asks the daemon that holds a journal, as if the journal were open here.
+import type { DayDeliveries, DayKept, OwedStep } from '../contracts/accounts.ts'
+import { lstatSync } from 'node:fs'
+import { request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { ConnectorError, errnoOf } from '../core/errors.ts'
+import type { ErrorCode } from '../core/errors.ts'
+import type { Replayed } from '../contracts/journal.ts'
+import type { DeadLetter, QuarantineRecord, Retried } from '../contracts/records.ts'
+import type { Backfill, Backfills } from '../contracts/jobs.ts'
+import type { Surveyed, Surveys } from '../contracts/jobs.ts'
+import type { ApiReplay, BegunReplay, Replays } from '../contracts/jobs.ts'
+import type { Origin } from '../contracts/source.ts'
+import { ownerCalls, ownerFault } from '../core/file-owners.ts'
+import { controlPath } from '../journal/sqlite/files.ts'
+import type { AskedJournal, Retry } from './questions.ts'
+import type { StatusReport } from '../observability/status.ts'
+
+export interface ControlClient extends AskedJournal, Backfills, Replays, Surveys {
+  status(): Promise<StatusReport>
+  readonly retry: Retry
+  /** the name under which this daemon's requests stand in the audit log */
+  instance(): Promise<string | undefined>
+  metrics(): Promise<string>
+  /** The next lines that the sink takes, as far as they come within `waitMs`. */
+  tap(sink: string, limit: number, waitMs: number): Promise<readonly Uint8Array[]>
+}
+
+const TIMEOUT_MS = 30_000
+/** The largest entry is 16 MiB unless the configuration allows more. */
+const MAX_REPLY_BYTES = 1024 * 1024 * 1024
+
+interface Heard {
+  readonly status: number
+  readonly bytes: Buffer
+}
+
+async function read(reply: IncomingMessage): Promise<Heard> {
+  const pieces: Buffer[] = []
+  let length = 0
+  for await (const piece of reply as AsyncIterable<Buffer>) {
+    length += piece.length
+    if (length > MAX_REPLY_BYTES) throw new ConnectorError('bad_reply', 'The daemon answers without end')
+    pieces.push(piece)
+  }
+  return { status: reply.statusCode ?? 0, bytes: Buffer.concat(pieces) }
+}
+
+function ask(socketPath: string, method: string, path: string, body?: object): Promise<Heard> {
+  return new Promise((resolve, reject) => {
+    const sent = request({
+      socketPath,
+      method,
+      path,
+      agent: false,
+      timeout: TIMEOUT_MS,
+      headers: { host: 'auditferry' },
+    })
+    sent.once('timeout', () =>
+      sent.destroy(
+        new ConnectorError(
+          'timeout',
+          `The daemon at ${socketPath} did not answer within ${TIMEOUT_MS / 1000} s`,
+        ),
+      ),
+    )
+    sent.once('error', reject)
+    sent.once('response', (reply) => {
+      read(reply).then(resolve, reject)
+    })
+    sent.end(body && JSON.stringify(body))
+  })
+}
+
+/** Nobody listens: no socket, or one that a killed daemon left. */
+function isNobody(error: unknown): boolean {
+  const code = errnoOf(error)
+  return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR' || code === 'ENOTSOCK'
+}
+
+function explained(error: unknown, socketPath: string): unknown {
+  if (error instanceof ConnectorError) return error
+  const code = errnoOf(error, 'unknown')
+  const why =
+    code === 'EACCES' || code === 'EPERM'
+      ? 'may not be used by this user: run the command as the user of the daemon'
+      : `broke off (${code}): the daemon may be stopping, try again`
+  return new ConnectorError('unreachable', `The control socket ${socketPath} ${why}`, { cause: error })
+}
+
+/** The daemon's own error comes out here as if it had been thrown here. */
+function bytesOf({ status, bytes }: Heard): Buffer | undefined {
+  if (status === 200) return bytes
+  if (status === 404) return undefined
+  const { code = 'bad_reply', message = `The daemon answered ${status}` } = parse(bytes)
+  throw new ConnectorError(code, message)
+}
+
+function parse(bytes: Buffer): { code?: ErrorCode; message?: string } {
+  try {
+    return JSON.parse(bytes.toString()) as { code?: ErrorCode; message?: string }
+  } catch {
+    return {}
+  }
+}
+
+/** Undefined: no daemon answers at this journal's socket. */
+export async function connectControl(journalPath: string): Promise<ControlClient | undefined> {
+  const socketPath = controlPath(journalPath)
+  if (socketPath === undefined) return undefined
+  const foreign = ownerFault(socketPath, ownerCalls(lstatSync))
+  if (foreign !== undefined) throw new ConnectorError('misconfigured', `The control socket ${foreign}`)
+  const hear = async (method: string, path: string, body?: object) => {
+    try {
+      return bytesOf(await ask(socketPath, method, path, body))
+    } catch (error) {
+      throw explained(error, socketPath)
+    }
+  }
+  const json = async <T>(path: string, body?: object): Promise<T> => {
+    const bytes = await hear(body ? 'POST' : 'GET', path, body)
+    if (!bytes) throw new ConnectorError('bad_reply', 'The daemon does not know this question: is it older?')
+    return JSON.parse(bytes.toString()) as T
+  }
+  try {
+    await ask(socketPath, 'GET', '/instance')
+  } catch (error) {
+    if (isNobody(error)) return undefined
+    throw explained(error, socketPath)
+  }
+  return {
+    status: () => json<StatusReport>('/status'),
+    instance: async () => (await json<{ instance?: string }>('/instance')).instance,
+    metrics: async () => (await json<{ text: string }>('/metrics')).text,
+    tap: async (sink, limit, waitMs) => {
+      const { lines } = await json<{ lines: readonly string[] }>('/tap', { sink, limit, waitMs })
+      return lines.map((line) => Buffer.from(line, 'base64'))
+    },
+    deadLetters: (query) => json<readonly DeadLetter[]>('/dead-letters', query),
+    deadLetterRaw: (id) => hear('POST', '/dead-letters/raw', { id }),
+    retry: (query) => json<Retried>('/dead-letters/retry', query),
+    dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
+    counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
+    owed: (sink, after) => json<OwedStep>('/owed', { sink, after }),
+    shelved: (after) => json<OwedStep>('/shelved', { after }),
+    begin: (order) => json<BegunReplay>('/replays', order),
+    preview: (order) => json<ApiReplay>('/replays/preview', order),
+    replays: () => json<ApiReplay[]>('/replays'),
+    cancelReplays: async (sink) => (await json<{ count: number }>('/replays/cancel', { sink })).count,
+    origins: () => json<Origin[]>('/past'),
+    backfill: (choice, span) => json<Backfill[]>('/backfill', { ...choice, ...span }),
+    backfills: () => json<Backfill[]>('/backfills'),
+    cancelBackfill: async (choice) => (await json<{ count: number }>('/backfill/cancel', choice)).count,
+    survey: (query) => json<Surveyed>('/survey', query),
+    endSurvey: async (walk) => {
+      await json('/survey/end', { walk })
+    },
+    replay: (query) => json<Replayed>('/replay', query),
+    quarantined: (query) => json<readonly QuarantineRecord[]>('/quarantine', query),
+    quarantinedRaw: (id) => hear('POST', '/quarantine/raw', { id }),
+    dropQuarantined: async (query) => (await json<{ count: number }>('/quarantine/drop', query)).count,
+  }
+}

@@ -1,0 +1,178 @@
+// What may be asked over the control socket: the form of each question, and who answers it.
+import { z } from 'zod'
+import type { Journal } from '../contracts/journal.ts'
+import type { Log } from '../core/log.ts'
+import type { Backfills } from '../contracts/jobs.ts'
+import type { Surveys } from '../contracts/jobs.ts'
+import type { Replays } from '../contracts/jobs.ts'
+import type { DeadLetterQuery, Retried } from '../contracts/records.ts'
+import { sourceNames } from '../contracts/source.ts'
+import type { Board } from '../observability/status-registry.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import { MOST_LINES } from '../observability/taps.ts'
+import type { Taps } from '../observability/taps.ts'
+
+/** What of the journal a person may look at and decide on: what was set aside, and what is to go out again. */
+export type AskedJournal = Pick<
+  Journal,
+  | 'deadLetters'
+  | 'deadLetterRaw'
+  | 'dropDeadLetters'
+  | 'quarantined'
+  | 'quarantinedRaw'
+  | 'dropQuarantined'
+  | 'replay'
+  | 'counts'
+  | 'owed'
+  | 'shelved'
+>
+
+/** Puts back what its sink still wants. */
+export type Retry = (query: DeadLetterQuery) => Promise<Retried>
+
+export interface ControlOptions {
+  readonly journalPath: string
+  readonly board: Pick<Board, 'status'>
+  readonly journal: AskedJournal & Pick<Journal, 'note'>
+  readonly taps: Pick<Taps, 'next'>
+  readonly retry: Retry
+  readonly backfills: Backfills
+  readonly surveys: Surveys
+  readonly replays: Replays
+  readonly metrics: Pick<Metrics, 'render'>
+  readonly log: Log
+  /** Resolves when there is a journal to answer from; absent: there always is. */
+  readonly afterChange?: () => Promise<unknown>
+}
+
+/** One answer lists no more; whoever wants the rest asks for what comes after. */
+const MAX_ROWS = 1000
+const MAX_WAIT_MS = 10_000
+
+const page = { limit: z.int().min(1).max(MAX_ROWS).default(MAX_ROWS), after: z.int().min(0).default(0) }
+const ids = z.array(z.int().min(1)).max(MAX_ROWS).exactOptional()
+const letterQuery = z.strictObject({ ...page, ids, sink: z.string().exactOptional() })
+const quarantineQuery = z.strictObject({ ...page, ids })
+const one = z.strictObject({ id: z.int().min(1) })
+const origin = z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) })
+const span = { fromUs: z.int(), toUs: z.int() }
+const daysOf = z.strictObject({ origin, fromDay: z.int(), toDay: z.int() })
+const replayQuery = z.strictObject({
+  sink: z.string(),
+  fromUs: z.int(),
+  toUs: z.int(),
+  workspace: z.string().exactOptional(),
+  sources: z.array(z.enum(sourceNames)),
+  runAt: z.int(),
+  dryRun: z.boolean(),
+  leave: z.array(daysOf).exactOptional(),
+  after: z.int().min(0),
+  until: z.int().min(0).optional(),
+})
+
+const choice = { workspace: z.string().exactOptional(), source: z.enum(sourceNames).exactOptional() }
+const choiceQuery = z.strictObject(choice)
+const backfillQuery = z.strictObject({ ...choice, ...span })
+const surveyQuery = z.strictObject({
+  origin,
+  ...span,
+  place: z.string().optional(),
+  walk: z.string(),
+})
+const walkQuery = z.strictObject({ walk: z.string() })
+const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
+const orderQuery = z.strictObject({
+  sink: z.string(),
+  origin,
+  spans: z.array(z.strictObject(span)),
+  runAt: z.int(),
+})
+const sinkQuery = z.strictObject({ sink: z.string().optional() })
+const afterQuery = z.strictObject({ after: z.int().min(0).optional() })
+const owedQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).exactOptional() })
+
+/** Bytes go out as they are; anything else as JSON. */
+type Reply = Uint8Array | object | undefined
+type Question = (options: ControlOptions, asked: unknown) => Promise<Reply>
+
+const tapQuery = z.strictObject({
+  sink: z.string(),
+  limit: z.int().min(1).max(MOST_LINES),
+  waitMs: z.int().min(0).max(MAX_WAIT_MS),
+})
+
+async function tap({ taps }: ControlOptions, asked: unknown): Promise<Reply> {
+  const { sink, limit, waitMs } = tapQuery.parse(asked)
+  const lines = await taps.next(sink, limit, waitMs)
+  return { lines: lines.map((line) => Buffer.from(line).toString('base64')) }
+}
+
+function replay(asked: unknown) {
+  const { until, ...rest } = replayQuery.parse(asked)
+  return { ...rest, until }
+}
+
+function backfill({ backfills }: ControlOptions, asked: unknown) {
+  const { fromUs, toUs, ...rest } = backfillQuery.parse(asked)
+  return backfills.backfill(rest, { fromUs, toUs })
+}
+
+function survey({ surveys }: ControlOptions, asked: unknown) {
+  const { place, ...rest } = surveyQuery.parse(asked)
+  return surveys.survey({ ...rest, place })
+}
+
+async function endSurvey({ surveys }: ControlOptions, asked: unknown) {
+  await surveys.endSurvey(walkQuery.parse(asked).walk)
+  return {}
+}
+
+function owed({ journal }: ControlOptions, asked: unknown) {
+  const { sink, after } = owedQuery.parse(asked)
+  return journal.owed(sink, after)
+}
+
+/** By method and path. Each parses what it was asked, and throws ZodError where that is malformed. */
+export const questions: ReadonlyMap<string, Question> = new Map<string, Question>([
+  ['GET /status', async ({ board }) => board.status()],
+  ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
+  ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(letterQuery.parse(asked))],
+  ['POST /dead-letters/raw', ({ journal }, asked) => journal.deadLetterRaw(one.parse(asked).id)],
+  ['POST /dead-letters/retry', ({ retry }, asked) => retry(letterQuery.parse(asked))],
+  [
+    'POST /dead-letters/drop',
+    async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(letterQuery.parse(asked)) }),
+  ],
+  ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
+  ['POST /tap', tap],
+  ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
+  ['GET /replays', ({ replays }) => replays.replays()],
+  ['POST /replays', ({ replays }, asked) => replays.begin(orderQuery.parse(asked))],
+  ['POST /replays/preview', ({ replays }, asked) => replays.preview(orderQuery.parse(asked))],
+  [
+    'POST /replays/cancel',
+    async ({ replays }, asked) => ({
+      count: await replays.cancelReplays(sinkQuery.parse(asked).sink),
+    }),
+  ],
+  ['POST /shelved', ({ journal }, asked) => journal.shelved(afterQuery.parse(asked).after)],
+  ['GET /past', ({ backfills }) => backfills.origins()],
+  ['GET /backfills', ({ backfills }) => backfills.backfills()],
+  ['POST /backfill', backfill],
+  [
+    'POST /backfill/cancel',
+    async ({ backfills }, asked) => ({
+      count: await backfills.cancelBackfill(choiceQuery.parse(asked)),
+    }),
+  ],
+  ['POST /survey', survey],
+  ['POST /survey/end', endSurvey],
+  ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
+  ['POST /owed', owed],
+  ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantineQuery.parse(asked))],
+  ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],
+  [
+    'POST /quarantine/drop',
+    async ({ journal }, asked) => ({ count: await journal.dropQuarantined(quarantineQuery.parse(asked)) }),
+  ],
+])

@@ -1,0 +1,125 @@
+// The control socket beside the journal: how the commands reach the daemon that holds it, wherever its listener is. Its owner only.
+import { chmod, lstat, unlink } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { z } from 'zod'
+import { ConnectorError, errnoOf } from '../core/errors.ts'
+import { controlPath } from '../journal/sqlite/files.ts'
+import { questions } from './questions.ts'
+import type { ControlOptions } from './questions.ts'
+
+export interface Control {
+  close(): Promise<void>
+}
+
+const MAX_BODY_BYTES = 64 * 1024
+const MAX_CONNECTIONS = 16
+const TIMEOUT_MS = 10_000
+
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const pieces: Buffer[] = []
+  let length = 0
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    length += piece.length
+    // Left in the middle, the socket would be cut before its answer went out: the rest is read and not kept.
+    if (length <= MAX_BODY_BYTES) pieces.push(piece)
+  }
+  if (length > MAX_BODY_BYTES) throw new SyntaxError('too long')
+  return length === 0 ? {} : JSON.parse(Buffer.concat(pieces).toString())
+}
+
+interface Answer {
+  readonly status: number
+  readonly body: Uint8Array | object
+}
+
+async function answerTo(request: IncomingMessage, options: ControlOptions): Promise<Answer> {
+  const question = questions.get(`${request.method ?? ''} ${request.url ?? ''}`)
+  if (!question) return { status: 404, body: { message: 'no such question' } }
+  try {
+    const asked = await bodyOf(request)
+    await options.afterChange?.()
+    const body = await question(options, asked)
+    return body === undefined ? { status: 404, body: { message: 'none' } } : { status: 200, body }
+  } catch (error) {
+    if (error instanceof ConnectorError)
+      return { status: 500, body: { code: error.code, message: error.message } }
+    if (error instanceof z.ZodError || error instanceof SyntaxError)
+      return { status: 400, body: { message: 'the question is malformed' } }
+    const cause = error instanceof Error ? error.cause : undefined
+    // Our own errors have words that may be read; anybody else's may quote content.
+    options.log.error('A command could not be answered', {
+      question: `${request.method ?? ''} ${request.url ?? ''}`,
+      error: error instanceof Error ? error.name : 'unknown',
+      ...(cause instanceof ConnectorError && { code: cause.code, cause: cause.message }),
+    })
+    return { status: 500, body: { message: 'the daemon could not answer; its log names the fault' } }
+  }
+}
+
+function send(response: ServerResponse, { status, body }: Answer): void {
+  const raw = body instanceof Uint8Array
+  const bytes = raw ? body : Buffer.from(`${JSON.stringify(body)}\n`)
+  response.writeHead(status, {
+    'content-type': raw ? 'application/octet-stream' : 'application/json',
+    'content-length': bytes.length,
+    connection: 'close',
+  })
+  response.end(bytes)
+}
+
+/** Whoever holds the journal is the only daemon here: a socket that is still there was left by a killed one. */
+async function removeStale(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined)
+  if (found?.isSocket() === true) await unlink(path)
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(path, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+function closing(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}
+
+/** The journal must be open. A socket that cannot be had is told and done without: delivery matters more than commands. */
+export async function openControl(options: ControlOptions): Promise<Control> {
+  const { journalPath, log } = options
+  const without: Control = { close: () => Promise.resolve() }
+  const path = controlPath(journalPath)
+  const lost =
+    'no command can reach this daemon: status, dead-letters, quarantine, replay, backfill, reconcile, tap'
+  if (path === undefined) {
+    log.warn('There is no control socket: the path of the journal is too long for one', { journalPath, lost })
+    return without
+  }
+  if (path !== `${journalPath}.sock`)
+    log.warn('The path of the journal is long: the control socket has a short name beside it', { path })
+  const server = createServer(
+    { headersTimeout: TIMEOUT_MS, requestTimeout: TIMEOUT_MS, maxHeaderSize: 8192 },
+    (request, response) => {
+      void answerTo(request, options).then((answer) => send(response, answer))
+    },
+  )
+  server.maxConnections = MAX_CONNECTIONS
+  try {
+    await removeStale(path)
+    await listen(server, path)
+    await chmod(path, 0o600)
+  } catch (error) {
+    if (server.listening) await closing(server)
+    const code = errnoOf(error, 'unknown')
+    log.warn('There is no control socket: it cannot be made beside the journal', { path, code, lost })
+    return without
+  }
+  return { close: () => closing(server) }
+}

@@ -1,0 +1,61 @@
+// Where the vault's operations are found. The specification names the workspace listing's path alone (§4.3); all others are our choice.
+
+/**
+ * `{…}` stands for one id, percent-encoded. The client takes other paths as an option; the mock answers under these.
+ * Of `metadata` and `files` the specification says the last parts, of the rest nothing.
+ */
+export const vaultPaths = {
+  /** spec §4.3 */
+  workspaceProjects: '/api/v1/vault/workspace/projects',
+  /** POST, multipart/form-data */
+  uploadFiles: '/api/v1/vault/upload_files',
+  metadata: '/api/v1/vault/get_metadata/{project_id}',
+  /** GET with the ids in the query */
+  files: '/api/v1/vault/get_files',
+  projectFiles: '/api/v1/vault/projects/{project_id}/files',
+  /** DELETE */
+  file: '/api/v1/vault/files/{file_id}',
+  /** DELETE */
+  project: '/api/v1/vault/projects/{project_id}',
+  reviewTable: '/api/v1/vault/review_tables/{review_table_id}',
+  reviewTableRow: '/api/v1/vault/review_tables/{review_table_id}/rows/{file_id}',
+} as const
+
+export type VaultPaths = Readonly<Record<keyof typeof vaultPaths, string>>
+
+/** Names of parameters and form fields that the specification leaves open. */
+export const vaultFields = {
+  /** of `files`: repeated, one an id */
+  fileIds: 'file_ids',
+  /** of `projectFiles` */
+  sortBy: 'sort_by',
+  sortOrder: 'sort_order',
+  pageSize: 'limit',
+  /** of `uploadFiles` (spec §4.3 names the first two): `file_paths` and `file` are repeated in pairs */
+  projectId: 'project_id',
+  filePaths: 'file_paths',
+  file: 'file',
+} as const
+
+// What the specification says of a prompt: the client holds to it before it asks, the mock when it is asked.
+
+/** The model slugs of spec §2.7. */
+export const assistantModels = [
+  'alpha-5',
+  'alpha-5-1',
+  'alpha-5-2',
+  'alpha-5-4',
+  'alpha-5-4-mini',
+  'alpha-5-5',
+  'alpha-4-1',
+  'beta-opus-4-5',
+  'beta-sonnet-4-5',
+  'beta-opus-4-6',
+  'beta-opus-4-7',
+] as const
+
+export type AssistantModel = (typeof assistantModels)[number]
+
+/** Spec §8: characters of a prompt, without and with a file. */
+export const PROMPT_CHARACTERS = 20_000
+export const PROMPT_CHARACTERS_WITH_FILE = 4_000

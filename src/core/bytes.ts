@@ -1,0 +1,191 @@
+// Bytes of ASCII by name, for whoever reads and writes text as bytes.
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+export const TAB = 9
+export const LF = 10
+export const CR = 13
+export const SPACE = 32
+export const QUOTE = 34
+export const COMMA = 44
+export const DASH = 45
+export const DOT = 46
+export const ZERO = 48
+export const NINE = 57
+export const COLON = 58
+export const EQUALS = 61
+export const QUESTION_MARK = 63
+export const OPEN_ARRAY = 91
+export const BACKSLASH = 92
+export const CLOSE_ARRAY = 93
+/** of an escape of four digits */
+export const SMALL_U = 117
+export const OPEN_OBJECT = 123
+export const CLOSE_OBJECT = 125
+export const DEL = 127
+
+// Memory for what is large: what is dead goes before more is taken, and nothing of it is kept by the C library.
+
+/** From here on: more than any group of ordinary entries takes, so that only huge single entries pay for it. */
+const LARGE_BYTES = 8 * 1024 * 1024
+/** Blocks of more than 32 MiB are mapped by the C library, each by itself, and unmapped when they are freed; of smaller ones it may keep what was freed. */
+const MAPPED_BYTES = 33 * 1024 * 1024
+
+export const isLarge = (bytes: number): boolean => bytes >= LARGE_BYTES
+
+type Collect = (how?: { readonly type: 'minor' }) => void
+
+let collect: Collect | undefined
+
+/**
+ * Before so many bytes are taken: what is dead goes now, some 20 ms. V8 counts the bytes of buffers late: several dead entries of
+ * many megabytes would stand beside the living one.
+ */
+export function makeWay(bytes: number): void {
+  if (!isLarge(bytes)) return
+  if (!collect) {
+    setFlagsFromString('--expose-gc')
+    collect = runInNewContext('gc') as Collect
+  }
+  collect()
+  // A collection gives dead buffers back in a thread of its own, whenever that comes to run; the next one waits for it, and a small one takes 0.2 ms.
+  collect({ type: 'minor' })
+}
+
+/** Memory of its own, not zeroed. Of what is large no page counts that was not written yet, so that room to spare costs nothing. */
+export function allocate(bytes: number): Buffer<ArrayBuffer> {
+  makeWay(bytes)
+  if (!isLarge(bytes)) return Buffer.allocUnsafeSlow(bytes)
+  return Buffer.allocUnsafeSlow(Math.max(bytes, MAPPED_BYTES)).subarray(0, bytes)
+}
+
+/** Gives its memory back at once. Nothing may be reading `bytes` any more, in whatever thread: of a view nothing is left. */
+function release({ buffer }: Buffer<ArrayBuffer>): void {
+  buffer.transfer(0)
+}
+
+// Bytes that are held as they come in. Small pieces are copied together: a view costs more memory than the few bytes it shows.
+
+const SMALL_BYTES = 4 * 1024
+const BLOCK_BYTES = 64 * 1024
+
+const nothing = new Uint8Array(0)
+
+export class Pieces {
+  /** of all that was added */
+  length = 0
+  readonly #parts: Uint8Array[] = []
+  #block = nothing
+  /** what of the block is in use and not among the parts yet */
+  #from = 0
+  #to = 0
+
+  add(piece: Uint8Array): void {
+    this.length += piece.length
+    if (piece.length >= SMALL_BYTES) {
+      this.#close()
+      this.#parts.push(piece)
+      return
+    }
+    if (piece.length > this.#block.length - this.#to) {
+      this.#close()
+      // A short answer takes no whole block.
+      this.#block = new Uint8Array(Math.min(BLOCK_BYTES, Math.max(SMALL_BYTES, this.length)))
+      this.#from = this.#to = 0
+    }
+    this.#block.set(piece, this.#to)
+    this.#to += piece.length
+  }
+
+  /** In their order. Leave them as they are: they may be what was added. */
+  get parts(): readonly Uint8Array[] {
+    this.#close()
+    return this.#parts
+  }
+
+  whole(): Buffer {
+    return Buffer.concat(this.parts, this.length)
+  }
+
+  #close(): void {
+    if (this.#to > this.#from) this.#parts.push(this.#block.subarray(this.#from, this.#to))
+    this.#from = this.#to
+  }
+}
+
+// A growing run of bytes that formats and frames write lines into.
+
+/** Buffer's own copy, for any bytes: it makes no view of the source, of which there would be one an entry. */
+const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: number) => number =
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- bound right here to be called with any `this`
+  Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
+
+/** More than the lines of any batch of several, whatever its sink's share: from here on it is one huge line. */
+const HUGE_BYTES = 12 * 1024 * 1024
+/** What a huge line may grow by where it stands: what of it is not written takes no memory. */
+const ROOM_BEHIND_BYTES = 64 * 1024 * 1024
+const USUAL_BYTES = 64 * 1024
+
+export class ByteWriter {
+  bytes: Buffer<ArrayBuffer>
+  length = 0
+
+  constructor(capacityBytes = USUAL_BYTES) {
+    this.bytes = Buffer.allocUnsafeSlow(capacityBytes)
+  }
+
+  /** Makes room for `more` bytes. */
+  reserve(more: number): void {
+    const needed = this.length + more
+    if (needed <= this.bytes.length) return
+    const grown = needed < HUGE_BYTES ? this.#roomyBlock(needed, more) : allocate(needed + ROOM_BEHIND_BYTES)
+    this.bytes.copy(grown, 0, 0, this.length)
+    this.bytes = grown
+  }
+
+  /** A batch may grow large line by line, and often: only what comes at once is worth a collection. */
+  #roomyBlock(needed: number, more: number): Buffer<ArrayBuffer> {
+    makeWay(more)
+    return Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.bytes.length * 2, HUGE_BYTES)))
+  }
+
+  byte(value: number): void {
+    this.reserve(1)
+    this.bytes[this.length++] = value
+  }
+
+  /** Copies `source[start, end)`. */
+  copy(source: Uint8Array, start = 0, end = source.length): void {
+    const size = end - start
+    this.reserve(size)
+    // Below some 64 bytes a loop is faster than the call that a native copy costs.
+    if (size < 64) {
+      const { bytes, length } = this
+      for (let i = 0; i < size; i++) bytes[length + i] = source[start + i] as number
+    } else {
+      copyBytes(source, this.bytes, this.length, start, end)
+    }
+    this.length += size
+  }
+
+  text(value: string): void {
+    this.reserve(value.length * 3)
+    this.length += this.bytes.write(value, this.length)
+  }
+
+  /** What was written so far: a view that the next growth may abandon. */
+  view(): Buffer {
+    return this.bytes.subarray(0, this.length)
+  }
+
+  /**
+   * Begins anew. A buffer of more than `spareBytes`, which a single huge entry made grow, is not kept: then nobody may be reading
+   * what was written.
+   */
+  clear(spareBytes = Infinity): void {
+    this.length = 0
+    if (this.bytes.length <= spareBytes) return
+    release(this.bytes)
+    this.bytes = Buffer.allocUnsafeSlow(USUAL_BYTES)
+  }
+}

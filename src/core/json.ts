@@ -1,0 +1,380 @@
+// Bytes into a JSON string: what formats and frames share when they write text that others chose.
+import type { ZodType } from 'zod'
+import {
+  BACKSLASH,
+  ByteWriter,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  SPACE,
+} from './bytes.ts'
+
+const HEX = Buffer.from('0123456789abcdef')
+const UNICODE = Buffer.from('\\u00')
+
+/** The longest that one byte becomes: `\u001f`. */
+const LONGEST = 6
+/** A huge text is escaped in pieces of this size: at once, six times its length would have to be reserved. */
+const PIECE_BYTES = 64 * 1024
+
+/** Writes UTF-8 `bytes[start, end)` as the inside of a JSON string, without its quotes. */
+export function writeEscaped(out: ByteWriter, bytes: Uint8Array, start: number, end: number): void {
+  for (let from = start; from < end; from += PIECE_BYTES)
+    writePiece(out, bytes, from, Math.min(end, from + PIECE_BYTES))
+}
+
+function writePiece(out: ByteWriter, bytes: Uint8Array, start: number, end: number): void {
+  out.reserve((end - start) * LONGEST)
+  const { bytes: into } = out
+  let at = out.length
+  for (let i = start; i < end; i++) {
+    const byte = bytes[i] as number
+    if (byte < SPACE) {
+      at += UNICODE.copy(into, at)
+      into[at++] = HEX[byte >> 4] as number
+      into[at++] = HEX[byte & 15] as number
+    } else {
+      if (byte === QUOTE || byte === BACKSLASH) into[at++] = BACKSLASH
+      into[at++] = byte
+    }
+  }
+  out.length = at
+}
+
+/** What stands in `out` from `from` on, UTF-8, becomes a JSON string where it stands, from its end to its start: a huge line has no copy beside it. */
+export function quote(out: ByteWriter, from: number): void {
+  const until = out.length
+  let more = 1
+  for (let i = from; i < until; i++) more += writtenBytes(out.bytes[i] as number) - 1
+  out.reserve(more + 1)
+  const { bytes } = out
+  let to = until + more
+  bytes[to] = QUOTE
+  out.length = to + 1
+  for (let i = until - 1; i >= from; i--) {
+    const byte = bytes[i] as number
+    if (byte < SPACE) {
+      bytes[--to] = HEX[byte & 15] as number
+      bytes[--to] = HEX[byte >> 4] as number
+      to -= UNICODE.length
+      UNICODE.copy(bytes, to)
+    } else {
+      bytes[--to] = byte
+      if (byte === QUOTE || byte === BACKSLASH) bytes[--to] = BACKSLASH
+    }
+  }
+  bytes[from] = QUOTE
+}
+
+function writtenBytes(byte: number): number {
+  if (byte < SPACE) return LONGEST
+  return byte === QUOTE || byte === BACKSLASH ? 2 : 1
+}
+
+// The top-level members of an entry, as places in its bytes: nothing is parsed, duplicate keys are told one by one; and an entry made smaller by whole members.
+
+/** Offsets into the bytes that were scanned. */
+export interface Member {
+  /** behind the brace or comma before it */
+  start: number
+  /** of the key, its quotes included */
+  keyStart: number
+  keyEnd: number
+  /** of the value, without white space around */
+  valueStart: number
+  valueEnd: number
+  /** of the comma or brace that follows */
+  end: number
+}
+
+/**
+ * Calls `visit` for each top-level member of the object that `raw` is, in order; `member` is the same object each time.
+ * `raw` must be valid JSON, as every kept entry is: of anything else the answer is arbitrary, though never endless.
+ */
+export function eachMember(raw: Uint8Array, visit: (member: Readonly<Member>) => void): void {
+  const member: Member = { start: 0, keyStart: 0, keyEnd: 0, valueStart: 0, valueEnd: 0, end: 0 }
+  let at = afterSpace(raw, 0)
+  if (raw[at] !== OPEN_OBJECT) return
+  do {
+    member.start = at + 1
+    member.keyStart = afterSpace(raw, at + 1)
+    if (raw[member.keyStart] !== QUOTE) return
+    member.keyEnd = stringEnd(raw, member.keyStart)
+    // one for the colon
+    member.valueStart = afterSpace(raw, afterSpace(raw, member.keyEnd) + 1)
+    member.valueEnd = valueEnd(raw, member.valueStart)
+    at = member.end = afterSpace(raw, member.valueEnd)
+    visit(member)
+  } while (raw[at] === COMMA)
+}
+
+/** A string as it is meant; `raw[start, end)` is it as written, its quotes included. */
+export function stringAt(raw: Uint8Array, start: number, end: number): string {
+  const inside = Buffer.from(raw.buffer, raw.byteOffset + start, end - start)
+  if (!inside.includes(BACKSLASH)) return inside.toString('utf8', 1, inside.length - 1)
+  return JSON.parse(inside.toString()) as string
+}
+
+/** Where the white space at `at` ends. */
+function afterSpace(raw: Uint8Array, at: number): number {
+  while (at < raw.length && (raw[at] as number) <= SPACE) at++
+  return at
+}
+
+/** Behind the closing quote of the string that opens at `start`. */
+function stringEnd(raw: Uint8Array, start: number): number {
+  for (let at = start + 1; ; at++) {
+    // Most strings are short, and one full of quotes is a run of short ones: a native search is for those that are not.
+    for (const near = Math.min(raw.length, at + 128); at < near; at++) {
+      const byte = raw[at] as number
+      if (byte === QUOTE) return at + 1
+      if (byte === BACKSLASH) at++
+    }
+    const from = at
+    at = raw.indexOf(QUOTE, from)
+    if (at < 0) return raw.length
+    let before = at
+    while (before > from && raw[before - 1] === BACKSLASH) before--
+    if ((at - before) % 2 === 0) return at + 1
+  }
+}
+
+/** Behind the value that begins at `at`; `at` itself where none does. */
+function valueEnd(raw: Uint8Array, at: number): number {
+  let depth = 0
+  while (at < raw.length) {
+    const byte = raw[at] as number
+    if (byte === QUOTE) {
+      at = stringEnd(raw, at)
+      if (depth === 0) return at
+      continue
+    }
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++
+    else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
+      if (depth === 0) return at
+      if (--depth === 0) return at + 1
+    } else if (depth === 0 && (byte === COMMA || byte <= SPACE)) return at
+    at++
+  }
+  return raw.length
+}
+
+/** The member that says what `compactEntry` left out: `[{"field":"response","bytes":70000}]`, bytes of the value as written. */
+const DROPPED = 'auditferry_dropped'
+
+/** What an entry of any source is known by: its id, its times and its kind stay, however large. */
+const keptFields: ReadonlySet<string> = new Set([
+  'id',
+  'timestamp',
+  'type',
+  'unique_usage_id',
+  'utc_time',
+  'product_surface_area',
+  'action',
+  'created_at',
+  'updated_at',
+  'project_updated_at',
+])
+/** True for the name of a member that an entry is known by. */
+export const knownBy = (field: string): boolean => keptFields.has(field)
+const longestKept = Math.max(...[DROPPED, ...keptFields].map((field) => field.length))
+
+const MARK = `"${DROPPED}":[`
+const FIELD = '{"field":'
+const BYTES = ',"bytes":'
+
+/**
+ * The entry in at most `maxBytes`: whole top-level members are left out, the one with the largest value first, until it fits,
+ * and a last member names them. All other bytes stay as they are. An entry that fits comes back itself; undefined when
+ * leaving out all that may go is not enough. `raw` is valid JSON, and so is the answer.
+ */
+export function compactEntry(raw: Uint8Array, maxBytes: number): Uint8Array | undefined {
+  if (raw.length <= maxBytes) return raw
+  const { ranks, gains } = candidates(raw)
+  // What is in the mark beside its items; the comma before it; each item counts one comma, the first has none.
+  let size = raw.length + MARK.length + 1
+  let least = Infinity
+  for (let i = ranks.length - 1; i >= 0; i--) {
+    const rank = ranks[i] as number
+    if (size <= maxBytes && rank < FORGED) break
+    size -= gains[ordinalOf(rank)] as number
+    least = rank
+  }
+  return size > maxBytes ? undefined : without(raw, least, size)
+}
+
+// One number an order can be made of: first the value's size, then the place, so that of equals the first goes first.
+const PLACES = 2 ** 22
+const FORGED = 2 ** 52
+
+function ordinalOf(rank: number): number {
+  return PLACES - 1 - (rank % PLACES)
+}
+
+/** Negative: it stays, since it must or since naming it would take as many bytes. */
+function rankOf(raw: Uint8Array, member: Readonly<Member>, ordinal: number): number {
+  const { keyStart, keyEnd, valueStart, valueEnd } = member
+  if (valueEnd - valueStart < FIELD.length && keyEnd - keyStart < DROPPED.length) return -1
+  const place = PLACES - 1 - ordinal
+  if (place < 0) return -1
+  // Six bytes a character is the longest way to write it.
+  if (keyEnd - keyStart <= 6 * longestKept + 2) {
+    const key = stringAt(raw, keyStart, keyEnd)
+    // A mark that is not ours goes whatever it costs: a reader must be able to believe the one that is.
+    if (key === DROPPED) return FORGED + place
+    if (keptFields.has(key)) return -1
+  }
+  if (gainOf(member) <= 0) return -1
+  return (valueEnd - valueStart) * PLACES + place
+}
+
+function gainOf({ start, keyStart, keyEnd, valueStart, valueEnd, end }: Readonly<Member>): number {
+  const digits = String(valueEnd - valueStart).length
+  const item = FIELD.length + (keyEnd - keyStart) + BYTES.length + digits + 1
+  // Each has a comma more: the one that goes with the member, the one that comes with the item.
+  return end - start + 1 - (item + 1)
+}
+
+/** Ranks in ascending order, and what leaving out each one saves, by its ordinal. */
+function candidates(raw: Uint8Array): { readonly ranks: Float64Array; readonly gains: readonly number[] } {
+  const ranks: number[] = []
+  const gains: number[] = []
+  eachMember(raw, (member) => {
+    const rank = rankOf(raw, member, gains.length)
+    if (rank < 0) return
+    ranks.push(rank)
+    gains.push(gainOf(member))
+  })
+  return { ranks: Float64Array.from(ranks).sort(), gains }
+}
+
+/** The entry without the members that rank at `least` or above, in exactly `size` bytes. */
+function without(raw: Uint8Array, least: number, size: number): Uint8Array {
+  const out = new ByteWriter(size)
+  const items: string[] = []
+  let ordinal = 0
+  let separator: string | undefined
+  let behind = 0
+  eachMember(raw, (member) => {
+    const { start, keyStart, keyEnd, valueStart, valueEnd, end } = member
+    if (separator === undefined) out.copy(raw, 0, start)
+    separator ??= ''
+    behind = end
+    const rank = rankOf(raw, member, ordinal)
+    if (rank >= 0) ordinal++
+    if (rank >= least) {
+      const key = Buffer.from(raw.subarray(keyStart, keyEnd)).toString()
+      items.push(`${FIELD}${key}${BYTES}${valueEnd - valueStart}}`)
+      return
+    }
+    out.text(separator)
+    out.copy(raw, start, end)
+    separator = ','
+  })
+  out.text(`${separator ?? ''}${MARK}${items.join(',')}]`)
+  out.copy(raw, behind)
+  return out.view()
+}
+
+// Which of some names a member's key is, however it is written: as it is, or with escapes.
+
+/** Looks up the key that `raw[start, end)` is with its quotes: the index of its name, negative where it is none of them. */
+export type FindName = (raw: Uint8Array, start: number, end: number) => number
+
+export function findNameOf(names: readonly string[]): FindName {
+  const keys = names.map((name) => Buffer.from(name))
+  // Six bytes a character is the longest way to write it.
+  const longestBytes = Math.max(0, ...names.map(({ length }) => 6 * length)) + 2
+  return (raw, start, end) => {
+    if (end - start > longestBytes) return -1
+    for (let index = 0; index < keys.length; index++)
+      if (isWritten(raw, start, end, keys[index] as Uint8Array)) return index
+    for (let at = start + 1; at < end - 1; at++)
+      if (raw[at] === BACKSLASH) return names.indexOf(stringAt(raw, start, end))
+    return -1
+  }
+}
+
+/** Does `text` stand in `raw[start, end)` as it is, between quotes? */
+export function isWritten(raw: Uint8Array, start: number, end: number, text: Uint8Array): boolean {
+  const { length } = text
+  if (end - start !== length + 2) return false
+  for (let i = 0; i < length; i++) if (raw[start + 1 + i] !== text[i] || text[i] === BACKSLASH) return false
+  return true
+}
+
+// A text that may be JSON of a form, or anything: what was kept by another version, or came from elsewhere.
+
+/** What the text says, where it is JSON of that form; else undefined. */
+export function jsonOf<T>(form: ZodType<T>, text: string): T | undefined {
+  try {
+    return form.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}
+
+// What an entry says under a few names, where that is a text. Only these are decoded: parsed whole, 16 MB of small objects would take twenty times that.
+
+/** A longer one is nobody's name, address or time: it counts as none. */
+const LONGEST_BYTES = 64 * 1024
+
+type Texts<Name extends string> = Partial<Record<Name, string | undefined>>
+
+/** Reads the texts at the top of an entry under `names`; of several under one name the last, and nothing where that is no text. */
+export function textsUnder<Name extends string>(names: readonly Name[]): (raw: Uint8Array) => Texts<Name> {
+  const find = findNameOf(names)
+  return (raw) => {
+    const texts: Texts<Name> = {}
+    eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
+      const name = names[find(raw, keyStart, keyEnd)]
+      if (name === undefined) return
+      const isText = raw[valueStart] === QUOTE && valueEnd - valueStart <= LONGEST_BYTES
+      texts[name] = isText ? stringAt(raw, valueStart, valueEnd) : undefined
+    })
+    return texts
+  }
+}
+
+// The elements of a JSON array, as places in its bytes: what model/json-members.ts does for objects. Nothing is parsed.
+
+/** Calls `visit` for each element of the array that `raw` is. `raw` must be valid JSON; of anything else it makes nothing. */
+export function eachElement(raw: Uint8Array, visit: (element: Uint8Array) => void): void {
+  if (raw[0] !== OPEN_ARRAY) return
+  let at = 0
+  do {
+    const start = afterSpace(raw, at + 1)
+    const end = valueEnd(raw, start)
+    at = afterSpace(raw, end)
+    if (end > start && (raw[at] === COMMA || raw[at] === CLOSE_ARRAY)) visit(raw.subarray(start, end))
+  } while (raw[at] === COMMA)
+}
+
+/** The value of the object's member `key`; of several the last. Undefined where `raw` is no object or has none. */
+export function memberValue(raw: Uint8Array, key: string): Uint8Array | undefined {
+  let found: Uint8Array | undefined
+  eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
+    if (keyEnd - keyStart > 6 * key.length + 2) return
+    if (keyText(raw, keyStart, keyEnd) === key) found = raw.subarray(valueStart, valueEnd)
+  })
+  return found
+}
+
+/** Undefined where what stands there is no string, as in bytes that were cut. */
+export function keyText(raw: Uint8Array, start: number, end: number): string | undefined {
+  try {
+    return stringAt(raw, start, end)
+  } catch {
+    return undefined
+  }
+}
+
+/** A string as it is meant; anything else, a number above all, as it is written. */
+export function valueText(value: Uint8Array | undefined): string | undefined {
+  if (value === undefined) return undefined
+  if (value[0] === QUOTE) return keyText(value, 0, value.length)
+  return Buffer.from(value).toString()
+}

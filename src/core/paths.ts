@@ -1,0 +1,82 @@
+// Making a folder and those above it, one by one. Node's own `recursive` begins anew for ever where a parent is there and the child answers ENOENT, as in /proc.
+import { basename, dirname, join, resolve } from 'node:path'
+import { errnoOf } from './errors.ts'
+
+/** The first two as node:fs/promises has them. */
+export interface FolderCalls {
+  stat(path: string): Promise<{ isDirectory(): boolean }>
+  mkdir(path: string, options: { readonly mode: number }): Promise<unknown>
+  /** so that a power cut does not take back what was made in this folder */
+  sync(path: string): Promise<void>
+}
+
+function inTheWay(path: string): Error {
+  return Object.assign(new Error(`${path} is no folder`), { code: 'ENOTDIR', path })
+}
+
+async function isThere(path: string, calls: FolderCalls): Promise<boolean> {
+  let found: { isDirectory(): boolean }
+  try {
+    found = await calls.stat(path)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false
+    throw error
+  }
+  if (!found.isDirectory()) throw inTheWay(path)
+  return true
+}
+
+/** For this user alone, and on the disk when it resolves; asks for each folder once. Throws as its calls do. */
+export async function makeFolders(folder: string, calls: FolderCalls): Promise<void> {
+  const lacking: string[] = []
+  for (let at = resolve(folder); !(await isThere(at, calls)) && at !== dirname(at); at = dirname(at))
+    lacking.unshift(at)
+  const made: string[] = []
+  for (const path of lacking)
+    try {
+      await calls.mkdir(path, { mode: 0o700 })
+      made.push(path)
+    } catch (error) {
+      // Somebody else was faster; or it is a link that leads nowhere, which is there and is no folder.
+      if (errnoOf(error) !== 'EEXIST' || !(await isThere(path, calls))) throw error
+    }
+  for (const path of made.toReversed()) await calls.sync(dirname(path))
+}
+
+// Where a name comes to lie once every link is followed; also for one that is yet to be made.
+
+/** As node:fs has them: both throw where there is nothing, or no link. */
+export interface LinkCalls {
+  readlink(path: string): string
+  realpath(path: string): string
+}
+
+/** More links than this in a row are a circle. */
+const MOST_LINKS = 40
+
+export function resolvedPath(path: string, calls: LinkCalls, links = MOST_LINKS): string {
+  const whole = resolve(path)
+  const folder = dirname(whole)
+  if (folder === whole) return whole
+  const target = linkTarget(whole, calls)
+  const place = realFolder(folder, calls)
+  if (target !== undefined && links > 0) return resolvedPath(resolve(place, target), calls, links - 1)
+  return join(place, basename(whole))
+}
+
+/** What a link says, as it stands in it; undefined where none is. */
+export function linkTarget(path: string, { readlink }: Pick<LinkCalls, 'readlink'>): string | undefined {
+  try {
+    return readlink(path)
+  } catch {
+    return undefined
+  }
+}
+
+function realFolder(folder: string, calls: LinkCalls): string {
+  try {
+    return calls.realpath(folder)
+  } catch {
+    return folder === dirname(folder) ? folder : join(realFolder(dirname(folder), calls), basename(folder))
+  }
+}

@@ -1,0 +1,509 @@
+// The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, written, stored object by object, settled as one.
+import { perOrigin } from '../contracts/journal.ts'
+import type { Batch, Intent, Journal, Run, Shared } from '../contracts/journal.ts'
+import type { Note } from '../contracts/records.ts'
+import type {
+  Evidence,
+  EvidenceState,
+  ObjectContent,
+  ObjectGroup,
+  ObjectSink,
+  OpenObject,
+  ReadyObject,
+  StoredObject,
+  StoredStretch,
+} from '../contracts/sink.ts'
+import { ByteWriter } from '../core/bytes.ts'
+import { believed } from '../core/clock.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Seq } from '../core/sequence.ts'
+import { DAY_MS, dayText } from '../core/time.ts'
+import { filteredOf } from './acknowledgements.ts'
+import { framingOf, rawBytesIn, takeIntoRoom } from './loader.ts'
+import type { Framing, Held, ShareOptions } from './loader.ts'
+import { waitsInVain } from './loop.ts'
+import type { DeliveryOptions, StepResult, Stepper } from './loop.ts'
+import { ENTRY_SPARE_BYTES, PIECE_SPARE_BYTES } from './redact.ts'
+import { Delays, Tally, dayOf } from './reporting.ts'
+
+export interface ObjectShipperOptions extends DeliveryOptions {
+  readonly sink: ObjectSink
+}
+
+export class ObjectShipper implements Stepper {
+  readonly #options: ObjectShipperOptions
+  readonly #framing: Framing
+  readonly #evidence: Evidence | undefined
+  #open = new OpenStretch()
+  collectsForMs: number | undefined
+  #resumed = false
+  /** The last manifest could not be written; objects that are stored meanwhile do not clear that. */
+  #unproven = false
+  /** all that was stored is testified, as far as nothing more comes */
+  #testified = false
+  #closed: ClosedStretch | undefined
+
+  constructor(options: ObjectShipperOptions) {
+    this.#options = options
+    const { sink, journal } = options
+    this.#framing = framingOf(options)
+    this.#evidence = sink.evidence?.(journal)
+  }
+
+  /**
+   * One step: looks at one more piece, closes the stretch, writes one lot of its objects, puts one of them, or settles. Throws
+   * ConnectorError when the step did not get through; the next call tries the same again. After a crash the same bounds are
+   * walked again, and the same lines come under the same names (law 2).
+   */
+  async step(signal: AbortSignal): Promise<StepResult> {
+    const result = await this.#work(signal)
+    return result === 'worked' && this.#unproven ? 'unproven' : result
+  }
+
+  async #work(signal: AbortSignal): Promise<StepResult> {
+    this.#closed ??= await this.#resume()
+    if (this.#closed) return this.#send(this.#closed, signal)
+    if (this.#open.first === undefined) await this.#testify({ idle: false, last: false }, signal)
+    const result = await this.#gather(signal)
+    if (typeof result !== 'number' || !this.#evidence) return result
+    const isEmpty = result === Infinity
+    const ends = isEmpty && this.#options.nothingMoreComes()
+    const last = isEmpty && waitsInVain(this.#options)
+    const evidenceMs = await this.#testify({ idle: true, last }, signal)
+    this.#unproven = false
+    this.#testified ||= last
+    return ends ? Infinity : Math.min(result, evidenceMs, this.#options.lookAgainMs)
+  }
+
+  async #testify(state: EvidenceState, signal: AbortSignal): Promise<number> {
+    try {
+      return (await this.#evidence?.step(state, signal)) ?? Infinity
+    } catch (error) {
+      this.#unproven = true
+      throw error
+    }
+  }
+
+  /** A single run ends when what it stored is testified too. */
+  get unfinished(): boolean {
+    return this.#evidence !== undefined && !this.#testified
+  }
+
+  /** What lands with the settlement; it is to be testified from then on. */
+  #noted(stretch: StoredStretch): readonly Note[] | undefined {
+    this.#testified = false
+    return this.#evidence?.stored(stretch)
+  }
+
+  async #resume(): Promise<ClosedStretch | undefined> {
+    if (this.#resumed) return undefined
+    const { journal, sink, shape, log } = this.#options
+    const [intent] = await journal.intents(sink.name)
+    this.#resumed = true
+    if (!intent) return undefined
+    if (intent.shape !== shape)
+      log.warn(
+        'Settings that shape the objects changed while some were on their way: what may have been stored before can be stored once more under its new name; `verify` tells the former as put there',
+        { first: intent.first, last: intent.last },
+      )
+    return closedBy({ ...intent, shape })
+  }
+
+  /** Counts what is new, or says how long the open stretch may wait for more. */
+  async #gather(signal: AbortSignal): Promise<StepResult> {
+    const { journal, sink, clock, lookAgainMs } = this.#options
+    const open = this.#open
+    this.collectsForMs = undefined
+    const piece = await takePiece(this.#options, open.last, Infinity, signal)
+    if (piece) return this.#count(piece) ? this.#close() : 'worked'
+    if (open.first === undefined) return Infinity
+    if (open.count === 0) return this.#settleFiltered()
+    const now = clock.now()
+    const untilMs = believed(open.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
+    // A journal that is full takes nothing in until something is settled.
+    if (untilMs <= 0 || waitsInVain(this.#options) || journal.stats().full) return this.#close()
+    this.collectsForMs = untilMs
+    return Math.min(untilMs, lookAgainMs)
+  }
+
+  /** Whether the stretch is full. */
+  #count({ batch, giveBack }: Held): boolean {
+    try {
+      const { sink } = this.#options
+      const open = this.#open
+      // What stands between was settled ahead of its turn, by a former sink of this name.
+      if (open.last !== undefined && batch.first !== open.last + 1) return true
+      return open.add(batch, this.#framing, sink.objects.maxBytes, sink.name)
+    } finally {
+      giveBack()
+    }
+  }
+
+  async #close(): Promise<StepResult> {
+    const { journal, sink, shape } = this.#options
+    const { first, last } = this.#open
+    if (first === undefined || last === undefined) throw new Error('an empty stretch was closed')
+    const intent = { first, last, shape, detail: '' }
+    await journal.intend(sink.name, intent)
+    this.#open = new OpenStretch()
+    this.#closed = closedBy(intent)
+    return 'worked'
+  }
+
+  async #settleFiltered(): Promise<StepResult> {
+    const { journal, sink, watch } = this.#options
+    const { first = 0, last = 0 } = this.#open
+    const tally = this.#open.filtered.sums
+    const filtered = filteredOf(tally)
+    const notes = this.#noted({ first, last, parked: 0, objects: [] })
+    await journal.settle(sink.name, { first, through: last, parked: [], tally, notes })
+    this.#open = new OpenStretch()
+    watch.settled({ accepted: 0, deadLettered: 0, filtered })
+    return 'worked'
+  }
+
+  async #send(closed: ClosedStretch, signal: AbortSignal): Promise<StepResult> {
+    this.#options.watch.state('sending')
+    const [next] = closed.waiting
+    if (next) await this.#put(closed, next, signal)
+    else if (!closed.complete) await writeLot(this.#options, this.#framing, closed, signal)
+    else await this.#settle(closed)
+    return 'worked'
+  }
+
+  async #put(
+    closed: ClosedStretch,
+    { group, ready, contents }: WaitingObject,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { watch, clock } = this.#options
+    const startedAt = clock.elapsed()
+    const delivered = watch.delivering()
+    try {
+      const stored = await ready.put(signal)
+      closed.waiting.shift()
+      closed.done.add(group)
+      closed.stored.push(stored)
+      closed.contents.push(contents)
+    } catch (error) {
+      if (ready.spoiled?.()) await writeAnew(closed)
+      throw error
+    } finally {
+      delivered()
+      watch.request(clock.elapsed() - startedAt)
+    }
+    await ready.discard()
+  }
+
+  async #settle({ intent, stored, contents, tally }: ClosedStretch): Promise<void> {
+    const { journal, sink, watch, clock } = this.#options
+    const { first, last } = intent
+    const accepted = stored.reduce((sum, { count }) => sum + count, 0)
+    const filtered = filteredOf(tally.sums)
+    const notes = this.#noted({ first, last, parked: 0, objects: stored })
+    await journal.settle(sink.name, { first, through: last, parked: [], tally: tally.sums, notes })
+    this.#closed = undefined
+    watch.settled({ accepted, deadLettered: 0, filtered })
+    for (const { delays } of contents) delays.tell(watch, clock.now())
+    if (accepted > 0) watch.success()
+  }
+}
+
+// A closed stretch on its way out as objects: what of it waits on the disk, what is stored.
+
+interface WaitingObject {
+  readonly group: ObjectGroup
+  readonly ready: ReadyObject
+  readonly contents: Contents
+}
+
+/** Its intent is in the journal. */
+interface ClosedStretch {
+  readonly intent: Intent
+  readonly groups: Groups
+  /** on the disk, to be put; what fails stays */
+  readonly waiting: WaitingObject[]
+  readonly done: Set<ObjectGroup>
+  readonly stored: StoredObject[]
+  readonly contents: Contents[]
+  /** of the last walk, which met every entry of the stretch */
+  tally: Tally
+  /** the last walk met no group that is not done or waiting */
+  complete: boolean
+}
+
+function closedBy(intent: Intent): ClosedStretch {
+  const lists = { waiting: [], stored: [], contents: [] }
+  return { intent, groups: new Groups(), ...lists, done: new Set(), tally: new Tally(), complete: false }
+}
+
+/** What waits is given up: the journal still has it, and it comes under the same names. */
+async function writeAnew(closed: ClosedStretch): Promise<void> {
+  closed.complete = false
+  await Promise.all(closed.waiting.splice(0).map(({ ready }) => ready.discard()))
+}
+
+// A piece of the journal for who walks over a stretch of it, in its sink's share of the room.
+
+/** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
+const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
+
+interface PieceOptions extends ShareOptions {
+  readonly journal: Pick<Journal, 'take'>
+  readonly sink: { readonly name: string }
+}
+
+/** The oldest entries behind `after`, `maxEntries` at most; undefined: there are none. Rejects when `signal` aborts. */
+function takePiece(
+  options: PieceOptions,
+  after: Seq | undefined,
+  maxEntries: number,
+  signal: AbortSignal,
+): Promise<Held | undefined> {
+  const { journal, sink, room } = options
+  const most = Math.min(PIECE.maxEntries, maxEntries)
+  const read = (maxBytes: number, loneBytes?: number) =>
+    journal.take(sink.name, { maxEntries: most, maxBytes, loneBytes }, { after })
+  return takeIntoRoom(options, read, Math.min(PIECE.maxBytes, rawBytesIn(room)), signal)
+}
+
+// A stretch of the journal that goes out as objects: which group each entry belongs to, how much is open, how long it took. Holds counts, no entries.
+
+/** A stretch is closed before it would touch more groups: an object each. */
+const MOST_GROUPS = 64
+
+/** of year 9999 and of year 0: what lies beyond is no day that a name could hold */
+const LAST_DAY = 2_932_896
+const FIRST_DAY = -719_528
+
+const groupDay = (day: number): string =>
+  day >= FIRST_DAY && day <= LAST_DAY ? dayText(day * DAY_MS) : 'unknown'
+
+/** A replay has the name of the second in which it began, which all of its entries carry. */
+const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
+  replay ? new Date(appendedAt).toISOString().replace(/[-:]|\.\d+/g, '') : undefined
+
+/** The groups of a stretch: of each there is one object here, so that groups are compared by identity. @internal for tests */
+export class Groups {
+  readonly #known = new Map<string, ObjectGroup>()
+  readonly #undatedOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
+  #undated: Pick<ObjectGroup, 'origin' | 'replay'> | undefined
+  #day = NaN
+  #last: ObjectGroup | undefined
+
+  of(run: Run, index: number): ObjectGroup {
+    const day = dayOf(run, index)
+    const undated = this.#undatedOf(run)
+    if (this.#last && this.#undated === undated && this.#day === day) return this.#last
+    this.#undated = undated
+    this.#day = day
+    return (this.#last = this.#find({ ...undated, day: groupDay(day) }))
+  }
+
+  #find(group: ObjectGroup): ObjectGroup {
+    const { origin, day, replay } = group
+    const id = `${origin.workspace} ${origin.source} ${day} ${replay ?? ''}`
+    const known = this.#known.get(id)
+    if (known) return known
+    this.#known.set(id, group)
+    return group
+  }
+}
+
+/** All behind the sink's position that was seen so far. @internal for tests */
+export class OpenStretch {
+  first: Seq | undefined
+  last: Seq | undefined
+  /** epoch ms at which the journal took the oldest wanted entry */
+  oldestAt = 0
+  count = 0
+  /** of what nobody wants: all there is to settle of a stretch in which nothing is wanted */
+  readonly filtered = new Tally()
+  #bytes = 0
+  readonly #groups = new Groups()
+  readonly #met = new Set<ObjectGroup>()
+  readonly #scratch = new ByteWriter(4096)
+
+  /** Counts as many entries of the piece as fit; true when the stretch is full. One entry fits always. */
+  add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number, name: string): boolean {
+    this.first ??= piece.first
+    for (const run of piece.runs)
+      for (let i = 0; i < run.entries.count; i++) {
+        if (wanted(run, i)) {
+          sink.frame(run, i, this.#scratch, format)
+          const { length } = this.#scratch
+          this.#scratch.clear(ENTRY_SPARE_BYTES)
+          if (!this.#fits(this.#groups.of(run, i), length, maxBytes)) return true
+          if (this.count++ === 0) this.oldestAt = run.appendedAt
+          this.#bytes += length
+        } else this.filtered.addFiltered(run, i, name)
+        this.last = run.firstSeq + i
+      }
+    return this.#bytes >= maxBytes
+  }
+
+  #fits(group: ObjectGroup, bytes: number, maxBytes: number): boolean {
+    if (this.count > 0 && this.#bytes + bytes > maxBytes) return false
+    if (!this.#met.has(group) && this.#met.size === MOST_GROUPS) return false
+    this.#met.add(group)
+    return true
+  }
+}
+
+/** What one object holds, while it is written. @internal for tests */
+export class Contents {
+  readonly delays = new Delays()
+  readonly #group: ObjectGroup
+  #count = 0
+  #first: Seq = 0
+  #last: Seq = 0
+  #firstAtUs = NaN
+  #lastAtUs = NaN
+
+  constructor(group: ObjectGroup) {
+    this.#group = group
+  }
+
+  add(seq: Seq, atUs: number, nowMs: number): void {
+    if (this.#count++ === 0) this.#first = seq
+    this.#last = seq
+    if (!(atUs >= this.#firstAtUs)) this.#firstAtUs = Number.isNaN(atUs) ? this.#firstAtUs : atUs
+    if (!(atUs <= this.#lastAtUs)) this.#lastAtUs = Number.isNaN(atUs) ? this.#lastAtUs : atUs
+    this.delays.add(atUs, nowMs)
+  }
+
+  get whole(): ObjectContent {
+    return {
+      group: this.#group,
+      count: this.#count,
+      first: this.#first,
+      last: this.#last,
+      firstAtUs: this.#firstAtUs,
+      lastAtUs: this.#lastAtUs,
+    }
+  }
+}
+
+// Writes a closed stretch onto the disk: one walk over it frames a lot of its objects side by side. What has more groups is walked again.
+
+/** Objects that are written in one walk: each has a compressor. */
+const LOT = 8
+
+interface WritingOptions extends ShareOptions {
+  readonly sink: Pick<ObjectSink, 'name' | 'open'>
+  readonly journal: Pick<Journal, 'take'>
+  readonly clock: Clock
+}
+
+interface Writing {
+  readonly object: OpenObject
+  readonly contents: Contents
+  readonly writer: ByteWriter
+}
+
+/** Leaves up to a lot of its objects on the disk, to be put. */
+async function writeLot(
+  options: WritingOptions,
+  framing: Framing,
+  closed: ClosedStretch,
+  signal: AbortSignal,
+): Promise<void> {
+  const { intent } = closed
+  closed.tally = new Tally()
+  const lot = new Lot(options, framing, closed)
+  try {
+    for (let at = intent.first - 1; at < intent.last;) {
+      const { batch, giveBack } = await pieceOf(options, at, intent.last, signal)
+      try {
+        await lot.add(batch)
+      } finally {
+        giveBack()
+      }
+      at = batch.last
+    }
+    closed.waiting.push(...(await lot.end()))
+    closed.complete = !lot.more
+  } catch (error) {
+    await lot.discard()
+    throw error
+  }
+}
+
+async function pieceOf(options: WritingOptions, after: Seq, last: Seq, signal: AbortSignal): Promise<Held> {
+  const piece = await takePiece(options, after, last - after, signal)
+  if (piece?.batch.first === after + 1) return piece
+  piece?.giveBack()
+  throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
+}
+
+/** The objects that one walk writes. */
+class Lot {
+  /** There are groups that it had no place for. */
+  more = false
+  readonly #options: WritingOptions
+  readonly #framing: Framing
+  readonly #closed: ClosedStretch
+  readonly #open = new Map<ObjectGroup, Writing>()
+
+  constructor(options: WritingOptions, framing: Framing, closed: ClosedStretch) {
+    this.#options = options
+    this.#framing = framing
+    this.#closed = closed
+  }
+
+  /** Frames what of the piece belongs to its objects, and hands that to the disk. */
+  async add(piece: Batch): Promise<void> {
+    for (const run of piece.runs) await this.#frame(run)
+    for (const writing of this.#open.values()) await flush(writing)
+  }
+
+  async end(): Promise<readonly WaitingObject[]> {
+    const waiting: WaitingObject[] = []
+    for (const [group, { object, contents }] of this.#open)
+      waiting.push({ group, contents, ready: await object.end(contents.whole) })
+    return waiting
+  }
+
+  async discard(): Promise<void> {
+    await Promise.all([...this.#open.values()].map(({ object }) => object.discard()))
+  }
+
+  async #frame(run: Run): Promise<void> {
+    const { sink, format, wanted } = this.#framing
+    const { groups, done, tally } = this.#closed
+    const nowMs = this.#options.clock.now()
+    for (let i = 0; i < run.entries.count; i++) {
+      if (!wanted(run, i)) {
+        tally.addFiltered(run, i, this.#options.sink.name)
+        continue
+      }
+      tally.add(run, dayOf(run, i), run.replay ? 'replayed' : 'accepted')
+      const group = groups.of(run, i)
+      let writing = this.#open.get(group)
+      if (!writing) {
+        if (done.has(group)) continue
+        if (this.#open.size === LOT) {
+          this.more = true
+          continue
+        }
+        writing = await this.#begin(group)
+      }
+      sink.frame(run, i, writing.writer, format)
+      writing.contents.add(run.firstSeq + i, run.entries.at(i), nowMs)
+    }
+  }
+
+  async #begin(group: ObjectGroup): Promise<Writing> {
+    const object = await this.#options.sink.open(this.#open.size)
+    const writing = { object, contents: new Contents(group), writer: new ByteWriter() }
+    this.#open.set(group, writing)
+    return writing
+  }
+}
+
+/** What was framed of one piece goes to the disk. */
+async function flush({ object, writer }: Writing): Promise<void> {
+  if (writer.length === 0) return
+  await object.write(writer.view())
+  writer.clear(PIECE_SPARE_BYTES)
+}

@@ -1,0 +1,250 @@
+// An entry with some of its top-level members left out, hashed or cut; every other byte stays as it is. Nothing is parsed as a whole.
+import { createHmac } from 'node:crypto'
+import { Entries, ID_END, ID_START, TIME_END, TIME_START, TYPE, columnsOf } from '../contracts/entries.ts'
+import type { Run } from '../contracts/journal.ts'
+import type { Frame } from '../contracts/sink.ts'
+import { BACKSLASH, ByteWriter, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from '../core/bytes.ts'
+import { eachMember, findNameOf, stringAt, writeEscaped } from '../core/json.ts'
+import type { Member } from '../core/json.ts'
+
+const LETTER_U = 117
+
+/** What becomes of a member's value. */
+export type Change =
+  | { readonly with: 'drop' }
+  /** HMAC-SHA-256 of the value's text under `key` */
+  | { readonly with: 'hash'; readonly key: Uint8Array }
+  /** `bytes` of the value's text stay at most */
+  | { readonly with: 'truncate'; readonly bytes: number }
+
+export interface Rule {
+  /** names of top-level members; each in one rule only */
+  readonly fields: readonly string[]
+  readonly change: Change
+}
+
+/** Writes the entry as it may be seen; false, and nothing written, where it may be seen as it is. */
+export type Redact = (raw: Uint8Array, out: ByteWriter) => boolean
+
+/**
+ * A value's text is what a string means, in UTF-8 (half a surrogate pair counts as U+FFFD), and of any other value its JSON as it
+ * is written. Each member of a name is changed, also where the name occurs twice. `raw` is valid JSON, and so is what is written.
+ */
+export function redactBy(rules: readonly Rule[]): Redact {
+  const changes = rules.flatMap(({ fields, change }) => fields.map(() => change))
+  const find = findNameOf(rules.flatMap(({ fields }) => fields))
+  return (raw, out) => {
+    let from = 0
+    // Behind the walk the compiler still takes it for what it was before.
+    let changed = false as boolean
+    // A dropped member takes the comma before it along, or the one behind it as long as nothing stands before.
+    let some = false
+    eachMember(raw, (member) => {
+      const change = changes[find(raw, member.keyStart, member.keyEnd)]
+      if (change?.with === 'drop') {
+        const { start, end } = member
+        out.copy(raw, from, some ? start - 1 : start)
+        from = !some && raw[end] === COMMA ? end + 1 : end
+        changed = true
+        return
+      }
+      some = true
+      const value = change && valueUnder(change, raw, member)
+      if (!value) return
+      out.copy(raw, from, member.valueStart)
+      value(out)
+      from = member.valueEnd
+      changed = true
+    })
+    if (changed) out.copy(raw, from)
+    return changed
+  }
+}
+
+type Write = (out: ByteWriter) => void
+
+/** Writes what stands in the value's place; undefined where it stays. */
+function valueUnder(
+  change: Exclude<Change, { with: 'drop' }>,
+  raw: Uint8Array,
+  { valueStart: start, valueEnd: end }: Readonly<Member>,
+): Write | undefined {
+  if (change.with === 'hash') {
+    const digest = createHmac('sha256', change.key)
+      .update(textOf(raw, start, end))
+      .digest('hex')
+    return (out) => out.text(`"hmac-sha256:${digest}"`)
+  }
+  return raw[start] === QUOTE
+    ? cutString(raw, start + 1, end - 1, change.bytes)
+    : cutOther(raw, start, end, change.bytes)
+}
+
+function textOf(raw: Uint8Array, start: number, end: number): Uint8Array {
+  if (raw[start] !== QUOTE) return raw.subarray(start, end)
+  const inside = raw.subarray(start + 1, end - 1)
+  return inside.includes(BACKSLASH) ? Buffer.from(stringAt(raw, start, end)) : inside
+}
+
+const mark = (bytes: number): string => `…[truncated ${bytes} bytes]"`
+
+/** Keeps the bytes as they are written, so that no escape becomes another one. `raw[start, end)` is without the quotes. */
+function cutString(raw: Uint8Array, start: number, end: number, bytes: number): Write | undefined {
+  // No text is shorter as it is written than as it is meant.
+  if (end - start <= bytes) return undefined
+  const cut = cutAt(raw, start, end, bytes)
+  if (cut === end) return undefined
+  const gone = textBytes(raw, cut, end)
+  return (out) => {
+    out.copy(raw, start - 1, cut)
+    out.text(mark(gone))
+  }
+}
+
+/** The start of an object is no JSON: it goes into a string. */
+function cutOther(raw: Uint8Array, start: number, end: number, bytes: number): Write | undefined {
+  if (end - start <= bytes) return undefined
+  let cut = start + bytes
+  while (((raw[cut] as number) & 0xc0) === 0x80) cut--
+  return (out) => {
+    out.byte(QUOTE)
+    writeEscaped(out, raw, start, cut)
+    out.text(mark(end - cut))
+  }
+}
+
+/** Where the text has to end so that it holds `most` bytes at most and no character in part. */
+function cutAt(raw: Uint8Array, start: number, end: number, most: number): number {
+  let size = 0
+  for (let at = start; at < end;) {
+    const escaped = raw[at] === BACKSLASH
+    const written = escaped ? escapeBytes(raw, at) : characterBytes(raw[at] as number)
+    size += escaped ? meantBytes(raw, at, written) : written
+    if (size > most) return at
+    at += written
+  }
+  return end
+}
+
+/** How many bytes the text has that `raw[start, end)` means. */
+function textBytes(raw: Uint8Array, start: number, end: number): number {
+  const inside = raw.subarray(start, end)
+  let size = 0
+  for (let at = 0; ;) {
+    const next = inside.indexOf(BACKSLASH, at)
+    if (next < 0) return size + inside.length - at
+    const written = escapeBytes(inside, next)
+    size += next - at + meantBytes(inside, next, written)
+    at = next + written
+  }
+}
+
+function characterBytes(first: number): number {
+  if (first < 0x80) return 1
+  if (first < 0xe0) return 2
+  return first < 0xf0 ? 3 : 4
+}
+
+function unitAt(raw: Uint8Array, at: number): number {
+  return Number.parseInt(Buffer.from(raw.subarray(at + 2, at + 6)).toString('latin1'), 16)
+}
+
+/** How long the escape is that begins at `at`; one of a surrogate pair has both its halves. */
+function escapeBytes(raw: Uint8Array, at: number): number {
+  if (raw[at + 1] !== LETTER_U) return 2
+  const unit = unitAt(raw, at)
+  if (unit < 0xd800 || unit > 0xdbff || raw[at + 6] !== BACKSLASH || raw[at + 7] !== LETTER_U) return 6
+  const second = unitAt(raw, at + 6)
+  return second >= 0xdc00 && second <= 0xdfff ? 12 : 6
+}
+
+/** Bytes in UTF-8 of what an escape of `written` bytes means. */
+function meantBytes(raw: Uint8Array, at: number, written: number): number {
+  if (written === 2) return 1
+  if (written === 12) return 4
+  const unit = unitAt(raw, at)
+  if (unit < 0x80) return 1
+  return unit < 0x800 ? 2 : 3
+}
+
+// Which entries a sink may never have: those whose top-level member of a name has one of the listed values. Reads bytes, changes none.
+
+/** Values by the name of their member. */
+export type Denied = Readonly<Record<string, readonly string[]>>
+
+interface Listed {
+  readonly values: ReadonlySet<string>
+  /** bytes of a value as it is written, above which it is none of these */
+  readonly longestBytes: number
+}
+
+function listedOf(values: readonly string[]): Listed {
+  return {
+    values: new Set(values),
+    longestBytes: Math.max(0, ...values.map(({ length }) => 6 * length)) + 2,
+  }
+}
+
+/**
+ * True for an entry that is kept from the sink. A string is compared as it is meant, whatever its escapes; a number, `true`,
+ * `false` and `null` as they are written; an array or object equals nothing. Of a name that occurs twice either value counts.
+ */
+export function deniedBy(rules: Denied): (run: Run, index: number) => boolean {
+  const find = findNameOf(Object.keys(rules))
+  const lists = Object.values(rules).map(listedOf)
+  return ({ entries }, index) => {
+    const raw = entries.raw(index)
+    let denied = false
+    eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
+      const listed = denied ? undefined : lists[find(raw, keyStart, keyEnd)]
+      if (listed && valueEnd - valueStart <= listed.longestBytes)
+        denied = isListed(raw, valueStart, valueEnd, listed)
+    })
+    return denied
+  }
+}
+
+function isListed(raw: Uint8Array, start: number, end: number, { values }: Listed): boolean {
+  if (raw[start] === QUOTE) return values.has(stringAt(raw, start, end))
+  if (raw[start] === OPEN_ARRAY || raw[start] === OPEN_OBJECT) return false
+  return values.has(Buffer.from(raw.subarray(start, end)).toString('latin1'))
+}
+
+// A sink's frame that sees each entry as it may be seen: formats and frames work on the changed entry and know of no other.
+
+const USUAL_BYTES = 16 * 1024
+
+export function redactedFrame(frame: Frame, redact: Redact): Frame {
+  const slab = new ByteWriter(USUAL_BYTES)
+  return (run, index, out, format) => {
+    if (redact(run.entries.raw(index), slab)) {
+      const entries = changedEntry(run.entries, index, slab)
+      frame({ ...run, entries, firstSeq: run.firstSeq + index }, 0, out, format)
+    } else frame(run, index, out, format)
+    slab.clear(ENTRY_SPARE_BYTES)
+  }
+}
+
+/** The entry whose changed bytes stand in `slab`. Its id and time are the same ones, behind those bytes: what they were may lie elsewhere by now. */
+function changedEntry(entries: Entries, index: number, slab: ByteWriter): Entries {
+  const behind = (start: number, end: number) => {
+    const from = slab.length
+    slab.copy(entries.bytes, entries.column(index, start), entries.column(index, end))
+    return [from, slab.length] as const
+  }
+  const raw = [0, slab.length] as const
+  const id = behind(ID_START, ID_END)
+  const time = behind(TIME_START, TIME_END)
+  const type = entries.column(index, TYPE)
+  const columns = Uint32Array.from(columnsOf({ raw, id, time, type, version: entries.version(index) }))
+  return new Entries(slab.bytes, 1, columns, Float64Array.of(entries.at(index)), entries.types)
+}
+
+// How much memory a writer keeps from one use to the next: what one huge entry made it grow to is let go of.
+
+/** What a writer keeps that frames an entry at a time. */
+export const ENTRY_SPARE_BYTES = 1024 * 1024
+/** What a writer keeps that frames what a piece of the journal has for one object. */
+export const PIECE_SPARE_BYTES = 2 * 1024 * 1024
+/** What a writer keeps that frames a batch. */
+export const BATCH_SPARE_BYTES = 4 * 1024 * 1024

@@ -1,0 +1,208 @@
+// Who is told of what was settled: its figures at once; in the log the dead letters, the first at once and a run of them as sums.
+import type { DayTally } from '../contracts/accounts.ts'
+import type { Parked, Run } from '../contracts/journal.ts'
+import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
+import type { SinkWatch } from '../contracts/reporter.ts'
+import { Seldom } from '../core/backoff.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import type { Seq } from '../core/sequence.ts'
+import { MINUTE_MS, epochDay } from '../core/time.ts'
+
+interface Listeners {
+  readonly log: Log
+  readonly watch: SinkWatch
+  readonly clock: Clock
+}
+
+interface Settled {
+  /** own times of the entries that the receiver accepted, µs */
+  readonly times: Float64Array
+  readonly filtered: number
+  readonly parked: readonly Parked[]
+}
+
+/** A receiver may refuse each entry in words of its own: so many of them are told apart. */
+const MOST_REASONS = 100
+
+export class Telling {
+  readonly #listeners: Listeners
+  readonly #seldom: Seldom
+  /** of dead letters that were not told yet */
+  readonly #codes = new Set<string>()
+  readonly #reasons = new Set<string>()
+
+  constructor(listeners: Listeners) {
+    this.#listeners = listeners
+    this.#seldom = new Seldom(() => listeners.clock.elapsed(), MINUTE_MS)
+  }
+
+  settled({ times, filtered, parked }: Settled): void {
+    const { watch, clock } = this.#listeners
+    watch.settled({ accepted: times.length, deadLettered: parked.length, filtered })
+    if (times.length > 0) tellAccepted(watch, clock.now(), times)
+    for (const { code, reason } of parked) {
+      this.#codes.add(code)
+      if (this.#reasons.size < MOST_REASONS) this.#reasons.add(reason)
+    }
+    this.#tellLetters(this.#seldom.next(parked.length))
+  }
+
+  /** Tells the rest of a run once it is due, though nothing more is settled. Answers how long until then, ms; Infinity: all is told. */
+  tellDue(): number {
+    this.#tellLetters(this.#seldom.next(0))
+    return this.#seldom.dueInMs
+  }
+
+  /** Nothing more will come. */
+  end(): void {
+    this.#tellLetters(this.#seldom.rest())
+  }
+
+  #tellLetters(entries: number): void {
+    if (entries === 0) return
+    const [reason, ...more] = this.#reasons
+    const why = {
+      code: [...this.#codes].join(', '),
+      reason,
+      ...(more.length > 0 && { moreReasons: more.length }),
+    }
+    this.#codes.clear()
+    this.#reasons.clear()
+    this.#listeners.log.warn(
+      'Entries that the receiver refused for good were parked as dead letters: auditferry dead-letters list names each that is still there',
+      { entries, ...why },
+    )
+  }
+}
+
+// How long entries were on their way, from their own time to a receiver's acceptance: told as a mean and a count for each of the histogram's buckets, one call a bucket and not an entry.
+
+/** Which of the histogram's buckets a delay falls into; the last one has no bound. */
+function bucketOf(delayMs: number): number {
+  let bucket: number = deliveryBucketsSeconds.length
+  while (bucket > 0 && delayMs <= (deliveryBucketsSeconds[bucket - 1] as number) * 1000) bucket--
+  return bucket
+}
+
+class Means {
+  readonly #counts = new Uint32Array(deliveryBucketsSeconds.length + 1)
+  readonly #sumsMs = new Float64Array(deliveryBucketsSeconds.length + 1)
+
+  add(bucket: number, ms: number): void {
+    this.#counts[bucket] = (this.#counts[bucket] as number) + 1
+    this.#sumsMs[bucket] = (this.#sumsMs[bucket] as number) + ms
+  }
+
+  forEach(use: (meanMs: number, count: number) => void): void {
+    this.#counts.forEach((count, bucket) => {
+      if (count > 0) use((this.#sumsMs[bucket] as number) / count, count)
+    })
+  }
+}
+
+/** The receiver has accepted entries of these own times (µs) just now. @internal for tests */
+export function tellAccepted(watch: SinkWatch, nowMs: number, times: Float64Array): void {
+  const delays = new Means()
+  // By index: an iterator makes an object of each time.
+  for (let i = 0; i < times.length; i++) {
+    const delayMs = Math.max(0, nowMs - (times[i] as number) / 1000)
+    delays.add(bucketOf(delayMs), delayMs)
+  }
+  delays.forEach((meanMs, count) => watch.delivered(meanMs, count))
+  watch.success()
+}
+
+/** The delays of entries that are accepted later than they are counted: their own times stay known, as means, until then. */
+export class Delays {
+  readonly #times = new Means()
+
+  add(atUs: number, nowMs: number): void {
+    const atMs = atUs / 1000
+    this.#times.add(bucketOf(nowMs - atMs), atMs)
+  }
+
+  /** Tells the delays of all that were added: they are accepted now. */
+  tell(watch: SinkWatch, nowMs: number): void {
+    this.#times.forEach((meanAtMs, count) => watch.delivered(Math.max(0, nowMs - meanAtMs), count))
+  }
+}
+
+// What became of a batch's entries, by source and by the entries' own UTC day: what the journal counts for good. Pure.
+
+type Fate = 'accepted' | 'filtered' | 'replayed'
+type Sum = { -readonly [Key in keyof DayTally]: DayTally[Key] }
+
+/** Sums up; the last source and day are at hand, since entries nearly always come in the order of their days. */
+export class Tally {
+  readonly #sums = new Map<string, Sum>()
+  #last: Sum | undefined
+
+  add({ origin }: Pick<Run, 'origin'>, day: number, fate: Fate, count = 1): void {
+    if (this.#last?.day !== day || this.#last.origin !== origin) {
+      const key = `${origin.workspace} ${origin.source} ${day}`
+      const fresh = { origin, day, accepted: 0, filtered: 0, replayed: 0 }
+      this.#last = this.#sums.get(key) ?? fresh
+      this.#sums.set(key, this.#last)
+    }
+    this.#last[fate] += count
+  }
+
+  /** Counts an entry that the sink does not want; nothing where it counts as no entry of this sink, or was counted before its replay. */
+  addFiltered(run: CountedRun, index: number, sink: string): void {
+    if (isOwn(run, sink) && !run.replay) this.add(run, dayOf(run, index), 'filtered')
+  }
+
+  get sums(): readonly DayTally[] {
+    return [...this.#sums.values()]
+  }
+}
+
+/** A run without its entries' bytes: what counting needs. */
+export interface CountedRun extends Omit<Run, 'entries'> {
+  readonly entries: Pick<Run['entries'], 'count' | 'times'>
+}
+
+export const countedRun = ({ entries: { count, times }, ...run }: Run): CountedRun => ({
+  ...run,
+  entries: { count, times },
+})
+
+/** Days since 1970, of the entry's own time. */
+export const dayOf = (run: CountedRun, index: number): number => epochDay(run.entries.times[index] as number)
+
+/** True for what counts at this sink: what is another sink's alone was never this one's. */
+const isOwn = ({ onlySink }: CountedRun, sink: string): boolean => onlySink === undefined || onlySink === sink
+
+interface Counted {
+  /** ascending, of the lines that were made of the batch */
+  readonly seqs: Float64Array
+  readonly first: Seq
+  readonly through: Seq
+  /** counted by the journal, where their letters are */
+  readonly parked: readonly Parked[]
+}
+
+/** What became of the entries of these runs from `first` through `through`: those with a line were accepted, the others filtered. */
+export function tallyOf(
+  sink: string,
+  runs: readonly CountedRun[],
+  { seqs, first, through, parked }: Counted,
+): readonly DayTally[] {
+  const tally = new Tally()
+  const letters = new Set(parked.map(({ seq }) => seq))
+  let line = 0
+  for (const run of runs) {
+    if (!isOwn(run, sink)) continue
+    const end = Math.min(run.entries.count, through - run.firstSeq + 1)
+    for (let i = Math.max(0, first - run.firstSeq); i < end; i++) {
+      const seq = run.firstSeq + i
+      while (line < seqs.length && (seqs[line] as number) < seq) line++
+      const sent = seqs[line] === seq
+      if (letters.size > 0 && letters.has(seq)) continue
+      if (!run.replay) tally.add(run, dayOf(run, i), sent ? 'accepted' : 'filtered')
+      else if (sent) tally.add(run, dayOf(run, i), 'replayed')
+    }
+  }
+  return tally.sums
+}

@@ -1,0 +1,160 @@
+// What became of each entry at each sink, counted by source and the entry's own UTC day and kept for good: what `reconcile` holds against what was read.
+import type { DayDeliveries, DayKept, DayRange, DayTally, OwedStep } from '../../contracts/accounts.ts'
+import type { Database } from 'better-sqlite3'
+import type { Seq } from '../../core/sequence.ts'
+import type { Origin } from '../../contracts/source.ts'
+import { epochDay } from '../../core/time.ts'
+import type { Origins } from './streams.ts'
+import type { Settled } from './pending.ts'
+
+interface ChunkTimes {
+  first: Seq
+  last: Seq
+  source: number
+  only_sink: string | null
+  replay: number
+  times: Buffer
+}
+
+interface Letter {
+  readonly sink: string
+  readonly source: number
+  /** own time, µs */
+  readonly at: number
+  readonly replay: boolean
+}
+
+interface Counted {
+  source: number
+  day: number
+}
+
+export class Deliveries {
+  readonly #origins: Origins
+  readonly #statements: ReturnType<typeof prepare>
+
+  constructor(db: Database, origins: Origins) {
+    this.#origins = origins
+    this.#statements = prepare(db)
+  }
+
+  /** Inside the transaction that settles what is counted. */
+  add(sink: string, tallies: readonly DayTally[]): void {
+    for (const { origin, day, accepted, filtered, replayed } of tallies) {
+      const source = this.#origins.find(origin)
+      if (source === undefined) throw new Error('A settled origin is unknown to the journal')
+      this.#statements.add.run(sink, source, day, accepted, filtered, 0, 0, replayed)
+    }
+  }
+
+  /** Inside the transaction that parks (1), puts back or drops (-1) a letter. A replay's entry was counted when it was sent first. */
+  letter({ sink, source, at, replay }: Letter, parked: 1 | -1, dropped: 0 | 1 = 0): void {
+    if (!replay) this.#statements.add.run(sink, source, epochDay(at), 0, 0, parked, dropped, 0)
+  }
+
+  /**
+   * A sink that was not counted so far, or lost entries while it was away: what was kept and is neither counted nor owed was
+   * before its time. From then on kept = before + accepted + filtered + parked + dropped + owed, on every day.
+   */
+  begin(sink: string, settled: Settled): void {
+    const owed = new Map<string, number>()
+    for (let after = settled.position; ;) {
+      const step = this.#owed(sink, settled, after)
+      for (const { source, day, count } of step.rows) {
+        const key = `${source} ${day}`
+        owed.set(key, (owed.get(key) ?? 0) + count)
+      }
+      if (!step.more) break
+      after = step.through
+    }
+    for (const { source, day, missing } of this.#statements.uncounted.all({ sink })) {
+      const before = missing - (owed.get(`${source} ${day}`) ?? 0)
+      if (before !== 0) this.#statements.addBefore.run(sink, source, day, before)
+    }
+    this.#statements.counted.run(sink)
+  }
+
+  isCounted(sink: string): boolean {
+    return this.#statements.isCounted.get(sink) === 1
+  }
+
+  kept({ fromDay, toDay }: DayRange): DayKept[] {
+    return this.#statements.kept.all(fromDay, toDay).map((row) => this.#named(row))
+  }
+
+  delivered({ fromDay, toDay }: DayRange): DayDeliveries[] {
+    return this.#statements.delivered.all(fromDay, toDay).map((row) => this.#named(row))
+  }
+
+  /** One bounded step over what stands behind `after`: entries that are owed to this sink for the first time, or once more after they were parked. */
+  owed(sink: string, settled: Settled, after: Seq): OwedStep {
+    const { rows, ...step } = this.#owed(sink, settled, after)
+    return { ...step, rows: rows.map((row) => this.#named(row)) }
+  }
+
+  /** One bounded step over what is kept still behind `after`, as it came in: each entry once. */
+  shelved(after: Seq): OwedStep {
+    return this.owed(NOBODY, { position: after, ahead: [] }, after)
+  }
+
+  #named<Row extends Counted>({ source, ...rest }: Row): Omit<Row, 'source'> & { origin: Origin } {
+    return { origin: this.#origins.origin(source), ...rest }
+  }
+
+  #owed(sink: string, { ahead }: Settled, after: Seq) {
+    const isSettled = (seq: Seq) => ahead.some(({ first, last }) => first <= seq && seq <= last)
+    const chunks = this.#statements.times.all({ next: after + 1 })
+    const counts = new Map<string, Counted & { count: number }>()
+    let through = after
+    for (const chunk of chunks) {
+      through = chunk.last
+      if (chunk.replay === 1 || (chunk.only_sink !== null && chunk.only_sink !== sink)) continue
+      const times = new DataView(chunk.times.buffer, chunk.times.byteOffset, chunk.times.byteLength)
+      for (let seq = Math.max(chunk.first, after + 1); seq <= chunk.last; seq++) {
+        if (ahead.length > 0 && isSettled(seq)) continue
+        const day = epochDay(times.getFloat64(8 * (seq - chunk.first), true))
+        const key = `${chunk.source} ${day}`
+        const known = counts.get(key)
+        if (known) known.count++
+        else counts.set(key, { source: chunk.source, day, count: 1 })
+      }
+    }
+    return { rows: [...counts.values()], through, more: chunks.length > 0 }
+  }
+}
+
+/** A name that no sink has: what is addressed to one alone is left out, and nothing counts as settled. */
+const NOBODY = ''
+
+function prepare(db: Database) {
+  return {
+    add: db.prepare(
+      `INSERT INTO deliveries (sink, source, day, accepted, filtered, parked, dropped, replayed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET accepted = accepted + excluded.accepted, filtered = filtered + excluded.filtered,
+       parked = parked + excluded.parked, dropped = dropped + excluded.dropped, replayed = replayed + excluded.replayed`,
+    ),
+    addBefore: db.prepare(
+      `INSERT INTO deliveries (sink, source, day, before) VALUES (?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET before = before + excluded.before`,
+    ),
+    counted: db.prepare('UPDATE sinks SET counted = 1 WHERE name = ?'),
+    isCounted: db.prepare<[string], number>('SELECT counted FROM sinks WHERE name = ?').pluck(),
+    uncounted: db.prepare<[{ sink: string }], Counted & { missing: number }>(
+      `SELECT kept.source, kept.day, kept.new + kept.late -
+         coalesce(known.before + known.accepted + known.filtered + known.parked + known.dropped, 0) AS missing
+       FROM counts kept LEFT JOIN deliveries known ON known.sink = :sink AND known.source = kept.source AND known.day = kept.day`,
+    ),
+    kept: db.prepare<[number, number], Counted & Omit<DayKept, 'origin'>>(
+      'SELECT source, day, new + late AS kept, filtered, quarantined FROM counts WHERE day >= ? AND day < ? ORDER BY source, day',
+    ),
+    delivered: db.prepare<[number, number], Counted & Omit<DayDeliveries, 'origin'>>(
+      `SELECT sink, source, day, before, accepted, filtered, parked, dropped, replayed FROM deliveries
+       WHERE day >= ? AND day < ? ORDER BY sink, source, day`,
+    ),
+    // What is read again (a chunk's times) is 8 bytes an entry; the slab behind them is not touched.
+    times: db.prepare<[{ next: Seq }], ChunkTimes>(
+      `SELECT first, last, source, only_sink, replay, times FROM chunks
+       WHERE first >= coalesce((SELECT max(first) FROM chunks WHERE first <= :next), 0) AND last >= :next ORDER BY first LIMIT 64`,
+    ),
+  }
+}

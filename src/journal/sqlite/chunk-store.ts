@@ -1,0 +1,232 @@
+// The chunks on the disk, in the journal's one order: put at the end, read as slices. Consecutive from the oldest kept to the last.
+import type { Database, Statement } from 'better-sqlite3'
+import type { Entries } from '../../contracts/entries.ts'
+import { makeWay } from '../../core/bytes.ts'
+import type { Batch, LoneLimits, Run, TakeLimits, TooLarge } from '../../contracts/journal.ts'
+import type { Seq } from '../../core/sequence.ts'
+import { checksum, decode, encode, payloadBytes } from '../rules/chunk.ts'
+import { corrupt } from './database.ts'
+import type { Origins } from './streams.ts'
+
+/** Decoded chunks kept at hand, so that several sinks, or a look ahead, read and check each but once. */
+const AT_HAND_BYTES = 8 * 1024 * 1024
+const AT_HAND_CHUNKS = 64
+
+export interface Address {
+  readonly source: number
+  readonly appendedAt: number
+  readonly onlySink: string | undefined
+  readonly replay: boolean
+}
+
+/** A chunk on its way to the disk. */
+export interface Put {
+  readonly payload: number
+  readonly first: Seq
+  readonly last: Seq
+  readonly address: Address
+  readonly entries: Entries
+}
+
+interface Chunk {
+  readonly first: Seq
+  readonly last: Seq
+  readonly payload: number
+  readonly run: Run
+  /** what it holds in memory */
+  readonly bytes: number
+}
+
+interface SizeRow {
+  first: number
+  last: number
+  payload: number
+}
+
+interface ChunkRow extends SizeRow {
+  source: number
+  appended_at: number
+  crc: number
+  only_sink: string | null
+  replay: number
+  types: string
+  times: Buffer
+  columns: Buffer
+  slab: Buffer
+}
+
+export class Shelf {
+  readonly #path: string
+  readonly #origins: Origins
+  readonly #insert: Statement
+  readonly #read: Statement<[number], ChunkRow>
+  readonly #size: Statement<[number], SizeRow>
+  readonly #atHand = new Map<Seq, Chunk>()
+  #atHandBytes = 0
+
+  constructor(db: Database, path: string, origins: Origins) {
+    this.#path = path
+    this.#origins = origins
+    this.#insert = db.prepare('INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
+    this.#read = db.prepare('SELECT * FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1')
+    this.#size = db.prepare(
+      'SELECT first, last, payload FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1',
+    )
+  }
+
+  /** Into the running transaction; `keepAtHand` what it returns once that has landed. */
+  put(first: Seq, address: Address, entries: Entries): Put {
+    const { source, appendedAt, onlySink, replay } = address
+    const last = first + entries.count - 1
+    const payload = payloadBytes(entries)
+    const pieces = encode(entries)
+    const { types, times, columns, slab } = pieces
+    const crc = checksum(label(first, last, address), pieces)
+    // The driver takes as much again, twice; beside a huge entry still lie the dead pieces that it came in.
+    makeWay(slab.length)
+    this.#insert.run(
+      first,
+      last,
+      source,
+      payload,
+      appendedAt,
+      crc,
+      onlySink ?? null,
+      replay ? 1 : 0,
+      types,
+      times,
+      columns,
+      slab,
+    )
+    return { payload, first, last, address, entries }
+  }
+
+  /** Keeps what was put at hand: nearly always a sink takes it at once, and need not read it back. */
+  keepAtHand(puts: readonly Put[]): void {
+    for (const put of puts) this.#touch(this.#chunk(put))
+  }
+
+  #chunk({ first, last, payload, address, entries }: Put): Chunk {
+    const { source, appendedAt, onlySink, replay } = address
+    const origin = this.#origins.origin(source)
+    const run = { origin, firstSeq: first, appendedAt, onlySink, replay, entries }
+    const bytes = entries.bytes.length + entries.columns.byteLength + entries.times.byteLength
+    return { first, last, payload, run, bytes }
+  }
+
+  /** Entries [from, until] as far as the limits go; undefined when the shelf holds none of them. Throws ConnectorError `journal_corrupt`. */
+  slice(from: Seq, until: Seq, limits: LoneLimits): Batch | TooLarge | undefined
+  slice(from: Seq, until: Seq, limits: TakeLimits): Batch | undefined
+  slice(from: Seq, until: Seq, limits: TakeLimits & Partial<LoneLimits>): Batch | TooLarge | undefined {
+    const runs: Run[] = []
+    let next = from
+    let bytes = 0
+    const { loneBytes = Infinity } = limits
+    while (next <= until && next - from < limits.maxEntries) {
+      const lone = this.#loneBytes(next)
+      if (next === from && lone > loneBytes) return { rawBytes: lone }
+      if (next > from && lone > limits.maxBytes - bytes) break
+      const chunk = this.#chunkAt(next, lone)
+      if (chunk === undefined) break
+      const { entries } = chunk.run
+      const start = next - chunk.first
+      const end = Math.min(entries.count, until - chunk.first + 1, start + limits.maxEntries - (next - from))
+      const room = limits.maxBytes - bytes
+      const whole = end - start === entries.count && chunk.payload <= room
+      const { index, taken } = whole
+        ? { index: end, taken: chunk.payload }
+        : fitting(entries, start, end, room, next === from)
+      bytes += taken
+      if (index > start) runs.push({ ...chunk.run, firstSeq: next, entries: entries.slice(start, index) })
+      next += index - start
+      if (index < end) break
+    }
+    return next === from ? undefined : { first: from, last: next - 1, count: next - from, runs }
+  }
+
+  /** One entry, with its run. */
+  entry(seq: Seq): { readonly run: Run; readonly index: number } | undefined {
+    const chunk = this.#chunkAt(seq)
+    return chunk && { run: chunk.run, index: seq - chunk.first }
+  }
+
+  /** Chunks that nobody owes any more need not stay at hand. */
+  release(settledTo: Seq): void {
+    for (const { first, last } of this.#atHand.values()) if (last <= settledTo) this.forget(first)
+  }
+
+  forget(first: Seq): void {
+    this.#atHandBytes -= this.#atHand.get(first)?.bytes ?? 0
+    this.#atHand.delete(first)
+  }
+
+  #chunkAtHand(seq: Seq): Chunk | undefined {
+    for (const chunk of this.#atHand.values()) if (chunk.first <= seq && seq <= chunk.last) return chunk
+    return undefined
+  }
+
+  /** The payload of an entry with a chunk of its own that would have to be read first; 0 for any other. */
+  #loneBytes(seq: Seq): number {
+    if (this.#chunkAtHand(seq)) return 0
+    const size = this.#size.get(seq)
+    return size?.first === seq && size.last === seq ? size.payload : 0
+  }
+
+  #chunkAt(seq: Seq, loneBytes = this.#loneBytes(seq)): Chunk | undefined {
+    const atHand = this.#chunkAtHand(seq)
+    if (atHand) return this.#touch(atHand)
+    // The driver takes memory of its own for it: of huge entries that came in, or that several sinks asked for, one stays.
+    makeWay(loneBytes)
+    const row = this.#read.get(seq)
+    if (row === undefined || row.last < seq) return undefined
+    return this.#touch(this.#open(row))
+  }
+
+  #open(row: ChunkRow): Chunk {
+    const address = {
+      source: row.source,
+      appendedAt: row.appended_at,
+      onlySink: row.only_sink ?? undefined,
+      replay: row.replay === 1,
+    }
+    const count = row.last - row.first + 1
+    const sound = checksum(label(row.first, row.last, address), row) === row.crc
+    const entries = sound ? decode(count, row) : undefined
+    if (entries === undefined)
+      throw corrupt(
+        this.#path,
+        `the chunk of entries ${row.first} to ${row.last} does not match its checksum`,
+      )
+    return this.#chunk({ first: row.first, last: row.last, payload: row.payload, address, entries })
+  }
+
+  /** A Map keeps the order of insertion: the least lately used stands first. One huge entry is read again instead. */
+  #touch(chunk: Chunk): Chunk {
+    this.forget(chunk.first)
+    if (chunk.bytes > AT_HAND_BYTES) return chunk
+    this.#atHand.set(chunk.first, chunk)
+    this.#atHandBytes += chunk.bytes
+    for (const oldest of this.#atHand.keys()) {
+      const few = this.#atHandBytes <= AT_HAND_BYTES && this.#atHand.size <= AT_HAND_CHUNKS
+      if (few) break
+      this.forget(oldest)
+    }
+    return chunk
+  }
+}
+
+/** How many of entries [start, end) fit into `room` bytes, and what they take; one that stands `alone` fits always. */
+function fitting(entries: Entries, start: number, end: number, room: number, alone: boolean) {
+  let taken = 0
+  let index = start
+  for (; index < end; index++) {
+    const size = entries.rawBytes(index)
+    if (taken + size > room && !(alone && index === start)) break
+    taken += size
+  }
+  return { index, taken }
+}
+
+function label(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address): string {
+  return `${first} ${last} ${source} ${appendedAt} ${onlySink ?? ''} ${replay ? 1 : 0}`
+}

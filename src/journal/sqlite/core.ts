@@ -1,0 +1,26 @@
+// What every part of the journal shares: the open file, its prepared rooms, its bounds.
+import type { Database } from 'better-sqlite3'
+import type { Clock } from '../../core/clock.ts'
+import type { Deliveries } from './accounts.ts'
+import type { Keys } from './dedup-index.ts'
+import type { Ledger } from './pending.ts'
+import type { Origins } from './streams.ts'
+import type { Quarantine } from './quarantine.ts'
+import type { Shelf } from './chunk-store.ts'
+import type { Transactions } from './transactions.ts'
+
+export interface Core {
+  readonly path: string
+  readonly db: Database
+  readonly clock: Clock
+  readonly maxBytes: number
+  readonly keepKeysMs: number
+  readonly keepSettledBytes: number
+  readonly origins: Origins
+  readonly keys: Keys
+  readonly shelf: Shelf
+  readonly ledger: Ledger
+  readonly deliveries: Deliveries
+  readonly quarantine: Quarantine
+  readonly transactions: Transactions
+}

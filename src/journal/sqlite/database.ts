@@ -1,0 +1,441 @@
+// Opens and closes the journal's file the one way that is safe: exclusive, WAL, every commit on the disk, checked, private to this user.
+// Nothing here or elsewhere may open and close that file with fs: POSIX would drop SQLite's lock with it.
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  statfsSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
+import Sqlite from 'better-sqlite3'
+import type { Database } from 'better-sqlite3'
+import { ConnectorError, errnoOf } from '../../core/errors.ts'
+import { ballastPath, isJournal, isSqlite, networkFileSystem, spoolPath, strayFault } from './files.ts'
+import type { HeadCalls } from './files.ts'
+import { migrate, refuseNewer, stamp } from './schema.ts'
+import { RAISE_LIMIT, diskFull, limitReachedAt } from './space.ts'
+import type { LimitReached } from './space.ts'
+
+/** Measured: chunks cost up to a third less time than with 4 KiB; with 16 each small commit would write twice as much. */
+const PAGE_BYTES = 8192
+/** A longer log spares checkpoints (some 15 % of an append); 16 MiB is read again in well under a second at start. */
+const WAL_PAGES = 2048
+export const LOG_BYTES = WAL_PAGES * PAGE_BYTES
+/** The driver's own is 16 MB. What is looked up lies at the tree's right edge, and a chunk is written once and read once. */
+const CACHE_KIB = 4096
+const FULL = 2
+/** SQLite's own bound */
+const MAX_PAGES = 0xfffffffe
+
+/** `statfs` type of the file system that holds `folder`. */
+export type FileSystemType = (folder: string) => number
+
+export function fileSystemTypeOf(folder: string): number {
+  // The numbers below are Linux's; elsewhere they mean something else.
+  return process.platform === 'linux' ? statfsSync(folder).type : 0
+}
+
+function refuseNetwork(path: string, typeOf: FileSystemType): void {
+  const name = networkFileSystem(typeOf(dirname(path)))
+  if (name === undefined) return
+  throw new ConnectorError(
+    'config_invalid',
+    `The journal ${path} lies on a network file system (${name}), which cannot lock it or keep it whole: set journal.path to a local or block-backed volume`,
+  )
+}
+
+/** Files made by `work` are this user's alone; a worker thread has no umask of its own and keeps the process's. */
+function privately<T>(work: () => T): T {
+  let before: number | undefined
+  try {
+    before = process.umask(0o077)
+  } catch {
+    before = undefined
+  }
+  try {
+    return work()
+  } finally {
+    if (before !== undefined) process.umask(before)
+  }
+}
+
+/**
+ * secure_delete stays off: overwriting delivered chunks would write every byte twice, and the blocks below (SSD, snapshots)
+ * would keep the old ones anyway. Encryption at rest is the volume's.
+ */
+function configure(db: Database, path: string): void {
+  db.pragma('locking_mode = EXCLUSIVE')
+  refuseForeign(db, path)
+  db.pragma(`page_size = ${PAGE_BYTES}`)
+  const mode = db.pragma('journal_mode = WAL', { simple: true })
+  if (mode !== 'wal') throw new Error(`SQLite answered journal_mode ${String(mode)} instead of wal`)
+  // The driver's own default under WAL is NORMAL, which loses the last commits in a power cut.
+  db.pragma('synchronous = FULL')
+  db.pragma(`wal_autocheckpoint = ${WAL_PAGES}`)
+  db.pragma(`journal_size_limit = ${2 * LOG_BYTES}`)
+  db.pragma('temp_store = MEMORY')
+  db.pragma(`cache_size = -${CACHE_KIB}`)
+}
+
+/** Behind a migration: a file at its bound must open all the same, or nobody could make room in it. */
+function bound(db: Database, maxFileBytes: number): void {
+  const pageBytes = db.pragma('page_size', { simple: true }) as number
+  db.pragma(`max_page_count = ${Math.min(Math.floor(maxFileBytes / pageBytes), MAX_PAGES)}`)
+}
+
+/** Reads the whole file, and nothing else is done meanwhile: minutes, for a large one on a slow disk. */
+function check(db: Database, path: string): void {
+  const found = db.pragma('quick_check(1)', { simple: true })
+  if (found !== 'ok') throw corrupt(path, 'its check at start failed')
+}
+
+/** After a write: before the first one SQLite may still answer what was, not what is. */
+function assertHeld(db: Database): void {
+  const synchronous = db.pragma('synchronous', { simple: true })
+  const locking = db.pragma('locking_mode', { simple: true })
+  if (synchronous !== FULL || locking !== 'exclusive')
+    throw new Error(
+      `SQLite runs with synchronous ${String(synchronous)} and locking ${String(locking)}: commits would not be safe`,
+    )
+}
+
+interface FileOptions {
+  readonly path: string
+  readonly maxFileBytes: number
+  readonly fileSystemType: FileSystemType
+  readonly limitReached?: LimitReached | undefined
+  readonly nowAt: number
+  /** it was closed in good order just now, by this process or by one that checked it: it is not read whole once more */
+  readonly isHandedOver?: boolean | undefined
+}
+
+/**
+ * A file that is there, by a process that does nothing else with it. Throws where it is not sound, or cannot be had, and leaves it
+ * open: to close it would write the log into it, so that process has to end by SIGKILL.
+ */
+export function checkDatabase(path: string): void {
+  privately(() => {
+    refuseNetwork(path, fileSystemTypeOf)
+    refuseStray(path)
+    const db = new Sqlite(path, { timeout: 0, fileMustExist: true })
+    configure(db, path)
+    check(db, path)
+    db.close()
+  })
+}
+
+/** What only a journal has beside it: its file was one, however it begins now. To be asked before SQLite has it, which removes a log. */
+function wasJournal(path: string): boolean {
+  const log = statSync(`${path}-wal`, { throwIfNoEntry: false })
+  return (log?.size ?? 0) > 0 || existsSync(ballastPath(path)) || existsSync(spoolPath(path))
+}
+
+const headCalls: HeadCalls = {
+  size: (path) => statSync(path, { throwIfNoEntry: false })?.size,
+  head(path, bytes) {
+    const file = openSync(path, 'r')
+    try {
+      const head = Buffer.alloc(bytes)
+      return head.subarray(0, readSync(file, head))
+    } finally {
+      closeSync(file)
+    }
+  },
+}
+
+/** Before SQLite has them: it deletes or plays back what it finds beside a file. Only where this process has it open nowhere. */
+function refuseStray(path: string): void {
+  const fault = strayFault(path, headCalls)
+  if (fault !== undefined) throw new ConnectorError('journal_corrupt', fault)
+}
+
+/** The files that this process has open, by identity. */
+const opened = new Map<string, Database>()
+
+function identityOf(path: string): string | undefined {
+  const there = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return there && `${there.dev}:${there.ino}`
+}
+
+const isOpenHere = (path: string) => opened.get(identityOf(path) ?? '')?.open === true
+
+const beginsAsSqlite = (path: string) => isSqlite(headCalls.head(path, 16))
+
+/** Codes that say something of the file, or of another process. Others say that it cannot be read this way, as on a full disk. */
+const SAYS = /^SQLITE_(CORRUPT|NOTADB|BUSY|LOCKED)/
+
+/**
+ * The check of a file with a log, without a right to write: a connection that has it writes the log into the file when it is
+ * closed, damaged or not, and deletes it. False where it could not be made.
+ */
+function checkWithLog(path: string): boolean {
+  let db: Database | undefined
+  try {
+    db = new Sqlite(path, { timeout: 0, readonly: true, fileMustExist: true })
+    refuseForeign(db, path)
+    refuseNewer(db, path)
+    check(db, path)
+    return true
+  } catch (error) {
+    if (error instanceof ConnectorError || SAYS.test(errnoOf(error, ''))) throw error
+    return false
+  } finally {
+    db?.close()
+  }
+}
+
+/** The file's folder must be there. */
+export function openDatabase(options: FileOptions): Database {
+  const { path, maxFileBytes, fileSystemType, limitReached, nowAt, isHandedOver = false } = options
+  if (isOpenHere(path)) throw inUse(path)
+  const isOurs = wasJournal(path)
+  let db: Database | undefined
+  try {
+    return privately(() => {
+      refuseNetwork(path, fileSystemType)
+      refuseStray(path)
+      const isChecked = isHandedOver || ((headCalls.size(`${path}-wal`) ?? 0) > 0 && checkWithLog(path))
+      db = new Sqlite(path, { timeout: 0 })
+      configure(db, path)
+      // The check with a log left it, and holds nothing: the lock is ours now, and in this mode no such file is used.
+      rmSync(`${path}-shm`, { force: true })
+      if (!isChecked) check(db, path)
+      migrate(db, path)
+      bound(db, maxFileBytes)
+      begin(db, nowAt)
+      assertHeld(db)
+      opened.set(identityOf(path) ?? '', db)
+      return db
+    })
+  } catch (error) {
+    // The first fault is the one to tell, whatever closing a damaged file adds to it.
+    try {
+      db?.close()
+    } catch {
+      /* told above */
+    }
+    if (errnoOf(error, '') === 'SQLITE_NOTADB' && !isOurs && !beginsAsSqlite(path))
+      throw noJournal(path, error)
+    throw translate(error, path, limitReached)
+  }
+}
+
+function begin(db: Database, nowAt: number): void {
+  db.transaction(() => {
+    stamp(db)
+    db.prepare(`INSERT OR REPLACE INTO notes VALUES ('journal.opened_at', ?)`).run(String(nowAt))
+  })()
+}
+
+/** Leaves one file without a log beside it, unless the disk is full: then all stays in the log, where the next start finds it. */
+export function closeDatabase(db: Database, judge: (error: unknown) => unknown): void {
+  try {
+    db.pragma('wal_checkpoint(TRUNCATE)')
+  } catch (error) {
+    const judged = judge(error)
+    if (!(judged instanceof ConnectorError && judged.code === 'disk_full')) throw judged
+  } finally {
+    db.close()
+  }
+}
+
+// Turns what SQLite and the file system throw into the errors that the conductors decide by.
+
+export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
+  return new ConnectorError(
+    'journal_corrupt',
+    `The journal ${path} is damaged (${what}). Stop the program and move ${path} and ${path}-wal aside together, or put both back from a backup; ` +
+      'with a new journal reading begins again at the configured start and entries may be sent again. Neither file is ever deleted by this program',
+    { cause },
+  )
+}
+
+/** A file of whatever kind, and nothing beside it says that it was ours: nobody is told to move what may be somebody else's. */
+function noJournal(path: string, cause?: unknown): ConnectorError {
+  return new ConnectorError(
+    'config_invalid',
+    `The file ${path} is no journal, and is left as it is: set journal.path to a journal of this program, or to a file that is not there yet. Were it the journal once, and damaged, put it back from a copy`,
+    { cause },
+  )
+}
+
+function inUse(path: string, cause?: unknown): ConnectorError {
+  const pid = holderOf(path)
+  const who = pid === undefined ? '' : ` (pid ${pid})`
+  return new ConnectorError(
+    'journal_in_use',
+    `The journal ${path} is in use by another process${who}: stop that one, or set journal.path to another file and give each file sink a file of its own`,
+    { cause },
+  )
+}
+
+function atLimit(path: string, limit: unknown): ConnectorError {
+  if (errnoOf(limit) === 'EDQUOT') {
+    const remedy = { what: 'make room or raise the quota' }
+    return diskFull(path, { remedy, why: 'the quota of this user or this folder is used up' }, limit)
+  }
+  const why = 'a file may not become larger here, by a limit of this process or of the file system'
+  return diskFull(path, { remedy: RAISE_LIMIT, why }, limit)
+}
+
+/** What a limit looks like from here: of a write, and of a file that SQLite would make. A sync is another matter. */
+const MAYBE_LIMIT = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_CANTOPEN'])
+
+/** What is no fault of the disk or the file comes back as it is: a bug, to stop the process. */
+export function translate(
+  error: unknown,
+  path: string,
+  limitReached: LimitReached = limitReachedAt,
+): unknown {
+  if (error instanceof ConnectorError) return error
+  const code = errnoOf(error, '')
+  if (code === 'SQLITE_FULL' || code === 'ENOSPC' || code === 'EDQUOT')
+    return diskFull(path, { why: 'the disk is full or the file has reached its bound' }, error)
+  const limit = MAYBE_LIMIT.has(code) ? limitReached(path) : undefined
+  if (limit !== undefined) return atLimit(path, limit)
+  if (code.startsWith('SQLITE_IOERR') || code === 'EIO') {
+    return new ConnectorError(
+      'disk_failed',
+      `Reading or writing the journal ${path} failed (${code}): what the disk holds is uncertain until the file is opened again; check the disk and the system's log`,
+      { cause: error },
+    )
+  }
+  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') return corrupt(path, code, error)
+  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED')) return inUse(path, error)
+  if (/^E(NOENT|EXIST|LOOP|NAMETOOLONG)$/.test(code)) {
+    return new ConnectorError(
+      'config_invalid',
+      `The folder of the journal ${path} cannot be made (${code}): a link on its way may lead nowhere, as when a volume is not mounted; mount it, or set journal.path to a file whose folder is there or can be made`,
+      { cause: error },
+    )
+  }
+  if (/^(SQLITE_(CANTOPEN|READONLY|PERM|AUTH)|E(ACCES|PERM|ROFS|NOTDIR|ISDIR)$)/.test(code)) {
+    return new ConnectorError(
+      'config_invalid',
+      `The journal ${path} cannot be opened for writing (${code}): make its folder writable for this user, or set journal.path to another file, which may not be a folder`,
+      { cause: error },
+    )
+  }
+  return error
+}
+
+// From one opening of the journal to the next: a file that was left in good order just now need not be read whole again.
+
+export class Handover {
+  #closed: string | undefined
+
+  /** No fault was met in the file while it was open, it was closed just now, and no other process has had it since. */
+  closed(path: string): void {
+    this.#closed = stateOf(path)
+  }
+
+  /** True for the file of that path, untouched since, and once: after a failed try, or at any doubt, it is checked. */
+  takes(path: string): boolean {
+    const closed = this.#closed
+    this.#closed = undefined
+    return closed !== undefined && closed === stateOf(path)
+  }
+}
+
+/** The state of the file itself, whatever link names it. Undefined where it cannot be told, or where a log beside it holds a part of the state. */
+function stateOf(path: string): string | undefined {
+  try {
+    const place = realpathSync(path)
+    if (statSync(`${place}-wal`, { throwIfNoEntry: false })) return undefined
+    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(place, { bigint: true })
+    return [place, dev, ino, size, mtimeNs, ctimeNs].join('\n')
+  } catch {
+    return undefined
+  }
+}
+
+// Which process has a journal open, as far as Linux tells: by the locks that SQLite holds on its file.
+
+/** SQLite locks bytes from here on, and nothing else there (`PENDING_BYTE`). */
+const LOCKED_FROM = 2 ** 30
+/** `1: POSIX  ADVISORY  WRITE 2461 00:1b:91785 1073741824 1073742335` */
+const line = /^\d+: POSIX +ADVISORY +(?:READ|WRITE) +(\d+) [\da-f]+:[\da-f]+:(\d+) (\d+) /gm
+
+/** Undefined where it cannot be told: another system, or a process outside of this container. */
+export function holderOf(
+  path: string,
+  readLocks = () => readFileSync('/proc/locks', 'utf8'),
+): number | undefined {
+  try {
+    const { ino } = statSync(path, { bigint: true })
+    const pids = [...readLocks().matchAll(line)]
+      .filter(([, , inode, from]) => inode === String(ino) && Number(from) >= LOCKED_FROM)
+      .map(([, pid]) => Number(pid))
+    const others = [...new Set(pids)].filter((pid) => pid > 0 && pid !== process.pid)
+    // The number alone may be another file system's file too.
+    return others.length === 1 ? others[0] : undefined
+  } catch {
+    return undefined
+  }
+}
+
+// Whether a SQLite file is a journal of this program: what another one keeps in its own is neither read nor changed.
+
+/** Before anything is set in the file: the mode of its log is written into it. */
+function refuseForeign(db: Database, path: string): void {
+  const number = (name: string) => db.pragma(name, { simple: true }) as number
+  const [mark, version] = [number('application_id'), number('user_version')]
+  const names = db.prepare<[], string>('SELECT name FROM sqlite_master').pluck().all()
+  if (isJournal({ mark, version, isEmpty: names.length === 0, hasTable: (name) => names.includes(name) }))
+    return
+  throw new ConnectorError(
+    'config_invalid',
+    `The file ${path} is a SQLite database of another program and no journal; nothing in it was changed. Set journal.path to a journal of this program, or to a file that is not there yet`,
+  )
+}
+
+// Whether the journal's files still stand where they were opened. Looks at names only: opening and closing the file would drop SQLite's lock.
+
+interface Identity {
+  readonly dev: bigint
+  readonly ino: bigint
+}
+
+/** `unknown`: the file system does not say just now, which proves nothing. */
+function markIdentity(path: string): Identity | 'gone' | 'unknown' {
+  try {
+    return statSync(path, { bigint: true })
+  } catch (error) {
+    return ['ENOENT', 'ENOTDIR'].includes(errnoOf(error, '')) ? 'gone' : 'unknown'
+  }
+}
+
+export class Presence {
+  readonly #path: string
+  readonly #opened: readonly (readonly [path: string, is: Identity])[]
+
+  /** To be made once the journal is open and has written. `name`: where the next start looks for it, which may be a link to `path`. */
+  constructor(path: string, name: string) {
+    this.#path = path
+    this.#opened = [name, path, `${path}-wal`].flatMap((each) => {
+      const is = markIdentity(each)
+      return typeof is === 'string' ? [] : [[each, is] as const]
+    })
+  }
+
+  /** In words; undefined: all are there. */
+  get lost(): string | undefined {
+    for (const [path, was] of this.#opened) {
+      const is = markIdentity(path)
+      if (is === 'unknown') continue
+      if (is === 'gone') return this.#inWords(`${path} is gone`)
+      if (is.dev !== was.dev || is.ino !== was.ino)
+        return this.#inWords(`${path} is another file than the one that was opened`)
+    }
+    return undefined
+  }
+
+  #inWords(what: string): string {
+    return `The journal is lost to the next start: ${what}. While this process lives it goes on delivering; let it deliver what it owes, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
+  }
+}

@@ -1,0 +1,267 @@
+// Dead letters: entries that a sink refuses for good, kept with their bytes until somebody retries or drops them.
+import type { Database } from 'better-sqlite3'
+import {
+  COLUMNS,
+  Entries,
+  TRANSACTION_BYTES,
+  TRANSACTION_ENTRIES,
+  columnsOf,
+} from '../../contracts/entries.ts'
+import type { Parked, Settlement } from '../../contracts/journal.ts'
+import type { Amount, DeadLetter, DeadLetterQuery } from '../../contracts/records.ts'
+import { idBytes, timeBytes } from '../rules/chunk.ts'
+import { explaining, putChunks } from './append.ts'
+import type { Core } from './core.ts'
+import { writeNotes } from './state.ts'
+import type { NoteStatements } from './state.ts'
+
+interface Chosen {
+  sink: string | null
+  ids?: string
+  after: number
+  limit: number
+}
+
+interface Retried {
+  readonly rows: readonly LetterRow[]
+  /** that their chunks take */
+  readonly bytes: number
+}
+
+/** The ledger's sums of them follow the disk: `apply` what a transaction returned when that has landed. */
+export class DeadLetters {
+  readonly #core: Core
+  readonly #statements: ReturnType<typeof prepareLetters>
+
+  constructor(core: Core) {
+    this.#core = core
+    this.#statements = prepareLetters(core.db)
+  }
+
+  list(query: DeadLetterQuery): DeadLetter[] {
+    return this.#rows(query).map((row) => ({
+      id: row.id,
+      sink: row.sink,
+      seq: row.seq,
+      origin: this.#core.origins.origin(row.source),
+      entryId: row.entry_id.toString(),
+      time: row.time.toString(),
+      type: row.type,
+      code: row.code,
+      reason: row.reason,
+      parkedAt: row.parked_at,
+      bytes: row.bytes,
+    }))
+  }
+
+  raw(id: number): Buffer | undefined {
+    return this.#statements.raw.get(id)
+  }
+
+  /** Inside a transaction: copies the entry out of its chunk, which will be pruned. Returns its bytes, undefined where it was parked before. */
+  writeParked(sink: string, { seq, code, reason }: Parked): number | undefined {
+    const { clock, deliveries, origins, shelf } = this.#core
+    const found = shelf.entry(seq)
+    if (found === undefined)
+      throw new Error(`Sink ${sink} parked entry ${seq}, which the journal does not hold`)
+    const { run, index } = found
+    const { entries } = run
+    const raw = entries.raw(index)
+    const source = origins.find(run.origin)
+    if (source === undefined) throw new Error('A parked origin is unknown to the journal')
+    const { changes } = this.#statements.insert.run(
+      sink,
+      seq,
+      source,
+      idBytes(entries, index),
+      timeBytes(entries, index),
+      entries.at(index),
+      entries.type(index),
+      entries.version(index),
+      code,
+      reason,
+      clock.now(),
+      raw.length,
+      raw,
+      run.replay ? 1 : 0,
+    )
+    if (changes === 0) return undefined
+    deliveries.letter({ sink, source, at: entries.at(index), replay: run.replay }, 1)
+    return raw.length
+  }
+
+  /** Inside a transaction: puts them at the journal's end. A letter of a sink that left the configuration stays: nobody would take it. */
+  writeRetried(query: DeadLetterQuery): Retried {
+    const { clock, deliveries, ledger } = this.#core
+    const rows = this.#rows(query).filter(({ sink }) => ledger.names.includes(sink))
+    let lastSeq = ledger.lastSeq
+    let bytes = 0
+    for (const { source, sink, replay, rows: bundled } of bundlesOf(rows)) {
+      const entries = entriesOf(bundled, (id) => this.raw(id))
+      const address = { source, appendedAt: clock.now(), onlySink: sink, replay }
+      for (const { payload } of putChunks(this.#core, lastSeq, address, entries)) bytes += payload
+      lastSeq += bundled.length
+    }
+    for (const row of rows) {
+      this.#statements.remove.run(row.id)
+      deliveries.letter(letterOf(row), -1)
+    }
+    return { rows, bytes }
+  }
+
+  applyRetried({ rows, bytes }: Retried): void {
+    this.#core.ledger.applyAppended(rows.length, bytes)
+    this.applyDropped(rows)
+  }
+
+  /** Inside a transaction. */
+  writeDropped(query: DeadLetterQuery): readonly LetterRow[] {
+    const rows = this.#rows(query)
+    for (const row of rows) {
+      this.#statements.remove.run(row.id)
+      this.#core.deliveries.letter(letterOf(row), -1, 1)
+    }
+    return rows
+  }
+
+  applyDropped(rows: readonly LetterRow[]): void {
+    for (const row of rows) this.#core.ledger.applyLetterGone(row)
+  }
+
+  #rows({ sink, ids, after = 0, limit = -1 }: DeadLetterQuery): LetterRow[] {
+    const { list, listOf } = this.#statements
+    const chosen = { sink: sink ?? null, after, limit }
+    return ids === undefined ? list.all(chosen) : listOf.all({ ...chosen, ids: JSON.stringify(ids) })
+  }
+}
+
+const letterOf = ({ sink, source, at, replay }: LetterRow) => ({ sink, source, at, replay: replay === 1 })
+
+const listed = (ids: string) =>
+  `SELECT id, sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, replay FROM dead_letters
+   WHERE id > :after AND (:sink IS NULL OR sink = :sink) ${ids} ORDER BY id LIMIT :limit`
+
+export function prepareLetters(db: Database) {
+  return {
+    insert: db.prepare(
+      `INSERT OR IGNORE INTO dead_letters (sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, raw, replay)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    list: db.prepare<[Chosen], LetterRow>(listed('')),
+    listOf: db.prepare<[Chosen], LetterRow>(listed('AND id IN (SELECT value FROM json_each(:ids))')),
+    raw: db.prepare<[number], Buffer>('SELECT raw FROM dead_letters WHERE id = ?').pluck(),
+    remove: db.prepare('DELETE FROM dead_letters WHERE id = ?'),
+  }
+}
+
+// Dead letters as entries again, so that they can be put back: bundled by who is to have them, as many as a chunk holds.
+
+/** A letter as it stands in the file, without its bytes. */
+interface LetterRow {
+  id: number
+  sink: string
+  seq: number
+  source: number
+  entry_id: Buffer
+  time: Buffer
+  at: number
+  type: string
+  version: number
+  code: string
+  reason: string
+  parked_at: number
+  bytes: number
+  replay: number
+}
+
+/** Letters of one sink and source, as many as a chunk holds. */
+interface LetterBundle {
+  readonly sink: string
+  readonly source: number
+  readonly replay: boolean
+  readonly rows: LetterRow[]
+  bytes: number
+}
+
+function bundlesOf(rows: readonly LetterRow[]): LetterBundle[] {
+  const open = new Map<string, LetterBundle>()
+  const bundles: LetterBundle[] = []
+  for (const row of rows) {
+    const key = `${row.source} ${row.sink} ${row.replay}`
+    let last = open.get(key)
+    const full =
+      last !== undefined &&
+      (last.rows.length >= TRANSACTION_ENTRIES || last.bytes + row.bytes > TRANSACTION_BYTES)
+    if (last === undefined || full) {
+      last = { sink: row.sink, source: row.source, replay: row.replay === 1, rows: [], bytes: 0 }
+      open.set(key, last)
+      bundles.push(last)
+    }
+    last.rows.push(row)
+    last.bytes += row.bytes
+  }
+  return bundles
+}
+
+/** The raw bytes one after the other, each followed by the entry's id and time as text. */
+function entriesOf(rows: readonly LetterRow[], rawOf: (id: number) => Buffer | undefined): Entries {
+  const pieces: Buffer[] = []
+  const columns = new Uint32Array(rows.length * COLUMNS)
+  const types = [...new Set(rows.map(({ type }) => type))]
+  let length = 0
+  rows.forEach((row, i) => {
+    const body = rawOf(row.id) ?? Buffer.alloc(0)
+    const rawEnd = length + body.length
+    const idEnd = rawEnd + row.entry_id.length
+    const timeEnd = idEnd + row.time.length
+    const places = {
+      raw: [length, rawEnd],
+      id: [rawEnd, idEnd],
+      time: [idEnd, timeEnd],
+      type: types.indexOf(row.type),
+      version: row.version,
+    } as const
+    columns.set(columnsOf(places), i * COLUMNS)
+    pieces.push(body, row.entry_id, row.time)
+    length = timeEnd
+  })
+  return new Entries(
+    Buffer.concat(pieces),
+    rows.length,
+    columns,
+    Float64Array.from(rows, ({ at }) => at),
+    types,
+  )
+}
+
+// Settling a stretch: what was refused is parked, what became of the rest is counted, the position moves, in one transaction (law 3).
+
+/** One transaction, as `append`. What was parked before is not parked again: a settlement that is repeated adds no letter. */
+export function settle(
+  core: Core,
+  letters: DeadLetters,
+  noteStatements: NoteStatements,
+  sink: string,
+  { first, through, parked, tally, next, notes }: Settlement,
+): void {
+  const { deliveries, ledger, shelf, transactions } = core
+  if (parked.some(({ seq }) => seq < first || seq > through))
+    throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
+  let copied: Amount = { count: 0, bytes: 0 }
+  const land = () => {
+    // Counted anew where the disk was full at the first try.
+    copied = { count: 0, bytes: 0 }
+    for (const each of parked) {
+      const bytes = letters.writeParked(sink, each)
+      if (bytes !== undefined) copied = { count: copied.count + 1, bytes: copied.bytes + bytes }
+    }
+    const settled = ledger.writeSettled(sink, { first, last: through })
+    if (tally) deliveries.add(sink, tally)
+    if (next) ledger.writeIntent(sink, next)
+    if (notes) writeNotes(noteStatements, { put: notes })
+    return settled
+  }
+  const settled = explaining(core, TRANSACTION_BYTES, () => transactions.write(land))
+  ledger.applySettled(sink, settled, copied)
+  shelf.release(ledger.settledTo)
+}

@@ -1,0 +1,287 @@
+// The names of what lies beside the journal's file: for those who make it, and for who has to keep away from it.
+import { createHash } from 'node:crypto'
+import { basename, dirname, join } from 'node:path'
+import {
+  besideFault,
+  folderFault,
+  groupFileWarning,
+  groupWarning,
+  ownerFault,
+  privateFault,
+  publicWarning,
+} from '../../core/file-owners.ts'
+import type { OwnerCalls } from '../../core/file-owners.ts'
+
+/** An address of a socket holds 104 bytes on some systems, 108 on others, a final zero among them. */
+const MAX_PATH_BYTES = 100
+
+const fits = (path: string) => Buffer.byteLength(path) <= MAX_PATH_BYTES
+
+/** What is tried there once SQLite could not write, and removed again. */
+export const probePath = (place: string): string => `${place}.probe`
+
+export const ballastPath = (place: string): string => `${place}.ballast`
+
+/** What an `s3` sink has on its way lies in it. */
+export const spoolPath = (journalPath: string): string =>
+  join(dirname(journalPath), 'spool', basename(journalPath))
+
+/** The control socket: `<journal>.sock`, or a short name in the same folder; undefined where even that is too long. */
+export function controlPath(journalPath: string): string | undefined {
+  const full = `${journalPath}.sock`
+  if (fits(full)) return full
+  const digest = createHash('sha256').update(basename(journalPath)).digest('hex').slice(0, 8)
+  const short = join(dirname(journalPath), `${digest}.sock`)
+  return fits(short) ? short : undefined
+}
+
+const sqlites = (place: string) => ['-wal', '-shm', '-journal'].map((end) => `${place}${end}`)
+
+/** Why another user may read or change the journal, or what lies beside it; undefined: none may. `place`: where links lead. */
+export function unsafeFault(journalPath: string, place: string, calls: OwnerCalls): string | undefined {
+  const spool = spoolPath(journalPath)
+  const faults = [
+    () => folderFault(dirname(place), calls),
+    () => ownerFault(journalPath, calls),
+    () => privateFault(place, calls),
+    ...[...sqlites(place), ballastPath(place)].map((path) => () => besideFault(path, calls)),
+    ...[dirname(spool), spool].flatMap((path) => [
+      () => ownerFault(path, calls),
+      () => folderFault(path, calls),
+    ]),
+  ]
+  for (const fault of faults) {
+    const found = fault()
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** Who may read the journal beside this user, and by what. */
+export const openWarnings = (place: string, calls: OwnerCalls): readonly string[] =>
+  [
+    groupWarning(dirname(place), calls),
+    publicWarning(place, calls, 0o600) ?? groupFileWarning(place, calls),
+  ].filter((text) => text !== undefined)
+
+/** All but the socket lie beside the file itself, `place`, wherever a link leads to it; a `-journal` that SQLite finds there it would play back. */
+export function besideJournal(journalPath: string, place: string): readonly string[] {
+  const ours = [probePath(place), ballastPath(place), controlPath(journalPath)]
+  return [...sqlites(place), ...ours].filter((name) => name !== undefined)
+}
+
+// Which file systems are none to write to: by their `statfs` types, which are Linux's; elsewhere the numbers mean something else.
+
+/** WAL and POSIX locks do not hold there. */
+const network: Readonly<Record<number, string>> = {
+  0x6969: 'NFS',
+  0x517b: 'SMB',
+  0xff534d42: 'CIFS',
+  0xfe534d42: 'SMB',
+  0x5346414f: 'AFS',
+  0x564c: 'NCP',
+}
+
+/** Their folders say that they may be written, to root, and take no file. */
+const kernel: ReadonlySet<number> = new Set([
+  0x9fa0, // proc
+  0x62656572, // sysfs
+  0x27e0eb, // cgroup
+  0x63677270, // its second version
+  0x1cd1, // devpts
+])
+
+/** The name of a network file system; undefined: the type is none. */
+export const networkFileSystem = (type: number): string | undefined => network[type >>> 0]
+
+export const isOfKernel = (type: number): boolean => kernel.has(type >>> 0)
+
+// Whose a SQLite file is: by the mark of this program, and by what its journals from before the mark are known by.
+
+/** SQLite's mark of whose a file is: "afJr", in a place that each of its files has. */
+export const APPLICATION_ID = 0x61664a72
+/**
+ * The schema of today's journals: so many steps has `journal/schema.ts`.
+ * @internal for tests
+ */
+export const SCHEMA = 5
+/** Journals up to this schema bear no mark. */
+const LAST_UNMARKED = 4
+/** Tables that journals have had from the first on. */
+const TELLING = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
+
+/**
+ * `user_version` holds the schema in its lowest byte and a random stamp above it, which tells one journal from another: a log
+ * names no database, and SQLite would write it into whichever lies beside it.
+ */
+const SCHEMA_BITS = 8
+const STAMPS = 2 ** (31 - SCHEMA_BITS)
+
+export const schemaIn = (version: number): number => version & (2 ** SCHEMA_BITS - 1)
+
+/** `version` with another schema, and the stamp that it has. */
+export const withSchema = (version: number, schema: number): number =>
+  ((version >>> SCHEMA_BITS) << SCHEMA_BITS) | schema
+
+/** `version` with a stamp: its own, or else a new one. `random`: as `randomInt` of node:crypto. */
+export const stamped = (version: number, random: (least: number, below: number) => number): number =>
+  version >>> SCHEMA_BITS === 0 ? (random(1, STAMPS) << SCHEMA_BITS) | version : version
+
+/** By the first page; 0: it has none. */
+const stampOf = (page: Buffer): number => (page.length < HEADER_BYTES ? 0 : versionOf(page) >>> SCHEMA_BITS)
+
+interface Known {
+  readonly mark: number
+  readonly version: number
+  readonly isEmpty: boolean
+  readonly hasTable: (name: string) => boolean
+}
+
+/** An empty database becomes a journal. */
+export function isJournal({ mark, version, isEmpty, hasTable }: Known): boolean {
+  if (mark !== 0) return mark === APPLICATION_ID
+  if (version === 0) return isEmpty
+  return version <= LAST_UNMARKED && TELLING.every(hasTable)
+}
+
+/** What is wrong with a journal of this schema; undefined: nothing. */
+export function newerFault(version: number): string | undefined {
+  const schema = schemaIn(version)
+  if (schema <= SCHEMA) return undefined
+  return `was written by a newer version of this program (its schema is ${schema}, this one knows ${SCHEMA}): run that version, or set journal.path to another file`
+}
+
+/** How every SQLite file begins. */
+const MAGIC = Buffer.from('SQLite format 3\0')
+const HEADER_BYTES = 100
+/** of the page behind the header, which holds the tables' names: all of them, and not where others lie */
+const LEAF = 0x0d
+
+export const MOST_PAGE_BYTES = 65_536
+
+const versionOf = (page: Buffer): number => page.readInt32BE(60)
+
+export const isSqlite = (head: Buffer): boolean => head.subarray(0, MAGIC.length).equals(MAGIC)
+
+/**
+ * By the first page alone, for who may neither open nor lock the file: true where it is somebody else's for sure. Of ours each older
+ * state is one of a journal too.
+ */
+export function isForeign(head: Buffer): boolean {
+  if (!isSqlite(head) || head.length < HEADER_BYTES) return false
+  const pageBytes = head.readUInt16BE(16)
+  const page = head.subarray(0, pageBytes === 1 ? MOST_PAGE_BYTES : pageBytes)
+  return !isJournal({
+    mark: page.readInt32BE(68),
+    version: versionOf(page),
+    // A table has a page of its own.
+    isEmpty: page.readUInt32BE(28) <= 1,
+    hasTable: (name) => page[HEADER_BYTES] !== LEAF || page.includes(name),
+  })
+}
+
+/** `newerFault` by the first page alone; one that is cut short tells nothing. */
+export function newerPageFault(page: Buffer): string | undefined {
+  return page.length < HEADER_BYTES ? undefined : newerFault(versionOf(page))
+}
+
+// Files of SQLite that do not belong to the journal beside them: SQLite would delete them, or write them into it. Reads only.
+
+/** As node:fs has it. Not for a journal that this process has open: closing the file would drop its lock. */
+export interface HeadCalls {
+  /** undefined where there is nothing */
+  readonly size: (path: string) => number | undefined
+  readonly head: (path: string, bytes: number) => Buffer
+}
+
+/** Within so much of a log stands its first page: each opening writes that first. */
+const LOG_HEAD_BYTES = 4 * 2 ** 20
+const PAGE_HEAD_BYTES = 100
+
+const ROLLBACK_HEAD_BYTES = 20
+const ROLLBACK_MAGIC = Buffer.from('d9d505f920a163d7', 'hex')
+const PAGES_BEFORE_OFFSET = 16
+
+const KEPT = 'not be delivered yet, so nothing was changed'
+const ANEW =
+  'a new journal reads again from the configured start, and may send entries again that were delivered before'
+
+/** What is wrong and what to do, in sentences; undefined: nothing is. */
+export function strayFault(path: string, calls: HeadCalls): string | undefined {
+  return strayLog(path, calls) ?? strayRollback(path, calls)
+}
+
+function strayLog(path: string, { size, head }: HeadCalls): string | undefined {
+  const log = `${path}-wal`
+  if ((size(log) ?? 0) === 0) return undefined
+  const bytes = size(path)
+  // SQLite deletes a log beside an absent or empty database.
+  if (bytes === undefined || bytes === 0) {
+    const what = bytes === 0 ? 'is empty' : 'is not there'
+    return `The log ${log} has lost its database: ${path} ${what}. What is in the log may ${KEPT}. Put ${path} back beside its log and start again. If it is gone for good, move the log away too: ${ANEW}`
+  }
+  const page = firstPageIn(head(log, LOG_HEAD_BYTES))
+  const [logs, own] = [page ? stampOf(page) : 0, stampOf(head(path, PAGE_HEAD_BYTES))]
+  if (logs === 0 || own === 0 || logs === own) return undefined
+  return `The log ${log} belongs to another journal than ${path}: one of them was moved or replaced. What is in either may ${KEPT}. Put the database of this log back at ${path}, or move the log away to go on with the database that is there`
+}
+
+/** A kill in the first moments of a new journal leaves one too, of a database that had no page before. */
+function strayRollback(path: string, { size, head }: HeadCalls): string | undefined {
+  const rollback = `${path}-journal`
+  if ((size(rollback) ?? 0) === 0) return undefined
+  const found = head(rollback, ROLLBACK_HEAD_BYTES)
+  const isBegun = found[0] !== 0
+  const isOfNew =
+    found.length === ROLLBACK_HEAD_BYTES &&
+    found.subarray(0, ROLLBACK_MAGIC.length).equals(ROLLBACK_MAGIC) &&
+    found.readUInt32BE(PAGES_BEFORE_OFFSET) === 0
+  if (!isBegun || isOfNew) return undefined
+  return `${rollback} is no file of this journal, and SQLite would write what is in it into ${path}. What is in either may ${KEPT}. Move ${rollback} away, beside the database that it belongs to`
+}
+
+// How large a volume the bounds of the journal ask for. What its keys take is not known beforehand: it goes with how much comes.
+
+const MIB = 2 ** 20
+/** Up to here the log and the ballast take the same. */
+const USUAL_ENTRY_BYTES = 16 * MIB
+
+export interface Bounds {
+  readonly maxBytes: number
+  readonly keepSettledBytes: number
+  /** absent: the usual one */
+  readonly maxEntryBytes?: number | undefined
+}
+
+/** What the log and the ballast may take beside the file, and to spare. */
+export const besideBytes = ({ maxEntryBytes = 0 }: Pick<Bounds, 'maxEntryBytes'>): number =>
+  64 * MIB + 4 * Math.max(USUAL_ENTRY_BYTES, maxEntryBytes)
+
+/** The keys not counted. */
+export const wantedBytes = (bounds: Bounds): number =>
+  bounds.maxBytes + bounds.keepSettledBytes + besideBytes(bounds)
+
+// SQLite's log beside a database, as far as it tells the first page: for who may not open the database itself. Pure.
+
+const WAL_HEADER_BYTES = 32
+const FRAME_HEADER_BYTES = 24
+/** The lowest bit says in which order its checksums are. */
+const WAL_MAGIC = 0x377f0682
+const LEAST_PAGE_BYTES = 512
+
+/** The newest first page that was committed; undefined where there is none. Frames with another salt are left over. */
+export function firstPageIn(log: Buffer): Buffer | undefined {
+  if (log.length < WAL_HEADER_BYTES || log.readUInt32BE(0) >>> 1 !== WAL_MAGIC >>> 1) return undefined
+  const pageBytes = log.readUInt32BE(8)
+  if (pageBytes < LEAST_PAGE_BYTES) return undefined
+  const salt = log.subarray(16, 24)
+  let written: Buffer | undefined
+  let committed: Buffer | undefined
+  const frameBytes = FRAME_HEADER_BYTES + pageBytes
+  for (let at = WAL_HEADER_BYTES; at + frameBytes <= log.length; at += frameBytes) {
+    if (!log.subarray(at + 8, at + 16).equals(salt)) break
+    if (log.readUInt32BE(at) === 1) written = log.subarray(at + FRAME_HEADER_BYTES, at + frameBytes)
+    if (log.readUInt32BE(at + 4) !== 0) committed = written
+  }
+  return committed
+}

@@ -1,0 +1,252 @@
+// Opening the journal: its options, its file, and the parts that it is made of.
+import { fork } from 'node:child_process'
+import type { ForkOptions } from 'node:child_process'
+import {
+  closeSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
+import type { Database } from 'better-sqlite3'
+import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
+import type { Journal } from '../../contracts/journal.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { ownerCalls } from '../../core/file-owners.ts'
+import type { Log } from '../../core/log.ts'
+import { linkTarget, makeFolders, resolvedPath } from '../../core/paths.ts'
+import type { FolderCalls, LinkCalls } from '../../core/paths.ts'
+import { Deliveries } from './accounts.ts'
+import { Shelf } from './chunk-store.ts'
+import type { Core } from './core.ts'
+import { Handover, LOG_BYTES, fileSystemTypeOf, openDatabase, translate } from './database.ts'
+import type { FileSystemType } from './database.ts'
+import { Keys } from './dedup-index.ts'
+import { unsafeFault } from './files.ts'
+import { SqliteJournal } from './journal.ts'
+import { Ledger } from './pending.ts'
+import { Quarantine } from './quarantine.ts'
+import { Ballast, Space, atStart, freeBytesOf, largestFileBytes } from './space.ts'
+import type { FreeBytes, LimitReached, VolumeBytes } from './space.ts'
+import { Origins, tellWorkspaces } from './streams.ts'
+import type { Configured } from './streams.ts'
+import { Transactions } from './transactions.ts'
+
+export interface JournalOptions {
+  readonly path: string
+  /** of owed payload; at the bound append refuses */
+  readonly maxBytes: number
+  readonly keepKeysMs: number
+  readonly keepSettledBytes: number
+  /** the sinks of the configuration, by name */
+  readonly sinks: readonly string[]
+  /** those of the configuration; absent: of none is told that it came or left */
+  readonly workspaces?: readonly Configured[]
+  readonly clock: Clock
+  readonly log: Log
+  /** of the largest entry that may come */
+  readonly maxEntryBytes?: number
+  /** given up when the disk is full; 0: none; default: by the largest entry */
+  readonly ballastBytes?: number | undefined
+  /** hard bound of the file; default: the bounds above twice, and 4 GiB for keys, letters and quarantine */
+  readonly maxFileBytes?: number
+  /** how large the system lets a file become */
+  readonly largestFileBytes?: number
+  readonly fileSystemType?: FileSystemType
+  readonly freeBytes?: FreeBytes
+  readonly volumeBytes?: VolumeBytes
+  readonly limitReached?: LimitReached
+  /** of who opens it again right after a close; absent: it is checked, whoever had it */
+  readonly handover?: Handover | undefined
+}
+
+/**
+ * A full log and the largest entry behind it, which may be parked at that, and stand in the log and in the file then: the
+ * file may have to grow by both before the log can begin anew. Measured: with one entry less all giving out may stop.
+ */
+const ballastBytesFor = (maxEntryBytes: number) => Math.max(2 * LOG_BYTES, LOG_BYTES + 2 * maxEntryBytes)
+const MAX_ENTRY_BYTES = 16 * 1024 ** 2
+const ALLOWANCE_BYTES = 4 * 1024 ** 3
+
+/** At once, as SQLite itself opens the file: a clock that is not this machine's would run on meanwhile. */
+const folderCalls: FolderCalls = {
+  stat: async (path) => statSync(path),
+  mkdir: async (path, options) => mkdirSync(path, options),
+  sync: async (path) => syncFolder(path),
+}
+
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
+}
+
+const linkCalls: LinkCalls = {
+  readlink: (path) => readlinkSync(path),
+  realpath: (path) => realpathSync(path),
+}
+
+/** Where a link leads, SQLite writes, and has its log beside that: there the room is wanted. */
+const endOfLinks = (path: string): string =>
+  linkTarget(path, linkCalls) === undefined ? path : resolvedPath(path, linkCalls)
+
+/**
+ * Throws ConnectorError `journal_in_use`, `journal_corrupt` (damaged, or its files do not belong together), `config_invalid` (no
+ * such folder, no permission, a file of another user, a network file system, a newer schema), `disk_full` or `disk_failed`.
+ */
+export async function openJournal(given: JournalOptions): Promise<Journal> {
+  const path = endOfLinks(given.path)
+  const options = {
+    largestFileBytes: largestFileBytes(),
+    maxFileBytes: maxFileBytesOf(given),
+    ...given,
+    path,
+  }
+  const ballastBytes = options.ballastBytes ?? ballastBytesFor(options.maxEntryBytes ?? MAX_ENTRY_BYTES)
+  const ballast = new Ballast(path, ballastBytes, options.freeBytes ?? freeBytesOf)
+  try {
+    await makeFolders(dirname(given.path), folderCalls)
+    const unsafe = unsafeFault(given.path, path, ownerCalls(lstatSync))
+    if (unsafe !== undefined) throw new ConnectorError('config_invalid', `The journal ${path}: ${unsafe}`)
+    const db = openFile(options, ballast)
+    try {
+      return new SqliteJournal(coreOf(db, ballast, options), given)
+    } catch (error) {
+      db.close()
+      throw error
+    }
+  } catch (error) {
+    throw atStart(translate(error, path), () => ballast.shortage)
+  }
+}
+
+type Options = JournalOptions & Required<Pick<JournalOptions, 'maxFileBytes' | 'largestFileBytes'>>
+
+const maxFileBytesOf = ({ maxBytes, keepSettledBytes }: JournalOptions) =>
+  2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES
+
+function openFile(options: Options, ballast: Ballast): Database {
+  const { path, clock, log, maxFileBytes, largestFileBytes } = options
+  if (largestFileBytes < maxFileBytes)
+    log.warn(
+      'The system lets no file become as large as the journal may (ulimit -f, LimitFSIZE): where it has filled that, reading pauses',
+      { path, largestFileBytes, maxFileBytes },
+    )
+  const open = () =>
+    openDatabase({
+      path,
+      // At a bound of its own SQLite takes in nothing and deletes; what the system refuses would never leave the log.
+      maxFileBytes: Math.min(maxFileBytes, largestFileBytes),
+      fileSystemType: options.fileSystemType ?? fileSystemTypeOf,
+      limitReached: options.limitReached,
+      nowAt: clock.now(),
+      isHandedOver: options.handover?.takes(path),
+    })
+  try {
+    return open()
+  } catch (error) {
+    // A start on a full disk must still be able to deliver what is kept.
+    if (!(error instanceof ConnectorError && error.code === 'disk_full' && ballast.free())) throw error
+    return open()
+  }
+}
+
+function coreOf(db: Database, ballast: Ballast, options: Options): Core {
+  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, limitReached } = options
+  const { largestFileBytes, volumeBytes } = options
+  const space = new Space({ path, db, ballast, largestFileBytes, volumeBytes, bounds: options })
+  const transactions = new Transactions({ path, db, ballast, space, log, limitReached })
+  if (!transactions.makeSpaceFor(TRANSACTION_BYTES))
+    log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })
+  const origins = new Origins(db)
+  const shelf = new Shelf(db, path, origins)
+  const deliveries = new Deliveries(db, origins)
+  const opened = transactions.write(() => {
+    const ledger = new Ledger(db, sinks, log)
+    if (options.workspaces) tellWorkspaces(db, options.workspaces, log)
+    for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, ledger.settled(sink))
+    return { ledger, quarantine: new Quarantine(db, origins, clock.now() - keepKeysMs) }
+  })
+  const limits = { maxBytes, keepKeysMs, keepSettledBytes }
+  return {
+    path,
+    db,
+    clock,
+    ...limits,
+    origins,
+    keys: new Keys(db),
+    shelf,
+    ...opened,
+    deliveries,
+    transactions,
+  }
+}
+
+// A large journal is checked by another process before this one opens it: the check is one long call, and whoever is in it hears no signal.
+
+/** Read within 3 s where a disk reads 25 MB/s. Of a smaller file another process would only be the longer way. */
+const APART_BYTES = 64 * 2 ** 20
+
+interface CheckOptions {
+  readonly path: string
+  /** of `journal-check.ts`; undefined: nothing is checked here */
+  readonly program: string | undefined
+  readonly log: Pick<Log, 'info'>
+}
+
+/**
+ * Gives what opens the journal from now on, and reads it whole only where it was neither found sound here nor closed in good order by
+ * the last opening. Small files, and all that may be wrong, are left to the opening: it makes its own check then, and has the words.
+ * Ends as soon as `signal` aborts.
+ */
+export async function checkApart(
+  options: CheckOptions,
+  signal: AbortSignal,
+): Promise<(options: JournalOptions) => Promise<Journal>> {
+  const handover = new Handover()
+  await check(options, handover, signal)
+  return (opening) => openJournal({ ...opening, handover })
+}
+
+async function check(
+  { path, program, log }: CheckOptions,
+  handover: Handover,
+  signal: AbortSignal,
+): Promise<void> {
+  const bytes = bytesOf(path)
+  if (program === undefined || bytes < APART_BYTES) return
+  log.info('The journal is checked, before anything else', { path, bytes })
+  if (await isSound(path, program, signal)) handover.closed(path)
+  if (signal.aborted) log.info('Stopped while the journal was checked: nothing had begun', { path })
+}
+
+function bytesOf(path: string): number {
+  try {
+    return statSync(path).size
+  } catch {
+    return 0
+  }
+}
+
+function isSound(path: string, program: string, signal: AbortSignal): Promise<boolean> {
+  const options: ForkOptions = {
+    // In a session of its own: a Ctrl-C reaches us alone, and we end it.
+    detached: true,
+    signal,
+    killSignal: 'SIGKILL',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  }
+  return new Promise((resolve) => {
+    fork(program, [path], options)
+      .once('error', () => resolve(false))
+      .once('exit', (code) => resolve(code === 0))
+  })
+}

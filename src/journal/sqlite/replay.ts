@@ -1,0 +1,162 @@
+// Delivering again: entries of a span of time that are kept still, or were read again, are put at the journal's end for one sink, marked as a replay.
+import type { Database } from 'better-sqlite3'
+import { ConnectorError } from '../../core/errors.ts'
+import { Entries, TRANSACTION_BYTES } from '../../contracts/entries.ts'
+import type { DayCount } from '../../contracts/accounts.ts'
+import type { Batch, Run } from '../../contracts/journal.ts'
+import type { Seq, Stretch } from '../../core/sequence.ts'
+import { assertPastShare } from '../../contracts/jobs.ts'
+import type { Replayed, ReplayQuery, Resend } from '../../contracts/journal.ts'
+import { isSameOrigin } from '../../contracts/source.ts'
+import { DAY_US, epochDay } from '../../core/time.ts'
+import { applyPut, putChunks, refuseWhenFull, SMALL_BYTES, sourceOf } from './append.ts'
+import { pack, payloadBytes } from '../rules/chunk.ts'
+import type { Core } from './core.ts'
+import type { Settled } from './pending.ts'
+import { writeNotes } from './state.ts'
+import type { NoteStatements } from './state.ts'
+
+/** What one step looks at: it runs on the thread that everything else runs on. */
+const STEP_CHUNKS = 64
+const STEP_BYTES = 2 * TRANSACTION_BYTES
+
+const everything = { maxEntries: Infinity, maxBytes: Infinity }
+
+type ReplayStatements = ReturnType<typeof prepareReplay>
+
+export function prepareReplay(db: Database) {
+  return {
+    // What stands in the order for one sink alone is there already: as it came in, further up.
+    next: db.prepare<[Seq, Seq, number], { first: Seq; last: Seq; payload: number }>(
+      'SELECT first, last, payload FROM chunks WHERE first > ? AND first <= ? AND only_sink IS NULL ORDER BY first LIMIT ?',
+    ),
+    keptSince: db
+      .prepare<[], number | null>(
+        'SELECT appended_at FROM chunks WHERE first = (SELECT min(first) FROM chunks)',
+      )
+      .pluck(),
+  }
+}
+
+interface Found {
+  readonly run: Run
+  readonly entries: Entries
+}
+
+/**
+ * One bounded step. What the sink has not settled is left out: it is on its way already. What it settled out of order is not.
+ * Throws ConnectorError `journal_full` where what is owed fills the past's share; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
+ */
+export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
+  const { ledger, transactions } = core
+  const { position, ahead } = settledOf(core, query.sink)
+  const until = query.until ?? ahead.at(-1)?.last ?? position
+  const settled = [{ first: 1, last: position }, ...ahead]
+  const looked = transactions.read(() => statements.next.all(query.after, until, STEP_CHUNKS))
+  const { found, through } = transactions.read(() => look(core, { ...query, until }, settled, looked))
+  const entries = found.reduce((sum, { entries: { count } }) => sum + count, 0)
+  const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
+  if (!query.dryRun && entries > 0) {
+    assertPastShare({ bytes: ledger.owedBytes, capacityBytes: core.maxBytes })
+    transactions.writeNew(() => put(core, query, found), bytes + SMALL_BYTES)
+    ledger.applyAppended(entries, bytes)
+  }
+  const keptSince = transactions.read(() => statements.keptSince.get()) ?? undefined
+  return { entries, bytes, days: daysOf(found), through, until, more: looked.length > 0, keptSince }
+}
+
+function settledOf({ ledger }: Core, sink: string): Settled {
+  if (ledger.positions().some((each) => each.sink === sink)) return ledger.settled(sink)
+  throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration`)
+}
+
+/** As many of the chunks as a step may hold, the first of them in any case. */
+function look(
+  { shelf }: Core,
+  query: ReplayQuery & { readonly until: Seq },
+  settled: readonly Stretch[],
+  chunks: readonly { first: Seq; last: Seq; payload: number }[],
+): { found: Found[]; through: Seq } {
+  const found: Found[] = []
+  let through = query.after
+  let bytes = 0
+  for (const { first, last, payload } of chunks) {
+    if (through > query.after && bytes + payload > STEP_BYTES) break
+    bytes += payload
+    through = last
+    for (const stretch of settled) {
+      const [from, to] = [Math.max(first, stretch.first), Math.min(last, stretch.last, query.until)]
+      const batch: Batch | undefined = from > to ? undefined : shelf.slice(from, to, everything)
+      for (const run of batch?.runs ?? []) {
+        const entries = within(run, query)
+        if (entries.count > 0) found.push({ run, entries })
+      }
+    }
+  }
+  return { found, through }
+}
+
+/** The entries of a run whose own time lies in the span, where the query means its source. */
+function within({ origin, entries }: Run, query: ReplayQuery): Entries {
+  const { fromUs, toUs, workspace, sources, leave = [] } = query
+  const meant = (workspace ?? origin.workspace) === origin.workspace && sources.includes(origin.source)
+  if (!meant) return Entries.none
+  const left = leave.filter((days) => isSameOrigin(days.origin, origin))
+  return without(entries.between(fromUs, toUs), left)
+}
+
+function without(entries: Entries, left: NonNullable<ReplayQuery['leave']>): Entries {
+  if (left.length === 0) return entries
+  const kept: number[] = []
+  for (let i = 0; i < entries.count; i++) {
+    const at = entries.at(i)
+    if (!left.some(({ fromDay, toDay }) => at >= fromDay * DAY_US && at < toDay * DAY_US)) kept.push(i)
+  }
+  return kept.length === entries.count ? entries : entries.pick(kept)
+}
+
+function daysOf(found: readonly Found[]): DayCount[] {
+  const counts = new Map<string, { -readonly [Key in keyof DayCount]: DayCount[Key] }>()
+  for (const { run, entries } of found) {
+    for (let i = 0; i < entries.count; i++) {
+      const day = epochDay(entries.at(i))
+      const key = `${run.origin.workspace} ${run.origin.source} ${day}`
+      const known = counts.get(key)
+      if (known) known.count++
+      else counts.set(key, { origin: run.origin, day, count: 1 })
+    }
+  }
+  return [...counts.values()]
+}
+
+function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]): void {
+  let { lastSeq } = core.ledger
+  for (const { run, entries } of found) {
+    const source = core.origins.find(run.origin)
+    if (source === undefined) throw new Error('An origin of the journal is unknown to it')
+    const address = { source, appendedAt: runAt, onlySink: sink, replay: true }
+    putChunks(core, lastSeq, address, pack(entries, undefined, undefined))
+    lastSeq += entries.count
+  }
+}
+
+/** What was read again, and how far the reading is, in one transaction (law 1). */
+export function resend(core: Core, notes: NoteStatements, again: Resend): void {
+  const { keys, ledger, transactions } = core
+  const { entries, origin, runAt, sink } = again
+  settledOf(core, sink)
+  if (entries.count === 0) {
+    transactions.write(() => writeNotes(notes, again.notes))
+    return
+  }
+  refuseWhenFull(core)
+  const source = sourceOf(core, origin)
+  const puts = transactions.writeNew(() => {
+    const packed = pack(entries, undefined, keys.versions(source, origin.source, entries))
+    const address = { source, appendedAt: runAt, onlySink: sink, replay: true }
+    const put = putChunks(core, ledger.lastSeq, address, packed)
+    writeNotes(notes, again.notes)
+    return put
+  }, entries.bytes.length + SMALL_BYTES)
+  applyPut(core, puts)
+}

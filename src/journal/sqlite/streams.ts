@@ -1,0 +1,88 @@
+// The small number that stands for a source of a workspace in every table.
+import type { Database } from 'better-sqlite3'
+import type { Origin, SourceName } from '../../contracts/source.ts'
+import type { Log } from '../../core/log.ts'
+
+export class Origins {
+  readonly #ids = new Map<string, number>()
+  readonly #origins = new Map<number, Origin>()
+  readonly #insert
+
+  constructor(db: Database) {
+    this.#insert = db.prepare<[string, string]>('INSERT INTO sources (workspace, source) VALUES (?, ?)')
+    const rows = db.prepare<[], { id: number; workspace: string; source: SourceName }>(
+      'SELECT id, workspace, source FROM sources',
+    )
+    for (const { id, workspace, source } of rows.all()) this.remember(id, { workspace, source })
+  }
+
+  /** Inside a transaction; `remember` the answer when that has landed. */
+  insert({ workspace, source }: Origin): number {
+    return Number(this.#insert.run(workspace, source).lastInsertRowid)
+  }
+
+  find(origin: Origin): number | undefined {
+    return this.#ids.get(nameOf(origin))
+  }
+
+  origin(id: number): Origin {
+    const origin = this.#origins.get(id)
+    if (origin === undefined) throw new Error(`The journal has no source ${id}`)
+    return origin
+  }
+
+  remember(id: number, { workspace, source }: Origin): number {
+    this.#ids.set(nameOf({ workspace, source }), id)
+    this.#origins.set(id, { workspace, source })
+    return id
+  }
+}
+
+function nameOf({ workspace, source }: Origin): string {
+  return `${workspace} ${source}`
+}
+
+// Telling of workspaces that are new to the journal, and of those that it knows and the configuration has no more: a renamed one is both.
+
+/** A workspace of the configuration. */
+export interface Configured {
+  readonly name: string
+  /** as the log is to tell them: from where on what is read of it */
+  readonly starts: Readonly<Record<string, string>>
+}
+
+/** Of one with pages that left the configuration. */
+const LEFT = 'workspace_left:'
+/** Of one that is there: it may be long until a first page of it lands. */
+const MET = 'workspace_met:'
+
+/** Inside a transaction. Of an empty journal all is new, and nothing is told. Each is told once, whatever becomes of it. */
+export function tellWorkspaces(db: Database, configured: readonly Configured[], log: Log): void {
+  const known = db
+    .prepare<[], string>('SELECT DISTINCT workspace FROM sources ORDER BY workspace')
+    .pluck()
+    .all()
+  const isThere = new Set(configured.map(({ name }) => name))
+  const forget = db.prepare('DELETE FROM notes WHERE name = ?')
+  const note = db.prepare("INSERT OR IGNORE INTO notes VALUES (?, '')")
+  const isNew = (name: string) => note.run(name).changes > 0
+  for (const { name: workspace, starts } of configured)
+    if (isNew(MET + workspace) && known.length > 0 && !known.includes(workspace))
+      log.info(
+        'A workspace that the journal has not met is read from its start on, and all of that is sent: a renamed one too',
+        { workspace, ...starts },
+      )
+  for (const workspace of met(db)) if (!isThere.has(workspace)) forget.run(MET + workspace)
+  for (const workspace of known)
+    if (isThere.has(workspace)) forget.run(LEFT + workspace)
+    else if (isNew(LEFT + workspace))
+      log.warn(
+        'A workspace left the configuration: nothing more of it is read. Under its old name it goes on where it was; under another it is a new one',
+        { workspace },
+      )
+}
+
+function met(db: Database): readonly string[] {
+  const list = db.prepare<[number, string], string>('SELECT substr(name, ?) FROM notes WHERE name GLOB ?')
+  return list.pluck().all(MET.length + 1, `${MET}*`)
+}

@@ -1,0 +1,304 @@
+// Every metric there is, declared once.
+import { setImmediate as letOthers } from 'node:timers/promises'
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import type { Metric } from 'prom-client'
+import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
+import { errorCodes } from '../core/errors.ts'
+import type { ErrorCode } from '../core/errors.ts'
+import { WeightedHistogram } from './weighted-histogram.ts'
+
+const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
+
+const own = ['workspace', 'source']
+
+/** Reading the audit log writes entries of its own. */
+function ownFetchMetrics({ counter, histogram }: Makers) {
+  return {
+    ownFetches: counter('source_own_fetches_total', 'Entries of our own making that were seen again', ...own),
+    ownFetchLateness: histogram(
+      'source_own_fetch_lateness_seconds',
+      'How long after its own time one of our own entries was seen',
+      latenessBuckets,
+      ...own,
+    ),
+    findings: counter(
+      'source_findings_total',
+      'Things about entries that a person should know of',
+      ...own,
+      'kind',
+    ),
+  }
+}
+
+function sourceMetrics(make: Makers) {
+  const { counter, gauge, histogram } = make
+  return {
+    state: gauge('source_state', '1 for the state that the source is in, 0 for the others', ...own, 'state'),
+    interval: gauge('source_interval_seconds', 'How often a read is due; 0: not known', ...own),
+    lastSuccess: gauge(
+      'source_last_success_timestamp_seconds',
+      'When a read last succeeded; 0: never',
+      ...own,
+    ),
+    caughtUp: gauge(
+      'source_caught_up_timestamp_seconds',
+      'When it last knew that it had read everything; 0: never',
+      ...own,
+    ),
+    head: gauge('source_head_timestamp_seconds', 'Own time of the newest entry known; 0: none', ...own),
+    cursor: gauge(
+      'source_cursor_timestamp_seconds',
+      'Own time of the last entry read in order; 0: none',
+      ...own,
+    ),
+    lag: gauge(
+      'source_lag_seconds',
+      'Head minus cursor; 0 when caught up; while reading is paused and due, how long ago all was read',
+      ...own,
+    ),
+    requests: counter(
+      'source_requests_total',
+      'Requests by HTTP status, or by error code where there was none',
+      ...own,
+      'code',
+    ),
+    requestDuration: histogram(
+      'source_request_duration_seconds',
+      'How long a request took, body included',
+      requestBuckets,
+      ...own,
+    ),
+    entries: counter(
+      'source_entries_total',
+      'Entries by what became of them; late: new, behind the head',
+      ...own,
+      'outcome',
+    ),
+    waited: counter(
+      'source_rate_limit_wait_seconds_total',
+      'Time spent waiting for the request budget',
+      ...own,
+    ),
+    gaps: counter('source_gaps_total', 'Possible gaps: entries that may have been missed for good', ...own),
+    ...ownFetchMetrics(make),
+  }
+}
+
+function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) {
+  return {
+    state: gauge('sink_state', '1 for the state that the sink is in, 0 for the others', 'sink', 'state'),
+    linger: gauge('sink_linger_seconds', 'How long an entry may wait on purpose before it is sent', 'sink'),
+    owed: gauge(
+      'sink_owed_entries',
+      'Entries in the journal that this sink has not settled, with those among them that it will pass by',
+      'sink',
+    ),
+    lag: gauge(
+      'sink_lag_seconds',
+      'How long the oldest owed entry has been in the journal; 0: none owed',
+      'sink',
+    ),
+    entries: counter('sink_entries_total', 'Entries settled, by what became of them', 'sink', 'outcome'),
+    retries: counter('sink_retries_total', 'Deliveries tried again, by error code', 'sink', 'reason'),
+    lastSuccess: gauge(
+      'sink_last_success_timestamp_seconds',
+      'When a delivery last succeeded; 0: never',
+      'sink',
+    ),
+    requestDuration: histogram(
+      'sink_request_duration_seconds',
+      'How long a delivery took',
+      requestBuckets,
+      'sink',
+    ),
+    deadLetters: gauge(
+      'sink_dead_letters',
+      'Entries parked because the receiver refuses them for good',
+      'sink',
+    ),
+    certificateExpiry: gauge(
+      'sink_certificate_expiry_timestamp_seconds',
+      "When the first of the certificates ends that a delivery showed, the receiver's or ours; 0: none seen",
+      'sink',
+    ),
+    delivery: new WeightedHistogram({
+      name: 'auditferry_delivery_seconds',
+      help: "From an entry's own time to the sink's acceptance",
+      buckets: deliveryBucketsSeconds,
+      registry,
+    }),
+  }
+}
+
+function canaryMetrics({ gauge }: Makers) {
+  const trace = ['workspace', 'stage', 'sink']
+  return {
+    seconds: gauge(
+      'canary_seconds',
+      'How long after its prompt the last canary was seen at a stage, and settled by a sink; none: not yet',
+      ...trace,
+    ),
+    missing: gauge('canary_missing', '1 where the last canary did not come in time', ...trace),
+    interval: gauge('canary_interval_seconds', 'How often one is to come back, at the best', 'workspace'),
+    lastSuccess: gauge(
+      'canary_last_success_timestamp_seconds',
+      'When one had last come back everywhere; 0: never',
+      'workspace',
+    ),
+  }
+}
+
+/** Those told by /status: under way, and ended within the last day. */
+function pastMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
+  const which = `by ${name} under way or ended within the last day; 0: none`
+  return {
+    underWay: gauge(`${what}_under_way`, `${name} under way; 0: none`, ...own),
+    read: gauge(`${what}_read_entries`, `Entries read ${which}`, ...own),
+    gaps: gauge(`${what}_gaps`, `Places at which entries may have been left out ${which}`, ...own),
+  }
+}
+
+function journalMetrics({ gauge }: Makers) {
+  return {
+    entries: gauge('journal_entries', 'Owed entries: not yet settled by every sink'),
+    bytes: gauge('journal_bytes', 'Owed payload'),
+    capacity: gauge('journal_capacity_bytes', 'Bound of the owed payload: reading pauses there'),
+    paused: gauge('journal_paused', '1 while reading is paused because there is no room'),
+    quarantined: gauge('quarantined', 'Malformed elements kept as bytes, never shipped'),
+  }
+}
+
+export type SourceMetrics = ReturnType<typeof sourceMetrics>
+export type SinkMetrics = ReturnType<typeof sinkMetrics>
+export type CanaryMetrics = ReturnType<typeof canaryMetrics>
+
+export interface Metrics {
+  readonly contentType: string
+  readonly source: SourceMetrics
+  readonly sink: SinkMetrics
+  readonly journal: ReturnType<typeof journalMetrics>
+  readonly warnings: Gauge
+  readonly canary: CanaryMetrics
+  readonly backfill: ReturnType<typeof pastMetrics>
+  readonly replay: ReturnType<typeof pastMetrics>
+  /** Called before each scrape, to bring gauges up to date. */
+  onScrape(refresh: () => void): void
+  configReloaded(successful: boolean): void
+  /** `at`: epoch ms, when the configuration that runs now was taken. Counters begin there. */
+  configTaken(at: number): void
+  /** All series as text. */
+  render(): Promise<string>
+}
+
+interface MetricsOptions {
+  readonly version: string
+  /** process_* and nodejs_*; on unless a test turns them off. */
+  readonly processMetrics?: boolean
+}
+
+export function openMetrics({ version, processMetrics: ofProcess = true }: MetricsOptions): Metrics {
+  const registry = new Registry()
+  const make = makers(registry)
+  if (ofProcess) for (const metric of processMetrics()) registry.registerMetric(metric)
+  make
+    .gauge('build_info', 'Version of this program and of Node', 'version', 'node')
+    .set({ version, node: process.version }, 1)
+  const reload = make.gauge(
+    'config_last_reload_successful',
+    '1 when the configuration was last read without a fault',
+  )
+  reload.set(1)
+  const taken = make.gauge(
+    'config_last_reload_success_timestamp_seconds',
+    'When the configuration that runs now was taken, at the start or later; counters begin there',
+  )
+  const refreshers: (() => void)[] = []
+  return {
+    contentType: registry.contentType,
+    source: sourceMetrics(make),
+    sink: sinkMetrics(make, registry),
+    journal: journalMetrics(make),
+    warnings: make.gauge('warnings', 'What is to be mended although no part fails of it, by kind', 'code'),
+    canary: canaryMetrics(make),
+    backfill: pastMetrics(make, 'backfill', 'backfills'),
+    replay: pastMetrics(make, 'replay', 'replays from the API'),
+    onScrape: (refresh) => void refreshers.push(refresh),
+    configReloaded: (successful) => reload.set(successful ? 1 : 0),
+    configTaken: (at) => taken.set(at / 1000),
+    async render() {
+      for (const refresh of refreshers) refresh()
+      // One metric at a time, and whatever waits in between: a hundred workspaces have ten thousand series.
+      const texts: string[] = []
+      for (const { name } of registry.getMetricsAsArray()) {
+        texts.push(await registry.getSingleMetricAsString(name))
+        await letOthers()
+      }
+      return `${texts.join('\n\n')}\n`
+    },
+  }
+}
+
+// The closed sets that the metrics' labels come from. Event data never makes a series.
+
+export const sourceOutcomes = ['new', 'known', 'late', 'quarantined', 'filtered'] as const
+export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
+
+/** What the API documents to answer, and what a network does: there from the start, so that their first rise is one. */
+export const expectedCodes = [
+  ...(['200', '201', '401', '403', '404', '429', '500'] as const),
+  ...(['unreachable', 'timeout', 'tls_invalid'] as const satisfies readonly ErrorCode[]),
+]
+
+const statuses = [
+  200, 201, 202, 204, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 429,
+  500, 501, 502, 503, 504,
+]
+const knownCodes: ReadonlySet<string> = new Set([...errorCodes, ...statuses.map(String)])
+const knownReasons: ReadonlySet<string> = new Set(errorCodes)
+
+/** A server may answer any number: a rare status counts under its hundred, anything else under `other`. */
+export function codeLabel(code: string): string {
+  if (knownCodes.has(code)) return code
+  return /^[1-5]\d\d$/.test(code) ? `${code.charAt(0)}xx` : 'other'
+}
+
+export function reasonLabel(reason: string): string {
+  return knownReasons.has(reason) ? reason : 'other'
+}
+
+// How a metric is declared: its kind, our prefix, the registry that it belongs to.
+
+function makers(registry: Registry) {
+  const registers = [registry]
+  return {
+    counter: (name: string, help: string, ...labelNames: string[]) =>
+      new Counter({ name: `auditferry_${name}`, help, labelNames, registers }),
+    gauge: (name: string, help: string, ...labelNames: string[]) =>
+      new Gauge({ name: `auditferry_${name}`, help, labelNames, registers }),
+    histogram: (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
+      new Histogram({ name: `auditferry_${name}`, help, buckets, labelNames, registers }),
+  }
+}
+
+type Makers = ReturnType<typeof makers>
+
+// What the process tells of itself: watched once, however many configurations take over in it. What watches it has no end of its own.
+
+/** prom-client's own, which are gauges and yet end in _total. */
+const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`)
+
+let watched: readonly Metric[] | undefined
+
+function processMetrics(): readonly Metric[] {
+  watched ??= watch()
+  return watched
+}
+
+function watch(): readonly Metric[] {
+  const register = new Registry()
+  // 100 ms instead of 10: an idle daemon should not wake a hundred times a second to look at itself.
+  collectDefaultMetrics({ register, eventLoopMonitoringPrecision: 100 })
+  for (const name of misnamed) register.removeSingleMetric(name)
+  return register.getMetricsAsArray().flatMap(({ name }) => register.getSingleMetric(name) ?? [])
+}

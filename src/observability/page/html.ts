@@ -1,0 +1,132 @@
+// Values as a person reads them, as HTML. Whatever is not ours, and much that is, is escaped here.
+import type { SinkState, SourceState } from '../../contracts/reporter.ts'
+import { numberText, spanText } from '../words.ts'
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+export function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => entities[character] ?? '')
+}
+
+/** Somebody else's words: escaped, and held apart, so that marks of direction in them turn nothing around them. */
+export const verbatim = (text: string): string => `<bdi>${escapeHtml(text)}</bdi>`
+
+export const soft = (html: string): string => `<span class="soft">${html}</span>`
+export const warn = (html: string): string => `<span class="warn">${html}</span>`
+
+/** Nothing to see is said softly, anything else is not. */
+export const zeroIsWell = (count: number): string => (count === 0 ? soft('0') : warn(numberText(count)))
+
+export function agoHtml(instant: string | null, now: number, absent = 'never'): string {
+  if (instant === null) return soft(absent)
+  const seconds = Math.max(0, (now - Date.parse(instant)) / 1000)
+  return `<time datetime="${escapeHtml(instant)}">${unbroken(spanText(seconds))} ago</time>`
+}
+
+export const lagHtml = (seconds: number): string => (seconds < 1 ? soft('none') : unbroken(spanText(seconds)))
+
+/** `7 s` stays on one line. */
+export function unbroken(text: string): string {
+  return text.replace(/(?<=\d) (?=(?:s|min|h|days|%)\b|%)/g, '\u00a0')
+}
+
+type Tone = 'good' | 'busy' | 'warn' | 'bad'
+
+const tones: Readonly<Record<SourceState | SinkState, Tone>> = {
+  starting: 'busy',
+  reading: 'busy',
+  collecting: 'busy',
+  sending: 'busy',
+  idle: 'good',
+  waiting: 'warn',
+  paused: 'warn',
+  held: 'bad',
+  failing: 'bad',
+}
+
+export const isTrouble = (state: SourceState | SinkState): boolean =>
+  tones[state] === 'bad' || state === 'paused'
+
+/** A word, a shape and a colour: any one of them is enough. */
+export const stateHtml = (state: SourceState | SinkState): string =>
+  `<span class="state ${tones[state]}">${state}</span>`
+
+/** Its own drawing: what browsers make of `meter` cannot be styled alike. The number stands in words beside it. */
+function barHtml(role: 'meter' | 'progressbar', tone: string, label: string, share: number): string {
+  const width = Math.floor(Math.min(1, Math.max(0, share)) * 1000) / 10
+  const aria = `role="${role}" aria-label="${escapeHtml(label)}" aria-valuemin="0" aria-valuemax="100" aria-valuenow="${width}"`
+  return `<svg class="bar ${role} ${tone}" ${aria} viewBox="0 0 100 1" preserveAspectRatio="none"><rect width="${width}" height="1"/></svg>`
+}
+
+/** `max` above 0; what is over it fills the bar. */
+export function meterHtml(label: string, value: number, max: number): string {
+  const share = value / max
+  return barHtml('meter', share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : 'good', label, share)
+}
+
+export const progressHtml = (label: string, ratio: number): string =>
+  barHtml('progressbar', 'busy', label, ratio)
+
+export const percent = (ratio: number): string => `${Math.floor(ratio * 100)}\u00a0%`
+
+// A table that stays one for a screen reader when a narrow screen shows each row as a card: hence the roles.
+
+interface Column {
+  readonly label: string
+  /** to the right, under one another */
+  readonly number?: boolean
+}
+
+export interface Row {
+  /** What the row is about, the same from one page to the next. */
+  readonly key: string
+  /** HTML, as everything here that comes in */
+  readonly name: string
+  readonly cells: readonly string[]
+  /** Lines of their own below the row: a fault, how far it came. */
+  readonly notes?: readonly (Note | undefined)[]
+}
+
+interface Note {
+  readonly kind: 'fault' | 'progress' | 'limit'
+  readonly html: string
+}
+
+interface Table {
+  readonly caption: string
+  /** The first is the name's. */
+  readonly columns: readonly Column[]
+  readonly rows: readonly Row[]
+}
+
+const kindOf = ({ number }: Column): string => (number ? ' class="number"' : '')
+
+function noteHtml(note: Note | undefined, key: string, columns: number): string {
+  if (!note) return ''
+  return `<tr role="row" class="note ${note.kind}" data-key="${key} ${note.kind}"><td role="cell" colspan="${columns}">${note.html}</td></tr>`
+}
+
+function rowHtml({ key, name, cells, notes = [] }: Row, columns: readonly Column[]): string {
+  const [, ...others] = columns
+  const inner = others.map(
+    (column, i) =>
+      `<td role="cell"${kindOf(column)} data-label="${column.label}"><span>${cells[i] ?? ''}</span></td>`,
+  )
+  const below = notes.map((note) => noteHtml(note, key, columns.length)).join('')
+  return `<tr role="row" data-key="${key}"><th role="rowheader" scope="row">${name}</th>${inner.join('')}</tr>${below}`
+}
+
+export function tableHtml({ caption, columns, rows }: Table): string {
+  const head = columns.map(
+    (column) => `<th role="columnheader" scope="col"${kindOf(column)}>${column.label}</th>`,
+  )
+  return `<table role="table"><caption class="hidden">${caption}</caption>
+<thead role="rowgroup"><tr role="row">${head.join('')}</tr></thead>
+<tbody role="rowgroup">${rows.map((row) => rowHtml(row, columns)).join('\n')}</tbody></table>`
+}

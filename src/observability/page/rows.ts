@@ -1,0 +1,250 @@
+// Sources and sinks in rows: health, last success, lag, budget, counts, and the last error in its own words. Knows no source or sink by name.
+import type {
+  BackfillStatus,
+  ReplayStatus,
+  BudgetStatus,
+  FaultStatus,
+  SinkStatus,
+  StatusReport,
+  SourceStatus,
+  WorkspaceStatus,
+} from '../status.ts'
+import { faultText } from '../summary.ts'
+import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
+import {
+  answerText,
+  limitedText,
+  memoryText,
+  neverTexts,
+  nextTryText,
+  numberText,
+  uploadText,
+  usedText,
+  waitText,
+} from '../words.ts'
+import { tableHtml } from './html.ts'
+import type { Row } from './html.ts'
+import {
+  agoHtml,
+  escapeHtml,
+  isTrouble,
+  lagHtml,
+  meterHtml,
+  percent,
+  progressHtml,
+  soft,
+  stateHtml,
+  unbroken,
+  verbatim,
+  zeroIsWell,
+} from './html.ts'
+
+/** So many workspaces are shown open; of more only those in trouble are. */
+const OPEN_WORKSPACES = 6
+/** A short backlog is worked off before its bar is read. */
+const NOTABLE_BACKLOG_SECONDS = 60
+
+function fault(error: FaultStatus | null, report: StatusReport, now: number) {
+  if (!error) return undefined
+  const html = `${verbatim(faultText(error, report))} ${soft(`(${escapeHtml(error.code)}, trouble began ${agoHtml(error.since, now)}${unbroken(nextTryText(error.next_try_at, now))})`)}`
+  return { kind: 'fault', html } as const
+}
+
+function backlog({ progress, lag_seconds, name }: SourceStatus) {
+  if (progress === null || lag_seconds < NOTABLE_BACKLOG_SECONDS) return undefined
+  const bar = progressHtml(`${name}: how far the backlog is read`, progress)
+  return {
+    kind: 'progress',
+    html: `${bar} <span>${percent(progress)} of the backlog read, by time</span>`,
+  } as const
+}
+
+function limit(budget: BudgetStatus | undefined, now: number) {
+  if (budget?.limited_until === undefined) return undefined
+  return { kind: 'limit', html: escapeHtml(limitedText(budget.limited_until, now)) } as const
+}
+
+function answer({ waits_for_memory_since, answer_comes_since }: SourceStatus, now: number) {
+  const text = memoryText(waits_for_memory_since, now) || answerText(answer_comes_since, now)
+  return text === '' ? undefined : ({ kind: 'limit', html: escapeHtml(text) } as const)
+}
+
+function budgetHtml(budget: BudgetStatus | undefined): string {
+  if (!budget) return soft('none')
+  const { used, limit, lowered_from: from, shared_with: others = [] } = budget
+  const lowered = from === undefined ? '' : ` ${soft(`since a 429 (${numberText(from)} before)`)}`
+  const shared = others.length === 0 ? '' : ` ${soft(`together with ${others.map(escapeHtml).join(', ')}`)}`
+  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${usedText(used, limit)}${lowered}${shared}`
+}
+
+const sourceColumns = [
+  { label: 'Source' },
+  { label: 'State' },
+  { label: 'Last read' },
+  { label: 'Caught up' },
+  { label: 'Lag' },
+  { label: 'Requests/min' },
+  { label: 'New', number: true },
+  { label: 'Gaps', number: true },
+  { label: 'Findings', number: true },
+]
+
+function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: StatusReport, now: number): Row {
+  const { name } = workspace
+  const [unread, behind] = neverTexts(source, now)
+  return {
+    key: escapeHtml(`source ${name} ${source.name}`),
+    name: verbatim(source.name),
+    cells: [
+      stateHtml(source.state),
+      agoHtml(source.last_success_at, now, unread),
+      agoHtml(source.caught_up_at, now, behind),
+      isLagUnknown(source) ? soft('unknown') : lagHtml(source.lag_seconds),
+      budgetHtml(budgetOf(source, workspace)),
+      numberText(source.new_entries),
+      zeroIsWell(source.gaps),
+      zeroIsWell(source.findings),
+    ],
+    notes: [
+      backlog(source),
+      limit(budgetOf(source, workspace), now),
+      answer(source, now),
+      fault(source.error, report, now),
+    ],
+  }
+}
+
+function wellBeing(sources: readonly SourceStatus[]): string {
+  const troubled = sources.filter(({ state }) => isTrouble(state)).length
+  if (troubled === 0)
+    return `<span class="state good">${sources.length === 1 ? 'well' : `all ${sources.length} well`}</span>`
+  return `<span class="state bad">${troubled} of ${sources.length} in trouble</span>`
+}
+
+function workspaceHtml(workspace: WorkspaceStatus, open: boolean, report: StatusReport, now: number) {
+  const { name, sources } = workspace
+  const caption = `Sources of ${escapeHtml(name)}`
+  const rows = sources.map((source) => sourceRow(source, workspace, report, now))
+  return `<details data-key="${escapeHtml(`workspace ${name}`)}"${open ? ' open' : ''}>
+<summary><h3>${verbatim(name)}</h3>${wellBeing(sources)}</summary>
+${tableHtml({ caption, columns: sourceColumns, rows })}</details>`
+}
+
+export function readingHtml(report: StatusReport, now: number): string {
+  const { workspaces } = report
+  const few = workspaces.length <= OPEN_WORKSPACES
+  const groups = workspaces.map((workspace) => {
+    const troubled = workspace.sources.some(({ state }) => isTrouble(state))
+    return workspaceHtml(workspace, few || troubled, report, now)
+  })
+  const inner = groups.length > 0 ? groups.join('\n') : `<p>${soft('No workspace is read.')}</p>`
+  return `<section aria-labelledby="reading"><h2 id="reading">Reading</h2>\n${inner}</section>`
+}
+
+const sinkColumns = [
+  { label: 'Sink' },
+  { label: 'State' },
+  { label: 'Assurance' },
+  { label: 'Last delivery' },
+  { label: 'Behind' },
+  { label: 'Owed', number: true },
+  { label: 'Delivered', number: true },
+  { label: 'Dead letters', number: true },
+]
+
+function uploadHtml({ next_upload_at: at }: SinkStatus, now: number): string {
+  const text = uploadText(at, now)
+  return text === '' ? '' : ` ${soft(unbroken(text))}`
+}
+
+function sinkRow(sink: SinkStatus, report: StatusReport, now: number): Row {
+  return {
+    key: escapeHtml(`sink ${sink.name}`),
+    name: `${verbatim(sink.name)} ${soft(escapeHtml(sink.type))}`,
+    cells: [
+      stateHtml(sink.state) + uploadHtml(sink, now),
+      escapeHtml(sink.assurance),
+      agoHtml(sink.last_success_at, now, noDelivery(report)),
+      lagHtml(sink.lag_seconds),
+      numberText(sink.owed_entries),
+      numberText(sink.accepted_entries),
+      zeroIsWell(sink.dead_letters),
+    ],
+    notes: [fault(sink.error, report, now)],
+  }
+}
+
+export function deliveringHtml(report: StatusReport, now: number): string {
+  const rows = report.sinks.map((sink) => sinkRow(sink, report, now))
+  return `<section aria-labelledby="delivering"><h2 id="delivering">Delivering</h2>
+${tableHtml({ caption: 'Sinks', columns: sinkColumns, rows })}</section>`
+}
+
+const pastColumns = [{ label: 'State' }, { label: 'From' }, { label: 'To' }, { label: 'Progress' }]
+const backfillColumns = [{ label: 'Source' }, ...pastColumns, { label: 'New', number: true }]
+const replayColumns = [
+  { label: 'Source' },
+  { label: 'Sink' },
+  ...pastColumns,
+  { label: 'Sent', number: true },
+]
+
+type PastStatus = Omit<BackfillStatus, 'new_entries'>
+
+/** What holds it up just now. */
+function pastNote({ waits_for, wait_reason, error }: PastStatus) {
+  if (error) {
+    const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
+    return { kind: 'fault', html } as const
+  }
+  return waits_for === null
+    ? undefined
+    : ({ kind: 'progress', html: escapeHtml(waitText(waits_for, wait_reason)) } as const)
+}
+
+/** State, span and progress of what is read again. */
+function pastCells({ from, to, state, progress }: PastStatus, label: string): readonly string[] {
+  const tone = { waiting: 'warn', running: 'busy', done: 'good', failed: 'bad' }[state]
+  return [
+    `<span class="state ${tone}">${state}</span>`,
+    escapeHtml(from),
+    escapeHtml(to),
+    progress === null
+      ? soft('not known yet')
+      : `${progressHtml(label, progress)} ${unbroken(percent(progress))}`,
+  ]
+}
+
+function backfillRow(backfill: BackfillStatus): Row {
+  const { workspace, source, from, to, new_entries } = backfill
+  return {
+    key: escapeHtml(`backfill ${workspace} ${source} ${from} to ${to}`),
+    name: verbatim(`${workspace} ${source}`),
+    cells: [...pastCells(backfill, `Backfill of ${workspace} ${source}`), numberText(new_entries)],
+    notes: [pastNote(backfill)],
+  }
+}
+
+function replayRow(replay: ReplayStatus): Row {
+  const { workspace, source, sink, from, to, sent_entries } = replay
+  const cells = pastCells(replay, `Replay of ${workspace} ${source} to ${sink}`)
+  return {
+    key: escapeHtml(`replay ${workspace} ${source} ${sink} ${from} to ${to}`),
+    name: verbatim(`${workspace} ${source}`),
+    cells: [verbatim(sink), ...cells, numberText(sent_entries)],
+    notes: [pastNote(replay)],
+  }
+}
+
+/** Nothing where none is known: most days there is none. */
+export function backfillsHtml(backfills: readonly BackfillStatus[]): string {
+  if (backfills.length === 0) return ''
+  const table = { caption: 'Backfills', columns: backfillColumns, rows: backfills.map(backfillRow) }
+  return `<section aria-labelledby="backfills" data-key="backfills"><h2 id="backfills">Backfills</h2>\n${tableHtml(table)}</section>`
+}
+
+export function replaysHtml(replays: readonly ReplayStatus[]): string {
+  if (replays.length === 0) return ''
+  const table = { caption: 'Replays from the API', columns: replayColumns, rows: replays.map(replayRow) }
+  return `<section aria-labelledby="replays" data-key="replays"><h2 id="replays">Replays</h2>\n${tableHtml(table)}</section>`
+}

@@ -1,0 +1,156 @@
+// What stands below the rows: what waits for a person, the last errors, the configuration.
+import { countText, numberText } from '../words.ts'
+import type { FindingStatus, StatusReport, WarningStatus } from '../status.ts'
+import type { ErrorStatus } from '../recent.ts'
+import { tableHtml } from './html.ts'
+import { agoHtml, escapeHtml, soft, verbatim } from './html.ts'
+
+interface Matter {
+  readonly key: string
+  /** HTML */
+  readonly what: string
+  /** plain text: what to do about it */
+  readonly advice?: string
+  /** HTML, each on a line of its own */
+  readonly details?: readonly string[]
+  /** what to type */
+  readonly command?: string
+}
+
+const timeHtml = (iso: string) => `<time datetime="${escapeHtml(iso)}">${escapeHtml(iso)}</time>`
+
+function gapsHtml({ workspaces }: StatusReport): string[] {
+  return workspaces.flatMap(({ name: workspace, sources }) =>
+    sources.flatMap(({ name, last_gap_at: at }) =>
+      at === null ? [] : [`${verbatim(`${workspace} ${name}`)}: the last found ${timeHtml(at)}`],
+    ),
+  )
+}
+
+const SHOWN_FINDINGS = 5
+
+/** By its id and time it is found in the SIEM, where it says who and from where. */
+function findingHtml({ workspace, source, entry_id, entry_at, found_at }: FindingStatus): string {
+  const at = entry_at ?? found_at
+  return `${verbatim(`${workspace} ${source}`)}: entry <code>${escapeHtml(entry_id)}</code> of ${timeHtml(at)}`
+}
+
+function matters(report: StatusReport): Matter[] {
+  const { sinks, journal } = report
+  const { quarantined, gaps, findings, strangers } = journal
+  const letters = sinks
+    .filter(({ dead_letters }) => dead_letters > 0)
+    .map(({ name, dead_letters }) => ({
+      key: `letters ${name}`,
+      what: `<b>${countText(dead_letters, 'dead letters')}</b> at ${verbatim(name)}: refused for good`,
+      command: `auditferry dead-letters list --sink ${name}`,
+    }))
+  const rest: (Matter & { readonly count: number })[] = [
+    {
+      key: 'quarantined',
+      count: quarantined,
+      what: `<b>${countText(quarantined, 'elements')}</b> quarantined: malformed, kept byte for byte, not delivered`,
+      command: 'auditferry quarantine list',
+    },
+    {
+      key: 'gaps',
+      count: gaps,
+      what: `<b>${countText(gaps, 'possible gaps')}</b>: entries that may have been missed for good`,
+      advice: "compare that day's number of entries with the API's own view",
+      details: gapsHtml(report),
+    },
+    {
+      key: 'findings',
+      count: findings,
+      what: `<b>${countText(findings, 'findings')}</b>: somebody else fetched the log under the key's user`,
+      advice:
+        'look the entries up where they were delivered: a known tool goes into expected_user_agents; if not known, rotate the key',
+      details: report.findings.slice(0, SHOWN_FINDINGS).map(findingHtml),
+    },
+    {
+      key: 'strangers',
+      count: strangers.length,
+      what: `<b>Left the configuration</b>: ${verbatim(strangers.join(', '))}`,
+      advice: 'nothing is held back for it; what it was owed goes with the settled entries',
+    },
+  ]
+  return [...heldParts(report), ...warned(report), ...letters, ...rest.filter(({ count }) => count > 0)]
+}
+
+/** What waits for a key, a permission or a setting goes on by itself once it is right. */
+function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
+  const sources = workspaces.flatMap(({ name, sources: own }) =>
+    own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
+  )
+  return [...sources, ...sinks]
+    .filter(({ state }) => state === 'held')
+    .map(({ name }) => ({
+      key: `held ${name}`,
+      what: `<b>Held</b>: ${verbatim(name)}`,
+      advice: 'what it needs stands in its row; put right, it goes on by itself',
+    }))
+}
+
+const mended: Readonly<Record<WarningStatus['code'], string>> = {
+  clock_apart:
+    'set right, reading goes on by itself; where it was wrong for days, a backfill finds what was missed',
+  secret_unread: 'put it back where it was: it is read again by itself',
+  file_unread: 'put it back where it was: it is read again by itself',
+  file_removed: 'find out who did it, and send again what is to be there; this is told for a day',
+  file_cut: 'find out who did it, and send again what is to be there; this is told for a day',
+}
+
+function warned({ warnings }: StatusReport): Matter[] {
+  return warnings.map(({ code, about, message, since }) => ({
+    key: `warning ${code} ${about}`,
+    what: `<b>To mend</b>: ${verbatim(message)}`,
+    details: [`since ${timeHtml(since)}`],
+    advice: mended[code],
+  }))
+}
+
+export function mattersHtml(report: StatusReport): string {
+  const items = matters(report).map(({ key, what, advice, details = [], command }) => {
+    const then =
+      command === undefined ? soft(escapeHtml(advice ?? '')) : `<code>${escapeHtml(command)}</code>`
+    return `<li data-key="${escapeHtml(key)}">${[what, ...details, then].join('<br>')}</li>`
+  })
+  const inner =
+    items.length > 0
+      ? `<ul class="matters">${items.join('\n')}</ul>`
+      : '<p>Nothing: no dead letter, nothing quarantined, no gap, no finding.</p>'
+  return `<section aria-labelledby="matters"><h2 id="matters">Waits for a person</h2>${inner}</section>`
+}
+
+const errorColumns = [
+  { label: 'Part' },
+  { label: 'Last' },
+  { label: 'Code' },
+  { label: 'Times', number: true },
+]
+
+function errorRow({ part, code, message, times, last_at, first_at }: ErrorStatus, now: number) {
+  const since = times > 1 ? ` ${soft(`(first ${agoHtml(first_at, now)})`)}` : ''
+  return {
+    key: escapeHtml(`error ${part} ${code} ${message}`),
+    name: verbatim(part),
+    cells: [agoHtml(last_at, now), escapeHtml(code), numberText(times)],
+    notes: [{ kind: 'fault', html: `${verbatim(message)}${since}` } as const],
+  }
+}
+
+export function errorsHtml(errors: readonly ErrorStatus[], now: number): string {
+  const rows = errors.map((error) => errorRow(error, now))
+  const inner =
+    rows.length > 0
+      ? tableHtml({ caption: 'The last errors, newest first', columns: errorColumns, rows })
+      : '<p>None since the start or the last reload.</p>'
+  return `<section aria-labelledby="errors" class="errors"><h2 id="errors">Last errors</h2>${inner}</section>`
+}
+
+/** `config`: text whose secrets are masked already; it is only escaped here. */
+export function configHtml(config: string | undefined): string {
+  if (config === undefined) return ''
+  return `<section aria-labelledby="config"><details data-key="config"><summary><h2 id="config">Configuration</h2>${soft('secrets are masked')}</summary>
+<pre tabindex="0" role="region" aria-label="Configuration, secrets masked"><code>${escapeHtml(config)}</code></pre></details></section>`
+}

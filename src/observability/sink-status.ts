@@ -1,0 +1,293 @@
+// One sink as the board knows it: what its shipper told, as metrics and as a line of /status.
+import type { JournalStats } from '../contracts/journal.ts'
+import { sinkStates } from '../contracts/reporter.ts'
+import type { Asked, SinkWatch } from '../contracts/reporter.ts'
+import type { Assurance } from '../contracts/sink.ts'
+import type { Clock } from '../core/clock.ts'
+import { actionOf, errorCodes } from '../core/errors.ts'
+import type { ErrorCode } from '../core/errors.ts'
+import { Condition, tryAt } from './condition.ts'
+import { reasonLabel, sinkOutcomes } from './metrics.ts'
+import type { SinkMetrics } from './metrics.ts'
+import { isoOrNull } from './source-status.ts'
+import type { SinkStatus } from './status.ts'
+import { spanText } from './words.ts'
+
+export interface BoardSink {
+  readonly name: string
+  readonly lingerMs: number
+  readonly watch: SinkWatch
+  status(stats: JournalStats): SinkStatus
+  /** Brings the gauges that follow from the journal up to date. */
+  refresh(stats: JournalStats): void
+}
+
+interface SinkFacts {
+  readonly name: string
+  readonly type: string
+  readonly assurance: () => Assurance
+  /** how long an entry may wait on purpose before it is sent */
+  readonly lingerMs: number
+}
+
+/** After these nothing is tried again. */
+const endsAll = (code: ErrorCode): boolean => ['exit', 'stop'].includes(actionOf(code))
+
+function prepareSeries(metrics: SinkMetrics, sink: string): void {
+  const { owed, lag, lastSuccess, deadLetters, certificateExpiry } = metrics
+  for (const gauge of [owed, lag, lastSuccess, deadLetters, certificateExpiry]) gauge.set({ sink }, 0)
+  for (const outcome of sinkOutcomes) metrics.entries.inc({ sink, outcome }, 0)
+  for (const reason of errorCodes) if (!endsAll(reason)) metrics.retries.inc({ sink, reason }, 0)
+  metrics.requestDuration.zero({ sink })
+}
+
+interface Owed {
+  readonly entries: number
+  readonly lagSeconds: number
+  readonly deadLetters: number
+}
+
+function owedBy(sink: string, stats: JournalStats, now: number): Owed {
+  const position = stats.sinks.find((candidate) => candidate.sink === sink)
+  const oldestAt = position?.oldestOwedAt
+  return {
+    entries: position?.owedEntries ?? 0,
+    lagSeconds: oldestAt === undefined ? 0 : Math.max(0, (now - oldestAt) / 1000),
+    deadLetters: position?.deadLetters ?? 0,
+  }
+}
+
+function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, deadLetters }: Owed): void {
+  metrics.owed.set({ sink }, entries)
+  metrics.lag.set({ sink }, lagSeconds)
+  metrics.deadLetters.set({ sink }, deadLetters)
+}
+
+function count(
+  { entries }: SinkMetrics,
+  sink: string,
+  counts: Record<(typeof sinkOutcomes)[number], number>,
+) {
+  for (const outcome of sinkOutcomes) if (counts[outcome] > 0) entries.inc({ sink, outcome }, counts[outcome])
+}
+
+/** Nothing is given up for it yet: whoever waits has a longer patience than whoever looks at the status. */
+function unanswered(silentMs: number, now: number): SinkStatus['error'] {
+  return {
+    code: 'timeout',
+    message: `no answer for ${spanText(silentMs / 1000)}, and it is still waited for: is the receiver stuck, or something between?`,
+    since: new Date(now - silentMs).toISOString(),
+  }
+}
+
+/** What is told, and beside it what nobody tells: that the receiver owes an answer. */
+function shownOf(
+  { condition: { state, error }, probe, silence, memory }: Seen,
+  now: number,
+): Pick<SinkStatus, 'state' | 'error' | 'next_upload_at'> {
+  if (state === 'failing' || state === 'held') return { state, error }
+  if (probe.error) return { state: probe.state, error: probe.error }
+  const silentMs = silence.ms
+  if (silentMs !== undefined) return { state: 'failing', error: unanswered(silentMs, now) }
+  if (state === 'collecting' && memory.uploadAt !== undefined)
+    return { state, error, next_upload_at: new Date(memory.uploadAt).toISOString() }
+  return { state: state === 'idle' && silence.busy ? 'sending' : state, error }
+}
+
+/** What a shipper has told so far. */
+interface Memory {
+  /** a delivery is over */
+  tried: boolean
+  /** epoch ms: when what is collected goes out; undefined: nothing is collected */
+  uploadAt: number | undefined
+  /** epoch ms; 0: never */
+  lastSuccessAt: number
+  acceptedEntries: number
+  filteredEntries: number
+}
+
+interface Seen {
+  readonly memory: Memory
+  readonly condition: Condition<SinkStatus['state']>
+  /** what asking beside all deliveries has shown, until one of these is over */
+  readonly probe: Condition<SinkStatus['state']>
+  readonly silence: Silence
+}
+
+function watchOver(
+  { memory, condition, probe, silence }: Seen,
+  metrics: SinkMetrics,
+  sink: string,
+  clock: Clock,
+): SinkWatch {
+  const delivery = metrics.delivery.labels({ sink })
+  return {
+    delivering: () => silence.delivering(),
+    asked: () => silence.asked(),
+    heard: () => silence.heard(),
+    state(state, error, tryInMs) {
+      const sinceAt = clock.now() - (silence.msBeforeFault ?? 0)
+      memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
+      condition.become(state, error, sinceAt, tryAt(clock, tryInMs))
+    },
+    probed(error, tryInMs) {
+      if (!error) probe.succeed()
+      else if (!memory.tried)
+        probe.become(error.action === 'hold' ? 'held' : 'failing', error, clock.now(), tryAt(clock, tryInMs))
+    },
+    tried: () => memory.tried,
+    request(durationMs) {
+      memory.tried = true
+      probe.succeed()
+      metrics.requestDuration.observe({ sink }, durationMs / 1000)
+    },
+    retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
+    settled({ accepted, deadLettered, filtered }) {
+      memory.acceptedEntries += accepted
+      memory.filteredEntries += filtered
+      count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
+      // Whoever refuses entries by name has answered.
+      if (accepted + deadLettered > 0) condition.succeed()
+    },
+    delivered: (delayMs, entries) => delivery.observe(Math.max(0, delayMs) / 1000, entries),
+    success() {
+      memory.lastSuccessAt = clock.now()
+      metrics.lastSuccess.set({ sink }, memory.lastSuccessAt / 1000)
+      condition.succeed()
+      silence.answered()
+    },
+    certificateEnds: (endsAt) => metrics.certificateExpiry.set({ sink }, endsAt / 1000),
+  }
+}
+
+export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
+  const { name, type, assurance, lingerMs } = facts
+  const memory: Memory = {
+    ...{ tried: false, uploadAt: undefined },
+    ...{ lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0 },
+  }
+  const seen: Seen = {
+    memory,
+    condition: new Condition<SinkStatus['state']>('starting', ['idle', 'collecting']),
+    probe: new Condition<SinkStatus['state']>('idle', []),
+    silence: new Silence(clock),
+  }
+  prepareSeries(metrics, name)
+  metrics.linger.set({ sink: name }, lingerMs / 1000)
+  const look = () => shownOf(seen, clock.now())
+  return {
+    name,
+    lingerMs,
+    watch: watchOver(seen, metrics, name, clock),
+    status(stats) {
+      const { entries, lagSeconds, deadLetters } = owedBy(name, stats, clock.now())
+      return {
+        name,
+        type,
+        assurance: assurance(),
+        ...look(),
+        owed_entries: entries,
+        lag_seconds: lagSeconds,
+        last_success_at: isoOrNull(memory.lastSuccessAt),
+        accepted_entries: memory.acceptedEntries,
+        filtered_entries: memory.filteredEntries,
+        dead_letters: deadLetters,
+      }
+    },
+    refresh(stats) {
+      setGauges(metrics, name, owedBy(name, stats, clock.now()))
+      const { state: now } = look()
+      for (const state of sinkStates) metrics.state.set({ sink: name, state }, state === now ? 1 : 0)
+    },
+  }
+}
+
+// How long a receiver has owed an answer. What it was asked is not given up for that: once it answers, nobody owes anything.
+
+/** Half a minute is what a failing part may take to show; a receiver that is slow and well answers sooner. */
+const SILENT_MS = 25_000
+
+interface Wait {
+  /** monotonic ms: begun, or the last sign */
+  at: number
+  /** a delivery: any sign of the receiver is one of it, where a request has its own */
+  readonly whole: boolean
+}
+
+class Silence {
+  readonly #clock: Pick<Clock, 'elapsed'>
+  readonly #waits = new Set<Wait>()
+  /** Given up after a silence: the next request, as silent as it, does not begin it anew. */
+  #unheardSince: number | undefined
+  /** The last delivery was silent to its end, from then on. */
+  #overSince: number | undefined
+
+  constructor(clock: Pick<Clock, 'elapsed'>) {
+    this.#clock = clock
+  }
+
+  /** Something is under way. */
+  get busy(): boolean {
+    return this.#waits.size > 0
+  }
+
+  /** ms of a silence that is too long; undefined: there is none */
+  get ms(): number | undefined {
+    return this.#tooLong(Infinity)
+  }
+
+  /** As `ms`, with the delivery that has just ended: why it failed is told only then. */
+  get msBeforeFault(): number | undefined {
+    return this.#tooLong(this.#overSince ?? Infinity)
+  }
+
+  #tooLong(sinceMs: number): number | undefined {
+    const since = Math.min(sinceMs, this.#unheardSince ?? Infinity, ...[...this.#waits].map(({ at }) => at))
+    const silentMs = this.#clock.elapsed() - since
+    return silentMs >= SILENT_MS ? silentMs : undefined
+  }
+
+  delivering(): () => void {
+    const wait = this.#begin(true)
+    this.#overSince = undefined
+    return () => {
+      this.#waits.delete(wait)
+      if (this.#clock.elapsed() - wait.at >= SILENT_MS) this.#overSince = wait.at
+    }
+  }
+
+  asked(): Asked {
+    const wait = this.#begin(false)
+    this.heard()
+    return {
+      moved: () => {
+        wait.at = this.#clock.elapsed()
+        this.heard()
+      },
+      over: (answered) => {
+        this.#waits.delete(wait)
+        if (answered) this.answered()
+        else if (this.#clock.elapsed() - wait.at >= SILENT_MS)
+          this.#unheardSince = Math.min(this.#unheardSince ?? Infinity, wait.at)
+      },
+    }
+  }
+
+  /** It took or said something. */
+  heard(): void {
+    const now = this.#clock.elapsed()
+    this.#overSince = undefined
+    for (const wait of this.#waits) if (wait.whole) wait.at = now
+  }
+
+  answered(): void {
+    this.#unheardSince = undefined
+    this.heard()
+  }
+
+  #begin(whole: boolean): Wait {
+    const wait = { at: this.#clock.elapsed(), whole }
+    this.#waits.add(wait)
+    return wait
+  }
+}

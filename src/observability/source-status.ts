@@ -1,0 +1,281 @@
+// One source as the board knows it: what its reader told, as metrics and as a line of /status.
+import { sourceStates } from '../contracts/reporter.ts'
+import type { SourceWatch } from '../contracts/reporter.ts'
+import type { Origin } from '../contracts/source.ts'
+import type { Clock } from '../core/clock.ts'
+import { isoFromUs } from '../core/time.ts'
+import { Condition, tryAt } from './condition.ts'
+import { codeLabel, expectedCodes, sourceOutcomes } from './metrics.ts'
+import type { SourceMetrics } from './metrics.ts'
+import type { SourceStatus } from './status.ts'
+import { spanText } from './words.ts'
+
+/** On top of two whole intervals: no sign of life for longer means that nobody reads any more. */
+const STALL_SLACK_MS = 60_000
+
+export interface BoardSource {
+  readonly origin: Origin
+  readonly watch: SourceWatch
+  status(): SourceStatus
+  /** How far it is read, µs: the entry it has come to. Before its first entry: when it last knew that it had read everything. Undefined: neither is known. */
+  readTo(): number | undefined
+  /** Only a person can mend what keeps it from being read. */
+  isHeld(): boolean
+  /** Brings the gauges that follow from the clock up to date. */
+  refresh(): void
+}
+
+export const isoOrNull = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString())
+
+function prepareSeries(metrics: SourceMetrics, own: Own): void {
+  for (const gauge of [metrics.lastSuccess, metrics.caughtUp, metrics.head, metrics.cursor, metrics.lag])
+    gauge.set(own, 0)
+  for (const counter of [metrics.waited, metrics.gaps, metrics.ownFetches]) counter.inc(own, 0)
+  for (const outcome of sourceOutcomes) metrics.entries.inc({ ...own, outcome }, 0)
+  metrics.findings.inc({ ...own, kind: 'foreign_fetch' }, 0)
+  for (const code of expectedCodes) metrics.requests.inc({ ...own, code }, 0)
+  metrics.requestDuration.zero(own)
+  metrics.ownFetchLateness.zero(own)
+}
+
+/** A loop that has silently died fails as loudly as one that says so; one that waits for others' answers to end has not, and does not read either. */
+function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
+  const silentMs = clock.elapsed() - soFar.aliveAt
+  if (intervalMs === undefined || silentMs <= 2 * intervalMs + STALL_SLACK_MS) return null
+  const silence = spanText(silentMs / 1000)
+  const due = spanText(intervalMs / 1000)
+  const why =
+    soFar.memoryAwaitedAt === 0
+      ? `although a read is due every ${due}: restart the daemon and report it`
+      : `since its answer waits for memory that answers under way hold: it goes on when one of those ends`
+  return {
+    code: 'timeout',
+    message: `nothing was read for ${silence} ${why}`,
+    since: new Date(clock.now() - silentMs).toISOString(),
+  }
+}
+
+type Own = Readonly<Record<string, string>>
+type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
+type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
+
+/** How much. `now`: the instant, noted as a sign of life or not. */
+function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () => number): Counting {
+  return {
+    request(code, durationMs) {
+      now()
+      metrics.requests.inc({ ...own, code: codeLabel(code) })
+      metrics.requestDuration.observe(own, durationMs / 1000)
+    },
+    waited: (durationMs) => metrics.waited.inc(own, Math.max(0, durationMs) / 1000),
+    appended({ added, known, late, quarantined, filtered, findings }) {
+      now()
+      const counts = { new: added, known, late, quarantined, filtered }
+      for (const outcome of sourceOutcomes)
+        if (counts[outcome] > 0) metrics.entries.inc({ ...own, outcome }, counts[outcome])
+      if (findings > 0) metrics.findings.inc({ ...own, kind: 'foreign_fetch' }, findings)
+      soFar.findings += findings
+      soFar.newEntries += added + late
+      soFar.filteredEntries += filtered
+    },
+    gap(count) {
+      soFar.gaps += count
+      soFar.lastGapAt = now()
+      metrics.gaps.inc(own, count)
+    },
+    ownFetch(latenessMs) {
+      metrics.ownFetches.inc(own)
+      metrics.ownFetchLateness.observe(own, Math.max(0, latenessMs) / 1000)
+    },
+  }
+}
+
+/** How far. */
+function placing(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
+  const updateLag = () => metrics.lag.set(own, lagSeconds(soFar))
+  return {
+    success() {
+      soFar.lastSuccessAt = alive()
+      metrics.lastSuccess.set(own, soFar.lastSuccessAt / 1000)
+    },
+    caughtUp() {
+      soFar.caughtUpAt = alive()
+      soFar.caughtUp = true
+      soFar.backlogUs = soFar.cursorUs
+      metrics.caughtUp.set(own, soFar.caughtUpAt / 1000)
+      updateLag()
+    },
+    recalled({ readAt, caughtUpAt, gapAt }) {
+      soFar.lastGapAt ||= gapAt
+      soFar.lastSuccessAt ||= readAt
+      soFar.caughtUpAt ||= caughtUpAt
+      metrics.lastSuccess.set(own, soFar.lastSuccessAt / 1000)
+      metrics.caughtUp.set(own, soFar.caughtUpAt / 1000)
+    },
+    head(atUs) {
+      if (!(atUs > soFar.headUs)) return
+      soFar.headUs = atUs
+      // Something newer than what was all there was: no longer known to be caught up.
+      if (atUs > soFar.cursorUs) soFar.caughtUp = false
+      metrics.head.set(own, atUs / 1e6)
+      updateLag()
+    },
+    cursor(atUs) {
+      if (!(atUs > 0)) return
+      soFar.cursorUs = atUs
+      if (soFar.backlogUs === 0) soFar.backlogUs = atUs
+      metrics.cursor.set(own, atUs / 1e6)
+      updateLag()
+    },
+  }
+}
+
+function watchOver(
+  soFar: ReadSoFar,
+  condition: Condition<SourceStatus['state']>,
+  metrics: SourceMetrics,
+  own: Own,
+  clock: Clock,
+): SourceWatch {
+  const alive = () => {
+    soFar.aliveAt = clock.elapsed()
+    return clock.now()
+  }
+  const places = placing(soFar, metrics, own, alive)
+  const counts = counting(soFar, metrics, own, alive)
+  return {
+    ...counts,
+    aside: counting(soFar, metrics, own, () => clock.now()),
+    ...places,
+    state(state, error, tryInMs) {
+      const at = tryAt(clock, tryInMs)
+      condition.become(state, error, alive(), at)
+      soFar.dueAt = state === 'idle' ? (at ?? 0) : 0
+    },
+    appended(what) {
+      counts.appended(what)
+      // What was kept found room.
+      if (condition.state === 'paused') condition.succeed()
+    },
+    waitsForMemory() {
+      soFar.memoryAwaitedAt = alive()
+      return () => {
+        alive()
+        soFar.memoryAwaitedAt = 0
+      }
+    },
+    readsAnswer() {
+      soFar.answerSince = clock.now()
+      return { came: () => void alive(), over: () => void (soFar.answerSince = 0) }
+    },
+    success() {
+      places.success()
+      condition.succeed()
+    },
+  }
+}
+
+export function openBoardSource(
+  origin: Origin,
+  intervalMs: number | undefined,
+  metrics: SourceMetrics,
+  clock: Clock,
+): BoardSource {
+  const own = { workspace: origin.workspace, source: origin.source }
+  const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
+  const soFar: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
+  prepareSeries(metrics, own)
+  metrics.interval.set(own, (intervalMs ?? 0) / 1000)
+  const look = (): Pick<SourceStatus, 'state' | 'error'> => {
+    const { state, error } = condition
+    const steady = state === 'idle' || state === 'reading' || state === 'starting'
+    const stall = steady ? stalled(soFar, intervalMs, clock) : null
+    return stall ? { state: 'failing', error: stall } : { state, error }
+  }
+  const lag = () =>
+    condition.state === 'paused' ? pausedLagSeconds(soFar, intervalMs ?? 0, clock.now()) : lagSeconds(soFar)
+  return {
+    origin,
+    watch: watchOver(soFar, condition, metrics, own, clock),
+    refresh() {
+      metrics.lag.set(own, lag())
+      const { state: now } = look()
+      for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
+    },
+    readTo: () => soFar.cursorUs || soFar.caughtUpAt * 1000 || undefined,
+    isHeld: () => condition.state === 'held',
+    status() {
+      const { state, error } = look()
+      return {
+        name: origin.source,
+        state,
+        last_success_at: isoOrNull(soFar.lastSuccessAt),
+        caught_up_at: isoOrNull(soFar.caughtUpAt),
+        head_at: soFar.headUs === 0 ? null : isoFromUs(soFar.headUs),
+        cursor_at: soFar.cursorUs === 0 ? null : isoFromUs(soFar.cursorUs),
+        ...(intervalMs !== undefined && { interval_seconds: intervalMs / 1000 }),
+        ...(soFar.memoryAwaitedAt !== 0 && {
+          waits_for_memory_since: new Date(soFar.memoryAwaitedAt).toISOString(),
+        }),
+        ...(soFar.answerSince !== 0 && { answer_comes_since: new Date(soFar.answerSince).toISOString() }),
+        ...(soFar.dueAt !== 0 && { due_at: new Date(soFar.dueAt).toISOString() }),
+        lag_seconds: lag(),
+        progress: backlogRatioOf(soFar),
+        new_entries: soFar.newEntries,
+        filtered_entries: soFar.filteredEntries,
+        gaps: soFar.gaps,
+        last_gap_at: isoOrNull(soFar.lastGapAt),
+        findings: soFar.findings,
+        error,
+      }
+    },
+  }
+}
+
+// What a source was told to have read so far, and how far behind that is. Pure.
+
+const nothingRead = {
+  lastSuccessAt: 0,
+  caughtUpAt: 0,
+  caughtUp: false,
+  headUs: 0,
+  cursorUs: 0,
+  /** where the backlog that is worked through began */
+  backlogUs: 0,
+  newEntries: 0,
+  filteredEntries: 0,
+  gaps: 0,
+  lastGapAt: 0,
+  findings: 0,
+  /** since when an answer waits for memory, epoch ms; 0: none does */
+  memoryAwaitedAt: 0,
+  /** since when an answer comes, epoch ms; 0: none does */
+  answerSince: 0,
+  /** of one that rests until a known time, epoch ms; 0: nobody knows */
+  dueAt: 0,
+}
+
+type ReadSoFar = typeof nothingRead & {
+  /** of the clock that only runs: set right, the other would tell of a silence that was none */
+  aliveAt: number
+}
+
+function lagSeconds({ caughtUp, headUs, cursorUs }: ReadSoFar): number {
+  if (caughtUp || headUs === 0 || cursorUs === 0) return 0
+  return Math.max(0, (headUs - cursorUs) / 1e6)
+}
+
+/** While reading is paused nobody asks for the head: at the worst it has gone on since all was read, and from when the next read was due that counts. */
+function pausedLagSeconds(soFar: ReadSoFar, intervalMs: number, now: number): number {
+  const { caughtUp, caughtUpAt, cursorUs } = soFar
+  const readToMs = Math.max(caughtUpAt, cursorUs / 1000)
+  if (readToMs === 0 || (caughtUp && now < readToMs + intervalMs)) return 0
+  return Math.max(lagSeconds(soFar), (now - readToMs) / 1000)
+}
+
+/** By the entries' own times: of what lies between, nobody knows how much there is. */
+function backlogRatioOf(soFar: ReadSoFar): number | null {
+  const { backlogUs, cursorUs, headUs } = soFar
+  if (lagSeconds(soFar) === 0 || headUs <= backlogUs) return null
+  return Math.min(1, Math.max(0, (cursorUs - backlogUs) / (headUs - backlogUs)))
+}

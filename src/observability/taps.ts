@@ -1,0 +1,104 @@
+// Live samples of what a sink was sent, for a person who looks: only where the configuration allows it, and only while somebody does.
+import { LF } from '../core/bytes.ts'
+import type { Clock } from '../core/clock.ts'
+import { ConnectorError } from '../core/errors.ts'
+import { overlay } from '../core/overlay.ts'
+import type { OpenObject } from '../contracts/sink.ts'
+import type { Delivery, ObjectSink, Outcome, Sink } from '../contracts/sink.ts'
+
+/** A sample is for the eye: a longer line is cut, and nobody can make the daemon hold more than this. */
+export const MOST_LINES = 1_000
+const MOST_BYTES = 256 * 1024
+
+interface Looker {
+  readonly limit: number
+  readonly lines: Uint8Array[]
+  bytes: number
+  readonly full: AbortController
+}
+
+export class Taps {
+  readonly #clock: Pick<Clock, 'sleep'>
+  readonly #lookers = new Map<string, Set<Looker>>()
+
+  constructor(clock: Pick<Clock, 'sleep'>) {
+    this.#clock = clock
+  }
+
+  /** The sink itself, with an ear at what it took. Costs one look at a set a batch. */
+  sink<Kind extends Sink | ObjectSink>(sink: Kind): Kind {
+    const lookers = new Set<Looker>()
+    this.#lookers.set(sink.name, lookers)
+    const heard = 'objects' in sink ? objectTap(sink, lookers) : batchTap(sink, lookers)
+    return overlay(sink, heard as Partial<Kind>)
+  }
+
+  /**
+   * The next lines that the sink takes, at most `limit`; fewer when `waitMs` are over first. Throws ConnectorError
+   * `misconfigured` where the configuration does not allow it.
+   */
+  async next(name: string, limit: number, waitMs: number): Promise<readonly Uint8Array[]> {
+    const lookers = this.#lookers.get(name)
+    if (!lookers)
+      throw new ConnectorError(
+        'misconfigured',
+        `Sink ${name} may not be looked into: its lines are content; set tap: true at it while you look, the daemon takes that without a restart`,
+      )
+    const looker: Looker = {
+      limit: Math.min(limit, MOST_LINES),
+      lines: [],
+      bytes: 0,
+      full: new AbortController(),
+    }
+    lookers.add(looker)
+    await this.#clock.sleep(waitMs, looker.full.signal)
+    lookers.delete(looker)
+    return looker.lines
+  }
+
+  /** Whoever looks gets what came so far: nobody's wait holds up a stop. */
+  close(): void {
+    for (const lookers of this.#lookers.values()) for (const { full } of lookers) full.abort()
+  }
+}
+
+function show(lookers: ReadonlySet<Looker>, line: Uint8Array): void {
+  for (const looker of lookers) {
+    if (looker.lines.length >= looker.limit || looker.bytes >= MOST_BYTES) continue
+    const sample = line.slice(0, MOST_BYTES - looker.bytes)
+    looker.lines.push(sample)
+    looker.bytes += sample.length
+    if (looker.lines.length >= looker.limit || looker.bytes >= MOST_BYTES) looker.full.abort()
+  }
+}
+
+function batchTap(sink: Sink, lookers: ReadonlySet<Looker>): Partial<Sink> {
+  return {
+    async deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome> {
+      const outcome = await sink.deliver(delivery, signal)
+      const { bytes, ends } = delivery.lines
+      for (let i = 0; lookers.size > 0 && i < Math.min(outcome.settled, MOST_LINES); i++)
+        show(lookers, bytes.subarray(i === 0 ? 0 : ends[i - 1], ends[i]))
+      return outcome
+    },
+  }
+}
+
+/** Shows an object's lines as they are written; the object itself is stored some time later. */
+function objectTap(sink: ObjectSink, lookers: ReadonlySet<Looker>): Partial<ObjectSink> {
+  return {
+    async open(slot: number): Promise<OpenObject> {
+      const object = await sink.open(slot)
+      const write = async (lines: Uint8Array): Promise<void> => {
+        for (let at = 0, shown = 0; lookers.size > 0 && at < lines.length && shown < MOST_LINES; shown++) {
+          const end = lines.indexOf(LF, at)
+          const to = end < 0 ? lines.length : end + 1
+          show(lookers, lines.subarray(at, to))
+          at = to
+        }
+        await object.write(lines)
+      }
+      return overlay(object, { write })
+    },
+  }
+}

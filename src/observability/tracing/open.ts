@@ -1,0 +1,133 @@
+// Whether and where spans go, by OpenTelemetry's standard variables. Off, neither SDK nor exporter is even loaded.
+import type * as Resources from '@opentelemetry/resources'
+import type * as Sdk from '@opentelemetry/sdk-trace'
+import type { Sampler, SpanExporter } from '@opentelemetry/sdk-trace'
+import type { Clock } from '../../core/clock.ts'
+import { within } from '../../core/clock.ts'
+import type { Log } from '../../core/log.ts'
+import type { Tracing } from '../../contracts/reporter.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+interface TracingOptions {
+  readonly env: Environment
+  readonly version: string
+  readonly log: Log
+  readonly clock: Clock
+}
+
+/** At the end what waits gets this long; a collector that hangs must not hold up the stop. */
+const CLOSE_MS = 1_000
+/** of an export: success */
+const EXPORTED = 0
+const TRACES_ENDPOINT = 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'
+const ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT'
+const PROTOCOLS = ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL']
+
+const isSet = (value: string | undefined): value is string => value !== undefined && value.trim() !== ''
+
+/** On where an endpoint is named, or the exporter `otlp`; OTEL_SDK_DISABLED=true and the exporter `none` turn it off. */
+function isOn(env: Environment): boolean {
+  const exporter = env['OTEL_TRACES_EXPORTER']?.trim()
+  if (env['OTEL_SDK_DISABLED']?.trim().toLowerCase() === 'true' || exporter === 'none') return false
+  return exporter === 'otlp' || isSet(env[TRACES_ENDPOINT]) || isSet(env[ENDPOINT])
+}
+
+/** The one for traces as it is, the common one with the path of traces behind it. */
+function urlOf(env: Environment): string {
+  const [traces, all] = [env[TRACES_ENDPOINT], env[ENDPOINT]]
+  if (isSet(traces)) return traces
+  return `${(isSet(all) ? all : 'http://localhost:4318').replace(/\/+$/, '')}/v1/traces`
+}
+
+/** OTEL_TRACES_SAMPLER; a `parentbased_` one decides for a trace, and here for what stands below its first span too. */
+function samplerOf(
+  { ParentBasedSampler, TraceIdRatioBasedSampler, ...sdk }: typeof Sdk,
+  env: Environment,
+): Sampler {
+  const name = env['OTEL_TRACES_SAMPLER']?.trim() ?? ''
+  const ratio = Number(env['OTEL_TRACES_SAMPLER_ARG'] ?? 1)
+  const root = name.endsWith('always_off')
+    ? new sdk.AlwaysOffSampler()
+    : name.endsWith('traceidratio') && ratio >= 0 && ratio <= 1
+      ? new TraceIdRatioBasedSampler(ratio)
+      : new sdk.AlwaysOnSampler()
+  return new ParentBasedSampler({ root })
+}
+
+/** The exporter itself says nothing to anybody: that spans are lost is told once, until some arrive again. */
+function telling(exporter: SpanExporter, log: Log): SpanExporter {
+  let told = false
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        const code: number = result.code
+        const failed = code !== EXPORTED
+        if (failed && !told)
+          log.warn(
+            'Spans are not taken by the collector and are lost: it is the one that the environment names (OTEL_EXPORTER_OTLP_…)',
+            { spans: spans.length },
+          )
+        told = failed
+        done(result)
+      }),
+    forceFlush: () => exporter.forceFlush?.() ?? Promise.resolve(),
+    shutdown: () => exporter.shutdown(),
+  }
+}
+
+/** Where spans go. Undefined for what is no URL, which is told: without its value, which may hold a password. */
+function collectorOf(env: Environment, log: Log): string | undefined {
+  const url = urlOf(env)
+  if (URL.canParse(url)) return url
+  const variable = isSet(env[TRACES_ENDPOINT]) ? TRACES_ENDPOINT : ENDPOINT
+  log.warn('Tracing is off: what should name the collector is no URL', { variable })
+  return undefined
+}
+
+function tellProtocol(env: Environment, log: Log): void {
+  const asked = PROTOCOLS.map((name) => env[name]).find(isSet)
+  if (asked !== undefined && asked !== 'http/json')
+    log.warn('Spans are sent as OTLP http/json whatever protocol is asked for', { asked })
+}
+
+/** What the environment says of the service stands over what is known here. */
+function resourceOf(resources: typeof Resources, version: string): Resources.Resource {
+  const detectors = [resources.resourceAttributesEnvDetector, resources.serviceNameEnvDetector]
+  return resources
+    .defaultResource()
+    .merge(resources.resourceFromAttributes({ 'service.name': 'auditferry', 'service.version': version }))
+    .merge(resources.detectResources({ detectors }))
+}
+
+/** Headers, certificates, timeout and compression the exporter reads from the variables itself. Undefined where the variables ask for none. */
+export async function openTracing({
+  env,
+  version,
+  log,
+  clock,
+}: TracingOptions): Promise<Tracing | undefined> {
+  const url = isOn(env) ? collectorOf(env, log) : undefined
+  if (url === undefined) return undefined
+  const [sdk, resources, { OTLPTraceExporter }, { tracingOver }] = await Promise.all([
+    import('@opentelemetry/sdk-trace'),
+    import('@opentelemetry/resources'),
+    import('@opentelemetry/exporter-trace-otlp-http'),
+    import('./traced.ts'),
+  ])
+  tellProtocol(env, log)
+  const exporter = telling(new OTLPTraceExporter({ url }), log)
+  const provider = new sdk.TracerProvider({
+    resource: resourceOf(resources, version),
+    sampler: samplerOf(sdk, env),
+    spanProcessors: [new sdk.BatchSpanProcessor({ exporter })],
+  })
+  log.info('Tracing is on')
+  return tracingOver(provider.getTracer('auditferry', version), async () => {
+    await within(
+      CLOSE_MS,
+      clock,
+      provider.shutdown().catch(() => undefined),
+    )
+  })
+}

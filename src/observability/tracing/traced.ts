@@ -1,0 +1,182 @@
+// Tracing over one OpenTelemetry tracer: what is to be looked at gets its decorator. Loaded only where tracing is on.
+import type { Span, Tracer } from '@opentelemetry/api'
+import type { Append, Journal, Settlement } from '../../contracts/journal.ts'
+import type { Transport } from '../../contracts/platform.ts'
+import type { Tracing } from '../../contracts/reporter.ts'
+import type { Lines, ObjectContent, ObjectSink, OpenObject, ReadyObject, Sink } from '../../contracts/sink.ts'
+import type { Appended, Origin, Part, Source } from '../../contracts/source.ts'
+import { overlay } from '../../core/overlay.ts'
+import type { Seq } from '../../core/sequence.ts'
+import { beginner, endWith, openPages, setFacts, within } from './spans.ts'
+import type { Begin, Facts, Pages } from './spans.ts'
+
+export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing {
+  const begin = beginner(tracer)
+  const pages = openPages()
+  const reads: Reads = new Map()
+  const delivering: Delivering = { begin, pages, tries: new Map() }
+  return {
+    journal: (journal) =>
+      overlay(journal, {
+        append: tracedAppend(journal, begin, reads, pages),
+        settle: tracedSettle(journal, delivering),
+      }),
+    source: (source) => tracedSource(source, begin, reads),
+    transport: (origin, send) => tracedTransport(origin, send, begin, reads),
+    sink: <S>(sink: S) => tracedSink(sink as never, delivering) as S,
+    close,
+  }
+}
+
+// Spans of delivery: one for each try to send a batch or an object, linked to the pages whose entries it carries; its settlement below it.
+
+/** So many tries of a sink are remembered; the settlement of an older one has no parent. */
+const MOST_TRIES = 64
+
+interface Try {
+  readonly first: Seq
+  readonly last: Seq
+  readonly span: Span
+}
+
+/** The last tries of each sink, the newest last. */
+type Tries = Map<string, Try[]>
+
+interface Delivering {
+  readonly begin: Begin
+  readonly pages: Pages
+  readonly tries: Tries
+}
+
+function beginTry(
+  { begin, pages, tries }: Delivering,
+  sink: string,
+  stretch: Omit<Try, 'span'>,
+  facts: Facts,
+): Span {
+  const { first, last } = stretch
+  const span = begin('deliver', { sink, ...facts }, { links: pages.links(first, last) })
+  const known = tries.get(sink) ?? []
+  tries.set(sink, known)
+  known.push({ first, last, span })
+  if (known.length > MOST_TRIES) known.shift()
+  return span
+}
+
+function tracedSettle(journal: Journal, { begin, tries }: Delivering) {
+  return (sink: string, settlement: Settlement): Promise<void> => {
+    const { first, through, parked } = settlement
+    const parent = tries.get(sink)?.findLast((each) => each.first <= through && first <= each.last)?.span
+    const facts = { sink, entries: through - first + 1, parked: parked.length }
+    return within(begin('settle', facts, { parent }), () => journal.settle(sink, settlement))
+  }
+}
+
+function stretchOf({ seqs, count }: Lines): Omit<Try, 'span'> {
+  return { first: seqs[0] ?? 0, last: seqs[count - 1] ?? 0 }
+}
+
+function tracedBatches(sink: Sink, delivering: Delivering): Sink {
+  const { name, type } = sink
+  return overlay(sink, {
+    deliver(delivery, signal) {
+      const { lines, doubtful } = delivery
+      const { count, ends } = lines
+      const facts = { type, entries: count, bytes: ends[count - 1] ?? 0, again: doubtful }
+      return within(
+        beginTry(delivering, name, stretchOf(lines), facts),
+        () => sink.deliver(delivery, signal),
+        ({ settled, refused, later }) => ({
+          settled,
+          refused: refused.length,
+          outcome: later ? 'pending' : 'ok',
+        }),
+      )
+    },
+  })
+}
+
+function tracedObjects(sink: ObjectSink, delivering: Delivering): ObjectSink {
+  const { name, type } = sink
+  const putTraced = (ready: ReadyObject, { first, last, count }: ObjectContent): ReadyObject =>
+    overlay(ready, {
+      put: (signal) =>
+        within(
+          beginTry(delivering, name, { first, last }, { type, entries: count }),
+          () => ready.put(signal),
+          ({ bodyBytes, there }) => ({ bytes: bodyBytes, again: there }),
+        ),
+    })
+  const endTraced = (object: OpenObject): OpenObject =>
+    overlay(object, { end: async (content) => putTraced(await object.end(content), content) })
+  return overlay(sink, { open: async (...where) => endTraced(await sink.open(...where)) })
+}
+
+const tracedSink = (sink: Sink | ObjectSink, delivering: Delivering): Sink | ObjectSink =>
+  'objects' in sink ? tracedObjects(sink, delivering) : tracedBatches(sink, delivering)
+
+// Spans of reading: one for each read of a source; its requests and the appends of its parts below it.
+
+/** A source reads one page at a time: what it does meanwhile belongs to that read. */
+type Reads = Map<string, Span>
+
+const idOf = ({ workspace, source }: Origin): string => `${workspace} ${source}`
+
+function tracedSource(source: Source, begin: Begin, reads: Reads): Source {
+  const { origin } = source
+  return {
+    origin,
+    plan: (cursor) => source.plan(cursor),
+    async *read(cursor, signal): AsyncGenerator<Part, void, Appended> {
+      const span = begin('read', origin)
+      reads.set(idOf(origin), span)
+      let failed: unknown
+      let outcome = 'left'
+      try {
+        yield* source.read(cursor, signal)
+        outcome = 'ok'
+      } catch (error) {
+        failed = error
+        throw error
+      } finally {
+        reads.delete(idOf(origin))
+        setFacts(span, { outcome })
+        endWith(span, failed)
+      }
+    },
+  }
+}
+
+/** Until the answer's head is there; its body comes in while parts are appended. */
+function tracedTransport(origin: Origin, send: Transport, begin: Begin, reads: Reads): Transport {
+  return async (request, signal) => {
+    const span = begin('request', origin, { parent: reads.get(idOf(origin)) })
+    span.setAttribute('http.request.method', request.method)
+    return within(
+      span,
+      () => send(request, signal),
+      ({ status }) => {
+        span.setAttribute('http.response.status_code', status)
+        return { outcome: status < 300 ? 'ok' : String(status) }
+      },
+    )
+  }
+}
+
+function tracedAppend(journal: Journal, begin: Begin, reads: Reads, pages: Pages) {
+  return (part: Append): Promise<Appended> => {
+    const { origin, entries } = part
+    const { workspace, source } = origin
+    const facts = { workspace, source, entries: entries.count, bytes: entries.bytes.length }
+    const span = begin('append', facts, { parent: reads.get(idOf(origin)) })
+    return within(
+      span,
+      () => journal.append(part),
+      ({ added, late, known, filtered, quarantined, last }) => {
+        const kept = added + late
+        if (kept > 0 && last !== undefined) pages.keep(last - kept + 1, last, span.spanContext())
+        return { new: added, late, known, filtered, quarantined }
+      },
+    )
+  }
+}

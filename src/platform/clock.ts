@@ -1,0 +1,35 @@
+// The real time and the real chance: the only place that asks the machine for either.
+import { performance } from 'node:perf_hooks'
+import type { Clock, Random } from '../core/clock.ts'
+
+/** A timer of more than 2^31 − 1 ms would fire at once: longer sleeps are cut and slept in pieces. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+/** True when it slept to its end. */
+function sleepPiece(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
+  return new Promise((resolve) => {
+    const stop = () => {
+      clearTimeout(timer)
+      resolve(false)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop)
+      resolve(true)
+    }, ms)
+    signal?.addEventListener('abort', stop, { once: true })
+  })
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  elapsed: () => performance.now(),
+  async sleep(ms, signal) {
+    for (let leftMs = Math.max(0, ms); ; leftMs -= LONGEST_TIMER_MS) {
+      if (signal?.aborted === true) return
+      const whole = await sleepPiece(Math.min(leftMs, LONGEST_TIMER_MS), signal)
+      if (!whole || leftMs <= LONGEST_TIMER_MS) return
+    }
+  },
+}
+
+export const systemRandom: Random = () => Math.random()

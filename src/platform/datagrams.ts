@@ -1,0 +1,68 @@
+// Datagrams behind model/socket.ts: UDP, bound to one receiver, so that a port where nobody listens is told.
+import { createSocket, type Socket } from 'node:dgram'
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { ConnectorError, errnoOf } from '../core/errors.ts'
+import { type Datagrams, hostPort, type OpenDatagrams } from '../contracts/platform.ts'
+import { transportError } from './network-errors.ts'
+
+const nobody = new AbortController().signal
+
+export const openDatagrams: OpenDatagrams = async (to) => {
+  const { host, port } = to
+  const where = hostPort(to)
+  try {
+    const { address, family } = await lookup(host)
+    const socket = createSocket(family === 6 ? 'udp6' : 'udp4')
+    await connected(socket, port, address)
+    return datagramsOver(socket, where)
+  } catch (error) {
+    throw transportError(where, error, nobody)
+  }
+}
+
+/** No callback: it would be called with the failure as if that were the connection. */
+async function connected(socket: Socket, port: number, address: string): Promise<void> {
+  try {
+    socket.connect(port, address)
+    await once(socket, 'connect')
+  } catch (error) {
+    socket.close()
+    throw error
+  }
+}
+
+function datagramsOver(socket: Socket, where: string): Datagrams {
+  // That nobody took a datagram the system tells later: with one of the next calls, or in between.
+  let failure: Error | undefined
+  let closing: Promise<void> | undefined
+  socket.on('error', (error) => (failure = error))
+
+  const sendOne = (bytes: Uint8Array) =>
+    new Promise<void>((resolve, reject) => {
+      socket.send(bytes, (error) => {
+        if (error) reject(error)
+        else resolve()
+      })
+    })
+
+  return {
+    async send(bytes) {
+      if (closing) throw new ConnectorError('unreachable', `${where} is not sent to any more: closed`)
+      const former = failure
+      failure = undefined
+      try {
+        if (former) throw former
+        await sendOne(bytes)
+      } catch (error) {
+        if (errnoOf(error) !== 'EMSGSIZE') throw transportError(where, error, nobody)
+        const message = `${bytes.length} bytes do not fit one datagram to ${where}; lower max_message_bytes`
+        throw new ConnectorError('too_large', message, { cause: error })
+      }
+    },
+    close() {
+      closing ??= new Promise((resolve) => socket.close(() => resolve()))
+      return closing
+    },
+  }
+}

@@ -1,0 +1,241 @@
+// The real disk behind model/disk.ts: node's own file calls, with errors that say what to do.
+import { constants } from 'node:fs'
+import type { BigIntStats, Dirent } from 'node:fs'
+import { access, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Disk, DiskFile, FileState, Listed } from '../contracts/platform.ts'
+import { ConnectorError, OUT_OF_FILES, errnoOf, isNoRoom } from '../core/errors.ts'
+import { factsOf, ownerFault, thisUser } from '../core/file-owners.ts'
+import type { FileFacts } from '../core/file-owners.ts'
+import { makeFolders } from '../core/paths.ts'
+
+async function attempt<T>(what: string, path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    throw cause instanceof ConnectorError ? cause : diskError(what, path, cause)
+  }
+}
+
+async function synced(path: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (cause) {
+    throw syncError(path, cause)
+  }
+}
+
+async function writeAll(handle: FileHandle, bytes: Uint8Array, offset: number): Promise<void> {
+  for (let done = 0; done < bytes.length;) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, offset + done)
+    done += bytesWritten
+  }
+}
+
+async function readUpTo(handle: FileHandle, offset: number, length: number): Promise<Uint8Array> {
+  const bytes = Buffer.allocUnsafe(length)
+  let got = 0
+  while (got < length) {
+    const { bytesRead } = await handle.read(bytes, got, length - got, offset + got)
+    if (bytesRead === 0) break
+    got += bytesRead
+  }
+  return bytes.subarray(0, got)
+}
+
+/** The inode's number alone is given to the next file once this one is removed; the instant of birth tells them apart. */
+function stateOf({ ino, birthtimeNs, size, ctimeMs }: BigIntStats): FileState {
+  const identity = `${ino.toString(36)}-${birthtimeNs.toString(36)}`
+  return { identity, size: Number(size), changedAt: Number(ctimeMs) }
+}
+
+function kindOf(entry: Dirent): Listed['kind'] {
+  if (entry.isFile()) return 'file'
+  return entry.isDirectory() ? 'folder' : 'other'
+}
+
+function openedFile(handle: FileHandle, path: string): DiskFile {
+  return {
+    size: () => attempt('read the size of', path, async () => (await handle.stat()).size),
+    identity: () =>
+      attempt('read the state of', path, async () => stateOf(await handle.stat({ bigint: true })).identity),
+    isNamed: () => attempt('read the state of', path, async () => (await handle.stat()).nlink > 0),
+    read: (offset, length) => attempt('read', path, () => readUpTo(handle, offset, length)),
+    write: (bytes, offset) => attempt('write', path, () => writeAll(handle, bytes, offset)),
+    truncate: (size) => attempt('cut', path, () => handle.truncate(size)),
+    sync: () => synced(path, () => handle.sync()),
+    close: () => attempt('close', path, () => handle.close()),
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await attempt('open the folder', folder, () => open(folder, constants.O_RDONLY))
+  try {
+    await synced(folder, () => handle.sync())
+  } finally {
+    await handle.close().catch(() => undefined)
+  }
+}
+
+const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
+const NEW = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
+
+/** For its owner alone. In a device or a pipe no place could be found again. */
+async function openRegular(path: string, flags: number): Promise<FileHandle> {
+  const handle = await open(path, flags, 0o600)
+  try {
+    if ((await handle.stat()).isFile()) return handle
+    throw new ConnectorError('misconfigured', `${path} is no regular file: want one, or a name where none is`)
+  } catch (error) {
+    await handle.close().catch(() => undefined)
+    throw error
+  }
+}
+
+async function factsAt(path: string): Promise<FileFacts | undefined> {
+  try {
+    return factsOf(await lstat(path))
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** `there`: what bears the name, or what was opened by it. */
+async function refuseForeign(path: string, there: FileFacts): Promise<void> {
+  const folder = await factsAt(dirname(resolve(path)))
+  const facts = (asked: string) => (asked === path ? there : folder)
+  const fault = ownerFault(path, { facts, user: thisUser })
+  if (fault !== undefined) throw new ConnectorError('misconfigured', fault)
+}
+
+/** What another user may have put there is neither followed nor written to, however soon before. */
+async function openOwn(path: string): Promise<FileHandle> {
+  const there = await factsAt(path)
+  if (!there) return openRegular(path, NEW)
+  await refuseForeign(path, there)
+  // A link may be there on purpose, and lead to a file that is yet to be made.
+  const handle = await openRegular(path, there.kind === 'link' ? O_RDWR | O_CREAT : O_RDWR | O_NOFOLLOW)
+  try {
+    await refuseForeign(path, factsOf(await handle.stat()))
+    return handle
+  } catch (error) {
+    await handle.close().catch(() => undefined)
+    throw error
+  }
+}
+
+/** Makes the folder where there is none. */
+async function openMaking(path: string, opening: () => Promise<FileHandle>): Promise<DiskFile> {
+  try {
+    return openedFile(await opening(), path)
+  } catch (cause) {
+    if (cause instanceof ConnectorError) throw cause
+    if (errnoOf(cause) !== 'ENOENT') throw diskError('open', path, cause)
+  }
+  const folder = dirname(resolve(path))
+  await attempt('make the folder', folder, () => makeFolders(folder, { stat, mkdir, sync: syncFolder }))
+  return openedFile(await attempt('open', path, opening), path)
+}
+
+export const disk: Disk = {
+  open: (path) => openMaking(path, () => openOwn(path)),
+  openNew: (path) => openMaking(path, () => openRegular(path, NEW)),
+  async openToRead(path) {
+    return openedFile(await attempt('read', path, () => openRegular(path, O_RDONLY)), path)
+  },
+  async exists(path) {
+    try {
+      await access(path, constants.F_OK)
+      return true
+    } catch (cause) {
+      if (errnoOf(cause) === 'ENOENT') return false
+      throw diskError('look for', path, cause)
+    }
+  },
+  async look(path) {
+    try {
+      return stateOf(await stat(path, { bigint: true }))
+    } catch (cause) {
+      if (errnoOf(cause) === 'ENOENT') return undefined
+      throw diskError('look for', path, cause)
+    }
+  },
+  async list(folder) {
+    try {
+      const inside = await readdir(folder, { withFileTypes: true })
+      return inside.map((each) => ({ name: each.name, kind: kindOf(each) }))
+    } catch (cause) {
+      if (errnoOf(cause) === 'ENOENT') return []
+      throw diskError('list the folder', folder, cause)
+    }
+  },
+  rename: (from, to) => attempt('rename', `${from} to ${to}`, () => rename(from, to)),
+  remove: (path) => attempt('remove', path, () => rm(path, { force: true })),
+  syncFolder,
+}
+
+// What the system says of a file, in the words of our own closed list of codes.
+// None of them ends the process: a sink's files may lie on a mount that goes away, and others are to have theirs meanwhile.
+
+const PLACE = 'check that its folder can be made and that this user may write there'
+
+/** What somebody has to put right, with what to do. */
+const wrong: Readonly<Record<string, string>> = {
+  EACCES: PLACE,
+  EPERM: PLACE,
+  ENOENT: PLACE,
+  ENOTDIR: PLACE,
+  EISDIR: PLACE,
+  EROFS: PLACE,
+  ELOOP: PLACE,
+  ENAMETOOLONG: PLACE,
+  EEXIST: PLACE,
+  EXDEV: PLACE,
+  EBUSY: PLACE,
+  ENXIO: PLACE,
+  EMFILE: OUT_OF_FILES,
+  ENFILE: OUT_OF_FILES,
+}
+
+const BY_ITSELF = 'and it goes on by itself'
+/** What makes room. */
+const remedies: Readonly<Record<string, string>> = {
+  EDQUOT: `make room or raise the quota, ${BY_ITSELF}`,
+  EFBIG:
+    'set rotate.max_bytes below what a file may become here, or raise that limit (ulimit -f, LimitFSIZE) and start again',
+}
+
+/** Told as the journal tells it, which may be on the same disk: the fact, what to do, and the path last, since it may be long. */
+function noRoom(code: string, what: string, path: string, cause: unknown): ConnectorError {
+  const remedy = remedies[code] ?? `make room, ${BY_ITSELF}`
+  return new ConnectorError('disk_full', `${what} (${code}): ${remedy}. The path is ${path}`, { cause })
+}
+
+const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)
+
+/** The error that an operator can act on; `doing` is such as "write". @internal for tests */
+export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
+  const code = errnoOf(cause)
+  const what = `cannot ${doing} ${path} (${code})`
+  if (isNoRoom(code)) return noRoom(code, `cannot ${doing}`, path, cause)
+  const next = wrong[code]
+  if (next !== undefined) return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
+  const away = 'the disk, or what is mounted there, does not answer as it should; check it'
+  // ESTALE, ENOTCONN, EHOSTDOWN, EIO and whatever else a file system may say while it is away.
+  if (isSystems(code)) return new ConnectorError('unreachable', `${what}: ${away}`, { cause })
+  return new ConnectorError('disk_failed', `${what}: the call itself is at fault, please report it`, {
+    cause,
+  })
+}
+
+/** The kernel may have dropped the pages that it could not write, and tells it once: only what is written anew is there. @internal for tests */
+export function syncError(path: string, cause: unknown): ConnectorError {
+  const code = errnoOf(cause)
+  const what = `cannot sync ${path} (${code})`
+  const next = 'what was written may be lost and is written anew'
+  if (isNoRoom(code)) return noRoom(code, `cannot sync, ${next}`, path, cause)
+  const check = 'check the disk, or what is mounted there'
+  return new ConnectorError('unreachable', `${what}: ${next}; ${check}`, { cause })
+}

@@ -1,0 +1,148 @@
+// What went wrong on the wire, in the words of our own closed list of codes.
+import { ConnectorError, type ErrorCode, OUT_OF_FILES } from '../core/errors.ts'
+import type { Proxy } from './proxies.ts'
+
+/** Who did not answer as it should: a sink has `tls` keys, a workspace has none. */
+export type Peer = 'api' | 'sink'
+
+/** What is known of the way on which it happened. */
+export interface Seen {
+  readonly to?: Peer | undefined
+  readonly proxy?: Proxy | undefined
+  /** It happened between here and the proxy. */
+  readonly atProxy?: boolean
+  readonly encrypted?: boolean
+  /** We have a client certificate to show. */
+  readonly showsCertificate?: boolean
+  /** The answer had begun. */
+  readonly answered?: boolean
+}
+
+type Hint = (seen: Seen) => string
+
+const isSink = ({ to = 'sink', atProxy }: Seen) => to === 'sink' && atProxy !== true
+
+const hints = {
+  authority: (seen) =>
+    isSink(seen)
+      ? "; see 'tls.ca_file'"
+      : '; trust it by naming its PEM file in NODE_EXTRA_CA_CERTS (chart: privateCA)',
+  name: (seen) =>
+    isSink(seen)
+      ? "; see 'tls.server_name'"
+      : seen.atProxy
+        ? `; want in ${seen.proxy?.variable ?? 'its variable'} a name that the certificate bears`
+        : "; want in base_url a name that the certificate bears, or one that bears base_url's",
+  // After a TLS 1.3 handshake a refused client certificate can look like a connection that was closed, and like nothing else.
+  own: (seen) => {
+    if (!isSink(seen) || !seen.encrypted || seen.answered) return ''
+    return seen.showsCertificate
+      ? '; it may not accept the certificate in tls.cert_file'
+      : '; if it wants a client certificate, set tls.cert_file'
+  },
+  demanded: (seen) =>
+    isSink(seen)
+      ? '; set tls.cert_file and tls.key_file'
+      : ', which only a sink can show: put a proxy that shows one in between',
+  refused: (seen) => (isSink(seen) && seen.showsCertificate ? ': see tls.cert_file' : ''),
+} as const satisfies Record<string, Hint>
+
+type Known = readonly [code: ErrorCode, what: string, hint?: keyof typeof hints]
+
+/** By the codes of the system, of Node and of OpenSSL, and by our own for what has none. */
+const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
+  ['ECONNREFUSED', ['unreachable', 'refused the connection; is it running, and is this the right port?']],
+  ['ECONNRESET', ['unreachable', 'reset the connection before it answered', 'own']],
+  ['EPIPE', ['unreachable', 'closed the connection before it had read the request', 'own']],
+  ['CLOSED', ['unreachable', 'closed the connection before it answered', 'own']],
+  ['CLOSED_HERE', ['unreachable', 'cannot be asked: its connections are closed']],
+  ['CUT_SHORT', ['unreachable', 'closed the connection in the middle of its answer']],
+  ['CLOSED_IN_HANDSHAKE', ['unreachable', 'closed the connection during the TLS handshake']],
+  ['CLOSED_AFTER_HANDSHAKE', ['unreachable', 'closed the connection after the TLS handshake', 'own']],
+  ['ENOTFOUND', ['unreachable', 'has no address: the name is not known to DNS; check its spelling']],
+  ['EAI_AGAIN', ['unreachable', 'has no address just now: DNS did not answer']],
+  ['EHOSTUNREACH', ['unreachable', 'cannot be reached: no route to it']],
+  ['ENETUNREACH', ['unreachable', 'cannot be reached: no route to its network']],
+  ['EMFILE', ['unreachable', `cannot be asked: ${OUT_OF_FILES}`]],
+  ['ENFILE', ['unreachable', `cannot be asked: ${OUT_OF_FILES}`]],
+  ['ETIMEDOUT', ['timeout', 'did not answer in time']],
+  ['NO_CONNECTION', ['timeout', 'did not take the connection in time; is a firewall in the way?']],
+  ['NO_HANDSHAKE', ['timeout', 'took the connection but did not answer the TLS handshake; does it speak TLS on this port?']], // prettier-ignore
+  ['NO_TUNNEL', ['timeout', 'took the connection but did not answer; is it a proxy?']],
+  ['UNASKED_UPGRADE', ['bad_reply', 'switched to another protocol, which was not asked for']],
+  ['OTHER_LENGTH', ['bad_reply', 'was sent a body of another length than was announced']],
+  ['HPE_HEADER_OVERFLOW', ['bad_reply', 'sent headers without end']],
+  ['ERR_INVALID_CHAR', ['misconfigured', 'was not asked: a header holds a character that HTTP forbids']],
+  ['ERR_UNESCAPED_CHARACTERS', ['misconfigured', 'was not asked: the URL holds a character that HTTP forbids']], // prettier-ignore
+  ['EPROTO', ['tls_invalid', 'does not speak TLS here']],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', ['tls_invalid', 'showed a certificate for another name', 'name']],
+  ['CERT_HAS_EXPIRED', ['tls_invalid', 'showed a certificate that has expired']],
+  ['CERT_NOT_YET_VALID', ['tls_invalid', 'showed a certificate that is not valid yet; check the clock here']],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', ['tls_invalid', 'does not speak TLS here; is it an http:// port?']],
+  ['TLS_ANSWER', ['bad_reply', 'speaks TLS here; is it an https:// port?']],
+])
+
+/** The first bytes of a TLS alert, with which a TLS port answers plain HTTP. */
+const isTlsAlert = (packet: unknown) =>
+  packet instanceof Uint8Array && packet[0] === 0x15 && packet[1] === 0x03
+
+/** Node calls a connection that was closed too early ECONNRESET as well; of a real reset the system's call is named. */
+function codeOf(error: Error, answered: boolean): string {
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name
+  if (code === 'ECONNRESET' && !('syscall' in error)) return answered ? 'CUT_SHORT' : 'CLOSED'
+  if (code.startsWith('HPE_') && 'rawPacket' in error && isTlsAlert(error.rawPacket)) return 'TLS_ANSWER'
+  return code
+}
+
+/** Codes of one failure and of those behind it: happy eyeballs wraps what the system said. */
+function codesOf(error: unknown, answered: boolean, depth = 0): string[] {
+  if (!(error instanceof Error) || depth > 4) return []
+  const code = codeOf(error, answered)
+  const own = code === 'Error' ? [] : [code]
+  const inner = error instanceof AggregateError ? (error.errors as unknown[]) : []
+  return [...[error.cause, ...inner].flatMap((each) => codesOf(each, answered, depth + 1)), ...own]
+}
+
+function knownOf(code: string): Known | undefined {
+  const known = codes.get(code)
+  if (known) return known
+  if (code.startsWith('HPE_')) return ['bad_reply', 'answered with something that is not HTTP']
+  if (/_ALERT_CERTIFICATE_REQUIRED$/.test(code)) return ['tls_invalid', 'wants a client certificate', 'demanded'] // prettier-ignore
+  if (/_ALERT_(BAD_CERTIFICATE|UNKNOWN_CA|(UNSUPPORTED_)?CERTIFICATE_?\w*)$/.test(code))
+    return ['tls_invalid', 'did not accept the client certificate', 'refused']
+  if (/CERT|SIGNATURE|ISSUER|CRL_/.test(code) && !code.startsWith('ERR_SSL'))
+    return ['tls_invalid', 'showed a certificate that no trusted authority signed', 'authority']
+  if (/^ERR_(SSL|TLS|OSSL)_/.test(code)) return ['tls_invalid', 'ended the TLS handshake']
+  return undefined
+}
+
+/** `where` is host:port. The other side's own words are not quoted: they may hold what was sent. */
+export function transportError(
+  where: string,
+  error: unknown,
+  signal: AbortSignal,
+  seen: Seen = {},
+): ConnectorError {
+  if (signal.aborted) {
+    const reason: unknown = signal.reason
+    if (reason instanceof ConnectorError) return reason
+    return new ConnectorError('aborted', `the request to ${where} was called off`, { cause: error })
+  }
+  if (error instanceof ConnectorError) return error
+  const { proxy, atProxy, answered = false } = seen
+  const isProxys = proxy && atProxy
+  const whom = isProxys ? `the proxy ${proxy.at} (${proxy.variable}), on the way to ${where},` : where
+  const onTheWay = proxy && !isProxys ? `; on the way is the proxy of ${proxy.variable}` : ''
+  const found = codesOf(error, answered)
+  for (const code of found) {
+    const known = knownOf(code)
+    if (!known) continue
+    const [decision, what, hint] = known
+    const help = hint === undefined ? '' : hints[hint](seen)
+    return new ConnectorError(decision, `${whom} ${what}${help}${onTheWay} (${code})`, { cause: error })
+  }
+  const detail = found[0] ?? 'for an unknown reason'
+  return new ConnectorError('unreachable', `${whom} could not be asked${onTheWay} (${detail})`, {
+    cause: error,
+  })
+}

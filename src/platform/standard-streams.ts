@@ -1,0 +1,156 @@
+// Standard error as the log goes there: at once while somebody reads, and in nobody's way when nobody does (law 2).
+import { writeSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { errnoOf, isReaderGone } from '../core/errors.ts'
+
+/** What waits for a reader; what comes on top of it is dropped, and counted. */
+const MOST_WAITING_BYTES = 2 ** 20
+const TRY_AGAIN_MS = 100
+
+interface LineWriterOptions {
+  /** Writes what goes out now and returns how many bytes that were; must not wait. */
+  readonly put: (bytes: Uint8Array) => number
+  /** Calls back a little later; need not while the process ends. */
+  readonly later: (again: () => void) => void
+  /** A line on how many were dropped. */
+  readonly dropped: (lines: number) => string
+}
+
+/** Lines to where a reader may stand still. @internal for tests */
+export class LineWriter {
+  readonly #options: LineWriterOptions
+  readonly #waiting: Uint8Array[] = []
+  #waitingBytes = 0
+  #droppedLines = 0
+
+  constructor(options: LineWriterOptions) {
+    this.#options = options
+  }
+
+  get isWaiting(): boolean {
+    return this.#waiting.length > 0
+  }
+
+  /** Whole lines: each goes out whole and in order, or not at all. */
+  write(text: string): void {
+    const bytes = Buffer.from(text)
+    const wasWaiting = this.isWaiting
+    if (wasWaiting && this.#waitingBytes + bytes.length > MOST_WAITING_BYTES) {
+      this.#droppedLines++
+      return
+    }
+    this.#waiting.push(bytes)
+    this.#waitingBytes += bytes.length
+    if (!wasWaiting) this.#goOn()
+  }
+
+  /** As much as goes out now. */
+  flush(): void {
+    for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
+      const done = this.#options.put(first)
+      this.#waitingBytes -= done
+      if (done < first.length) {
+        this.#waiting[0] = first.subarray(done)
+        return
+      }
+      this.#waiting.shift()
+      if (this.#waiting.length === 0) this.#tellDropped()
+    }
+  }
+
+  #goOn(): void {
+    this.flush()
+    if (this.isWaiting) this.#options.later(() => this.#goOn())
+  }
+
+  #tellDropped(): void {
+    if (this.#droppedLines === 0) return
+    const line = Buffer.from(this.#options.dropped(this.#droppedLines))
+    this.#droppedLines = 0
+    this.#waiting.push(line)
+    this.#waitingBytes += line.length
+  }
+}
+
+function put(bytes: Uint8Array): number {
+  try {
+    return writeSync(2, bytes)
+  } catch (error) {
+    // Of a reader that is gone and of a full disk nobody can be told here.
+    return errnoOf(error, '') === 'EAGAIN' ? 0 : bytes.length
+  }
+}
+
+/**
+ * One for the process. Node makes a pipe or socket under standard error one that does not wait, when `process.stderr` is first
+ * looked at: a write into a full one fails with EAGAIN.
+ */
+export const standardError = new LineWriter({
+  put,
+  later: (again) => void setTimeout(again, TRY_AGAIN_MS).unref(),
+  dropped: (lines) => {
+    const time = new Date().toISOString()
+    return `${JSON.stringify({ level: 'warn', time, msg: 'Nobody read the log: lines of it were dropped', lines })}\n`
+  },
+})
+
+/** Before the process ends: a slow reader gets the last lines, one that stands still is left after `mostMs`. */
+export async function drainStandardError(mostMs: number): Promise<void> {
+  for (let waitedMs = 0; standardError.isWaiting && waitedMs < mostMs; waitedMs += TRY_AGAIN_MS) {
+    await sleep(TRY_AGAIN_MS)
+    standardError.flush()
+  }
+}
+
+// Standard output as it is written to: all of the bytes, or an error.
+
+type Write = (bytes: Uint8Array, done: (error?: Error | null) => void) => unknown
+
+/** As `process.stdout` has it. */
+export interface StandardOutput {
+  readonly fd: number
+  readonly write: Write
+}
+
+export interface Teller {
+  readonly tell: (text: string) => void
+  /** Why some of it was not written; undefined: all was, or the reader went away and wants no more. */
+  fault(): Promise<string | undefined>
+}
+
+function writeAll(fd: number, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
+}
+
+/** Resolves when all is written, or taken by the pipe; rejects where it is not, and then a part may be. */
+export function printTo(stdout: StandardOutput): (bytes: Uint8Array) => Promise<void> {
+  // Behind a pipe, a socket or a terminal Node goes on until all is out. Where it leads into a file, Node writes once and does
+  // not look how much of it that was: the write that fills the disk is cut, and only the one behind it would fail.
+  if (!(stdout instanceof Socket)) return async (bytes) => writeAll(stdout.fd, bytes)
+  return (bytes) =>
+    new Promise((resolve, reject) => {
+      stdout.write(bytes, (error) => (error ? reject(error) : resolve()))
+    })
+}
+
+/** For texts that nobody waits for: whether all of them were written is asked at the end. */
+export function tellTo(stdout: StandardOutput): Teller {
+  const print = printTo(stdout)
+  let fault: string | undefined
+  let printed: Promise<unknown> = Promise.resolve()
+  const failed = (error: unknown) => {
+    const code = errnoOf(error, 'unknown error')
+    // EIO: a terminal that is gone.
+    if (!isReaderGone(code) && !(stdout instanceof Socket && code === 'EIO')) fault ??= code
+  }
+  return {
+    tell: (text) => {
+      printed = Promise.all([printed, print(Buffer.from(text)).catch(failed)])
+    },
+    fault: async () => {
+      await printed
+      return fault
+    },
+  }
+}

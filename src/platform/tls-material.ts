@@ -1,0 +1,84 @@
+// TLS material by file, looked at anew for each connection and each request: a file in mid-swap, or a pair that does not fit, keeps what worked before.
+import { X509Certificate } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
+import { isIP } from 'node:net'
+import {
+  checkServerIdentity,
+  type ConnectionOptions,
+  createSecureContext,
+  type SecureContext,
+} from 'node:tls'
+import { ConnectorError, errnoOf } from '../core/errors.ts'
+import { certificateFault } from '../core/secret.ts'
+import type { TlsOptions } from '../contracts/platform.ts'
+
+export interface TlsMaterial {
+  readonly secureContext: SecureContext
+  /** epoch ms at which our own certificate ends; undefined where we have none */
+  readonly ownEndsAt: number | undefined
+}
+
+/** What stands in the files of the authorities, of our certificate and of its key. */
+type Contents = readonly (Buffer | undefined)[]
+
+/** What worked last, by the options that named it. */
+const lastGood = new WeakMap<TlsOptions, { readonly contents: Contents; readonly material: TlsMaterial }>()
+
+/** A pipe may never end, and would hold up the stop of the process too. */
+async function regular(path: string): Promise<Buffer> {
+  if ((await stat(path)).isFile()) return readFile(path)
+  throw Object.assign(new Error('no regular file'), { code: 'no regular file', path })
+}
+
+function contentsOf(tls: TlsOptions): Promise<Contents> {
+  const bytesOf = async (path: string | undefined) => (path === undefined ? undefined : regular(path))
+  return Promise.all([tls.ca_file, tls.cert_file, tls.key_file].map(bytesOf))
+}
+
+const alike = (one: Contents, other: Contents): boolean =>
+  one.every((bytes, i) => (bytes ? bytes.equals(other[i] ?? Buffer.alloc(0)) : other[i] === undefined))
+
+function materialOf(tls: TlsOptions, [ca, cert, key]: Contents): TlsMaterial {
+  const wrong = ca && certificateFault(ca.toString('latin1'))
+  if (wrong !== undefined) throw Object.assign(new Error(wrong), { code: 'no PEM', path: tls.ca_file })
+  const secureContext = createSecureContext({
+    minVersion: 'TLSv1.2',
+    ...(ca && { ca }),
+    ...(cert && { cert }),
+    ...(key && { key }),
+  })
+  const ownEndsAt = cert && new X509Certificate(cert).validToDate.getTime()
+  return { secureContext, ownEndsAt }
+}
+
+/**
+ * The same object as before where nothing changed, or nothing that works came of it. Throws ConnectorError `tls_invalid`
+ * where the files never worked.
+ */
+export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
+  try {
+    const contents = await contentsOf(tls)
+    const known = lastGood.get(tls)
+    if (known && alike(contents, known.contents)) return known.material
+    const material = materialOf(tls, contents)
+    lastGood.set(tls, { contents, material })
+    return material
+  } catch (cause) {
+    const known = lastGood.get(tls)
+    if (known) return known.material
+    const path = cause instanceof Error && 'path' in cause ? String(cause.path) : 'the TLS files'
+    const next = 'each must hold PEM and be readable for this user, and the key belong to the certificate'
+    const message = `cannot use ${path} (${errnoOf(cause, 'unreadable')}): ${next}`
+    throw new ConnectorError('tls_invalid', message, { cause })
+  }
+}
+
+/** The name that the peer must prove: an IP address may not stand in the handshake itself, only be compared. */
+export function identityOptions(host: string, serverName: string | undefined): ConnectionOptions {
+  const wanted = serverName ?? host
+  return {
+    rejectUnauthorized: true,
+    ...(isIP(wanted) === 0 ? { servername: wanted } : {}),
+    checkServerIdentity: (_, certificate) => checkServerIdentity(wanted, certificate),
+  }
+}

@@ -1,0 +1,65 @@
+// The file sink's steps on its files: rotated, ended, written whole, and closed where a step fails.
+import type { Disk, DiskFile } from '../../contracts/platform.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { Log } from '../../core/log.ts'
+import { endOf, type FileEnd, isTorn } from './place.ts'
+import { LF } from '../../core/bytes.ts'
+
+export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined)
+
+/** Does `work`, and closes `file` when it throws. */
+export async function closedOnThrow<T>(file: DiskFile, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    await closeQuietly(file)
+    throw error
+  }
+}
+
+interface Rotating {
+  readonly disk: Disk
+  readonly log: Log
+}
+
+/** Shifts path.1, path.2, … up to the first free name: done again after a crash in its middle, it loses nothing. */
+export async function rotate({ disk, log }: Rotating, path: string, keep: number): Promise<void> {
+  let free = 1
+  while (free < keep && (await disk.exists(`${path}.${free}`))) free++
+  const oldest = `${path}.${keep}`
+  const isRemoved = free === keep && (await disk.exists(oldest))
+  for (let at = free; at > 1; at--) await disk.rename(`${path}.${at - 1}`, `${path}.${at}`)
+  await disk.rename(path, `${path}.1`)
+  if (isRemoved)
+    log.info('The oldest rotated file was removed (rotate.keep), and the next one has its name now', {
+      file: oldest,
+      keep,
+    })
+}
+
+/** A last line that somebody else left without its end gets one, so that ours begins on a line of its own. */
+export async function endLine(file: DiskFile): Promise<FileEnd> {
+  const end = await endOf(file)
+  if (!isTorn(end)) return end
+  try {
+    await file.write(Uint8Array.of(LF), end.size)
+    await file.sync()
+  } catch (error) {
+    // An end that was not synced must not be found there, and be trusted, the next time.
+    await file.truncate(end.size).catch(() => undefined)
+    throw error
+  }
+  return endOf(file)
+}
+
+/** On the disk when it resolves. A full disk leaves no torn line behind. */
+export async function writeWhole(file: DiskFile, bytes: Uint8Array, offset: number): Promise<void> {
+  try {
+    await file.write(bytes, offset)
+    await file.sync()
+  } catch (error) {
+    const full = error instanceof ConnectorError && error.code === 'disk_full'
+    if (full) await file.truncate(offset).catch(() => undefined)
+    throw error
+  }
+}

@@ -1,0 +1,149 @@
+// When certificates end: told to whoever counts, in the log once a day from 30 days on, and in words for `check`; also of sinks over HTTP, which see none of their own.
+import type { CheckResult } from '../../contracts/sink.ts'
+import type { SinkDeps } from '../../contracts/sink-kind.ts'
+import {
+  type Address,
+  addressOf,
+  type Connection,
+  hostPort,
+  type TlsOptions,
+} from '../../contracts/platform.ts'
+import { DAY_MS, dayText } from '../../core/time.ts'
+
+const AHEAD_MS = 30 * DAY_MS
+/** How long a look at certificates waits for its connection. */
+const CONNECT_MS = 10_000
+
+type Ends = Pick<Connection, 'certificateEndsAt' | 'ownCertificateEndsAt'>
+
+interface Certificate {
+  readonly whose: string
+  readonly endsAt: number
+}
+
+function certificatesOf(ends: Ends): readonly Certificate[] {
+  const all = [
+    { whose: "the receiver's certificate", endsAt: ends.certificateEndsAt },
+    { whose: 'our client certificate', endsAt: ends.ownCertificateEndsAt },
+  ]
+  return all.flatMap(({ whose, endsAt }) => (endsAt === undefined ? [] : [{ whose, endsAt }]))
+}
+
+/** What looking at certificates takes from outside. */
+type ExpiryDeps = Pick<SinkDeps, 'clock' | 'log' | 'certificateEnds'>
+
+export class Expiry {
+  readonly #deps: ExpiryDeps
+  readonly #where: string
+  /** of the clock that only runs, as `#lookedAt` below: the other may have been years ahead for a while */
+  readonly #toldAt = new Map<string, number>()
+
+  constructor(where: string, deps: ExpiryDeps) {
+    this.#where = where
+    this.#deps = deps
+  }
+
+  /** May be asked as often as one likes. */
+  look(ends: Ends): void {
+    const { clock, log, certificateEnds } = this.#deps
+    const now = clock.now()
+    const elapsed = clock.elapsed()
+    for (const { whose, endsAt } of certificatesOf(ends)) {
+      certificateEnds?.(`${this.#where} ${whose}`, endsAt)
+      if (endsAt - now > AHEAD_MS || elapsed - (this.#toldAt.get(whose) ?? -Infinity) < DAY_MS) continue
+      this.#toldAt.set(whose, elapsed)
+      log.warn('A certificate ends soon: renew it in time, its files are read again by themselves', {
+        certificate: whose,
+        receiver: this.#where,
+        ends: new Date(endsAt).toISOString(),
+        days: Math.floor((endsAt - now) / DAY_MS),
+      })
+    }
+  }
+
+  /** One result for each certificate that the connection has; not ok where it has ended. */
+  results(ends: Ends): readonly CheckResult[] {
+    const now = this.#deps.clock.now()
+    return certificatesOf(ends).map(({ whose, endsAt }) => {
+      const days = Math.floor((endsAt - now) / DAY_MS)
+      const until = `ends on ${dayText(endsAt)}, in ${days} days`
+      const soon = endsAt - now > AHEAD_MS ? '' : ': renew it soon'
+      const message = endsAt > now ? `${until}${soon}` : 'has ended: renew it'
+      return { what: `${this.#where} ${whose}`, ok: endsAt > now, message }
+    })
+  }
+}
+
+interface Looked {
+  readonly to: Address
+  readonly expiry: Expiry
+}
+
+/** The certificates behind https URLs, seen by a connection of their own, since a request does not show them. */
+export class Certificates {
+  /** by origin */
+  readonly #behind: ReadonlyMap<string, Looked>
+  readonly #tls: TlsOptions
+  readonly #deps: ExpiryDeps & Pick<SinkDeps, 'connect'>
+  readonly #closed = new AbortController()
+  #looking = false
+  #lookedAt = -Infinity
+
+  constructor(
+    urls: readonly string[],
+    tls: TlsOptions | undefined,
+    deps: ExpiryDeps & Pick<SinkDeps, 'connect'>,
+  ) {
+    this.#tls = tls ?? {}
+    this.#deps = deps
+    const encrypted = urls.filter((url) => new URL(url).protocol === 'https:')
+    this.#behind = new Map(
+      encrypted.map((url) => {
+        const to = addressOf(url)
+        return [new URL(url).origin, { to, expiry: new Expiry(hostPort(to), deps) }]
+      }),
+    )
+  }
+
+  /** For `check`. Nothing without TLS, and where no connection can be had, as behind a proxy. */
+  async results(url: string, signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const looked = this.#behind.get(new URL(url).origin)
+    const ends = looked && (await this.#endsAt(looked, signal))
+    return ends ? looked.expiry.results(ends) : []
+  }
+
+  /** May be called with each delivery, which waits for nothing of it: connects once a day, and tells what ends soon. */
+  lookDaily(): void {
+    const since = this.#deps.clock.elapsed() - this.#lookedAt
+    if (this.#behind.size === 0 || this.#looking || since < DAY_MS) return
+    this.#looking = true
+    void this.#lookAll(this.#closed.signal)
+  }
+
+  async #lookAll(signal: AbortSignal): Promise<void> {
+    for (const looked of this.#behind.values()) {
+      const ends = await this.#endsAt(looked, signal)
+      if (ends) looked.expiry.look(ends)
+    }
+    // From its end on, so that the next look is a whole day behind what was told.
+    this.#lookedAt = this.#deps.clock.elapsed()
+    this.#looking = false
+  }
+
+  /** Why there is no connection, the delivery itself will tell. */
+  async #endsAt({ to }: Looked, signal: AbortSignal): Promise<Ends | undefined> {
+    if (signal.aborted) return undefined
+    try {
+      const connection = await this.#deps.connect(to, this.#tls, CONNECT_MS, signal)
+      connection.destroy()
+      return connection
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Calls off the look that is under way. */
+  close(): void {
+    this.#closed.abort()
+  }
+}

@@ -1,0 +1,60 @@
+// One request to a receiver and its whole reply, bounded in bytes and in time: a receiver is no more to be trusted than an API.
+import type { HttpReply, HttpRequest, Transport } from '../../contracts/platform.ts'
+import { Tether, orAborted } from '../../core/abort.ts'
+import { Pieces } from '../../core/bytes.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+
+const REPLY_BYTES = 64 * 1024
+const DEADLINE_MS = 60_000
+
+export interface WholeReply {
+  readonly status: number
+  readonly headers: HttpReply['headers']
+  /** cut at the bound; a cut body is not JSON any more */
+  readonly body: Uint8Array
+  /** as of HttpReply */
+  readonly distrust?: (() => void) | undefined
+}
+
+/** Throws as the transport does, and `timeout` when the reply is not whole within a minute, `aborted` when `signal` says so. */
+export async function ask(
+  transport: Transport,
+  clock: Clock,
+  request: HttpRequest,
+  signal: AbortSignal,
+): Promise<WholeReply> {
+  const where = new URL(request.url).host
+  const stop = new Tether(signal)
+  void clock.sleep(DEADLINE_MS, stop.signal).then(() => {
+    if (stop.signal.aborted) return
+    const what = `the request to ${where} was not answered within ${DEADLINE_MS / 1000} s`
+    stop.abort(new ConnectorError('timeout', what))
+  })
+  const work = async (): Promise<WholeReply> => {
+    const { status, headers, body, distrust } = await transport(request, stop.signal)
+    return { status, headers, body: await readUpTo(body, REPLY_BYTES), distrust }
+  }
+  try {
+    signal.throwIfAborted()
+    // Whoever stands behind `transport` may be deaf to its signal.
+    return await orAborted(work(), stop.signal)
+  } catch (error) {
+    if (signal.aborted) throw new ConnectorError('aborted', `the request to ${where} was called off`)
+    throw stop.signal.aborted ? stop.signal.reason : error
+  } finally {
+    stop.close()
+  }
+}
+
+// The beginning of a body: whoever is at the other end says how long it is.
+
+/** Up to `mostBytes`; what is beyond is not read, and the connection behind it is closed. */
+export async function readUpTo(body: AsyncIterable<Uint8Array>, mostBytes: number): Promise<Uint8Array> {
+  const pieces = new Pieces()
+  for await (const piece of body) {
+    pieces.add(piece.subarray(0, mostBytes - pieces.length))
+    if (pieces.length >= mostBytes) break
+  }
+  return pieces.whole()
+}

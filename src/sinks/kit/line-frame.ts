@@ -1,0 +1,13 @@
+// One line, one LF: what standard output and files put around a line; and where a batch's bytes end.
+import { LF } from '../../core/bytes.ts'
+import type { Frame, Lines } from '../../contracts/sink.ts'
+
+export const lineFrame: Frame = (run, index, out, format) => {
+  format(run, index, out)
+  out.byte(LF)
+}
+
+/** The framed lines and nothing behind them. */
+export function framedBytes(lines: Lines): Uint8Array {
+  return lines.bytes.subarray(0, lines.ends[lines.count - 1] ?? 0)
+}

@@ -1,0 +1,66 @@
+// The `tls` keys that every receiver over the network shares.
+import { z } from 'zod'
+import type { TlsOptions } from '../../contracts/platform.ts'
+import type { NamedFile } from '../../contracts/sink-kind.ts'
+import { certificateFault, privateKeyFault } from '../../core/secret.ts'
+
+const file = () => z.string().min(1, 'want the path of a PEM file').optional()
+
+export const tlsOptions = () =>
+  z
+    .strictObject({
+      ca_file: file().describe(
+        "PEM file of the authorities that may have signed the receiver's certificate; the public ones when absent.",
+      ),
+      cert_file: file().describe('PEM file of the certificate that this client shows; needs `key_file`.'),
+      key_file: file().describe('PEM file of the private key of `cert_file`.'),
+      server_name: z
+        .string()
+        .min(1)
+        .optional()
+        .describe("Name that the receiver's certificate must bear, where it is not the host of the address."),
+    })
+    .refine((tls) => (tls.cert_file === undefined) === (tls.key_file === undefined), {
+      error: 'want both cert_file and key_file, or neither',
+    })
+    .optional()
+
+type Read = (path: string) => string
+
+/** What keeps a file from being read is told of that file itself. */
+function textOr(path: string, read: Read): string | undefined {
+  try {
+    return read(path)
+  } catch {
+    return undefined
+  }
+}
+
+export function tlsFiles(tls: TlsOptions | undefined): readonly NamedFile[] {
+  const { ca_file: ca, cert_file: cert, key_file: key } = tls ?? {}
+  const files = [
+    { field: 'tls.ca_file', path: ca, fault: certificateFault },
+    { field: 'tls.cert_file', path: cert, fault: certificateFault },
+    {
+      field: 'tls.key_file',
+      path: key,
+      fault: (text: string, read: Read) =>
+        privateKeyFault(text, cert === undefined ? cert : textOr(cert, read)),
+    },
+  ]
+  return files.flatMap(({ field, path, fault }) => (path === undefined ? [] : [{ field, path, fault }]))
+}
+
+// When a rule over several keys is asked: even while one of them is at fault, so that all faults are told at once. Not where it asks what a key says.
+export const always = (): boolean => true
+
+// An address of which the paths are ours: scheme, host and port alone, over http or https.
+export function isBareUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, pathname, search, hash, username, password, host, port } = new URL(text)
+  const bare = pathname === '/' && search + hash + username + password === '' && host !== '' && port !== '0'
+  return bare && (protocol === 'https:' || protocol === 'http:')
+}
+
+/** Under TLS? The scheme of an address may be written in capitals. */
+export const isEncrypted = (url: string): boolean => /^https:/i.test(url)

@@ -1,0 +1,145 @@
+// The library that signs and speaks to a bucket: loaded at the first use, its client opened anew where a key was changed.
+import { isIP } from 'node:net'
+import type * as Library from '@aws-sdk/client-s3'
+import type { SinkDeps } from '../../contracts/sink-kind.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ConnectorError, errnoOf } from '../../core/errors.ts'
+import type { SecretLook } from '../../core/secret.ts'
+import { credentialsOf, keyLook } from './credentials.ts'
+import { libraryHandler } from './handler.ts'
+import type { LibraryHandler } from './handler.ts'
+import { bucketOf, isUsualName } from './options.ts'
+import type { S3Options } from './options.ts'
+import { codeOf, s3Error } from './reply.ts'
+
+interface OpenLibrary {
+  readonly library: typeof Library
+  readonly client: Library.S3Client
+}
+
+const nothing = (): void => undefined
+/** The library's own remarks go to standard error otherwise; what is to be told of a failure is told by us. */
+const silent = { trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing }
+
+export class BucketLibrary {
+  /** for messages */
+  readonly #where: string
+  readonly #options: S3Options
+  readonly #clock: Clock
+  readonly #handler: LibraryHandler
+  readonly #roles: LibraryHandler
+  readonly #key: SecretLook
+  #loaded: Promise<OpenLibrary> | undefined
+
+  constructor(options: S3Options, { clock, transport }: Pick<SinkDeps, 'clock' | 'transport'>) {
+    this.#options = options
+    this.#clock = clock
+    this.#key = keyLook(options, clock)
+    this.#where = bucketOf(options)
+    this.#handler = libraryHandler(transport(options.tls), clock)
+    // A private authority of the bucket's server is none of AWS's.
+    const own = options.sts_endpoint === undefined
+    this.#roles = own ? libraryHandler(transport(undefined), clock) : this.#handler
+  }
+
+  /** One request; once more at once where that may help: a key that was changed, a role's that ended early, a clock that the library has now set right. */
+  async ask<T>(signal: AbortSignal, work: (loaded: OpenLibrary) => Promise<T>): Promise<T> {
+    if (signal.aborted) throw new ConnectorError('aborted', `${this.#where}: called off`)
+    if (this.#key.look()) this.forget()
+    const bore = this.#key.values
+    try {
+      return await work(await this.#load())
+    } catch (error) {
+      if (!this.#worthAnother(error, bore)) throw this.error(error)
+    }
+    try {
+      return await work(await this.#load())
+    } catch (error) {
+      throw this.error(error)
+    }
+  }
+
+  error(error: unknown): ConnectorError {
+    return addressError(this.#options, s3Error(this.#where, error, this.#clock.now(), this.#options))
+  }
+
+  #worthAnother(error: unknown, bore: readonly string[]): boolean {
+    if (codeOf(error) === 'RequestTimeTooSkewed') return true
+    if (error instanceof ConnectorError) return false
+    const { action, code } = s3Error(this.#where, error, this.#clock.now())
+    if (action !== 'hold' || (code !== 'unauthorized' && code !== 'forbidden')) return false
+    const fixed = this.#options.role_arn === undefined && this.#options.access_key_id !== undefined
+    if (this.#key.refresh(bore)) this.forget()
+    else if (!fixed && code === 'unauthorized') this.forget()
+    else return false
+    return true
+  }
+
+  forget(): void {
+    void this.#loaded?.then(
+      ({ client }) => client.destroy(),
+      () => undefined,
+    )
+    this.#loaded = undefined
+  }
+
+  #load(): Promise<OpenLibrary> {
+    this.#loaded ??= this.#open()
+    this.#loaded.catch(() => (this.#loaded = undefined))
+    return this.#loaded
+  }
+
+  async #open(): Promise<OpenLibrary> {
+    const library = await import('@aws-sdk/client-s3')
+    const { region, endpoint, force_path_style: forcePathStyle } = this.#options
+    const there = region ?? (endpoint === undefined ? undefined : 'us-east-1')
+    const client = new library.S3Client({
+      ...(there === undefined ? {} : { region: there }),
+      ...(endpoint === undefined ? {} : { endpoint }),
+      forcePathStyle,
+      requestHandler: this.#handler,
+      credentials: credentialsOf(this.#options, { handler: this.#roles, now: () => this.#clock.now() }),
+      // What is tried again, and when, is the conductor's to say.
+      maxAttempts: 1,
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      expectContinueHeader: false,
+      ignoreConfiguredEndpointUrls: true,
+      customUserAgent: 'auditferry',
+      logger: silent,
+    })
+    return { library, client }
+  }
+}
+
+// Where the bucket's name is part of the host's, some servers have no such host: what fails of that names the setting that changes it.
+
+type Addressed = Pick<S3Options, 'bucket' | 'endpoint' | 'force_path_style'>
+
+const unknownHost: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ERR_TLS_CERT_ALTNAME_INVALID'])
+
+/** Of the failure and of those behind it. */
+function isUnknownHost(error: unknown, depth = 0): boolean {
+  if (!(error instanceof Error) || depth > 4) return false
+  if (unknownHost.has(errnoOf(error, ''))) return true
+  const inner = error instanceof AggregateError ? (error.errors as unknown[]) : []
+  return [error.cause, ...inner].some((each) => isUnknownHost(each, depth + 1))
+}
+
+/** As the library has it: an address, or a name that cannot be part of a host's, goes into the path in any case. */
+function isInHost({ bucket, endpoint, force_path_style: inPath }: Addressed): boolean {
+  if (endpoint === undefined || inPath || !isUsualName(bucket)) return false
+  const { hostname, protocol } = new URL(endpoint)
+  return isIP(hostname.replace(/^\[|\]$/g, '')) === 0 && !(protocol === 'https:' && bucket.includes('.'))
+}
+
+/** The same error; where it may come of the host's name it says so. */
+function addressError(addressed: Addressed, error: ConnectorError): ConnectorError {
+  const { code, message, retryAfterMs, cause } = error
+  if (!isInHost(addressed)) return error
+  const host = `${addressed.bucket}.`
+  // A server that knows no such host may read the path's first word as the bucket. A role is asked for elsewhere.
+  if (code !== 'not_found' && !(message.includes(host) && isUnknownHost(error))) return error
+  const why = `the bucket's name is part of the host's (${host}…); where the server has buckets in the path, set force_path_style: true`
+  return new ConnectorError(code, `${message}; ${why}`, { retryAfterMs, cause })
+}

@@ -1,0 +1,221 @@
+// The library's requests over our own transport: our rules for TLS and proxies, one request at a time, each bounded in time and its reply in bytes.
+import { Readable } from 'node:stream'
+import { orAborted } from '../../core/abort.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../../contracts/platform.ts'
+import { hostPort } from '../../contracts/platform.ts'
+import { readUpTo } from '../kit/http.ts'
+
+/** A list of a thousand names is some 500 KB; whatever sends more is no such server. */
+const REPLY_BYTES = 4 * 1024 * 1024
+/** Nothing moved for so long. */
+const STILL_MS = 60_000
+/** What moves has so long, and then for as long as it is no slower than that. */
+const LONGEST_MS = 30 * 60_000
+const LEAST_BYTES_PER_SECOND = 32 * 1024
+
+/** What of the library's request is used here. */
+interface LibraryRequest {
+  readonly method: string
+  readonly protocol: string
+  readonly hostname: string
+  readonly port?: number | undefined
+  readonly path: string
+  readonly query?: Readonly<Record<string, string | readonly string[] | null>> | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: unknown
+}
+
+interface LibraryResponse {
+  readonly statusCode: number
+  readonly headers: Record<string, string>
+  readonly body: Readable | Uint8Array
+}
+
+export interface LibraryHandler {
+  handle(
+    request: LibraryRequest,
+    options?: { readonly abortSignal?: unknown },
+  ): Promise<{ response: LibraryResponse }>
+  destroy(): void
+}
+
+const escaped = (text: string): string =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)
+
+function queryOf(query: LibraryRequest['query']): string {
+  const pairs = Object.entries(query ?? {}).flatMap(([name, value]) => {
+    if (value === null) return [escaped(name)]
+    return [value].flat().map((each) => `${escaped(name)}=${escaped(each)}`)
+  })
+  return pairs.length === 0 ? '' : `?${pairs.join('&')}`
+}
+
+function urlOf({ protocol, hostname, port, path, query }: LibraryRequest): string {
+  return `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}${queryOf(query)}`
+}
+
+/** Stops what stands still, and what drips for ever. */
+class Watchdog {
+  readonly #stop = new AbortController()
+  readonly #timer = new AbortController()
+  readonly #outer: AbortSignal | undefined
+  readonly #clock: Clock
+  readonly #where: string
+  readonly #startedAt: number
+  readonly #forward = () => this.#stop.abort()
+  #movedAt: number
+  #movedBytes = 0
+
+  constructor(clock: Clock, where: string, outer: AbortSignal | undefined) {
+    this.#clock = clock
+    this.#where = where
+    this.#outer = outer
+    this.#startedAt = this.#movedAt = clock.elapsed()
+    outer?.addEventListener('abort', this.#forward, { once: true })
+    if (outer?.aborted) this.#forward()
+    void this.#watch()
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#timer
+    while (!signal.aborted && !this.#stop.signal.aborted) {
+      const leftMs = Math.min(this.#stillAt, this.#tooLongAt) - this.#clock.elapsed()
+      if (leftMs <= 0) this.#stop.abort()
+      else await this.#clock.sleep(leftMs, signal)
+    }
+  }
+
+  get #stillAt(): number {
+    return this.#movedAt + STILL_MS
+  }
+
+  get #tooLongAt(): number {
+    return this.#startedAt + LONGEST_MS + (this.#movedBytes / LEAST_BYTES_PER_SECOND) * 1000
+  }
+
+  get movedBytes(): number {
+    return this.#movedBytes
+  }
+
+  moved({ length }: Uint8Array): void {
+    this.#movedAt = this.#clock.elapsed()
+    this.#movedBytes += length
+  }
+
+  error(): ConnectorError {
+    if (this.#outer?.aborted)
+      return new ConnectorError('aborted', `the request to ${this.#where} was called off`)
+    const why =
+      this.#stillAt <= this.#tooLongAt
+        ? `nothing moved for ${STILL_MS / 1000} s`
+        : `less than ${LEAST_BYTES_PER_SECOND / 1024} KiB a second moved in more than ${LONGEST_MS / 60_000} minutes; a smaller rotate.max_bytes makes smaller objects`
+    return new ConnectorError('timeout', `the request to ${this.#where} was given up: ${why}`)
+  }
+
+  /** Whoever stands behind `work` may be deaf to the signal; this one is not. */
+  async holds<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await orAborted(work, this.signal)
+    } catch (error) {
+      throw this.signal.aborted ? this.error() : error
+    }
+  }
+
+  over(): void {
+    this.#timer.abort()
+    this.#outer?.removeEventListener('abort', this.#forward)
+  }
+}
+
+async function* passing(body: AsyncIterable<Uint8Array>, watchdog: Watchdog): AsyncGenerator<Uint8Array> {
+  for await (const piece of body) {
+    watchdog.moved(piece)
+    yield piece
+  }
+}
+
+/** A body that its caller reads: the watchdog goes on as long as it does. */
+async function* streaming(body: HttpReply['body'], watchdog: Watchdog): AsyncGenerator<Uint8Array> {
+  const pieces = body[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const next = await watchdog.holds(pieces.next())
+      if (next.done) return
+      watchdog.moved(next.value)
+      yield next.value
+    }
+  } finally {
+    watchdog.over()
+    await pieces.return?.()
+  }
+}
+
+async function wholeBody(body: HttpReply['body'], watchdog: Watchdog, where: string): Promise<Uint8Array> {
+  const whole = await readUpTo(passing(body, watchdog), REPLY_BYTES + 1)
+  if (whole.length > REPLY_BYTES)
+    throw new ConnectorError('bad_reply', `${where} answered without end: is this an S3 server?`)
+  return whole
+}
+
+function requestOf(request: LibraryRequest, watchdog: Watchdog): HttpRequest {
+  const { method, headers, body } = request
+  const names = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const)
+  const base = {
+    method: method as HttpRequest['method'],
+    url: urlOf(request),
+    headers: Object.fromEntries(names),
+  }
+  if (typeof body === 'string') return { ...base, body: Buffer.from(body) }
+  if (body instanceof Uint8Array) return { ...base, body }
+  if (body instanceof Readable) return { ...base, stream: passing(body, watchdog) }
+  return base
+}
+
+/** Who calls an upload stored before all of it was handed over is not the one who stores it. Before anything of the reply is read. */
+function assertTaken(
+  { stream, headers }: HttpRequest,
+  status: number,
+  watchdog: Watchdog,
+  where: string,
+): void {
+  const { movedBytes } = watchdog
+  const bytes = Number(headers['content-length'] ?? 0)
+  if (!stream || status >= 300 || movedBytes >= bytes) return
+  throw new ConnectorError(
+    'bad_reply',
+    `${where} answered ${status} when ${movedBytes} of ${bytes} bytes were on their way: is this an S3 server?`,
+  )
+}
+
+export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
+  return {
+    async handle(request, options = {}) {
+      const { hostname: host, port } = request
+      const where = port === undefined ? host : hostPort({ host, port })
+      const watchdog = new Watchdog(clock, where, options.abortSignal as AbortSignal | undefined)
+      let left = false
+      try {
+        if (watchdog.signal.aborted) throw watchdog.error()
+        const outgoing = requestOf(request, watchdog)
+        const { status, headers, body } = await watchdog.holds(send(outgoing, watchdog.signal))
+        assertTaken(outgoing, status, watchdog, where)
+        left = request.method === 'GET' && status === 200 && request.query?.['list-type'] === undefined
+        const read = left
+          ? Readable.from(streaming(body, watchdog), { objectMode: false })
+          : await watchdog.holds(wholeBody(body, watchdog, where))
+        return { response: { statusCode: status, headers: { ...headers }, body: read } }
+      } finally {
+        if (!left) watchdog.over()
+      }
+    },
+    destroy() {
+      // The connections belong to whoever made the transport.
+    },
+  }
+}

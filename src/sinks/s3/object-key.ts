@@ -1,0 +1,28 @@
+// What an object is called: by what it holds alone, so that a second try finds the first one's object in its place.
+import type { ObjectContent, ObjectGroup } from '../../contracts/sink.ts'
+
+export const extensions = { gzip: '.ndjson.gz', zstd: '.ndjson.zst', none: '.ndjson' } as const
+
+const SEQ_DIGITS = 16
+const HASH_DIGITS = 16
+
+const seqText = (seq: number): string => String(seq).padStart(SEQ_DIGITS, '0')
+
+/** `name` under the sink's prefix. */
+export const under = (prefix: string, name: string): string => (prefix === '' ? name : `${prefix}/${name}`)
+
+function folderOf({ origin, day, replay }: ObjectGroup): string {
+  const folder = `workspace=${origin.workspace}/source=${origin.source}/dt=${day}`
+  return replay === undefined ? folder : `replay=${replay}/${folder}`
+}
+
+/** `linesSha256`: of the uncompressed lines, hex. */
+export function objectKey(
+  prefix: string,
+  { group, first, last }: ObjectContent,
+  linesSha256: string,
+  compression: keyof typeof extensions,
+): string {
+  const name = `${seqText(first)}-${seqText(last)}-${linesSha256.slice(0, HASH_DIGITS)}`
+  return under(prefix, `${folderOf(group)}/${name}${extensions[compression]}`)
+}

@@ -1,0 +1,272 @@
+// What each answer of an S3 server means for an object: the table of its codes, in the words of our own closed list.
+import { retryAfterMs } from '../../core/backoff.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { ErrorCode } from '../../core/errors.ts'
+import { demandsText } from './bucket.ts'
+import type { Demands } from './bucket.ts'
+
+/** Facts of a failed request, as far as the library tells them. */
+interface Failure {
+  readonly code: string
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** region that the server names */
+  readonly region: string | undefined
+  /** its own words, never quoted: they hold key ids and more */
+  readonly said: readonly unknown[]
+}
+
+/** Named are settings that are set, and no others. */
+type Meaning = readonly [ErrorCode, string | ((set: Demands) => string)]
+
+const denied: Meaning = [
+  'forbidden',
+  ({ sse, object_lock: lock }) => {
+    const more = [
+      ...(lock ? ['s3:PutObjectRetention'] : []),
+      ...(sse?.type === 'kms' ? ['kms:GenerateDataKey'] : []),
+    ]
+    return `refuses the request: the role or key wants ${['s3:PutObject', ...more].join(' and ')} on this prefix`
+  },
+]
+const badKey: Meaning = [
+  'unauthorized',
+  'does not know the access key: check access_key_id (in the environment AWS_ACCESS_KEY_ID), or which role is used',
+]
+const badSignature: Meaning = [
+  'unauthorized',
+  'does not accept the signature: check secret_access_key (in the environment AWS_SECRET_ACCESS_KEY) and region; a proxy may also be changing the request',
+]
+const expired: Meaning = [
+  'unauthorized',
+  'says that the credentials have expired: where they come from has not renewed them',
+]
+const elsewhere: Meaning = ['misconfigured', 'has the bucket in another region']
+const damaged: Meaning = ['bad_reply', 'received another body than was sent; sent again']
+const slow: Meaning = ['rate_limited', 'asks to slow down']
+const broken: Meaning = ['server_error', 'had an internal error']
+const lacking: Meaning = [
+  'misconfigured',
+  (set) => {
+    const more = demandsText(set)
+    const asked =
+      'If-None-Match and x-amz-checksum-sha256, which no setting turns off (Backblaze B2 lacks them)'
+    return `does not do what was asked: each object is sent with ${asked}${more === '' ? '' : `, and by ${more} with more: take back what it lacks`}, or take another server`
+  },
+]
+const key: Meaning = [
+  'misconfigured',
+  ({ sse }) =>
+    `cannot use the KMS key${sse?.kms_key_id === undefined ? ' of the bucket or account: check' : ' of sse.kms_key_id: check it,'} that the key is enabled and that its policy allows this role`,
+]
+const keyless: Meaning = ['server_error', 'cannot reach the KMS key just now']
+const notAllowed: Meaning = ['misconfigured', 'does not allow this: is it an S3 endpoint?']
+const stalled: Meaning = ['timeout', 'did not receive the body in time']
+const busy: Meaning = ['server_error', 'was just writing the same name; tried again']
+const redirected: Meaning = ['redirected', 'sends elsewhere: redirects are never followed; check endpoint']
+
+const meanings: Readonly<Record<string, Meaning>> = {
+  AccessDenied: denied,
+  AllAccessDisabled: denied,
+  AccountProblem: ['forbidden', 'says that there is a problem with the account'],
+  NotSignedUp: ['forbidden', 'says that the account has no S3'],
+  InvalidAccessKeyId: badKey,
+  XAdminUserNotFound: badKey,
+  SignatureDoesNotMatch: badSignature,
+  InvalidToken: expired,
+  ExpiredToken: expired,
+  ExpiredTokenException: expired,
+  TokenRefreshRequired: expired,
+  RequestExpired: expired,
+  RequestTimeTooSkewed: ['misconfigured', 'says that the clock here is wrong: set it by NTP'],
+  NoSuchBucket: ['not_found', 'has no such bucket: check bucket, region and endpoint'],
+  NotFound: ['not_found', 'has no such bucket or object: check bucket, region and endpoint'],
+  NoSuchKey: ['server_error', 'lost the object while it was written; tried again'],
+  PermanentRedirect: elsewhere,
+  TemporaryRedirect: ['server_error', 'is moving the bucket; tried again'],
+  Redirect: elsewhere,
+  AuthorizationHeaderMalformed: elsewhere,
+  IllegalLocationConstraintException: elsewhere,
+  InvalidBucketName: ['misconfigured', 'says that this is no name of a bucket: check bucket'],
+  InvalidBucketState: [
+    'misconfigured',
+    'says that the bucket is not set for this: check its Object Lock and versioning',
+  ],
+  ObjectLockConfigurationNotFoundError: ['misconfigured', 'says that the bucket has no Object Lock'],
+  InvalidRequest: [
+    'misconfigured',
+    ({ object_lock: lock }) =>
+      `says that the request does not fit the bucket${lock ? ': object_lock needs a bucket with Object Lock' : ''}`,
+  ],
+  InvalidArgument: [
+    'misconfigured',
+    (set) => {
+      const more = demandsText(set)
+      return `refuses something of the request: check ${more === '' ? '' : `${more} and `}that it is a server of the list in docs/sinks/s3.md`
+    },
+  ],
+  InvalidEncryptionAlgorithmError: lacking,
+  NotImplemented: lacking,
+  XNotImplemented: lacking,
+  MethodNotAllowed: notAllowed,
+  InvalidStorageClass: lacking,
+  EntityTooLarge: [
+    'misconfigured',
+    'takes no object of this size: raise its limit (or that of the proxy before it)',
+  ],
+  MaxMessageLengthExceeded: ['misconfigured', 'takes no object of this size: raise its limit'],
+  QuotaExceeded: ['misconfigured', 'has no room left for this bucket'],
+  XMinioStorageFull: ['misconfigured', 'has no room left'],
+  ConditionalRequestConflict: busy,
+  OperationAborted: ['server_error', 'was just changing the bucket; tried again'],
+  BadDigest: damaged,
+  InvalidDigest: damaged,
+  IncompleteBody: damaged,
+  XAmzContentSHA256Mismatch: damaged,
+  XAmzContentChecksumMismatch: damaged,
+  RequestTimeout: stalled,
+  SlowDown: slow,
+  SlowDownWrite: slow,
+  InternalError: broken,
+  ServiceUnavailable: broken,
+}
+
+const statuses: Readonly<Record<number, Meaning>> = {
+  301: elsewhere,
+  302: redirected,
+  307: redirected,
+  308: redirected,
+  401: badKey,
+  403: denied,
+  404: ['not_found', 'knows no such bucket: check bucket and endpoint'],
+  405: notAllowed,
+  408: stalled,
+  409: busy,
+  411: ['misconfigured', 'wants a length that was sent: a proxy is changing the request'],
+  413: ['misconfigured', 'takes no body of this size: raise the limit of the proxy before it'],
+  429: slow,
+  501: lacking,
+  503: slow,
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
+
+function headersOf(error: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+  const response = error['$response']
+  const headers = isRecord(response) ? response['headers'] : undefined
+  return isRecord(headers) ? (headers as Readonly<Record<string, string>>) : {}
+}
+
+function failureOf(error: Readonly<Record<string, unknown>>): Failure {
+  const metadata = error['$metadata']
+  const status = isRecord(metadata) ? Number(metadata['httpStatusCode'] ?? 0) : 0
+  const headers = headersOf(error)
+  const named = error['Code'] ?? error['name']
+  const region = error['Region'] ?? headers['x-amz-bucket-region']
+  return {
+    code: typeof named === 'string' ? named : '',
+    status,
+    headers,
+    said: [error['message'], error['Header'], error['ArgumentName']],
+    region: typeof region === 'string' && /^[a-z0-9-]{2,32}$/.test(region) ? region : undefined,
+  }
+}
+
+/** In the words of any service behind the bucket, such as the one that has the keys; 429 says nothing else either. */
+const isThrottled = ({ code, status }: Pick<Failure, 'code' | 'status'>): boolean =>
+  status === 429 || /Throttl|SlowDown|TooManyRequests|(?:Limit|Rate|Throughput)Exceeded/i.test(code)
+
+/** What a server says where it will not have a header, or misses one. */
+const ofHeaders: ReadonlySet<string> = new Set([
+  ...['InvalidArgument', 'InvalidRequest', 'NotImplemented', 'XNotImplemented', 'MissingContentMD5'],
+])
+
+function meaningOf({ code, status, said }: Failure, set: Demands): Meaning {
+  if (isThrottled({ code, status })) return slow
+  const known = Object.hasOwn(meanings, code) ? meanings[code] : undefined
+  const header = !known || ofHeaders.has(code) ? refusedHeader([code, ...said], set) : undefined
+  if (header !== undefined && (status === 400 || status === 501)) return ['misconfigured', header]
+  if (known) return known
+  if (/^KMS\./.test(code) || code === 'KMSDisabledException') return status >= 500 ? keyless : key
+  const byStatus = statuses[status]
+  if (byStatus) return byStatus
+  if (status >= 500) return broken
+  if (status >= 400) return ['bad_request', 'refuses the request']
+  return ['bad_reply', 'answered something that is not S3: a proxy or portal may be in the way']
+}
+
+/** The code where it is one of S3's own words: a stranger's may echo anything. */
+const quoted = ({ code, status }: Failure): string => {
+  const safe = Object.hasOwn(meanings, code) || /^KMS\.[A-Za-z]{1,48}$/.test(code)
+  return [safe ? code : '', status > 0 ? String(status) : ''].filter(Boolean).join(', ') || 'no status'
+}
+
+/** Status of what the library threw; 0 where nobody answered. */
+export const statusOf = (error: unknown): number => (isRecord(error) ? failureOf(error).status : 0)
+
+export const codeOf = (error: unknown): string => (isRecord(error) ? failureOf(error).code : '')
+
+/** True for an answer that says: later. */
+export const saysLater = (error: unknown): boolean =>
+  isRecord(error) && (statusOf(error) >= 500 || isThrottled(failureOf(error)))
+
+/** `where`: the bucket and who has it; `set`: what was asked for beside. The server's own words are not quoted. */
+export function s3Error(where: string, error: unknown, nowMs: number, set: Demands = {}): ConnectorError {
+  if (error instanceof ConnectorError) return error
+  if (!isRecord(error)) return new ConnectorError('bad_reply', `${where} could not be asked`)
+  if (error['name'] === 'AbortError') return new ConnectorError('aborted', `${where}: called off`)
+  const failure = failureOf(error)
+  if (failure.status === 0) return unanswered(where, error)
+  const meaning = meaningOf(failure, set)
+  const [code, given] = meaning
+  const words = typeof given === 'string' ? given : given(set)
+  const region = meaning === elsewhere && failure.region ? `: set region to ${failure.region}` : ''
+  // No cause: the library's error carries the request as it was signed, session token and all.
+  const message = `${where} ${words}${region} (${quoted(failure)})`
+  return new ConnectorError(code, message, { retryAfterMs: retryAfterMs(failure.headers, nowMs) })
+}
+
+function nameOf({ name }: Readonly<Record<string, unknown>>): string {
+  return typeof name === 'string' && /^[A-Za-z]{1,48}$/.test(name) ? name : 'no name'
+}
+
+/** No answer of a server: what the library or our own code stumbled over before. */
+function unanswered(where: string, error: Readonly<Record<string, unknown>>): ConnectorError {
+  const text = typeof error['message'] === 'string' ? error['message'] : ''
+  if (text.includes('Region is missing'))
+    return new ConnectorError('misconfigured', `${where}: which region? Set region, or AWS_REGION`)
+  return new ConnectorError('bad_reply', `${where} answered something that is not S3 (${nameOf(error)})`)
+}
+
+// A header that the server refuses, or asks for: which one it names, and what can be done about it. Pure.
+
+const NO_SETTING = 'no setting turns it off, so take a server that'
+
+type Words = (set: Demands) => string | undefined
+
+/** By what a server writes of it, in small letters. */
+const headers: Readonly<Record<string, Words>> = {
+  'if-none-match': () =>
+    `refuses the header If-None-Match, without which an object could replace another: ${NO_SETTING} has conditional writes (Backblaze B2 has none)`,
+  'content-md5': ({ object_lock: lock }) =>
+    `wants the header Content-MD5, and takes no x-amz-checksum-sha256 in its place: ${lock ? 'it may want it for object_lock alone, so take that back, or' : 'no setting sends it, so'} take a server that knows the newer checksum`,
+  'x-amz-checksum-sha256': () =>
+    `refuses the header x-amz-checksum-sha256, the checksum of each object: ${NO_SETTING} knows it (Backblaze B2 does not)`,
+  'x-amz-server-side-encryption': ({ sse }) =>
+    sse && 'refuses the header x-amz-server-side-encryption: take sse back, or take a server that encrypts',
+  'x-amz-object-lock': ({ object_lock: lock }) =>
+    lock &&
+    'refuses the headers of object_lock: take it back, or take a bucket and a server that have Object Lock',
+}
+
+/** `said`: the server's own words, in which a header is looked for and nothing else. */
+function refusedHeader(said: readonly unknown[], set: Demands): string | undefined {
+  const all = said
+    .filter((each) => typeof each === 'string')
+    .join(' ')
+    .toLowerCase()
+  for (const [name, words] of Object.entries(headers))
+    if (all.includes(name) || all.includes(name.replaceAll('-', ''))) return words(set)
+  return undefined
+}

@@ -1,0 +1,254 @@
+// A bucket: put, look, list, fetch, remove, each one request with an answer that is ours.
+import { Readable } from 'node:stream'
+import type * as Library from '@aws-sdk/client-s3'
+import type { PutObjectCommand } from '@aws-sdk/client-s3'
+import type { SinkDeps } from '../../contracts/sink-kind.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { Log } from '../../core/log.ts'
+import { encryptionOf, lacking, lockModeOf } from './bucket.ts'
+import type { Body, ListedObject, Looked, PutAnswer, PutOptions } from './bucket.ts'
+import { BucketLibrary } from './client.ts'
+import { bucketOf } from './options.ts'
+import type { S3Options } from './options.ts'
+import { codeOf, statusOf } from './reply.ts'
+
+const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64')
+
+/** Only so do names come as they are: in XML some cannot stand, and others read as another's where references are resolved twice. */
+function keyOf(given: string, isEncoded: boolean): string {
+  if (!isEncoded) return given
+  try {
+    return decodeURIComponent(given.replaceAll('+', ' '))
+  } catch {
+    // Bytes that are no text. As it stands it is no name of ours.
+    return given
+  }
+}
+
+const CUT_SHORT = 'cut a list of objects short, and says not where it goes on'
+
+/** Said in full, so that neither side keeps a body to hash it, and a changed one is noticed. */
+function signsBodyAs(sha256: string, command: Library.PutObjectCommand): void {
+  command.middlewareStack.add(
+    (next) => async (args) => {
+      const { headers } = args.request as { headers: Record<string, string> }
+      headers['x-amz-content-sha256'] = sha256
+      return next(args)
+    },
+    { step: 'build', name: 'bodyHash' },
+  )
+}
+
+export class Store {
+  /** For messages: the bucket and who has it. */
+  readonly where: string
+  readonly #options: S3Options
+  readonly #library: BucketLibrary
+
+  constructor(options: S3Options, deps: Pick<SinkDeps, 'clock' | 'transport'>) {
+    this.#options = options
+    this.where = bucketOf(options)
+    this.#library = new BucketLibrary(options, deps)
+  }
+
+  /** Only under a name that is not taken. Throws ConnectorError when the server did not say that it has it. */
+  async put(key: string, body: Body, options: PutOptions, signal: AbortSignal): Promise<PutAnswer> {
+    return this.#library.ask(signal, async ({ library, client }) => {
+      // Whoever reads it is told what breaks it; once nobody reads, nobody needs to be.
+      const stream = Readable.from(body.read(), { objectMode: false }).on('error', () => undefined)
+      const command = new library.PutObjectCommand(this.#inputOf(key, body, options, stream))
+      signsBodyAs(body.sha256, command)
+      wantsOwnAnswer(this.where, command)
+      try {
+        const answer = await client.send(command, { abortSignal: signal })
+        if (answer.ETag === undefined)
+          throw new ConnectorError(
+            'bad_reply',
+            `${this.where} answered without an ETag: a proxy or portal may be in the way`,
+          )
+        const { ServerSideEncryption: encryption, SSEKMSKeyId: kmsKeyId } = answer
+        return { outcome: 'stored', encryption, kmsKeyId }
+      } catch (error) {
+        // In S3's own words: what else answers 412 did not get so far.
+        if (statusOf(error) !== 412) throw error
+        return { outcome: 'there', encryption: undefined }
+      } finally {
+        stream.destroy()
+      }
+    })
+  }
+
+  #inputOf(key: string, body: Body, put: PutOptions, stream: Readable): Library.PutObjectCommandInput {
+    const { bucket, sse, object_lock: lock } = this.#options
+    const locked = lock && put.lockedUntil !== undefined
+    return {
+      Bucket: bucket,
+      Key: key,
+      Body: stream,
+      ContentLength: body.bytes,
+      ContentType: put.contentType,
+      IfNoneMatch: '*',
+      ChecksumSHA256: base64(put.claimedSha256 ?? body.sha256),
+      ...(sse ? { ServerSideEncryption: encryptionOf(sse) } : {}),
+      ...(sse?.kms_key_id === undefined ? {} : { SSEKMSKeyId: sse.kms_key_id }),
+      ...(locked
+        ? { ObjectLockMode: lockModeOf(lock), ObjectLockRetainUntilDate: new Date(put.lockedUntil) }
+        : {}),
+    }
+  }
+
+  /** What the server keeps of an object; undefined where there is none. */
+  async look(key: string, signal: AbortSignal): Promise<Looked | undefined> {
+    return this.#library.ask(signal, async ({ library, client }) => {
+      const command = new library.HeadObjectCommand({
+        Bucket: this.#options.bucket,
+        Key: key,
+        ChecksumMode: 'ENABLED',
+      })
+      try {
+        const answer = await client.send(command, { abortSignal: signal })
+        return {
+          bytes: answer.ContentLength ?? 0,
+          encryption: answer.ServerSideEncryption,
+          kmsKeyId: answer.SSEKMSKeyId,
+          lockMode: answer.ObjectLockMode,
+          lockedUntil: answer.ObjectLockRetainUntilDate?.getTime(),
+          sha256: answer.ChecksumSHA256,
+        }
+      } catch (error) {
+        if (statusOf(error) === 404) return undefined
+        throw error
+      }
+    })
+  }
+
+  /** The object's body as it comes; undefined where there is none. Must be read to its end or left. */
+  async fetch(key: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined> {
+    return this.#library.ask(signal, async ({ library, client }) => {
+      const command = new library.GetObjectCommand({ Bucket: this.#options.bucket, Key: key })
+      try {
+        const answer = await client.send(command, { abortSignal: signal })
+        return this.#toldBody(answer.Body as Readable)
+      } catch (error) {
+        if (codeOf(error) === 'NoSuchKey') return undefined
+        throw error
+      }
+    })
+  }
+
+  async *#toldBody(body: Readable): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const piece of body) yield piece as Uint8Array
+    } catch (error) {
+      throw this.#library.error(error)
+    }
+  }
+
+  /** All names that begin with `prefix`, in the order of their bytes, from the one behind `after` on. */
+  async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<ListedObject> {
+    const { bucket: Bucket } = this.#options
+    const wanted = { Bucket, Prefix: prefix, StartAfter: after, EncodingType: 'url' } as const
+    for (let next: string | undefined; ;) {
+      const answer = await this.#library.ask(signal, ({ library, client }) => {
+        const command = new library.ListObjectsV2Command({ ...wanted, ContinuationToken: next })
+        return client.send(command, { abortSignal: signal })
+      })
+      const isEncoded = answer.EncodingType === 'url'
+      for (const { Key: key = '', Size: bytes = 0 } of answer.Contents ?? [])
+        yield { key: keyOf(key, isEncoded), bytes }
+      if (answer.IsTruncated !== true) return
+      next = answer.NextContinuationToken
+      if (next === undefined) throw new ConnectorError('bad_reply', `${this.where} ${CUT_SHORT}`)
+    }
+  }
+
+  async remove(key: string, signal: AbortSignal): Promise<void> {
+    await this.#library.ask(signal, ({ library, client }) =>
+      client.send(new library.DeleteObjectCommand({ Bucket: this.#options.bucket, Key: key }), {
+        abortSignal: signal,
+      }),
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#library.forget()
+  }
+}
+
+// Whether an answer to a put is S3's own: what stands before a bucket may answer in its place, with a status that S3 has too.
+
+const thereAlready = /<Error(?:\s[^>]*)?>[^]*<Code>\s*PreconditionFailed\s*<\/Code>/
+
+/** Somebody answered in the bucket's place: of the bucket itself it says nothing. */
+export class StrangersAnswer extends ConnectorError {}
+
+/** Throws for what S3 never says. Other answers are no success and need no such look. */
+function checkAnswer(where: string, status: number, body: Uint8Array): void {
+  if (status === 412 && !thereAlready.test(Buffer.from(body).toString()))
+    throw new StrangersAnswer(
+      'misconfigured',
+      `${where} answered 412 in words that are not S3's own (no PreconditionFailed): a portal or proxy may be in the way, nothing counts as stored; check endpoint`,
+    )
+  if (status >= 200 && status < 300 && body.length > 0)
+    throw new StrangersAnswer(
+      'bad_reply',
+      `${where} answered a put with a page, which S3 does not: a proxy or portal may be in the way`,
+    )
+}
+
+/** Before the library reads it: of a page it keeps the status alone. */
+function wantsOwnAnswer(where: string, command: PutObjectCommand): void {
+  command.middlewareStack.add(
+    (next) => async (args) => {
+      const result = await next(args)
+      const { statusCode, body } = result.response as { statusCode: number; body: Uint8Array }
+      checkAnswer(where, statusCode, body)
+      return result
+    },
+    { step: 'deserialize', priority: 'low', name: 'ownAnswer' },
+  )
+}
+
+// A look at what the server keeps of an object, by a role that need not have the right to.
+
+type Looking = Pick<Store, 'look' | 'where'>
+
+export async function lookIfAllowed(
+  store: Looking,
+  key: string,
+  signal: AbortSignal,
+): Promise<Looked | 'denied' | undefined> {
+  try {
+    return await store.look(key, signal)
+  } catch (error) {
+    if (error instanceof ConnectorError && error.code === 'forbidden') return 'denied'
+    throw error
+  }
+}
+
+/** An object that an earlier try stored has what was set then. What was switched on since it lacks for good: that is told, with its name. */
+export async function lookAtFormer(
+  store: Looking,
+  options: Pick<S3Options, 'sse' | 'object_lock'>,
+  key: string,
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!options.sse && !options.object_lock) return
+  const looked = await lookIfAllowed(store, key, signal)
+  if (looked === undefined)
+    throw new ConnectorError('bad_reply', `${store.where}: ${key} was there a moment ago, and is not`)
+  if (looked === 'denied') {
+    log.warn(
+      'An earlier try stored this object, and this role may not see how: where sse or object_lock were set or changed since, it has them not. Look at it by hand, or grant s3:GetObject',
+      { key },
+    )
+    return
+  }
+  const lacks = lacking(options, looked)
+  if (lacks.length === 0) return
+  log.warn(
+    'An earlier try stored this object without what is set now, and it counts as stored. Lock it by hand (put-object-retention); to encrypt it copy it onto itself. A lock shows only to a role with s3:GetObjectRetention',
+    { key, lacks: lacks.join(', ') },
+  )
+}

@@ -1,0 +1,293 @@
+// One event collector over HTTP: what is asked of it and what it answers, without a word on what that means.
+import { z } from 'zod'
+import { addressOf, hostPort } from '../../contracts/platform.ts'
+import type { HttpReply, Transport } from '../../contracts/platform.ts'
+import { backoffMs, retryAfterMs, serverTimeMs } from '../../core/backoff.ts'
+import { randomDigits } from '../../core/clock.ts'
+import type { Clock, Random } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { jsonOf } from '../../core/json.ts'
+import { SecretLook } from '../../core/secret.ts'
+import type { Secret } from '../../core/secret.ts'
+import { ask } from '../kit/http.ts'
+import type { WholeReply } from '../kit/http.ts'
+import { judge, readAcks, readHecBody } from './reply.ts'
+import type { HecReply } from './reply.ts'
+
+const EVENTS = '/services/collector/event'
+const HEALTH = '/services/collector/health'
+const ACKS = '/services/collector/ack'
+
+/** What a request goes out on: with the cookie the indexer behind a load balancer is found again. */
+interface Route {
+  readonly channel: string
+  readonly cookie: string
+}
+
+export class Collector {
+  readonly endpoint: Endpoint
+  readonly channels: Channels
+  readonly #token: Secret
+  readonly #look: SecretLook
+  readonly #send: Transport
+  readonly #clock: Clock
+  #cookie = ''
+
+  constructor(endpoint: Endpoint, token: Secret, send: Transport, clock: Clock, random: Random) {
+    this.endpoint = endpoint
+    this.channels = new Channels(random)
+    this.#token = token
+    this.#look = new SecretLook([token], clock)
+    this.#send = send
+    this.#clock = clock
+  }
+
+  /** After a refusal of the token `bore`: true when the next request bears another one. */
+  refreshToken(bore: string): boolean {
+    return this.#look.refresh([bore])
+  }
+
+  /** as the next request sends it */
+  get cookie(): string {
+    return this.#cookie
+  }
+
+  /** Objects of events, one after the other; `gzip` when they are packed so. */
+  async post(channel: string, body: Uint8Array, gzip: boolean, signal: AbortSignal): Promise<HecReply> {
+    const headers = { 'content-type': 'application/json', ...(gzip ? { 'content-encoding': 'gzip' } : {}) }
+    const reply = await this.#ask(
+      'POST',
+      EVENTS,
+      { channel, cookie: this.#cookie },
+      { headers, body },
+      signal,
+    )
+    this.#cookie = cookiesAfter(this.#cookie, reply.headers['set-cookie'])
+    return this.#read(reply)
+  }
+
+  async health(signal: AbortSignal): Promise<HecReply> {
+    return this.#read(
+      await this.#ask(
+        'GET',
+        HEALTH,
+        { channel: this.channels.take(), cookie: this.#cookie },
+        { headers: {} },
+        signal,
+      ),
+    )
+  }
+
+  /** Whether the batch that was answered with `ackId` is safe. Throws ConnectorError when it does not say. */
+  async isSafe(route: Route, ackId: number, signal: AbortSignal): Promise<boolean> {
+    const body = Buffer.from(JSON.stringify({ acks: [ackId] }))
+    const headers = { 'content-type': 'application/json' }
+    const reply = await this.#ask('POST', ACKS, route, { headers, body }, signal)
+    const safe = reply.status === 200 ? readAcks(reply.body) : undefined
+    if (safe) return safe.has(ackId)
+    const { where } = this.endpoint
+    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.place })
+    if (verdict.kind !== 'failed')
+      throw new ConnectorError('bad_reply', `Splunk at ${where} did not say what is acknowledged`)
+    // A token that was changed under our feet: the next question has the new one.
+    if (verdict.error.action === 'hold') this.#look.refresh()
+    throw verdict.error
+  }
+
+  #ask(
+    method: 'GET' | 'POST',
+    path: string,
+    { channel, cookie }: Route,
+    { headers, body }: { readonly headers: Record<string, string>; readonly body?: Uint8Array },
+    signal: AbortSignal,
+  ): Promise<WholeReply> {
+    this.#look.look()
+    const own = {
+      authorization: `Splunk ${this.#token.reveal()}`,
+      'x-splunk-request-channel': channel,
+      ...(cookie === '' ? {} : { cookie }),
+      'user-agent': 'auditferry',
+      ...headers,
+    }
+    const request = { method, url: this.endpoint.origin + path, headers: own, ...(body ? { body } : {}) }
+    return ask(this.#send, this.#clock, request, signal)
+  }
+
+  #read({ status, headers, body, distrust }: WholeReply): HecReply {
+    const hintMs = retryAfterMs(headers, this.#clock.now())
+    const hec = readHecBody(body)
+    if (!hec) distrust?.()
+    const stranger = hec ? undefined : strangerOf(headers, body)
+    return { status, hec, stranger, retryAfterMs: hintMs, serverAt: serverTimeMs(headers) }
+  }
+}
+
+// The channels of one endpoint: a batch that waits for its acknowledgement has one to itself.
+
+function guid(random: Random): string {
+  const hex = randomDigits(random, 32)
+  const variant = '89ab'[Math.floor(random() * 4)] ?? '8'
+  const version = `4${hex.slice(13, 16)}`
+  return [hex.slice(0, 8), hex.slice(8, 12), version, variant + hex.slice(17, 20), hex.slice(20)].join('-')
+}
+
+/**
+ * Ids count per channel and indexer, and begin anew with an indexer's restart: on a shared channel the same id could come to
+ * mean two batches, and the one's `true` confirm the other. So a channel is used again only when all that was ever sent on it
+ * is answered for; what ended in doubt leaves its channel behind. Splunk holds a million of them.
+ */
+class Channels {
+  readonly #random: Random
+  readonly #free: string[] = []
+
+  constructor(random: Random) {
+    this.#random = random
+  }
+
+  take(): string {
+    return this.#free.pop() ?? guid(this.#random)
+  }
+
+  giveBack(channel: string): void {
+    this.#free.push(channel)
+  }
+}
+
+// Several collectors behind one sink: asked in turn, one that fails rests for a while and longer each time.
+
+const REST = { baseMs: 1_000, capMs: 60_000 }
+
+export interface Endpoint {
+  /** scheme://host:port */
+  readonly origin: string
+  /** host:port */
+  readonly where: string
+}
+
+interface State extends Endpoint {
+  failures: number
+  /** monotonic ms */
+  restsUntil: number
+}
+
+export class Endpoints {
+  readonly #states: readonly State[]
+  readonly #clock: Clock
+  readonly #random: Random
+  #turn = 0
+
+  constructor(urls: readonly string[], clock: Clock, random: Random) {
+    this.#clock = clock
+    this.#random = random
+    this.#states = urls.map((text) => {
+      return { origin: new URL(text).origin, where: hostPort(addressOf(text)), failures: 0, restsUntil: 0 }
+    })
+  }
+
+  get all(): readonly Endpoint[] {
+    return this.#states
+  }
+
+  /** The next that does not rest; when all do, the one that is ready first: how long to wait is the conductor's to say. */
+  pick(): Endpoint {
+    const now = this.#clock.elapsed()
+    const inTurn = this.#states.map((_, i) => this.#at(this.#turn + i))
+    const chosen =
+      inTurn.find((state) => state.failures === 0 || state.restsUntil <= now) ??
+      inTurn.reduce((first, state) => (state.restsUntil < first.restsUntil ? state : first))
+    this.#turn = this.#states.indexOf(chosen) + 1
+    return chosen
+  }
+
+  succeeded(endpoint: Endpoint): void {
+    const state = this.#of(endpoint)
+    state.failures = 0
+    state.restsUntil = 0
+  }
+
+  failed(endpoint: Endpoint, hintMs = 0): void {
+    const state = this.#of(endpoint)
+    state.failures++
+    const restMs = Math.max(hintMs, backoffMs(state.failures, REST, this.#random))
+    state.restsUntil = this.#clock.elapsed() + restMs
+  }
+
+  /** How long until one of them does not rest: no hint of another may keep a batch for longer. */
+  get readyInMs(): number {
+    const now = this.#clock.elapsed()
+    return Math.min(...this.#states.map(({ restsUntil }) => Math.max(0, restsUntil - now)))
+  }
+
+  #at(turn: number): State {
+    return this.#states[turn % this.#states.length] as State
+  }
+
+  #of(endpoint: Endpoint): State {
+    return this.#states.find((state) => state.origin === endpoint.origin) ?? this.#at(0)
+  }
+}
+
+// Which server answers where an event collector was expected, by what is seen of its answer. Its words are not quoted.
+
+/** Splunk names itself so on all of its ports. */
+const isSplunk = ({ server }: HttpReply['headers']) => /^splunkd/i.test(server ?? '')
+
+function hasErrorText(body: Uint8Array): boolean {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(body))
+    return typeof value === 'object' && value !== null && 'error' in value && typeof value.error === 'string'
+  } catch {
+    return false
+  }
+}
+
+/** What to do about it; undefined where it could be anybody. */
+function strangerOf(headers: HttpReply['headers'], body: Uint8Array): string | undefined {
+  const type = headers['content-type'] ?? ''
+  const start = Buffer.from(body.subarray(0, 512)).toString('latin1')
+  if (isSplunk(headers) && (/xml/i.test(type) || /<response>/.test(start)))
+    return "this is Splunk's management port, as a rule 8089, and no event collector: set 'url' to the collector's port, as a rule 8088"
+  if (isSplunk(headers) && (/html/i.test(type) || headers['location'] !== undefined))
+    return "this is Splunk's web port, as a rule 8000, and no event collector: set 'url' to the collector's port, as a rule 8088"
+  if (!isSplunk(headers) && hasErrorText(body))
+    return "it answers {\"error\": …} as the workspace's API does, and as no event collector does: check 'url', and for a gateway on the way"
+  return undefined
+}
+
+// What an acknowledgement needs to be asked for: kept in the batch's intent, so that a restart asks instead of sending again.
+
+/** Whoever answers may send any cookie; what is kept of them is bounded. */
+const COOKIES_BYTES = 16 * 1024
+
+const ticketSchema = z.object({
+  /** scheme://host:port of the endpoint */
+  origin: z.string(),
+  channel: z.string(),
+  /** as the `cookie` header, for the indexer behind a load balancer; '' for none */
+  cookie: z.string(),
+  ackId: z.int().min(0),
+  /** epoch ms */
+  sentAt: z.number(),
+})
+export type Ticket = z.output<typeof ticketSchema>
+
+/** Undefined for a text that is none: an intent from before the answer. */
+export function readTicket(detail: string): Ticket | undefined {
+  return jsonOf(ticketSchema, detail)
+}
+
+/** The cookies to send from now on: those of before and what the answer's `set-cookie` says, of a name the last one. @internal for tests */
+export function cookiesAfter(cookie: string, setCookie: string | undefined): string {
+  if (setCookie === undefined) return cookie
+  const jar = new Map<string, string>()
+  for (const pair of cookie === '' ? [] : cookie.split('; ')) jar.set(pair.slice(0, pair.indexOf('=')), pair)
+  for (const line of setCookie.split('\n')) {
+    const [pair = '', ...attributes] = line.split(';').map((part) => part.trim())
+    const name = pair.slice(0, Math.max(0, pair.indexOf('=')))
+    if (name === '') continue
+    if (attributes.some((attribute) => /^max-age=(0|-\d+)$/i.test(attribute))) jar.delete(name)
+    else jar.set(name, pair)
+  }
+  const after = [...jar.values()].join('; ')
+  return after.length > COOKIES_BYTES ? cookie : after
+}

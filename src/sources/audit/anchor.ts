@@ -1,0 +1,287 @@
+// The first reading of all: finds where in the feed to begin, or that there is nothing yet.
+import type { Appended, Part } from '../../contracts/source.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { SECOND_US, secondText } from '../../core/time.ts'
+import { CLOCKS_APART_MS, MOST_FUTURE, SET_BACK_MS, horizonUs, isFuture } from './clock.ts'
+import { goOn, walkFrom } from './cursor.ts'
+import type { Position } from './cursor.ts'
+import {
+  REACH_MARGIN_US,
+  anchorAt,
+  askLatestAlone,
+  brokenEntry,
+  earliest,
+  isAuditThere,
+  isReadByTime,
+  reachUs,
+  readLatest,
+  search,
+  tellFailing,
+} from './lookup.ts'
+import type { Found } from './lookup.ts'
+import type { PageView } from './page.ts'
+import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import { currentPace, fromStart, lastPart, midPart } from './step.ts'
+import type { OptionsAndCursor, Parts, Step } from './step.ts'
+import { readPage } from './walk.ts'
+
+/** An entry that stays unreadable at the very start is asked for so often before it is passed. */
+const UNREADABLE_TRIES = 10
+
+/** The instant from which on what came is new to `start: latest`, of a former try, by the server's clock; Infinity: there was none. */
+type Since = (serverAt: number | undefined) => number
+
+/** The first reading of all: finds where to begin, and ships the entry there, since `from` may leave it out. */
+export async function* anchor(step: Step): Parts {
+  const { cursor, options } = step
+  const wasEmpty = cursor.caughtUp
+  // Said again only where nothing is found now: with an entry there is something to read.
+  cursor.caughtUp = false
+  const isFirstTry = settleStart(step)
+  if (isFirstTry) yield lastPart(step, { underWay: true })
+  const fromNow = options.start.kind === 'latest' && cursor.startUs === null
+  // The API could not be reached at first: what came meanwhile came after the start.
+  const sinceUs: Since = (serverAt) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
+  const found = await firstEntry(step, fromNow)
+  if (fromNow && found.failure) {
+    yield await awaitFromNow(step, sinceUs, found.failure)
+    return
+  }
+  const back = cursor.probe ? readableAt(cursor.probe) : undefined
+  const dated = yield* datedOf(step, found, fromNow)
+  if (dated === 'unknown') return
+  if (dated === 'future') {
+    yield awaitFirst(step, fromNow ? sinceUs : undefined, found)
+  } else if (found.unreadable) {
+    yield await passUnreadable(step, found)
+  } else if (!found.position) {
+    if (found.missing) await assertThere(step)
+    yield fromNow ? awaitFirst(step, sinceUs, found) : await beginNowhere(step, found, wasEmpty)
+  } else if (back) {
+    // Readable, but perhaps not the first that is.
+    cursor.probe = back
+    yield lastPart(step)
+  } else if (fromNow && !isFuture(step, found) && found.position.at >= sinceUs(found.serverAt)) {
+    // What is of now and lies far ahead of our clock was told apart by the log: then that clock is slow, and no word on the first try.
+    cursor.startUs = sinceUs(found.serverAt)
+    cursor.probe = null
+    yield lastPart(step)
+  } else {
+    if (fromNow) cursor.startUs = found.position.at + 1
+    yield beginAt(step, found.position, found)
+  }
+}
+
+/** Where everything is a 404 the address is wrong, and not the log empty. Throws ConnectorError `misconfigured`. */
+async function assertThere({ options, signal }: Step): Promise<void> {
+  if (await isAuditThere(options.client, signal)) return
+  throw new ConnectorError(
+    'misconfigured',
+    'The API answers 404 to whatever is asked of the audit log, also where it must not: check base_url',
+  )
+}
+
+function beginAt(step: Step, position: Position, { group, serverAt }: Found): Part {
+  const { cursor } = step
+  // Before it is the head: a first one dated far in the future is no proof of a slow clock.
+  cursor.headUs = Math.min(position.at, horizonUs(step, serverAt))
+  cursor.head = position
+  cursor.trail = [position]
+  cursor.probe = null
+  return lastPart(step, group && fromStart(step, group))
+}
+
+/** Nothing is found to begin at: an empty log, or answers that contradict each other. */
+async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promise<Part> {
+  const { cursor } = step
+  const newest = await readLatest(step)
+  const { probe } = cursor
+  const { position } = newest
+  if (probe && position && position.at >= probe.lowUs && position.at < probe.atUs) {
+    // In the unreadable's own second it is the last there is, and `search` never finds it.
+    cursor.probe = readableAt(probe) ?? null
+    return cursor.probe ? lastPart(step) : beginAt(step, position, newest)
+  }
+  if (!(await isContradicted(step, newest, wasEmpty))) return awaitFirst(step, undefined, found)
+  const message = 'The API shows no entry to begin at, and then tells of one all the same'
+  return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+}
+
+/** The newest of all cannot be told: what comes from now on is shipped, by the server's clock where another answer tells it. */
+async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<Part> {
+  const { serverAt } = await earliest(step, 'live')
+  // Not before: in an outage of all this one throws, and nothing is known of `latest`.
+  tellFailing(step, failure)
+  return awaitFirst(step, sinceUs, { group: undefined, serverAt })
+}
+
+/** Nothing there yet, or nothing but what is dated in the future. Of `latest`, whatever comes from now on is new, or from `sinceUs` on. */
+function awaitFirst(
+  step: Step,
+  sinceUs: Since | undefined,
+  { group, serverAt }: Pick<Found, 'group' | 'serverAt'>,
+): Part {
+  const { cursor, options } = step
+  const now = options.clock.now()
+  if (sinceUs) cursor.startUs = Math.min(sinceUs(serverAt), Math.floor((serverAt ?? now) / 1000) * SECOND_US)
+  cursor.dueAt = now + currentPace(step).intervalMs
+  cursor.caughtUp = true
+  options.watch.caughtUp()
+  return lastPart(step, group)
+}
+
+/** True where none was found and there is one all the same: `newest` shows it, or, before the whole log counts as empty, a second look does. */
+async function isContradicted(step: Step, { position, failure }: Found, wasEmpty: boolean): Promise<boolean> {
+  const { startUs, probe } = step.cursor
+  const fromUs = probe?.atUs ?? startUs ?? 0
+  if (position && position.at >= fromUs) return true
+  if (wasEmpty && !step.options.once) return false
+  const again = await firstEntry(step, false)
+  if (again.position || again.unreadable || !failure) return again.position !== undefined || again.unreadable
+  const byTime = await search(step, Math.max(fromUs, reachUs(step) + REACH_MARGIN_US), 'live')
+  return byTime.position !== undefined || byTime.unreadable
+}
+
+function firstEntry(step: Step, fromNow: boolean): Promise<Found> {
+  const { startUs, probe } = step.cursor
+  if (probe) return search(step, probe.atUs, 'live')
+  if (fromNow) return askLatestAlone(step, 'live')
+  if (startUs === null) return earliest(step, 'live')
+  return anchorAt(step, startUs, 'live')
+}
+
+/** Past a first entry that stays unreadable while others are read by time. */
+async function passUnreadable(step: Step, found: Found): Promise<Part> {
+  const { cursor, options } = step
+  const { probe, startUs } = cursor
+  const fault = brokenEntry()
+  const again = probe ? askedAgain(probe) : undefined
+  if (again) cursor.probe = again
+  else if (!probe) cursor.anchorTries++
+  if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES)) return lastPart(step, { fault })
+  if (!(await isReadByTime(step, undefined, 'live'))) {
+    cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
+    return lastPart(step, { fault })
+  }
+  const from = probeAfter(found.unreadableUs ?? Math.max(startUs ?? 0, reachUs(step)))
+  cursor.probe = probe ? unreadableAt(probe, found.unreadableUs) : from
+  return lastPart(step, { ...found.group, gaps: probe ? 0 : 1 })
+}
+
+// Whether what the log begins with lies in the future. Where only our clock says so, the log itself is asked, since that clock may be slow.
+
+/** As far as half a year, and back to the second. */
+const MOST_PROBES = 50
+
+/** `unknown`: the log could not be asked, as the last part told. */
+type Dated = 'now' | 'future' | 'unknown'
+
+/** Of `latest`, nothing follows the entry found and nothing before it is shipped: what lies ahead of our clock is looked at alone. */
+async function* datedOf(step: Step, found: Found, fromNow: boolean): AsyncGenerator<Part, Dated, Appended> {
+  const dated = yield* judged(step, found, fromNow)
+  if (dated !== 'unknown') delete step.cursor.ahead
+  return dated
+}
+
+async function* judged(step: Step, found: Found, fromNow: boolean): AsyncGenerator<Part, Dated, Appended> {
+  if (!isFuture(step, found)) return 'now'
+  if (found.serverAt !== undefined) return 'future'
+  if (!found.position) return 'now'
+  if (!fromNow) {
+    // Before what follows it, as it stands in the feed.
+    yield midPart(step, found.group ?? {})
+    return yield* datedByLog(step, found.position)
+  }
+  const { position } = await search(step, horizonUs(step), 'live')
+  if (!position) return 'future'
+  const looks = datedByLog(step, position)
+  for (let look = await looks.next(); ; look = await looks.next()) {
+    if (look.done) return look.value
+    if (look.value.fault) yield look.value
+  }
+}
+
+/** Reads on from `position` and ships what it reads: in the future lie no more than a few entries, and none that does not stands behind them. */
+async function* datedByLog(step: Step, position: Position): AsyncGenerator<Part, Dated> {
+  // A page that was unreadable before is asked for in smaller pieces, as in a drain.
+  const walk = (step.cursor.ahead ??= { ...walkFrom(position), entries: 0 })
+  for (;;) {
+    const seen: { view?: PageView; isUnreadableAlone?: true } = {}
+    yield* readPage(step, {
+      walk,
+      lane: 'live',
+      // One alone may be `from` itself.
+      take: Math.max(2, Math.min(walk.narrowTake ?? Infinity, MOST_FUTURE + 1)),
+      stopUs: () => null,
+      passedHead: false,
+      whole: (view) => {
+        seen.view = view
+        const read = view.count - view.malformed
+        // In small pages `from` itself, where that is included, would be half of what is counted.
+        walk.entries += walk.narrowTake !== null && read > 1 ? read - 1 : read
+        return {}
+      },
+      leave: () => {
+        seen.isUnreadableAlone = true
+        return {}
+      },
+    })
+    const { view, isUnreadableAlone = false } = seen
+    if (!view && !isUnreadableAlone) return 'unknown'
+    if (view?.last || walk.entries >= MOST_FUTURE) return 'now'
+    const next = view ? view.lastOfAll : await readableBehind(step, walk.from)
+    if (!next || next.id === walk.from.id) return 'future'
+    if (!view) walk.entries++
+    goOn(walk, next)
+  }
+}
+
+/** What stays unreadable is passed by time; a drain that goes on from here meets it again, and counts it. */
+async function readableBehind(step: Step, { at }: Position): Promise<Position | undefined> {
+  let probe = probeAfter(at)
+  for (let tries = 0; tries < MOST_PROBES; tries++) {
+    const { position, unreadable, unreadableUs } = await search(step, probe.atUs, 'live')
+    const next = unreadable ? unreadableAt(probe, unreadableUs) : readableAt(probe)
+    if (!next) return position
+    probe = next
+  }
+  throw brokenEntry()
+}
+
+// The instant that nothing is shipped before: settled with the first try by our clock, and once more where that was ahead; of `latest` it is told apart.
+
+/** What was noted before this was noted by a clock that nobody had set yet. */
+const UNSET_US = 1000 * Date.UTC(2025, 0, 1)
+
+/** True where that is news: it is counted from the first try on, however long that stays in vain. */
+function settleStart({ cursor, options }: OptionsAndCursor): boolean {
+  const { start, clock, log } = options
+  if (start.kind === 'time') cursor.startUs ??= start.atUs
+  if (start.kind === 'time' || start.kind === 'earliest') return false
+  const now = clock.now()
+  if (start.kind === 'latest' && cursor.triedUs === undefined) {
+    cursor.triedUs = now * 1000
+    return true
+  }
+  const wantedUs = (start.kind === 'span' ? now - start.ms : now) * 1000
+  const { startUs } = cursor
+  if (startUs === null) {
+    if (start.kind === 'span') cursor.startUs = wantedUs
+    return start.kind === 'span'
+  }
+  if (startUs <= (now + SET_BACK_MS) * 1000) return false
+  log.warn(
+    'The audit log was to be read from an instant that has not come yet, settled by a clock that was ahead: it is settled anew. Look after the clock of this machine',
+    { was: secondText(startUs / 1000), is: secondText(wantedUs / 1000) },
+  )
+  cursor.startUs = wantedUs
+  return true
+}
+
+/** When `start: latest` was tried for the first time, µs, by the server's clock where it is told; Infinity: not before, or by a clock that is not believed. */
+function triedSinceUs({ cursor, options }: OptionsAndCursor, serverAt: number | undefined): number {
+  const { triedUs = Infinity } = cursor
+  const now = options.clock.now()
+  const behindMs = (serverAt ?? now) - now
+  return triedUs < UNSET_US || Math.abs(behindMs) > CLOCKS_APART_MS ? Infinity : triedUs + 1000 * behindMs
+}

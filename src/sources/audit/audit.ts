@@ -1,0 +1,119 @@
+// The audit log as a source: which of its readers reads next, and when. The head drains, the sweep re-reads, anchors find a place by time.
+import { believed } from '../../core/clock.ts'
+import type { Cursor, Origin, Plan, Source } from '../../contracts/source.ts'
+import { anchor } from './anchor.ts'
+import { noteLateness, openAuditCursor } from './cursor.ts'
+import type { AuditCursor } from './cursor.ts'
+import { drainStep } from './head.ts'
+import type { AuditOptions, OptionsAndCursor, Step, Parts } from './step.ts'
+import { currentPace, lastPart } from './step.ts'
+import { sweepDueAt, sweepStep } from './lookback.ts'
+
+export class AuditSource implements Source {
+  readonly origin: Origin
+  readonly #options: AuditOptions
+  /** of `once`: a drain of this process came to its end */
+  #drained = false
+  /** of `once`: what is due by then is part of the run, epoch ms */
+  #beganAt: number | undefined
+  /** A read of this process has landed. */
+  #landed = false
+  /** The watch knows where the head is: after a start from the cursor alone, before anything is read. */
+  #placeTold = false
+  /** lateness seen in the last part of the last page: stands in the cursor from the next one on */
+  #behindUs = 0
+  /** what the last plan opened: the read behind it takes that, and may change it */
+  #planned: { readonly text: Cursor | undefined; readonly cursor: AuditCursor } | undefined
+
+  constructor(options: AuditOptions) {
+    this.#options = options
+    this.origin = options.origin
+  }
+
+  plan(text: Cursor | undefined): Plan {
+    const { clock, once } = this.#options
+    const now = clock.now()
+    const cursor = (this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) })
+      .cursor
+    if (once) return this.#planOnce(cursor, now)
+    if (!this.#placeTold) this.#tellPlace(cursor)
+    return { ...this.#next(cursor, now), caughtUp: cursor.caughtUp }
+  }
+
+  /** Live reading, where it is due; but lookback where it is due as well, and has its permit earlier: of all that are used, some are kept for it. */
+  #next(cursor: AuditCursor, now: number): Pick<Plan, 'dueAt' | 'lane'> {
+    const options = this.#options
+    const live = cursor.drain ? now : pollDueAt({ options, cursor }, now)
+    const sweep = sweepDueAt(options, cursor)
+    const liveAt = live > now ? live : options.client.freeAt('live')
+    return sweep < liveAt ? { dueAt: sweep, lane: 'sweep' } : { dueAt: live, lane: 'live' }
+  }
+
+  /** Drains the head, then makes each sweep that was due when the run began. */
+  #planOnce(cursor: AuditCursor, now: number): Plan {
+    this.#beganAt ??= now
+    if (!this.#drained) return { dueAt: now, lane: 'live', caughtUp: false }
+    const dueAt = sweepDueAt(this.#options, cursor, this.#beganAt)
+    return { dueAt, lane: 'sweep', caughtUp: dueAt === Infinity }
+  }
+
+  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
+    const { clock, once } = this.#options
+    const now = clock.now()
+    const cursor = this.#take(text, now)
+    noteLateness(cursor, this.#behindUs, now)
+    this.#behindUs = 0
+    // Left over from an earlier process: it ends at what is there now, however long nobody ran.
+    if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
+    const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
+    const parts = this.#choose(step, now)
+    try {
+      for (let next = await parts.next(); !next.done;) {
+        const appended = yield next.value
+        this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
+        this.#landed ||= next.value.cursor !== undefined
+        next = await parts.next(appended)
+      }
+    } finally {
+      // Given up in mid-page, its request is left too: its place in the budget and its room come back.
+      await parts.return(undefined)
+    }
+    if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
+    if (once && this.#behindUs > 0) {
+      // There may be no next page in this process.
+      noteLateness(cursor, this.#behindUs, now)
+      this.#behindUs = 0
+      yield lastPart(step)
+    }
+    this.#tellPlace(cursor)
+  }
+
+  #tellPlace({ head, headUs, latestUs }: AuditCursor): void {
+    const { watch } = this.#options
+    this.#placeTold = true
+    if (!head) return
+    watch.cursor(headUs)
+    watch.head(Math.max(headUs, latestUs))
+  }
+
+  /** Parsed once for a plan and the read behind it, not twice; nobody else has it, so that a step may change it. */
+  #take(text: Cursor | undefined, now: number): AuditCursor {
+    const planned = this.#planned
+    this.#planned = undefined
+    if (planned && text !== undefined && planned.text === text) return planned.cursor
+    return openAuditCursor(text, now, this.origin.workspace)
+  }
+
+  #choose(step: Step, now: number): Parts {
+    const { cursor } = step
+    if (cursor.head === null) return anchor(step)
+    const isUnderWay = cursor.drain !== null
+    if (this.#options.once) return isUnderWay || !this.#drained ? drainStep(step) : sweepStep(step)
+    const isDue = isUnderWay || pollDueAt(step, now) <= now
+    return isDue && this.#next(cursor, now).lane === 'live' ? drainStep(step) : sweepStep(step)
+  }
+}
+
+function pollDueAt(step: OptionsAndCursor, now: number): number {
+  return believed(step.cursor.dueAt, currentPace(step).intervalMs, now)
+}

@@ -1,0 +1,242 @@
+// What the audit readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
+import type { Cursor } from '../../contracts/source.ts'
+import { DAY_MS } from '../../core/time.ts'
+import type { Fields } from '../shared.ts'
+import { areNumbers, fieldsOf, isListOf, isNullOr, isText, openStored } from '../shared.ts'
+import type { Probe } from './probe.ts'
+import type { Fetches } from './own-fetches.ts'
+import { freshFetches } from './own-fetches.ts'
+
+/** An entry's place in the feed. */
+export interface Position {
+  readonly id: string
+  /** its own time, µs */
+  readonly at: number
+}
+
+/** Paging forward from an entry: a drain of the head, or a sweep. */
+export interface Walk {
+  from: Position
+  /** the position whose page led to `from`; absent: none did */
+  before?: Position
+  /** `take` after narrowing around a bad page; null: the usual */
+  narrowTake: number | null
+  /** how often the page at `from` failed in a row, or what is found by time in its place */
+  badTries: number
+  /** when the first of these failures was, epoch ms; absent: there was none */
+  failingSince?: number
+  /** hashes of malformed elements that the last page showed beside entries; absent: none */
+  malformed?: string[]
+  /** good pages since the last narrowing */
+  goodPages: number
+  /** the page at `from` stays unreadable even alone: the way on by `search` */
+  probe: Probe | null
+  /** ids at which the last pages ended: one seen again is a feed that does not advance */
+  ends: string[]
+  stuckPages: number
+}
+
+/** One cycle of the head reader, from a due poll to its stop rule. */
+export interface Drain extends Walk {
+  /** Entries at or after this instant (µs) came after the drain began: the stop line of law 7. */
+  untilUs: number | null
+  /** false: the stop line is by our clock, since no Date came or one far behind, and holds on short pages only */
+  untilByServer: boolean
+  /** the page reached the head, so that what follows is new */
+  passedHead: boolean
+  /** pages were full: take all that one page can give */
+  backlog: boolean
+  /** the empty head is being held against `latest` */
+  doubt: 'none' | 'ask_latest' | 'read_again' | 'cursor_gone'
+  /** answers in a row that showed nothing at all, no malformed element either, and that nothing confirmed; absent: none */
+  emptyAnswers?: number
+  /** re-anchored once in this drain already */
+  reanchored: boolean
+  /** how often the head was asked again, since it is found by time though no page begins at it; absent: not yet */
+  askedAgain?: number
+  entries: number
+  pages: number
+}
+
+export interface Sweep {
+  /** null: none under way */
+  walk: Walk | null
+  /** where this one ends, µs */
+  untilUs: number
+  fullDueAt: number
+  quickDueAt: number
+  /** when the full one under way began, epoch ms; absent: none is */
+  fullBeganAt?: number
+  /** when the last full one began that came to its end, epoch ms; where none has, as if one had before the first; absent: none was due */
+  fullSweptAt?: number
+}
+
+export interface AuditCursor {
+  readonly v: 1
+  /** Nothing before this instant (µs) is shipped. */
+  startUs: number | null
+  /** when `start: latest` was tried for the first time, µs by our clock; absent: not yet, or another start */
+  triedUs?: number
+  /** the last entry read in order; null: none yet */
+  head: Position | null
+  /** the newest own time read so far, µs */
+  headUs: number
+  /** the newest own time known of, µs, from `latest` too */
+  latestUs: number
+  drain: Drain | null
+  /** recent entries to begin a poll from, oldest first, so that its first page overlaps what is known */
+  trail: Position[]
+  /** epoch ms of the next poll */
+  dueAt: number
+  caughtUp: boolean
+  /** the cursor's entry is gone: a gap, unless it is met again before anything newer */
+  lost: Position | null
+  /** the head behind which the last gap was told: the same one is not told again; absent: none */
+  gapBehind?: string
+  /** the code by which `latest` fails, as was told; absent: it answers */
+  latestFails?: string
+  sweep: Sweep
+  /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
+  largestPage: number
+  /** whether the first entry lies in the future is asked of the log, page by page, and one of them is unreadable; absent: it is not */
+  ahead?: Walk & { entries: number }
+  /** An entry stays unreadable: how the next poll goes on by `search`. */
+  probe: Probe | null
+  /** how often the very first entry was unreadable */
+  anchorTries: number
+  /** how far behind the head entries were lately found, µs; halves each day without one */
+  lateUs: number
+  lateSeenAt: number
+  /** entries an hour, smoothed: what `activity: auto` follows */
+  perHour: number
+  polledAt: number
+  fetches: Fetches
+}
+
+export function freshAuditCursor(now: number): AuditCursor {
+  return {
+    v: 1,
+    startUs: null,
+    head: null,
+    headUs: 0,
+    latestUs: 0,
+    drain: null,
+    trail: [],
+    dueAt: now,
+    caughtUp: false,
+    lost: null,
+    largestPage: 2,
+    probe: null,
+    anchorTries: 0,
+    sweep: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
+    lateUs: 0,
+    lateSeenAt: 0,
+    perHour: 0,
+    polledAt: 0,
+    fetches: freshFetches(now),
+  }
+}
+
+/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
+export function openAuditCursor(cursor: Cursor | undefined, now: number, workspace: string): AuditCursor {
+  if (cursor === undefined) return freshAuditCursor(now)
+  return openStored(cursor, { workspace, source: 'audit', isWhole })
+}
+
+const isPosition = (value: unknown) => isText(fieldsOf(value)?.['id']) && areNumbers(value, 'at')
+const isProbe = (value: unknown) => areNumbers(value, 'atUs', 'lowUs', 'steps')
+
+function isWalk(value: unknown): boolean {
+  const walk = fieldsOf(value)
+  return (
+    areNumbers(walk, 'badTries', 'goodPages', 'stuckPages') &&
+    isPosition(walk?.['from']) &&
+    isNullOr(walk?.['probe'], isProbe) &&
+    isListOf(walk?.['ends'], isText)
+  )
+}
+
+function isWhole(fields: Fields): fields is Fields & AuditCursor {
+  const sweep = fieldsOf(fields['sweep'])
+  const fetches = fieldsOf(fields['fetches'])
+  return (
+    areNumbers(fields, 'headUs', 'latestUs', 'dueAt', 'largestPage', 'anchorTries', 'lateUs', 'lateSeenAt') &&
+    areNumbers(fields, 'perHour', 'polledAt') &&
+    typeof fields['caughtUp'] === 'boolean' &&
+    isNullOr(fields['startUs'], Number.isFinite) &&
+    isNullOr(fields['head'], isPosition) &&
+    isNullOr(fields['lost'], isPosition) &&
+    isNullOr(fields['drain'], isWalk) &&
+    isNullOr(fields['probe'], isProbe) &&
+    (fields['ahead'] === undefined || isWalk(fields['ahead'])) &&
+    isListOf(fields['trail'], isPosition) &&
+    areNumbers(sweep, 'untilUs', 'fullDueAt', 'quickDueAt') &&
+    isNullOr(sweep?.['walk'], isWalk) &&
+    areNumbers(fetches, 'sinceUs') &&
+    isListOf(fetches?.['sent'], Number.isFinite)
+  )
+}
+
+export function closeAuditCursor(cursor: AuditCursor): Cursor {
+  return JSON.stringify(cursor)
+}
+
+export function walkFrom(from: Position): Walk {
+  return { from, narrowTake: null, badTries: 0, goodPages: 0, probe: null, ends: [], stuckPages: 0 }
+}
+
+/** A good page at `walk.from` ended at `to`. */
+export function goOn(walk: Walk, to: Position): void {
+  if (to.id !== walk.from.id) walk.before = walk.from
+  walk.from = to
+}
+
+/** Goes on from a position that no page of this walk led to. */
+export function jumpTo(walk: Walk, to: Position): void {
+  forgetFailures(walk)
+  delete walk.before
+  delete walk.malformed
+  walk.from = to
+}
+
+/** Of `walk.from`: a page was good, the walk leaves it, or the trouble is not of this place. */
+export function forgetFailures(walk: Walk): void {
+  walk.badTries = 0
+  delete walk.failingSince
+}
+
+/** At least this much of what is known is read again at every poll. */
+const OVERLAP_MIN_US = 120_000_000
+const OVERLAP_MAX_US = 900_000_000
+const TRAIL_LENGTH = 24
+/** Positions of the trail are so far apart that a full one covers the longest overlap. */
+const APART_US = OVERLAP_MAX_US / (TRAIL_LENGTH - 2)
+
+/**
+ * Where a poll begins: the newest position of the trail that is no younger than the overlap, so that an entry that became
+ * visible a little late is found without a request of its own. The oldest where none is that old.
+ */
+export function overlapStart({ trail, headUs, lateUs }: AuditCursor, head: Position): Position {
+  const overlapUs = Math.min(Math.max(OVERLAP_MIN_US, 2 * lateUs), OVERLAP_MAX_US)
+  return trail.findLast(({ at }) => at <= headUs - overlapUs) ?? trail[0] ?? head
+}
+
+/** Keeps a bounded number of positions, `marks` among them: the newest that is older than the longest overlap, and those after it. */
+export function leaveTrail(cursor: AuditCursor, marks: readonly Position[]): void {
+  const trail = [...cursor.trail]
+  for (const { id, at } of marks) {
+    const last = trail.at(-1)
+    if (!last || at >= last.at + APART_US) trail.push({ id, at })
+  }
+  const covering = trail.findLastIndex(({ at }) => at <= cursor.headUs - OVERLAP_MAX_US)
+  cursor.trail = trail.slice(Math.max(0, covering)).slice(-TRAIL_LENGTH)
+}
+
+/** An entry was found this far behind the head. */
+export function noteLateness(cursor: AuditCursor, behindUs: number, now: number): void {
+  const days = Math.max(0, Math.floor((now - cursor.lateSeenAt) / DAY_MS))
+  const faded = cursor.lateUs / 2 ** Math.min(days, 40)
+  if (behindUs <= 0 && days === 0) return
+  cursor.lateUs = Math.max(behindUs, faded < 1_000_000 ? 0 : faded)
+  cursor.lateSeenAt = now
+}

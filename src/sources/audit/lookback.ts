@@ -1,0 +1,188 @@
+// The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
+import { believed } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_US } from '../../core/time.ts'
+import { isGone, isUnreadable } from '../http/reply.ts'
+import { anchorAt, brokenEntry } from './lookup.ts'
+import { SET_BACK_MS } from './clock.ts'
+import type { Found } from './lookup.ts'
+import type { AuditCursor, Sweep, Walk } from './cursor.ts'
+import { goOn, walkFrom } from './cursor.ts'
+import { isReadByTime } from './lookup.ts'
+import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import type { AuditOptions, Step, Parts } from './step.ts'
+import { lastPart } from './step.ts'
+import { noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { MAX_TAKE } from './step.ts'
+
+/** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
+const FULL_PER_SPAN = 4
+const FULL_MAX_MS = 6 * 60 * MINUTE_MS
+/** The least time between two: four within a span of seconds would take the whole budget. */
+const FULL_MIN_MS = MINUTE_MS
+const QUICK_MIN_MS = 5 * MINUTE_MS
+
+/**
+ * When the sweep would read next, epoch ms; never, when it is off, the head has not begun, or none is under way or due until
+ * `lastDueAt`.
+ */
+export function sweepDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt = Infinity): number {
+  if (options.sweepMs === 0 || cursor.head === null) return Infinity
+  const { walk, fullDueAt, quickDueAt } = cursor.sweep
+  const now = options.clock.now()
+  const quickAt = cursor.lateUs > 0 ? believed(quickDueAt, QUICK_MIN_MS + options.sweepMs, now) : Infinity
+  const dueAt = walk ? now : Math.min(believed(fullDueAt, FULL_MAX_MS, now), quickAt)
+  if (!walk && dueAt > lastDueAt) return Infinity
+  return dueAt > now ? dueAt : options.client.announce('sweep')
+}
+
+/** Begins a sweep, reads one page of it, or looks for the way past an entry that cannot be read: one request, rarely two. */
+export function sweepStep(step: Step): Parts {
+  const { walk } = step.cursor.sweep
+  if (walk?.probe) return beginSweep(step, walk.probe.atUs)
+  return walk ? sweepPage(step, walk) : beginSweep(step, planSweep(step))
+}
+
+/** Keys are dropped while a sweep lasts. */
+const KEYS_MARGIN_MS = HOUR_MS
+
+/** How late the full sweep is, ms. A `fullSweptAt` in the future was written under a clock since set back: infinitely late. */
+function lateByMs({ fullSweptAt }: Sweep, everyMs: number, atMs: number): number {
+  if (!fullSweptAt) return 0
+  return fullSweptAt > atMs + SET_BACK_MS ? Infinity : Math.max(0, atMs - fullSweptAt - everyMs)
+}
+
+/** Twice the lateness seen. */
+function spanOfQuick({ sweepMs }: AuditOptions, lateMs: number): number {
+  return Math.min(sweepMs, 2 * lateMs + QUICK_MIN_MS)
+}
+
+/** One that comes late, after a downtime, goes back as far as it would have in time. */
+function spanOfFull({ sweepMs }: AuditOptions, sweep: Sweep, everyMs: number, atMs: number): number {
+  return sweepMs + lateByMs(sweep, everyMs, atMs)
+}
+
+/**
+ * Chooses the sweep that comes now and says when the next ones are due: the whole span when it is due; between two of them a
+ * quick one, the more often the less late entries come. Returns where it begins, µs. None goes back to where no keys are kept, counted from what
+ * the server last told where that is later: our clock may be slow.
+ */
+function planSweep({ options, cursor }: Step): number {
+  const now = options.clock.now()
+  const atMs = Math.max(now, cursor.fetches.sent.at(-1) ?? 0)
+  const { sweep } = cursor
+  // As `sweepDueAt` believes it: a full one that is due by a clock set back since would be none, and due at once for ever.
+  const isFull = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now
+  const everyMs = Math.max(FULL_MIN_MS, Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS))
+  const lateMs = cursor.lateUs / 1000
+  if (isFull) {
+    sweep.fullDueAt = now + everyMs
+    sweep.fullSweptAt ??= atMs - everyMs
+    sweep.fullBeganAt = atMs
+  }
+  // No later than `sweepDueAt` believes it either.
+  const quickMs = Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
+  sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
+  sweep.untilUs = cursor.headUs
+  const knownMs = Math.max(options.sweepMs, options.keepKeysMs - KEYS_MARGIN_MS)
+  const spanMs = isFull
+    ? Math.min(spanOfFull(options, sweep, everyMs, atMs), knownMs)
+    : spanOfQuick(options, lateMs)
+  return Math.max((now - spanMs) * 1000, (atMs - knownMs) * 1000, cursor.startUs ?? 0)
+}
+
+/** The sweep is over. Where it was given up, the next full one begins where this one had to. */
+function endSweep(sweep: Sweep, isWhole: boolean): void {
+  if (isWhole && sweep.fullBeganAt !== undefined) sweep.fullSweptAt = sweep.fullBeganAt
+  delete sweep.fullBeganAt
+  sweep.walk = null
+}
+
+/** Live reading waits for no sweep, and the next one comes in its time. `run --once` is not done without it: it is due still. */
+function giveUp({ options, cursor: { sweep } }: Step, error: ConnectorError): ConnectorError | undefined {
+  const isFull = sweep.fullBeganAt !== undefined
+  endSweep(sweep, false)
+  if (!options.once) return undefined
+  sweep[isFull ? 'fullDueAt' : 'quickDueAt'] = options.clock.now()
+  return error
+}
+
+const nothingFound = () =>
+  new ConnectorError(
+    'bad_reply',
+    'The API no longer shows the entries of the trailing span from where they are read again',
+  )
+
+async function* beginSweep(step: Step, fromUs: number): Parts {
+  const { sweep } = step.cursor
+  try {
+    const found = await anchorAt(step, fromUs, 'sweep')
+    if (found.unreadable) {
+      yield lastPart(step, { fault: await passFurther(step, fromUs, found) })
+      return
+    }
+    const { walk } = sweep
+    const back = found.position && walk?.probe ? readableAt(walk.probe) : undefined
+    if (walk && back) {
+      // Readable, but perhaps not the first that is.
+      walk.probe = back
+      yield lastPart(step, found.group)
+      return
+    }
+    let fault: ConnectorError | undefined
+    if (found.position && found.position.at < sweep.untilUs) sweep.walk = walkFrom(found.position)
+    else if (found.position || fromUs > sweep.untilUs) endSweep(sweep, true)
+    // Nothing where there must be something is no answer to go by.
+    else fault = giveUp(step, nothingFound())
+    yield lastPart(step, { ...found.group, fault })
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+    yield lastPart(step, { fault: giveUp(step, error) })
+  }
+}
+
+/** `search` meets an unreadable entry: on by ever larger steps, as far as this sweep goes; the next one tries again. */
+async function passFurther(step: Step, fromUs: number, found: Found): Promise<ConnectorError | undefined> {
+  const { sweep, head } = step.cursor
+  const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
+  // What was asked for first is the second that `fromUs` stands in.
+  const tried = walk.probe ?? probeAfter(fromUs - SECOND_US)
+  const again = askedAgain(tried)
+  if (!again && !(await isReadByTime(step, head?.at, 'sweep'))) return giveUp(step, brokenEntry())
+  const probe = again ?? unreadableAt(tried, found.unreadableUs)
+  if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }
+  else endSweep(sweep, true)
+  return undefined
+}
+
+async function* sweepPage(step: Step, walk: Walk): Parts {
+  const { sweep } = step.cursor
+  try {
+    yield* readPage(step, {
+      walk,
+      lane: 'sweep',
+      take: walk.narrowTake ?? MAX_TAKE,
+      stopUs: () => null,
+      passedHead: false,
+      whole: (view) => {
+        const { last } = view
+        const isAtEnd = last === null || view.newestUs >= sweep.untilUs
+        if (isAtEnd && view.count === 0) return { fault: giveUp(step, nothingFound()) }
+        if (isAtEnd) endSweep(sweep, true)
+        else if (noteEnd(walk, view)) {
+          if (walk.stuckPages >= STUCK_PAGES) giveUp(step, stuckPage())
+          return { fault: stuckPage() }
+        } else goOn(walk, last)
+        return {}
+      },
+      leave: () => {
+        walk.probe = probeAfter(walk.from.at)
+        return {}
+      },
+    })
+  } catch (error) {
+    if (!isGone(error)) throw error
+    // Purged under our feet: the next sweep finds its own place.
+    yield lastPart(step, { fault: giveUp(step, nothingFound()) })
+  }
+}

@@ -1,0 +1,226 @@
+// One entry, asked for by itself: a place in the feed by time, the earliest and the newest. `search`, `earliest` and `latest` of spec §4.1.
+import { Entries } from '../../contracts/entries.ts'
+import type { Lane, Quarantined } from '../../contracts/source.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { ErrorCode } from '../../core/errors.ts'
+import { textsUnder } from '../../core/json.ts'
+import { DAY_MS, SECOND_US, parseInstantText } from '../../core/time.ts'
+import type { Answer, Client } from '../http/client.ts'
+import { BodySample, hold } from '../http/groups.ts'
+import type { Group } from '../splitter/entries-builder.ts'
+import { splitOne } from '../splitter/splitter.ts'
+import type { SplitterOptions } from '../splitter/splitter.ts'
+import { isFuture } from './clock.ts'
+import type { Position } from './cursor.ts'
+import { entryOptions, fromStart } from './step.ts'
+import type { PagingStep, Step } from './step.ts'
+
+/** `search` reaches a year back (spec §4.1); a day less, so that no clock difference turns it into an error. */
+const SEARCH_REACH_MS = 364 * DAY_MS
+
+export interface Found extends FoundEntry {
+  readonly serverAt: number | undefined
+  /** told by a 404: no entry, or no such path */
+  readonly missing?: boolean
+  /** The request failed, and others need not: nothing is known. */
+  readonly failure?: ConnectorError
+}
+
+/** The fault of a part that asks for it once more. */
+export const brokenEntry = () =>
+  new ConnectorError(
+    'bad_reply',
+    'GET /api/v1/logs/audit (`earliest`, `latest` or `search`) answered an entry that cannot be read; it is asked for again, and what stays unreadable is passed, as a gap',
+  )
+
+/** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
+async function readEntry(step: PagingStep, path: string, lane: Lane): Promise<Found> {
+  const { options, signal } = step
+  let serverAt: number | undefined
+  try {
+    const found = options.client.get(path, lane, signal, async function* (answer) {
+      serverAt = answer.serverAt
+      yield await readFoundEntry(answer, entryOptions(step.options))
+    })
+    for await (const entry of found)
+      return { ...entry, group: entry.group && fromStart(step, entry.group), serverAt }
+  } catch (error) {
+    if (!(error instanceof ConnectorError) || error.code !== 'not_found') throw error
+  }
+  return { position: undefined, group: undefined, serverAt, unreadable: false, missing: true }
+}
+
+/** From here on `search` may be asked, µs. */
+export const reachUs = ({ options }: PagingStep): number => (options.clock.now() - SEARCH_REACH_MS) * 1000
+
+/** The reach of `search` moves on while one asks. */
+export const REACH_MARGIN_US = 60 * SECOND_US
+
+export function earliest(step: PagingStep, lane: Lane): Promise<Found> {
+  return readEntry(step, '/api/v1/logs/audit/earliest', lane)
+}
+
+/** The entry at or after `atUs`; behind the reach of `search` the earliest there is. */
+export function anchorAt(step: PagingStep, atUs: number, lane: Lane): Promise<Found> {
+  if (Math.floor(atUs / SECOND_US) * SECOND_US < reachUs(step)) return earliest(step, lane)
+  return search(step, atUs, lane)
+}
+
+/** The first entry of that second or later. Within the reach of `search`, which is the caller's to see to. */
+export async function search(step: PagingStep, atUs: number, lane: Lane): Promise<Found> {
+  const seconds = Math.floor(atUs / SECOND_US)
+  const found = await readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, lane)
+  const { position } = found
+  if (position?.at !== NO_TIME) return found
+  // It does not tell its time, but it stands no earlier than what was asked for.
+  return { ...found, position: { id: position.id, at: seconds * SECOND_US } }
+}
+
+// An answer of one entry, as `latest`, `earliest` and `search` give it: its place in the feed, whatever stands around it and however malformed it is.
+
+const textsOf = textsUnder(['id', 'timestamp'])
+
+/** What may stand around an entry in its answer. */
+const WRAPPING_BYTES = 64 * 1024
+
+interface FoundEntry {
+  /** undefined: there is none, or none that can be read */
+  readonly position: Position | undefined
+  /** the entry itself, or the bytes of one that is malformed */
+  readonly group: Group | undefined
+  /** There is something, but no place to go on from: the way on is a later time. */
+  readonly unreadable: boolean
+  /** its own time, where at least that can be read, µs */
+  readonly unreadableUs?: number | undefined
+}
+
+/** An empty body, null and an empty object tell that there is none (spec: not shown). */
+export async function readFoundEntry(
+  answer: Pick<Answer, 'body'>,
+  options: SplitterOptions,
+): Promise<FoundEntry> {
+  const sample = new BodySample()
+  const body = await hold(answer, options.maxEntryBytes + WRAPPING_BYTES, sample)
+  return body ? foundIn(body, sample, options) : kept(sample, 'too_large')
+}
+
+/** No place to go on from; its bytes are what there is of it. */
+function kept(sample: BodySample, reason: Quarantined['reason']): FoundEntry {
+  const group = { entries: Entries.none, quarantined: [sample.quarantined(reason)] }
+  return { position: undefined, group, unreadable: true }
+}
+
+function foundIn(body: Uint8Array, sample: BodySample, options: SplitterOptions): FoundEntry {
+  let group: Group
+  try {
+    group = splitOne(body, { ...options, wrapper: 'log' })
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    return kept(sample, 'unreadable_page')
+  }
+  const { entries, quarantined } = group
+  if (entries.count > 0)
+    return { position: { id: entries.id(0), at: entries.at(0) }, group, unreadable: false }
+  const [malformed] = quarantined
+  if (!malformed) return { position: undefined, group: undefined, unreadable: false }
+  const { position, atUs } = readMalformed(malformed)
+  return { position, group, unreadable: position === undefined, unreadableUs: atUs }
+}
+
+/** Where an entry stands that does not tell its time, and of which nothing is known but that it is there. */
+const NO_TIME = 0
+
+/** A malformed entry may still have an id, and pages go on from it, save half a character, which no address can hold. Without a readable time it stands before all others. */
+function readMalformed({ reason, bytes }: Quarantined): {
+  position: Position | undefined
+  atUs: number | undefined
+} {
+  // Of one too large there is only the head, which is no JSON.
+  if (reason === 'too_large') return { position: undefined, atUs: undefined }
+  const { id = '', timestamp = '' } = textsOf(bytes)
+  const at = parseInstantText(timestamp)
+  const atUs = Number.isSafeInteger(at) ? at : undefined
+  const named = id !== '' && id.length <= 1024 && id.isWellFormed()
+  return { position: named ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
+}
+
+// The newest entry there is, as a witness for the end of the log. One that fails by itself is no witness, and stops no reading that is under way.
+
+const LATEST = '/api/v1/logs/audit/latest'
+
+/** What it tells is known from now on. Dated in the future, it hides what is the newest of now, and is no witness. */
+export async function readLatest(step: Step): Promise<Found> {
+  const { cursor } = step
+  const found = await askLatestAlone(step, 'live')
+  tellFailing(step, found.failure)
+  if (isFuture(step, found)) return { ...found, position: undefined }
+  if (found.position) cursor.latestUs = Math.max(cursor.latestUs, found.position.at)
+  return found
+}
+
+/** Shows nothing, and why, where it fails by itself. Throws what would have met any other request too. */
+export async function askLatestAlone(step: PagingStep, lane: Lane): Promise<Found> {
+  try {
+    return await readEntry(step, LATEST, lane)
+  } catch (error) {
+    if (!(error instanceof ConnectorError) || isOfAll(error)) throw error
+    return { position: undefined, group: undefined, serverAt: undefined, unreadable: false, failure: error }
+  }
+}
+
+/** Nothing here is about one endpoint. */
+const ofAll: ReadonlySet<ErrorCode> = new Set([
+  'aborted',
+  'unauthorized',
+  'rate_limited',
+  'unreachable',
+  'tls_invalid',
+])
+
+/**
+ * Whether the log is read by time elsewhere: at `knownUs`, at its newest entry, or behind that. If not, what cannot be read by
+ * time is an outage, and nothing is passed. `latest` proves nothing: it only says where to look.
+ */
+export async function isReadByTime(
+  step: PagingStep,
+  knownUs: number | undefined,
+  lane: Lane,
+): Promise<boolean> {
+  if (knownUs !== undefined && (await anchorAt(step, knownUs, lane)).position) return true
+  const { position, unreadableUs } = await askLatestAlone(step, lane)
+  const newestUs = position?.at ?? unreadableUs ?? step.options.clock.now() * 1000
+  if ((await anchorAt(step, newestUs, lane)).position) return true
+  return !(await anchorAt(step, newestUs + SECOND_US, lane)).unreadable
+}
+
+/** It would have met any other request too. */
+export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)
+
+/** Told once, and once more when it answers again: pages may lead to the end without it for ever. */
+export function tellFailing({ cursor, options: { log } }: Step, failure: ConnectorError | undefined): void {
+  if (failure && cursor.latestFails === undefined) {
+    log.warn(
+      'The newest entry cannot be asked for: reading goes on, and the end of the log is proven by `search` instead',
+      { code: failure.code, error: failure.message },
+    )
+    cursor.latestFails = failure.code
+  } else if (!failure && cursor.latestFails !== undefined) {
+    log.info('The newest entry can be asked for again')
+    delete cursor.latestFails
+  }
+}
+
+// Whether the audit log's paths are there at all: a 404 alone may mean an empty log, or a wrong address.
+
+/** `search` without its `time` must be a 400 (spec §4.1). False where that is a 404 too. Throws ConnectorError where nobody can tell. */
+export async function isAuditThere(client: Client, signal: AbortSignal): Promise<boolean> {
+  try {
+    await client.touch('/api/v1/logs/audit/search', 'live', signal)
+    return true
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    if (error.code === 'bad_request') return true
+    if (error.code === 'not_found') return false
+    throw error
+  }
+}

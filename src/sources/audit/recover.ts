@@ -1,0 +1,197 @@
+// Ways on for a head that is stuck: found again by time, past an entry that cannot be read (law 6).
+import { ConnectorError } from '../../core/errors.ts'
+import type { Part } from '../../contracts/source.ts'
+import { SECOND_US } from '../../core/time.ts'
+import type { Group } from '../splitter/entries-builder.ts'
+import { anchorAt, brokenEntry, reachUs } from './lookup.ts'
+import type { Found } from './lookup.ts'
+import { forgetFailures, jumpTo } from './cursor.ts'
+import type { Drain, Position } from './cursor.ts'
+import type { PageView } from './page.ts'
+import { BAD_TRIES, askedAgain, keptOf, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import type { Probe } from './probe.ts'
+import { endByTime, newGap } from './end.ts'
+import { isReadByTime, readLatest } from './lookup.ts'
+import { endDrain, giveUpDrain } from './end.ts'
+import { horizonUs, isFuture } from './clock.ts'
+import type { Step, Parts } from './step.ts'
+import { lastPart } from './step.ts'
+import { isRightBehind } from './walk.ts'
+
+/** A long drain asks once where the head is, so that its lag can be told while it lasts. */
+export async function* askHead(step: Step, drain: Drain): Parts {
+  await readLatest(step)
+  drain.pages++
+  yield lastPart(step)
+}
+
+/** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
+export async function* reanchor(step: Step, drain: Drain): Parts {
+  const { cursor } = step
+  const head = cursor.head as Position
+  if (drain.reanchored) {
+    giveUpDrain(step, drain)
+    const message =
+      'No page leads on from the last entry although there are newer ones; trying again at the next poll'
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  const atUs = Math.min(head.at, cursor.headUs)
+  let found = await anchorAt(step, atUs, 'live')
+  const isThere = found.position?.id === head.id
+  // The same dead entry again leads nowhere: on to the next second.
+  if (isThere) found = await anchorAt(step, atUs + SECOND_US, 'live')
+  if (!found.unreadable) drain.badTries = 0
+  else if (++drain.badTries < BAD_TRIES) {
+    yield lastPart(step, { fault: brokenEntry() })
+    return
+  }
+  if (isThere && found.position && askHeadAgain(drain)) {
+    const message = 'The API answered that the last entry is gone, and shows it; its page is asked for again'
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    return
+  }
+  cursor.lost ??= head
+  if (!found.position && !found.unreadable) {
+    yield* endByTime(step, drain, cursor.headUs + 1, await readLatest(step))
+    return
+  }
+  if (isFuture(step, found)) {
+    yield endBeforeFuture(step, drain, found)
+    return
+  }
+  drain.reanchored = true
+  if (found.position) stepOver(step, drain, found.position)
+  else passByTime(step, drain)
+  yield lastPart(step, { ...found.group, gaps: found.position ? gapAfter(step, found.position) : 0 })
+}
+
+/** The error may pass: only then is something missing. */
+function askHeadAgain(drain: Drain): boolean {
+  drain.askedAgain = (drain.askedAgain ?? 0) + 1
+  if (drain.askedAgain >= BAD_TRIES) return false
+  drain.doubt = 'none'
+  return true
+}
+
+/** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
+function endBeforeFuture(step: Step, drain: Drain, { group }: Found): Part {
+  endDrain(step, drain)
+  return lastPart(step, group)
+}
+
+/** Goes on at an entry found by time; the head stays where it is until something newer is read. */
+function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
+  drain.doubt = 'none'
+  drain.probe = null
+  // It may be an earlier one of the same second: what follows it is met again.
+  drain.ends = []
+  jumpTo(drain, position)
+  drain.passedHead = true
+  cursor.head = position
+  cursor.headUs = Math.max(cursor.headUs, position.at)
+}
+
+/** The lost entry is no gap when it is met again before anything newer. */
+function gapAfter(step: Step, position: Position): number {
+  const { cursor, options } = step
+  if (!cursor.lost || position.at <= cursor.lost.at) return 0
+  const gaps = newGap(cursor, cursor.lost)
+  cursor.lost = null
+  if (gaps > 0)
+    options.log.error(
+      'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
+    )
+  return gaps
+}
+
+export function settleLost(step: Step, view: PageView): number {
+  const { cursor } = step
+  if (!cursor.lost) return 0
+  if (view.metLost) cursor.lost = null
+  else if (view.pastLost) return gapAfter(step, { id: '', at: Number.MAX_SAFE_INTEGER })
+  return 0
+}
+
+/**
+ * On by `search`, past an entry that stays unreadable. Where that answer cannot be read either, the next entry is bad too or
+ * the server is out of order: only an entry that it can tell is a witness for the first.
+ */
+export async function* followProbe(step: Step, drain: Drain, probe: Probe): Parts {
+  const found = await anchorAt(step, probe.atUs, 'live')
+  const isNothing = !found.position && !found.unreadable
+  if (isNothing || isFuture(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
+    // Nothing of now from there on; what lies between it and the unreadable is still to be looked for.
+    const back = readableAt(probe)
+    if (back) {
+      drain.probe = back
+      yield lastPart(step, found.group)
+    } else if (found.position) yield endBeforeFuture(step, drain, found)
+    else yield* endRightBehind(step, drain, probe)
+  } else if (!found.position) {
+    yield* passFurther(step, drain, probe, found)
+  } else if (found.position.id === drain.from.id) {
+    // What the unreadable stands behind: on until it is passed.
+    drain.probe = unreadableAt(probe, undefined)
+    yield lastPart(step)
+  } else {
+    drain.probe = readableAt(probe) ?? null
+    yield drain.probe
+      ? lastPart(step, found.group)
+      : await passed(step, drain, probe, found.position, found.group)
+  }
+}
+
+async function passed(
+  step: Step,
+  drain: Drain,
+  { kept }: Probe,
+  to: Position,
+  group: Group | undefined,
+): Promise<Part> {
+  const isNext = await isRightBehind(step, to, kept, 'live')
+  stepOver(step, drain, to)
+  const { log } = step.options
+  if (isNext) log.warn('An entry stays unreadable and was passed: its bytes are quarantined')
+  else
+    log.error(
+      'Possible gap: an entry stays unreadable and was passed by time; its bytes are quarantined, and others beside it may be missing',
+    )
+  return lastPart(step, { ...group, gaps: isNext ? 0 : 1 })
+}
+
+/** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */
+async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
+  const newest = await readLatest(step)
+  const { position, group } = newest
+  if (position && position.at > step.cursor.headUs && position.at < probe.atUs)
+    yield await passed(step, drain, probe, position, group)
+  else yield* endByTime(step, drain, probe.atUs, newest)
+}
+
+async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Parts {
+  const again = askedAgain(probe)
+  if (again) {
+    drain.probe = again
+    yield lastPart(step, { fault: brokenEntry() })
+    return
+  }
+  if (await isReadByTime(step, Math.min(drain.from.at, step.cursor.headUs), 'live')) {
+    drain.probe = unreadableAt(probe, found.unreadableUs)
+    yield lastPart(step, found.group)
+    return
+  }
+  giveUpDrain(step, drain)
+  const message =
+    'The API answers with what cannot be read, wherever it is asked by time; trying again at the next poll'
+  yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+}
+
+/** `keptTake`: so many elements of the page at `drain.from` are quarantined. */
+export function passByTime(step: Step, drain: Drain, keptTake?: number): void {
+  const { cursor } = step
+  // The first of all may tell no time: then from where `search` reaches.
+  drain.probe = probeAfter(drain.from.at || reachUs(step), keptOf(drain, keptTake))
+  forgetFailures(drain)
+  cursor.trail = []
+}

@@ -1,0 +1,198 @@
+// What of the history is read next, and when: the open day at every interval, the last days again and again for what came late, the past from spare budget.
+import { believed } from '../../core/clock.ts'
+import type { Lane, Plan } from '../../contracts/source.ts'
+import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../../core/time.ts'
+import type { HistoryCursor, Walk } from './cursor.ts'
+import { walkOver, walkOverTrouble } from './cursor.ts'
+import type { HistoryOptions, Task } from './step.ts'
+
+/** A day is read again when half of its age has passed since the last time, within these bounds. */
+const REREAD_MIN_MS = 30 * MINUTE_MS
+export const REREAD_MAX_MS = 6 * HOUR_MS
+/** What takes long to read is read again the more rarely: at most so much of the time goes into it. */
+const REREAD_SHARE = 1 / 10
+
+type Kind = Task['kind']
+type Due = readonly [kind: Kind, dueAt: number]
+
+const laneOf: Readonly<Record<Kind, Lane>> = {
+  live: 'live',
+  sweep: 'sweep',
+  todo: 'past',
+  trouble: 'past',
+}
+
+/** What comes next and when, epoch ms. Of what is due and has a permit, live reading comes first and the past last (law 5). */
+export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
+  const { client, clock } = options
+  const now = clock.now()
+  const when = (kind: Kind, dueAt: number): Due => [
+    kind,
+    dueAt > now ? dueAt : Math.max(dueAt, client.announce(laneOf[kind])),
+  ]
+  const { live, sweep, todo } = cursor
+  const others: readonly Due[] = [
+    when('sweep', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity)),
+    when('todo', todo.length > 0 ? now : Infinity),
+    when('trouble', troubleDueAt(cursor, now)),
+  ]
+  const poll: Due = ['live', live ? now : pollDueAt(options, cursor, now)]
+  const other = others.find(([, dueAt]) => dueAt <= now) ?? others.reduce((a, b) => (b[1] < a[1] ? b : a))
+  // What has its permit earlier goes first: of all that are used, some are kept for what is no live reading.
+  const liveAt = poll[1] > now ? poll[1] : Math.max(now, client.freeAt('live'))
+  return Math.max(now, other[1]) < liveAt ? other : poll
+}
+
+export function planOf(options: HistoryOptions, cursor: HistoryCursor): Plan {
+  const [kind, dueAt] = nextDue(options, cursor)
+  return { dueAt, lane: laneOf[kind], caughtUp: isCaughtUp(cursor) }
+}
+
+/** What a single run still has to read: what was never read, oldest first, then the open day, then what is due again by its schedule. Undefined: nothing. */
+export function nextOnce(options: HistoryOptions, cursor: HistoryCursor): Kind | undefined {
+  const now = options.clock.now()
+  const { live, polledTo, sweep, todo } = cursor
+  if (todo.length > 0) return 'todo'
+  if (live || polledTo === null) return 'live'
+  if (sweep || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now) return 'sweep'
+  return troubleDueAt(cursor, now) <= now ? 'trouble' : undefined
+}
+
+export const isCaughtUp = (cursor: HistoryCursor): boolean =>
+  cursor.polledTo !== null && cursor.live === null && cursor.todo.length === 0
+
+function pollDueAt({ intervalMs }: HistoryOptions, { dueAt }: HistoryCursor, now: number): number {
+  return believed(dueAt, intervalMs, now)
+}
+
+const TROUBLE_MOST_MS = 6 * HOUR_MS
+const TROUBLE_FIRST_MS = 15 * MINUTE_MS
+
+export function troubleDelayMs(tries: number): number {
+  return Math.min(TROUBLE_FIRST_MS * 2 ** tries, TROUBLE_MOST_MS)
+}
+
+/** @internal for tests */
+export function troubleDueAt({ troubles }: HistoryCursor, now: number): number {
+  const dues = troubles.map(({ dueAt }) => believed(dueAt, TROUBLE_MOST_MS, now))
+  return Math.min(Infinity, ...dues)
+}
+
+interface Reread {
+  readonly day: number
+  readonly dueAt: number
+}
+
+/** Which of the trailing days is to be read again first. */
+function nextReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Reread | undefined {
+  let first: Reread | undefined
+  for (const day of daysToReread(options, cursor, now)) {
+    if (cursor.todo.some(({ at, to }) => at < day + DAY_MS && to > day)) continue
+    const dueAt = rereadDueAt(cursor, day, now)
+    if (first === undefined || dueAt < first.dueAt) first = { day, dueAt }
+  }
+  return first
+}
+
+function* daysToReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Generator<number> {
+  const newest = Math.min(cursor.openDay, dayStart(now)) - DAY_MS
+  const oldest = Math.max(cursor.startAt, dayStart(now - options.rereadMs))
+  for (let day = newest; day >= oldest; day -= DAY_MS) yield day
+  for (const day of Object.keys(cursor.rereads).map(Number))
+    if (day < oldest && day >= cursor.startAt && isMissed(options, cursor, day, now)) yield day
+}
+
+/** It was due while it was to be read again, but nobody ran, or nothing could be read: it is made up for as long as its keys are kept. */
+function isMissed(
+  { rereadMs, keepKeysMs }: HistoryOptions,
+  cursor: HistoryCursor,
+  day: number,
+  now: number,
+): boolean {
+  return rereadDueAt(cursor, day, now) <= day + DAY_MS + rereadMs && day >= now - keepKeysMs + DAY_MS
+}
+
+function rereadDueAt({ rereads }: HistoryCursor, day: number, now: number): number {
+  const [readAt, tookMs] = rereads[String(day)] ?? [-Infinity, 0]
+  // Read in the future: by a clock that has since been set back.
+  if (readAt > now) return now
+  const ageMs = readAt - (day + DAY_MS)
+  const paceMs = Math.min(Math.max(ageMs / 2, REREAD_MIN_MS), REREAD_MAX_MS)
+  return readAt + Math.max(paceMs, Math.min(tookMs / REREAD_SHARE, DAY_MS))
+}
+
+/** The task of a kind, begun where it is not under way. */
+export function taskOf(options: HistoryOptions, cursor: HistoryCursor, kind: Kind): Task | undefined {
+  const now = options.clock.now()
+  const { widths } = cursor
+  const lane = options.once ? 'live' : laneOf[kind]
+  switch (kind) {
+    case 'live':
+      return { kind, lane, walk: (cursor.live ??= beginLive(cursor, now)), width: widths.live }
+    case 'sweep': {
+      const day = nextReread(options, cursor, now)?.day
+      if (day !== undefined) cursor.sweep ??= walkOver(day, day + DAY_MS, now)
+      return cursor.sweep ? { kind, lane, walk: cursor.sweep, width: widths.sweep } : undefined
+    }
+    case 'todo': {
+      const walk = cursor.todo[0]
+      return walk && { kind, lane, walk, width: widths.backfill }
+    }
+    case 'trouble': {
+      const walk = troubleWalk(cursor, now)
+      return walk && { kind, lane, walk, width: widths.backfill }
+    }
+  }
+}
+
+/** From the first day that is not over and read, but of a long absence only yesterday: what lies before is the past. */
+export function beginLive(cursor: HistoryCursor, now: number): Walk {
+  const today = dayStart(now)
+  // Beyond today it was read by a clock that has since been set back: what was taken as read there may not be.
+  if (cursor.openDay > today) cursor.openDay = today
+  const yesterday = today - DAY_MS
+  if (cursor.openDay < yesterday) {
+    cursor.todo.push(walkOver(cursor.openDay, yesterday, now))
+    cursor.openDay = yesterday
+  }
+  return walkOver(cursor.openDay, Math.max(now, cursor.openDay + 1), now)
+}
+
+/** The trouble that is due first. */
+function troubleWalk({ troubles, boundaryAt }: HistoryCursor, now: number): Walk | undefined {
+  const [first] = troubles.toSorted((a, b) => a.dueAt - b.dueAt)
+  return first && walkOverTrouble(first, boundaryAt, now)
+}
+
+/** A walk came to its end. */
+export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, walk }: Task): void {
+  const { clock, intervalMs, watch } = options
+  const now = clock.now()
+  noteRead(options, cursor, walk, now)
+  if (kind === 'sweep') cursor.sweep = null
+  if (kind === 'todo') cursor.todo = cursor.todo.filter((other) => other !== walk)
+  if (kind === 'live') {
+    cursor.live = null
+    // What the server's clock has not reached cannot be read yet.
+    cursor.polledTo = walk.to - cursor.serverBehindMs
+    cursor.openDay = Math.max(dayStart(cursor.polledTo), Math.min(cursor.startAt, dayStart(now)))
+    // From its beginning on: what a pause held up for hours was read up to then only. Re-reads and the past have their turn all the same.
+    cursor.dueAt = Math.max(walk.begunAt + intervalMs, now + Math.min(intervalMs, MINUTE_MS))
+  }
+  // By a clock that is far ahead days were asked for that have not come: of what is there that says nothing.
+  if ((kind === 'live' || kind === 'todo') && isCaughtUp(cursor) && cursor.clocksApart !== true)
+    watch.caughtUp()
+}
+
+/** Keeps when each day that is to be read again was last read whole, and its share of what that took. */
+function noteRead(options: HistoryOptions, cursor: HistoryCursor, walk: Walk, now: number): void {
+  const { from, to, spentMs = 0 } = walk
+  const tookMs = Math.round((spentMs * DAY_MS) / Math.max(DAY_MS, to - from))
+  for (let day = dayStart(from); day + DAY_MS <= to; day += DAY_MS)
+    if (day >= from) cursor.rereads[String(day)] = [now, tookMs]
+  const oldest = dayStart(now - options.rereadMs)
+  const isToReread = (day: number) =>
+    day < dayStart(now) && (day >= oldest || isMissed(options, cursor, day, now))
+  const days = Object.entries(cursor.rereads).filter(([day]) => isToReread(Number(day)))
+  cursor.rereads = Object.fromEntries(days)
+}

@@ -1,0 +1,300 @@
+// A span of the history's past, window by window: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is only looked at.
+import { Entries } from '../../contracts/entries.ts'
+import type { PastSpan, PastUse, Unread } from '../../contracts/jobs.ts'
+import type { Appended, Cursor, Origin, Part, Plan, Source } from '../../contracts/source.ts'
+import { DAY_MS, dayStart, secondText } from '../../core/time.ts'
+import { Sightings } from '../http/sightings.ts'
+import { areNumbers, isListOf } from '../shared.ts'
+import { freshHistoryCursor, openHistoryCursor, stepTo, walkOver, walkOverTrouble } from './cursor.ts'
+import type { HistoryCursor, Walk } from './cursor.ts'
+import { endWalk } from './due.ts'
+import { lastPart } from './step.ts'
+import type { HistoryOptions, Parts, Step, Task } from './step.ts'
+import { nextOf, readInDays } from './task.ts'
+import { failed, faultOf, isInDoubt, isTooLong, prove, refused } from './trouble.ts'
+import { isRefused, readInUnits } from './unit.ts'
+import { boundaryOf, checkVersions, openVersions, withRead } from './version.ts'
+import type { VersionStore } from './version.ts'
+import { windowOf } from './window.ts'
+import type { Reading, Window } from './window.ts'
+
+interface HistoryRangeOptions extends Omit<
+  HistoryOptions,
+  'intervalMs' | 'start' | 'rereadMs' | 'keepKeysMs' | 'once'
+> {
+  /** µs: included, excluded; not later than now */
+  readonly fromUs: number
+  readonly toUs: number
+  /** as live reading left it: what it learned of this API, and which days it read as which version */
+  live(): Promise<Cursor | undefined>
+  readonly versions: VersionStore
+  /** Where nothing is kept, each entry is told once, with the window that is its own. */
+  readonly use: PastUse
+}
+
+interface RangeStep extends Step {
+  readonly cursor: HistoryPlace
+}
+
+/** Windows are asked for with a second more on both sides, and ends may be counted in: what lies there is their neighbours'. */
+const EDGE_US = 2_000_000
+
+/** `read` reads one window, in the lane `past`; the parts' cursor is the place of this walk and of no other. */
+export class HistoryRange implements Source {
+  readonly origin: Origin
+  readonly #options: HistoryRangeOptions
+  readonly #span: PastSpan
+  readonly #sightings = new Sightings()
+
+  constructor(options: HistoryRangeOptions) {
+    this.#options = options
+    this.origin = options.origin
+    this.#span = { fromUs: options.fromUs, toUs: options.toUs }
+  }
+
+  plan(text: Cursor | undefined): Plan {
+    const { clock, origin } = this.#options
+    const place = openPlace(text, origin)
+    return { dueAt: clock.now(), lane: 'past', caughtUp: place !== undefined && isDone(place) }
+  }
+
+  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
+    const { clock, origin, watch, versions, use } = this.#options
+    const options: HistoryOptions = {
+      ...this.#options,
+      intervalMs: 0,
+      rereadMs: 0,
+      keepKeysMs: 0,
+      once: true,
+      start: { kind: 'time', atUs: this.#span.fromUs },
+    }
+    const boundaryAt = boundaryOf(options)
+    const live = await this.#live()
+    let known = openVersions(await versions.load())
+    checkVersions(origin, touchedDays(this.#span), boundaryAt, known, live)
+    const opened = openPlace(text, origin)
+    const same = opened?.boundaryAt === boundaryAt ? opened : undefined
+    const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
+    // Nobody looks again in an hour: as long as the unit is unproven each empty answer is held against the other one.
+    place.unitDoubtAt = 0
+    const step: RangeStep = { options, cursor: place, signal, sightings: this.#sightings }
+    const { parts, window } = this.#choose(step, opened !== undefined && same === undefined)
+    try {
+      for (let next = await parts.next(); !next.done;) {
+        const part = this.#cut(next.value, window)
+        const read = withRead(known, part.entries, boundaryAt)
+        // Said before anything is kept of these days.
+        if (use === 'keep' && read !== known) await versions.save(JSON.stringify(read))
+        known = read
+        // Before it is kept: what is noted with it says how far it goes.
+        if (part.cursor !== undefined) watch.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
+        const appended: Appended = yield part
+        next = await parts.next(appended)
+      }
+    } finally {
+      // An answer that is not wanted any more gives its request back.
+      await parts.return(undefined)
+    }
+  }
+
+  async #live(): Promise<HistoryCursor | undefined> {
+    const { workspace, source } = this.origin
+    const text = await this.#options.live()
+    return text === undefined ? undefined : openHistoryCursor(text, workspace, source)
+  }
+
+  /** What this step does, and the window that what it shows belongs to; undefined: to none. `anew`: under another version than before. */
+  #choose(step: RangeStep, anew: boolean): { parts: Parts; window: Window | undefined } {
+    const { cursor: place, options } = step
+    const task = taskOf(place, options.clock.now())
+    const none = (more: Partial<Part>) => ({ parts: nothing(step, more), window: undefined })
+    if (anew) return none({ void: 'walk' })
+    if (!task) return none({})
+    const window = windowOf(place, task)
+    if (!window) {
+      endWalk(options, place, task)
+      return none({})
+    }
+    if (isInDoubt(task.walk)) return { parts: prove(step, task, window), window: undefined }
+    return { parts: this.#readWindow(step, task, window), window }
+  }
+
+  async *#readWindow(step: RangeStep, task: Task, window: Window): Parts {
+    const { cursor: place, options } = step
+    const beginAgain = () => {
+      place.todo = [wholeWalk(this.#span, options.clock.now())]
+      place.troubles = []
+      place.refused = []
+    }
+    let reading: Reading
+    try {
+      reading = yield* readInUnits(step, window, 'past', undefined)
+    } catch (error) {
+      if (!isRefused(error)) throw error
+      if (task.kind === 'trouble') yield* refused(step, task, window, error)
+      else yield passRefused(step, task, window)
+      return
+    }
+    const { pending } = reading
+    if (faultOf(reading)) {
+      yield* failed(step, task, window, reading)
+      return
+    }
+    if (reading.leftOut > 0) {
+      // From here on whole days are read, and what was told of parts of them would be told again. What was sent stays sent.
+      if (this.#options.use === 'tell') beginAgain()
+      yield { ...readInDays(step, pending), void: 'walk' }
+      return
+    }
+    const next = await nextOf(step, task, window, reading)
+    if (next === 'anew') beginAgain()
+    yield next === 'on' ? lastPart(step, pending) : lastPart(step)
+  }
+
+  /** Parts of a day that fails as a whole may be sent, and then all of the day: a row without a time asks for it. */
+  #comesInDays(): boolean {
+    const { use, version, v1Until } = this.#options
+    return use === 'send' && (version === 'v1' || v1Until !== undefined)
+  }
+
+  #cut(part: Part, window: Window | undefined): Part {
+    const { use, toUs } = this.#options
+    const entries = part.entries.between(-Infinity, toUs)
+    if (use === 'keep') return { ...part, entries }
+    // What stays unread is told with the place.
+    const withoutGaps = { ...part, gaps: 0 }
+    if (!window) return { ...withoutGaps, entries: Entries.none, quarantined: [] }
+    return {
+      ...withoutGaps,
+      entries: withoutEdges(entries, window),
+      ...(part.fault && { void: this.#comesInDays() ? ('walk' as const) : ('answer' as const) }),
+    }
+  }
+}
+
+async function* nothing(step: RangeStep, more: Partial<Part>): Parts {
+  yield lastPart(step, more)
+}
+
+/** Each window shows what is its own. What the API dates elsewhere altogether stays: no other window would show it. */
+function withoutEdges(entries: Entries, { from, to }: Window): Entries {
+  const isNeighbours = (at: number) =>
+    (at >= from * 1000 - EDGE_US && at < from * 1000) || (at >= to * 1000 && at < to * 1000 + EDGE_US)
+  if (!entries.times.some(isNeighbours)) return entries
+  const own = Array.from({ length: entries.count }, (_, i) => i).filter((i) => !isNeighbours(entries.at(i)))
+  return entries.pick(own)
+}
+
+/** A 400 on days of the past: longer than a day it may be too long for this server, else it lies too far back. */
+function passRefused(step: RangeStep, task: Task, window: Window): Part {
+  const { cursor: place, options } = step
+  const { from, to } = window
+  if (isTooLong(task, window)) return lastPart(step)
+  const isNew = noteRefused(place, window)
+  stepTo(task.walk, to)
+  if (to >= task.walk.to) endWalk(options, place, task)
+  if (isNew)
+    options.log.warn(
+      'The API refuses this part of the history with 400, it may not reach so far back: it is passed, and told at the end',
+      { from: secondText(from), to: secondText(to) },
+    )
+  return lastPart(step, { gaps: isNew ? 1 : 0 })
+}
+
+// How far a walk over a span of the history's past is: a history cursor of its own, kept with what it speaks of. Pure.
+
+/** epoch ms */
+interface SpanMs {
+  readonly from: number
+  to: number
+}
+
+/** Of a cursor `todo`, `troubles` and what was learned are used; nothing of it is live. */
+interface HistoryPlace extends HistoryCursor {
+  /** what the API refused with a 400, oldest first; neighbours are one */
+  refused: SpanMs[]
+}
+
+/** What stayed unreadable is tried again so often once all else is read; after that it is told. */
+const LAST_TRIES = 2
+
+/** What live reading knows of this API is not found out once more. */
+function freshPlace(
+  span: PastSpan,
+  live: HistoryCursor | undefined,
+  boundaryAt: number,
+  now: number,
+): HistoryPlace {
+  const from = Math.floor(span.fromUs / 1000)
+  const fresh = freshHistoryCursor(now, from, boundaryAt)
+  const { unit, unitSure, timeless } = live ?? fresh
+  return {
+    ...fresh,
+    unit,
+    unitSure,
+    timeless,
+    startUs: span.fromUs,
+    todo: [wholeWalk(span, now)],
+    refused: [],
+  }
+}
+
+/** All of the span, from its beginning. */
+function wholeWalk({ fromUs, toUs }: PastSpan, now: number): Walk {
+  return walkOver(Math.floor(fromUs / 1000), Math.ceil(toUs / 1000), now)
+}
+
+/** A copy that a step may change freely; undefined: not begun, or none of ours, and then it begins again. */
+export function openPlace(text: Cursor | undefined, origin: Origin): HistoryPlace | undefined {
+  if (text === undefined) return undefined
+  try {
+    const place = openHistoryCursor(text, origin.workspace, origin.source) as HistoryCursor &
+      Partial<HistoryPlace>
+    return isListOf(place.refused, (one) => areNumbers(one, 'from', 'to'))
+      ? (place as HistoryPlace)
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const isDone = (place: HistoryPlace): boolean => place.todo.length === 0 && toTryAgain(place) === undefined
+
+const toTryAgain = ({ troubles }: HistoryPlace) => troubles.find(({ tries }) => tries < LAST_TRIES)
+
+/** What is read next: the span, then once more what of it was unreadable. */
+function taskOf(place: HistoryPlace, now: number): Task | undefined {
+  const common = { lane: 'past', width: place.widths.backfill } as const
+  const [walk] = place.todo
+  if (walk) return { ...common, kind: 'todo', walk }
+  const trouble = toTryAgain(place)
+  return trouble && { ...common, kind: 'trouble', walk: walkOverTrouble(trouble, place.boundaryAt, now) }
+}
+
+/** True where it does not follow on what was refused before: a possible gap of its own. */
+function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<SpanMs>): boolean {
+  const last = refused.at(-1)
+  if (last?.to === from) {
+    last.to = to
+    return false
+  }
+  refused.push({ from, to })
+  return true
+}
+
+/** What of the span was not read whole, so far as it is known to stay so. */
+export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
+  if (!place) return []
+  const unread = (why: Unread['why']) => (one: Readonly<SpanMs>) => ({
+    fromUs: one.from * 1000,
+    toUs: one.to * 1000,
+    why,
+  })
+  const all = [...place.refused.map(unread('refused')), ...place.troubles.map(unread('unreadable'))]
+  return all.toSorted((a, b) => a.fromUs - b.fromUs)
+}
+
+/** The UTC days that it touches, epoch ms: included, excluded. */
+function touchedDays({ fromUs, toUs }: PastSpan): readonly [from: number, to: number] {
+  return [dayStart(fromUs / 1000), dayStart(toUs / 1000 - 0.001) + DAY_MS]
+}

@@ -1,0 +1,51 @@
+// What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
+import type { Appended } from '../../contracts/source.ts'
+import type { Lane, Part } from '../../contracts/source.ts'
+import { partOf } from '../shared.ts'
+import type { SourceOptions } from '../shared.ts'
+import type { Start } from '../shared.ts'
+import type { HistoryCursor, Walk } from './cursor.ts'
+import { closeHistoryCursor } from './cursor.ts'
+import type { Sightings } from '../http/sightings.ts'
+import type { Width } from './width.ts'
+
+export type HistoryKind = 'usage' | 'query'
+export type HistoryVersion = 'v1' | 'v2'
+
+/** Its source is `history.usage` or `history.query`. */
+export interface HistoryOptions extends SourceOptions {
+  readonly kind: HistoryKind
+  readonly version: HistoryVersion
+  /** of v2: days before this UTC midnight (epoch ms) are read as v1; undefined: none */
+  readonly v1Until: number | undefined
+  readonly intervalMs: number
+  readonly start: Start
+  /** the trailing span whose days are read again; 0: none */
+  readonly rereadMs: number
+  /** what is older is not known when it is read again */
+  readonly keepKeysMs: number
+}
+
+/** What every step of a reader works with: the options, a cursor that it may change, and what this process saw that is no event. */
+export interface Step {
+  readonly options: HistoryOptions
+  readonly cursor: HistoryCursor
+  readonly signal: AbortSignal
+  readonly sightings: Sightings
+}
+
+/** One window's worth of one of the things that want to be read. */
+export interface Task {
+  readonly kind: 'live' | 'sweep' | 'todo' | 'trouble'
+  readonly lane: Lane
+  readonly walk: Walk
+  readonly width: Width
+}
+
+/** How a step hands parts out, learns what became of them, and gives what it found. */
+export type Parts<T = void> = AsyncGenerator<Part, T, Appended>
+
+/** A part with the cursor as it stands now: the last of its answer. */
+export function lastPart(step: Step, more: Partial<Part> = {}): Part {
+  return { ...partOf(more), cursor: closeHistoryCursor(step.cursor) }
+}

@@ -1,0 +1,102 @@
+// One window read for a task, and what its answer means for what is read next.
+import type { Part } from '../../contracts/source.ts'
+import type { Group } from '../splitter/entries-builder.ts'
+import { passedAt } from './unit.ts'
+import { isToProveEmpty, stepTo } from './cursor.ts'
+import { endWalk } from './due.ts'
+import type { Step, Parts, Task } from './step.ts'
+import { lastPart } from './step.ts'
+import { failed, faultOf, isInDoubt, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
+import { isRefused, readInUnits, turnsUnit } from './unit.ts'
+import { widen } from './width.ts'
+import type { Reading, Window } from './window.ts'
+import { headUsOf, windowOf } from './window.ts'
+
+/** Reads the window that comes next for the task. Throws what is not about this window: then nothing of it counts as read. */
+export async function* readTask(step: Step, task: Task): Parts {
+  const { cursor } = step
+  const { kind, walk, lane } = task
+  const isPast = kind === 'todo' || kind === 'trouble'
+  const window = windowOf(cursor, task)
+  if (window === undefined) {
+    endWalk(step.options, cursor, task)
+    yield lastPart(step)
+    return
+  }
+  if (isInDoubt(walk)) {
+    yield* prove(step, task, window)
+    return
+  }
+  const headUs = headUsOf(kind, cursor)
+  const startedAt = step.options.clock.elapsed()
+  let reading: Reading
+  try {
+    reading = yield* readInUnits(step, window, lane, headUs)
+    walk.spentMs = (walk.spentMs ?? 0) + step.options.clock.elapsed() - startedAt
+  } catch (error) {
+    if (!isRefused(error)) throw error
+    if (isPast) {
+      yield* refused(step, task, window, error)
+      return
+    }
+    const sooner = endedByNow(step, task)
+    if (!sooner) throw error
+    yield* readTask(step, sooner)
+    return
+  }
+  const { pending } = reading
+  if (faultOf(reading)) yield* failed(step, task, window, reading)
+  else if (reading.leftOut > 0) yield readInDays(step, pending)
+  else if ((await nextOf(step, task, window, reading)) !== 'on') yield lastPart(step)
+  else yield lastPart(step, { ...pending, headUs })
+}
+
+/**
+ * What an answer without a fault leads to: `on`, behind the window; `again`, since what shows nothing is asked for once more;
+ * `anew`, since the API counts in another unit than was thought.
+ */
+export async function nextOf(
+  step: Step,
+  task: Task,
+  window: Window,
+  reading: Reading,
+): Promise<'on' | 'again' | 'anew'> {
+  if (reading.elements === 0) {
+    // In this order the other unit is asked only of what is believed to be empty, once a window.
+    if (isToProve(step, task)) return 'again'
+    if (await turnsUnit(step, window, task.lane)) return 'anew'
+  }
+  if (task.kind === 'trouble') overcome(step, task, window)
+  else advance(step, task, window, reading)
+  return 'on'
+}
+
+/** Live reading up to what has passed by the server's clock too, which may refuse an end still to come; undefined where it ends there already. */
+function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
+  const to = passedAt(cursor, options.clock.now()).find((one) => one < task.walk.to)
+  if (task.kind !== 'live' || to === undefined) return undefined
+  cursor.live = { ...task.walk, to }
+  return { ...task, walk: cursor.live }
+}
+
+/** The open day and what is read again show again what they hold; the past does not, and to a single run there is no again. */
+function isToProve({ cursor, options }: Step, task: Task): boolean {
+  if (task.kind === 'trouble') return isTroubleToProve(cursor, task)
+  return (task.kind === 'todo' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.walk)
+}
+
+/** A window is read whole: on behind it. */
+function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
+  const { walk, width } = task
+  stepTo(walk, window.to)
+  widen(width, window.to - window.from, light)
+  if (walk.at >= walk.to) endWalk(options, cursor, task)
+}
+
+/** Rows without a time were met where the window is no day: none of them is shipped, and all that is under way goes on in days, each from its start (law 8). */
+export function readInDays(step: Step, pending: Group | undefined): Part {
+  const { cursor, options } = step
+  options.log.info('Rows of version 1 without a readable time: the history is read in windows of a UTC day')
+  cursor.timeless = true
+  return lastPart(step, pending)
+}

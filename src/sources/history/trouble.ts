@@ -1,0 +1,258 @@
+// What becomes of a window that cannot be read: asked for again, asked for narrower, at last passed as a possible gap and tried again later. The feed never stalls in silence.
+import type { ConnectorError } from '../../core/errors.ts'
+import type { Part } from '../../contracts/source.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../../core/time.ts'
+import { toldAs } from '../http/reply.ts'
+import type { HistoryCursor, Trouble, Walk } from './cursor.ts'
+import { isBeforeStart, stepTo } from './cursor.ts'
+import { endWalk, troubleDelayMs } from './due.ts'
+import type { Step, Parts, Task } from './step.ts'
+import { lastPart } from './step.ts'
+import { readInUnits } from './unit.ts'
+import { type Cause, forgetFailures, isSurelyNoChance, noteAnswer, noteFailure } from './width.ts'
+import type { Reading, Window } from './window.ts'
+import { headUsOf, windowOver } from './window.ts'
+
+/** Troubles that are remembered; of more, neighbours become one. */
+const MOST_TROUBLES = 64
+/** What stays unreadable for so long is left: it was reported as a gap, and keys are not kept for ever. */
+const GIVEN_UP_MS = 14 * DAY_MS
+
+/*
+ * The window that comes next in a walk fails. What of that is chance is decided by how many answers came of late (width.ts):
+ *
+ *   may be chance                → the same window again
+ *   more than chance explains    → a narrower one. Where it is read, the width that failed is tried again at once: was it
+ *                                  chance, all is as before, else it is left for eight answers
+ *   nothing narrower there is    → between its tries a window elsewhere is read:
+ *     it fails too                   the API is at fault: nothing is passed, and no width was the cause
+ *     it is read, again and again    the window is at fault: passed, and kept as a trouble; the walk goes on behind it
+ *
+ * An answer without an event, such as an error in the place of the list, is a failure like any other. One with events and
+ * with elements that are none is asked for again until they are known to be malformed (no-events.ts).
+ * A possible gap is reported of what is passed, unless all that it ever held is quarantined with its bytes, or it ends before
+ * the start. A 400 of the past narrows what is longer than a day, and passes a day: the API may not reach so far back.
+ * What was whole of a failed answer is kept each time. A trouble is read again after 15 minutes, then ever more rarely, up
+ * to every 6 hours, for 14 days.
+ */
+export function isInDoubt({ failures, proofs }: Walk): boolean {
+  return failures > (proofs > 0 ? 0 : 1)
+}
+
+/** Undefined: of this reading all is well. */
+export const faultOf = ({ error, doubt }: Reading): ConnectorError | undefined => error ?? doubt
+
+/** One failure of `window`; `faultOf(reading)` says which. */
+export async function* failed(step: Step, task: Task, window: Window, reading: Reading): Parts {
+  const { pending, error, doubt, malformed } = reading
+  const headUs = headUsOf(task.kind, step.cursor)
+  if (!error) {
+    const next = 'it is asked for again, to see whether they come again'
+    yield lastPart(step, { ...pending, headUs, ...(doubt && { fault: toldAs(doubt, next) }) })
+  } else if (task.kind !== 'trouble') {
+    yield* failedAhead(step, task, window, { ...reading, error })
+  } else if (malformed.length > 0) {
+    // Minutes later it holds the same: that is all there is.
+    noteMalformed(step, window, malformed)
+    overcome(step, task, window)
+    yield lastPart(step, { ...pending, quarantined: malformed })
+  } else {
+    yield lastPart(step, { ...pending, fault: stillTrouble(step, task, window, error) })
+  }
+}
+
+async function* failedAhead(
+  step: Step,
+  task: Task,
+  window: Window,
+  reading: Reading & { readonly error: ConnectorError },
+): Parts {
+  const { pending, error } = reading
+  const { walk, width } = task
+  const headUs = headUsOf(task.kind, step.cursor)
+  let next = 'the same window is asked for again'
+  if (window.divisible) {
+    if (noteFailure(width, window, causeOf(reading), reading.seenMs))
+      next = `${spanText(width.ms)} are asked for instead of ${spanText(window.to - window.from)}`
+  } else if (isSurelyNoChance(width, walk.proofs + 1)) {
+    yield passed(step, task, window, reading)
+    return
+  } else walk.failures++
+  yield lastPart(step, { ...pending, headUs, fault: toldAs(error, `${nameOf(window)}: ${next}`) })
+}
+
+function causeOf({ error, answered }: Reading): Cause {
+  if (error?.code === 'too_large') return 'over_bound'
+  return error?.code === 'timeout' && answered ? 'slow' : 'unknown'
+}
+
+/** A 400 on a window of the past, while the open day is read: it lies too far back, or is too long for this server. */
+export async function* refused(step: Step, task: Task, window: Window, error: ConnectorError): Parts {
+  if (task.kind === 'trouble') {
+    yield lastPart(step, { fault: stillTrouble(step, task, window, error) })
+    return
+  }
+  if (isTooLong(task, window)) {
+    yield lastPart(step)
+    return
+  }
+  const gaps = pass(step, task, window)
+  // A whole past out of reach is one gap, and no reason to wait a minute a day of it.
+  const fault = toldAs(
+    error,
+    `${nameOf(window)} and what follows are passed: the API may not reach so far back; set a later history.start for a new journal`,
+  )
+  yield lastPart(step, gaps === 0 ? {} : { gaps, fault })
+}
+
+/** Of a window that was refused with a 400: narrower ones are asked for from now on. */
+export function isTooLong({ width }: Task, window: Window): boolean {
+  if (window.to - window.from <= DAY_MS) return false
+  noteFailure(width, window, 'over_bound', 0)
+  return true
+}
+
+/** Reads a window elsewhere, each time further away: what fails everywhere says nothing about one window. */
+export async function* prove(step: Step, task: Task, window: Window): Parts {
+  const { walk, width } = task
+  const { cursor } = step
+  const [away, span] = window.isDay ? [DAY_MS, DAY_MS] : [HOUR_MS, MINUTE_MS]
+  const from = Math.max(0, window.from - ++walk.elsewhere * away)
+  const elsewhere = windowOver(cursor, from, from + span)
+  walk.failures = 0
+  const { pending, error } = yield* readInUnits(step, elsewhere, task.lane, undefined)
+  if (error) {
+    width.lost++
+    forgetFailures(width)
+    const next = `and so is ${nameOf(window)}: the API is at fault, nothing is passed`
+    yield lastPart(step, { ...pending, fault: toldAs(error, `${nameOf(elsewhere)} is unreadable ${next}`) })
+    return
+  }
+  noteAnswer(width, 0)
+  walk.proofs++
+  yield lastPart(step, pending)
+}
+
+/** The window is at fault, and not the API. */
+function passed(step: Step, task: Task, window: Window, { pending, malformed }: Reading): Part {
+  const { cursor, options } = step
+  const isQuarantined = malformed.length > 0
+  if (!isBeforeStart(cursor, window))
+    options.log.error(
+      isQuarantined
+        ? 'A window of the history holds nothing but malformed elements while others are read: they are quarantined, and it is tried again later'
+        : 'A window of the history stays unreadable while others are read: what was whole of it is kept, the rest is a possible gap; it is tried again later',
+      { from: secondText(window.from), to: secondText(window.to) },
+    )
+  const gaps = pass(step, task, window)
+  const quarantined = [...(pending?.quarantined ?? []), ...malformed]
+  return lastPart(step, { ...pending, quarantined, gaps: isQuarantined ? 0 : gaps })
+}
+
+function noteMalformed({ sightings }: Step, window: Window, malformed: Reading['malformed']): void {
+  for (const element of malformed) sightings.noteMalformed(window, element)
+}
+
+/** What was unreadable is asked for once more too before it is believed that there is nothing: `walk` is made anew each time. */
+export function isTroubleToProve({ troubles }: HistoryCursor, { walk }: Task): boolean {
+  const trouble = troubles.find(({ from }) => from === walk.from)
+  if (!trouble || trouble.emptyAt === trouble.from) return false
+  trouble.emptyAt = trouble.from
+  return true
+}
+
+/** A trouble is read after all, as far as `window` goes: a UTC day may end before the trouble does. */
+export function overcome({ cursor, options }: Step, { walk }: Task, window: Window): void {
+  const trouble = cursor.troubles.find(({ from }) => from === walk.from)
+  if (!trouble) return
+  const to = Math.min(walk.to, window.to)
+  options.log.info('A window of the history that was unreadable is read after all', {
+    from: secondText(walk.from),
+    to: secondText(to),
+  })
+  if (to < trouble.to) trouble.from = to
+  else cursor.troubles = cursor.troubles.filter((other) => other !== trouble)
+}
+
+/** Goes on behind the window. Returns the gaps to be counted: none where it follows on what was passed before, or ends before the start. */
+function pass({ cursor, options }: Step, task: Task, window: Window): number {
+  const { from, to } = window
+  const now = options.clock.now()
+  const unwanted = isBeforeStart(cursor, window)
+  const known = cursor.troubles.some((other) => other.from <= from && other.to >= from)
+  if (!unwanted) addTrouble(cursor, { from, to, sinceAt: now, tries: 0, dueAt: now + troubleDelayMs(0) })
+  stepTo(task.walk, to)
+  if (to >= task.walk.to) endWalk(options, cursor, task)
+  return known || unwanted ? 0 : 1
+}
+
+/** Neighbours become one; where there are too many, the two that are nearest do. */
+function addTrouble(cursor: HistoryCursor, trouble: Trouble): void {
+  const all = [...cursor.troubles, trouble].sort((a, b) => a.from - b.from)
+  const joined: Trouble[] = []
+  for (const one of all) {
+    const before = joined.at(-1)
+    if (before && one.from <= before.to) joined.splice(-1, 1, joint(before, one))
+    else joined.push(one)
+  }
+  while (joined.length > MOST_TROUBLES) {
+    const distances = joined.slice(1).map(({ from }, i) => from - (joined[i]?.to ?? 0))
+    const at = distances.indexOf(Math.min(...distances))
+    const [left, right] = joined.slice(at, at + 2) as [Trouble, Trouble]
+    joined.splice(at, 2, joint(left, right))
+  }
+  cursor.troubles = joined
+}
+
+/** Tried for as long as the younger one by itself, and as soon as the one that comes first. */
+function joint(left: Trouble, right: Trouble): Trouble {
+  return {
+    ...left,
+    to: Math.max(left.to, right.to),
+    sinceAt: Math.max(left.sinceAt, right.sinceAt),
+    tries: Math.min(left.tries, right.tries),
+    dueAt: Math.min(left.dueAt, right.dueAt),
+  }
+}
+
+/** Tried again in vain: later once more, in halves where it is long. */
+function stillTrouble(
+  { cursor, options }: Step,
+  { walk }: Task,
+  window: Window,
+  error: ConnectorError,
+): ConnectorError {
+  const now = options.clock.now()
+  const trouble = cursor.troubles.find(({ from }) => from === walk.from)
+  if (trouble) {
+    const others = cursor.troubles.filter((other) => other !== trouble)
+    trouble.tries++
+    trouble.dueAt = now + troubleDelayMs(trouble.tries)
+    cursor.troubles = [...others, ...halves(trouble, window, error.code !== 'bad_request', others.length)]
+    if (now - trouble.sinceAt > GIVEN_UP_MS) {
+      cursor.troubles = others
+      options.log.error('A window of the history stayed unreadable for 14 days and is given up', {
+        from: secondText(trouble.from),
+        to: secondText(trouble.to),
+      })
+    }
+  }
+  return toldAs(error, `${nameOf(window)} stays unreadable: it is tried again, ever more rarely, for 14 days`)
+}
+
+function halves(trouble: Trouble, { isDay }: Window, worthIt: boolean, others: number): Trouble[] {
+  const { from, to } = trouble
+  const unit = isDay ? DAY_MS : MINUTE_MS
+  const middle = from + Math.ceil((to - from) / 2 / unit) * unit
+  if (!worthIt || middle >= to || others + 2 > MOST_TROUBLES) return [trouble]
+  return [
+    { ...trouble, to: middle },
+    { ...trouble, from: middle },
+  ]
+}
+
+function nameOf({ from, to }: Window): string {
+  return `the history from ${secondText(from)} to ${secondText(to)}`
+}
+
+const spanText = (ms: number): string => `${Math.round(ms / 60_000)} min`

@@ -1,0 +1,205 @@
+// Which version of the history API a day is read as, so that no day is read as both: across a change of the configuration too.
+import { hash } from 'node:crypto'
+import type { Entries } from '../../contracts/entries.ts'
+import type { Origin } from '../../contracts/source.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { memberValue } from '../../core/json.ts'
+import { DAY_MS, dayStart, dayText } from '../../core/time.ts'
+import { Ordinals } from '../http/ordinals.ts'
+import { isListOf, storedFields } from '../shared.ts'
+import type { Moment, Naming } from '../splitter/entries-builder.ts'
+import { walkOver } from './cursor.ts'
+import type { HistoryCursor } from './cursor.ts'
+import type { HistoryOptions, HistoryVersion } from './step.ts'
+
+/** The boundary where all is read as v1: every day lies before it. */
+const NEVER = Number.MAX_SAFE_INTEGER
+
+/** Days before it are read as v1, days from it on as v2; epoch ms. */
+export function boundaryOf({ version, v1Until }: Pick<HistoryOptions, 'version' | 'v1Until'>): number {
+  return version === 'v1' ? NEVER : (v1Until ?? 0)
+}
+
+export function versionAt(cursor: HistoryCursor, at: number): HistoryVersion {
+  return at < cursor.boundaryAt ? 'v1' : 'v2'
+}
+
+/**
+ * Takes the configured boundary over into the cursor. Days that change their version and have nothing in the journal are read
+ * again. Throws ConnectorError `misconfigured` where a day would be shipped as both.
+ */
+export function adoptBoundary(cursor: HistoryCursor, options: HistoryOptions): void {
+  const boundaryAt = boundaryOf(options)
+  const { v1To, v2From, boundaryAt: before } = cursor
+  if (boundaryAt === before) return
+  const tooEarly = v1To !== null && v1To > boundaryAt
+  const tooLate = v2From !== null && v2From < boundaryAt
+  if (tooEarly || tooLate) throw new ConnectorError('misconfigured', whatToWrite(cursor, options, tooEarly))
+  cursor.boundaryAt = boundaryAt
+  const from = Math.max(cursor.startAt, Math.min(before, boundaryAt))
+  const to = Math.min(cursor.openDay, Math.max(before, boundaryAt))
+  const now = options.clock.now()
+  // Either may stand behind days that change their version, the live one even behind the open day.
+  if (cursor.live) cursor.live = walkOver(cursor.live.from, cursor.live.to, now)
+  cursor.sweep = null
+  if (from >= to) return
+  // A walk that is there already may stand anywhere in it: all of it once more, as dedup allows.
+  cursor.todo = [...cursor.todo, walkOver(from, to, now)].sort((a, b) => a.at - b.at)
+}
+
+function whatToWrite(
+  { v1To, v2From }: HistoryCursor,
+  { version, origin }: HistoryOptions,
+  tooEarly: boolean,
+): string {
+  const read = tooEarly
+    ? `days up to ${dayText((v1To ?? 0) - DAY_MS)} were read as v1`
+    : `days from ${dayText(v2From ?? 0)} on were read as v2`
+  const until = tooEarly
+    ? ` and v1_until: ${dayText(v1To ?? 0)} (or a later day)`
+    : v1To === null
+      ? ''
+      : ` and v1_until: ${dayText(v2From ?? 0)}`
+  return (
+    `${origin.source} of workspace ${origin.workspace}: ${read}, and with version: ${version} as configured they would be read as the other version too, ` +
+    `which ships each of their events again under another id: write version: v2${until} under history, as docs/sources/history.md says`
+  )
+}
+
+/** Entries of this window are about to be kept. True when the cursor must say so before they are. */
+export function noteVersion(cursor: HistoryCursor, from: number, to: number): boolean {
+  const { v1To, v2From } = cursor
+  if (versionAt(cursor, from) === 'v1')
+    cursor.v1To = Math.max(v1To ?? 0, Math.min(dayStart(to - 1) + DAY_MS, cursor.boundaryAt))
+  else cursor.v2From = Math.min(v2From ?? Infinity, dayStart(from))
+  return cursor.v1To !== v1To || cursor.v2From !== v2From
+}
+
+// Which days backfills read as which version of the history API: held against what is to be read now, so that no day is kept as both.
+
+/** UTC days, epoch ms: included, excluded. */
+type Days = readonly [from: number, to: number]
+
+/** The stretches of days of which something was kept; none of them touch. */
+interface ReadVersions {
+  readonly v1: readonly Days[]
+  readonly v2: readonly Days[]
+}
+
+/** Where it survives a restart: a small fact in the journal. */
+export interface VersionStore {
+  load(): Promise<string | undefined>
+  save(versions: string): Promise<void>
+}
+
+/** What is none of ours is as good as none. */
+export function openVersions(text: string | undefined): ReadVersions {
+  const fields = text === undefined ? undefined : storedFields(text)
+  const daysOf = (version: HistoryVersion): readonly Days[] => {
+    const list = fields?.[version]
+    // Earlier it was one stretch, or null.
+    if (isDays(list)) return [list]
+    return Array.isArray(list) && list.every(isDays) ? list : []
+  }
+  return { v1: daysOf('v1'), v2: daysOf('v2') }
+}
+
+const isDays = (value: unknown): value is Days =>
+  Array.isArray(value) && value.length === 2 && isListOf(value, Number.isFinite)
+
+/** With the days of these entries, which are about to be kept; the same object where all of them were known. */
+export function withRead(known: ReadVersions, { times }: Entries, boundaryAt: number): ReadVersions {
+  let read = known
+  let last = NaN
+  for (const us of times) {
+    const day = dayStart(us / 1000)
+    if (day === last) continue
+    last = day
+    // As which version an entry was read follows from its time: each version ships only what lies on its side.
+    const version = day < boundaryAt ? 'v1' : 'v2'
+    if (!read[version].some(([from, to]) => from <= day && day < to))
+      read = { ...read, [version]: joined(read[version], [day, day + DAY_MS]) }
+  }
+  return read
+}
+
+function joined(all: readonly Days[], [from, to]: Days): readonly Days[] {
+  const touching = all.filter((one) => one[0] <= to && one[1] >= from)
+  const whole: Days = [
+    Math.min(from, ...touching.map((one) => one[0])),
+    Math.max(to, ...touching.map((one) => one[1])),
+  ]
+  return [...all.filter((one) => !touching.includes(one)), whole].toSorted((a, b) => a[0] - b[0])
+}
+
+const overlap = (a: Days, [from, to]: Days): Days | undefined => {
+  const both = [Math.max(a[0], from), Math.min(a[1], to)] as const
+  return both[0] < both[1] ? both : undefined
+}
+
+/**
+ * `boundaryAt`: days before it would be read as v1, the others as v2. Throws ConnectorError `misconfigured` where one of
+ * these days was kept as the other version, by live reading or by a backfill.
+ */
+export function checkVersions(
+  origin: Origin,
+  [from, to]: Days,
+  boundaryAt: number,
+  read: ReadVersions,
+  live: HistoryCursor | undefined,
+): void {
+  const asV1: Days = [from, Math.min(to, boundaryAt)]
+  const asV2: Days = [Math.max(from, boundaryAt), to]
+  const liveV1: readonly Days[] = live && live.v1To !== null ? [[live.startAt, live.v1To]] : []
+  const liveV2: readonly Days[] = live && live.v2From !== null ? [[live.v2From, Infinity]] : []
+  const wrong = (known: readonly Days[], days: Days) =>
+    known.map((one) => overlap(one, days)).find((both) => both !== undefined)
+  const wasV2 = wrong([...read.v2, ...liveV2], asV1)
+  const wasV1 = wrong([...read.v1, ...liveV1], asV2)
+  const [was, is, both] = wasV2 ? (['v2', 'v1', wasV2] as const) : (['v1', 'v2', wasV1] as const)
+  if (!both) return
+  throw new ConnectorError(
+    'misconfigured',
+    `${origin.source} of workspace ${origin.workspace}: days from ${dayText(both[0])} to ${dayText(both[1] - DAY_MS)} were read as ${was}, and as configured they would be read as ${is}, ` +
+      'which ships each of their events again under another id: set history.v1_until as docs/sources/history.md says, or leave these days out',
+  )
+}
+
+// Rows of the history's version 1 carry no id: here they get one, from their bytes, their day where they say no time, and how many of the same came before in their window (law 8).
+
+/** The part of a row's SHA-256 that names it. */
+const HASH_BYTES = 16
+
+/** Names the rows of one answer. */
+export class RowNaming implements Naming {
+  /** rows without a readable time that were left out, since their window is no day */
+  leftOut = 0
+  readonly #ordinals: Ordinals
+  readonly #day: Moment | undefined
+
+  /** `dayAt`: epoch ms of the UTC day that the window is, when it is one. */
+  constructor(dayAt: number | undefined, ordinals = new Ordinals()) {
+    this.#ordinals = ordinals
+    if (dayAt !== undefined)
+      this.#day = {
+        text: Buffer.from(new Date(dayAt).toISOString().replace('.000Z', 'Z')),
+        at: dayAt * 1000,
+      }
+  }
+
+  /** Rows that say no time may be equal on every day: their day is a part of what they are called. */
+  id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array {
+    const row = bytes.subarray(start, end)
+    const named = dated === undefined ? row : Buffer.concat([row, dated.text])
+    const whole = hash('sha256', named, 'buffer').subarray(0, HASH_BYTES)
+    const ordinal = this.#ordinals.next(whole.readUInt32LE(0), whole.readUInt32LE(4))
+    return Buffer.from(`${whole.toString('hex')}-${ordinal}`, 'latin1')
+  }
+
+  /** Where the API fails it may say so in the place of a row (spec §7). */
+  untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry' {
+    if (memberValue(bytes.subarray(start, end), 'error') !== undefined) return 'no_entry'
+    if (this.#day === undefined) this.leftOut++
+    return this.#day
+  }
+}

@@ -1,0 +1,152 @@
+// How wide the next window is: narrower where its size or duration is the likely cause of a failure, and soon as wide again where it was chance. Pure.
+import { DAY_MS, MINUTE_MS } from '../../core/time.ts'
+import { areNumbers, fieldsOf, isNullOr } from '../shared.ts'
+
+/** How wide a window may be, and how reliable the line is on which it is asked for. */
+export interface Width {
+  ms: number
+  /** failures in a row in this width */
+  failures: number
+  /** windows so wide failed more often than chance explains; null: none, or one was read since */
+  failedMs: number | null
+  /** where the last of them ended, epoch ms; what is left of it may fail for the same cause */
+  failedTo: number
+  /** how often one of them or a narrower one failed since */
+  failed: number
+  /** how often so wide a one failed after narrower ones were read */
+  again: number
+  /** narrower windows that were read since */
+  good: number
+  /** how wide the last of them was */
+  goodMs: number
+  /** of late: answers that came, and failures that were chance since the same window was read after all */
+  came: number
+  lost: number
+}
+
+/** How many failures without a cause one counts for: that an answer took too long to come whole says more of its size, and a bound says all. */
+const weights = { unknown: 1, slow: 6, over_bound: 100 } as const
+
+/** epoch ms */
+interface Span {
+  readonly from: number
+  readonly to: number
+}
+
+export type Cause = keyof typeof weights
+
+export const NARROWEST_MS = MINUTE_MS
+/** A request may span 30 days (spec §4.2), and each edge of a window is asked for with a second more. */
+const WIDEST_MS = 29 * DAY_MS
+/** So many good answers before a width that is known to fail is tried again. */
+const GOOD_ANSWERS = 8
+/** An answer that broke off says how much came through: the next window is so wide, but no narrower than this part. */
+const NARROWEST_PART = 1 / 16
+/** Of answers and failures so many are looked back at. */
+const LOOKED_BACK_AT = 40
+const UNLIKELY = 0.02
+/** What follows costs more than a request. */
+const VERY_UNLIKELY = 0.001
+
+export const freshWidth = (): Width => ({
+  ms: DAY_MS,
+  failures: 0,
+  failedMs: null,
+  failedTo: 0,
+  failed: 0,
+  again: 0,
+  good: 0,
+  goodMs: DAY_MS,
+  came: 0,
+  lost: 0,
+})
+
+export const isWidth = (value: unknown): boolean =>
+  areNumbers(value, 'ms', 'failures', 'failedTo', 'failed', 'again', 'good', 'goodMs', 'came', 'lost') &&
+  isNullOr(fieldsOf(value)?.['failedMs'], Number.isFinite)
+
+/** How likely so many failures in a row are by chance alone. */
+const chanceOf = ({ came, lost }: Width, failures: number): number =>
+  ((lost + 1) / (came + lost + 2)) ** failures
+
+const isChance = (width: Width, failures: number): boolean =>
+  failures < 2 || chanceOf(width, failures) >= UNLIKELY
+
+export const isSurelyNoChance = (width: Width, failures: number): boolean =>
+  failures > 2 && chanceOf(width, failures) < VERY_UNLIKELY
+
+/** A window could not be read. `seenMs`: the span of what came of its answer; 0: nothing. True where narrower ones are asked for from now on. */
+export function noteFailure(width: Width, { from, to }: Span, cause: Cause, seenMs: number): boolean {
+  const ms = to - from
+  const { failedMs, failedTo } = width
+  if (failedMs !== null && (ms >= failedMs || to === failedTo) && width.good > 0) {
+    width.again += weights[cause]
+    width.failed++
+    if (isChance(width, width.again)) return false
+    width.ms = width.goodMs
+    width.good = 0
+    return true
+  }
+  width.failures += weights[cause]
+  const isInRow = failedMs !== null && width.good === 0
+  // What failed in a row counts together, also where the width changed between.
+  const failures = width.failures + (isInRow ? width.failed : 0)
+  if (isChance(width, failures)) return false
+  width.failed = failures
+  narrow(width, ms, seenMs)
+  if (!isInRow) width.failedTo = to
+  if (isInRow && cause === 'unknown') width.failedMs = failedMs
+  width.again = weights[cause] - 1
+  return true
+}
+
+/** Windows of `failedMs` are too wide. */
+function narrow(width: Width, failedMs: number, seenMs: number): void {
+  const half = failedMs / 2
+  const ms = seenMs > 0 ? Math.min(half, Math.max(seenMs, failedMs * NARROWEST_PART)) : half
+  width.ms = Math.max(NARROWEST_MS, Math.floor(ms / 1000) * 1000)
+  width.failedMs = failedMs
+  width.failures = 0
+  width.good = 0
+}
+
+/** A window of `ms` was read. `light`: small and quick, so that more than a day may be asked for at once. */
+export function widen(width: Width, ms: number, light: boolean): void {
+  noteAnswer(width, width.failures)
+  width.failures = 0
+  width.good++
+  if (width.failedMs !== null && ms >= width.failedMs) {
+    width.lost += width.failed
+    forget(width)
+  }
+  const most = light ? WIDEST_MS : DAY_MS
+  const wider = Math.min(width.ms * 2, most)
+  const { failedMs, good, again } = width
+  // The end of a day may cut a window that is meant to be wider.
+  if (failedMs === null || width.ms < failedMs) width.goodMs = width.ms
+  if (failedMs !== null && (good >= GOOD_ANSWERS || isChance(width, again)))
+    width.ms = Math.min(failedMs, most)
+  else if (failedMs === null || wider < failedMs) width.ms = wider
+}
+
+/** An answer came, after so many failures that were chance. */
+export function noteAnswer(width: Width, lost: number): void {
+  width.came++
+  width.lost += lost
+  if (width.came + width.lost <= LOOKED_BACK_AT) return
+  width.came /= 2
+  width.lost /= 2
+}
+
+/** The API fails whatever it is asked: no width was the cause. */
+export function forgetFailures(width: Width): void {
+  width.ms = Math.max(width.ms, DAY_MS)
+  width.failures = 0
+  forget(width)
+}
+
+function forget(width: Width): void {
+  width.failedMs = null
+  width.failed = 0
+  width.again = 0
+}

@@ -1,0 +1,248 @@
+// The API client: one request, one answer, every documented status turned into one of our codes. It knows no cursor and retries nothing.
+import { orAborted } from '../../core/abort.ts'
+import type { Clock } from '../../core/clock.ts'
+import { actionOf, ConnectorError, isAbort } from '../../core/errors.ts'
+import type { HttpReply, HttpRequest, Transport } from '../../contracts/platform.ts'
+import { retryAfterMs, serverTimeMs } from '../../core/backoff.ts'
+import type { Room } from '../../core/memory-budget.ts'
+import { type Secret, SecretLook } from '../../core/secret.ts'
+import type { Lane } from '../../contracts/source.ts'
+import type { SourceWatch } from '../../contracts/reporter.ts'
+import type { Budgeting } from './permits.ts'
+import { takePlace } from './permits.ts'
+import { abandon, finishing, readBody } from './reply.ts'
+import { Deadline, usualLimits } from './deadline.ts'
+import type { BodyLimits } from './deadline.ts'
+import {
+  adviceOn,
+  adviceOnLimit,
+  checkType,
+  codeOfStatus,
+  heldBytes,
+  isJson,
+  isSplunk,
+  named,
+  notTheApi,
+  withName,
+} from './reply.ts'
+
+interface ClientOptions {
+  /** without a slash at its end */
+  readonly baseUrl: string
+  readonly apiKey: Secret
+  readonly transport: Transport
+  readonly clock: Clock
+  readonly budget: Pick<Budgeting, 'freeAt' | 'announce' | 'enter' | 'limited'>
+  readonly room: Room
+  readonly watch: SourceWatch
+  /** Carries the instance's id, by which own fetches are found again (law 7). */
+  readonly userAgent: string
+}
+
+export interface Answer {
+  /** the server's clock as its `Date` header tells it, epoch ms; whole seconds */
+  readonly serverAt: number | undefined
+  /** our clock when the request left */
+  readonly sentAt: number
+  /** a 204: there is nothing, and the body is empty */
+  readonly none: boolean
+  readonly body: AsyncIterable<Uint8Array>
+}
+
+/** One request to the API. `path` begins with a slash and may carry a query, which no error message repeats. */
+export interface Ask {
+  readonly method: HttpRequest['method']
+  readonly path: string
+  /** Beside our own, of which only `user-agent` gives way; lower-case names. With `stream` one of them is `content-length`. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: Uint8Array
+  /** In the place of `body`: one that is too large to hold. Can be sent once; left early, it is returned. */
+  readonly stream?: AsyncIterable<Uint8Array>
+  /** Media types beside JSON that are an answer here, such as text/event-stream. */
+  readonly accept?: readonly string[]
+  /** A 204 is an answer here: there is nothing. */
+  readonly orNone?: boolean
+  /** Told the server's clock where it calls the request invalid: a time in it may be still to come there. */
+  readonly invalid?: (serverAt: number | undefined) => void
+  /** Where an answer may take longer than a page's. */
+  readonly limits?: BodyLimits
+}
+
+export class Client {
+  readonly #options: ClientOptions
+  readonly #keyLook: SecretLook
+
+  constructor(options: ClientOptions) {
+    this.#options = options
+    this.#keyLook = new SecretLook([options.apiKey], options.clock)
+  }
+
+  /** When a request of this lane could leave, epoch ms. */
+  freeAt(lane: Lane): number {
+    return this.#options.budget.freeAt(lane)
+  }
+
+  /** As `freeAt`, for a request that is due: the rate limiter keeps the next permit of its lane for it. */
+  announce(lane: Lane): number {
+    return this.#options.budget.announce(lane)
+  }
+
+  /** GETs `path`, where there may be nothing: `send` without anything to send. */
+  get<T>(
+    path: string,
+    lane: Lane,
+    signal: AbortSignal,
+    use: (answer: Answer) => AsyncIterable<T>,
+  ): AsyncGenerator<T> {
+    return this.send({ method: 'GET', path, orNone: true }, lane, signal, use)
+  }
+
+  /** GETs `path` for what the answer is alone: it is read to its end, so that one that breaks off is none. Throws as `send` does. */
+  async touch(path: string, lane: Lane, signal: AbortSignal): Promise<void> {
+    const pieces = this.get(path, lane, signal, ({ body }) => body)
+    while (!(await pieces.next()).done);
+  }
+
+  /**
+   * Sends one request under the budget and hands the answer to `use`; the connection, its place in memory and its deadline end
+   * with it. Throws ConnectorError by the status, the transport or the body.
+   */
+  async *send<T>(
+    ask: Ask,
+    lane: Lane,
+    signal: AbortSignal,
+    use: (answer: Answer) => AsyncIterable<T>,
+  ): AsyncGenerator<T> {
+    const limits = ask.limits ?? usualLimits
+    const { clock, watch } = this.#options
+    const waitedFrom = clock.elapsed()
+    const { key, answered } = await this.#place(lane, signal).catch(stoppedOr)
+    const waitedMs = clock.elapsed() - waitedFrom
+    if (waitedMs > 0) watch.waited(waitedMs)
+    watch.state('reading')
+    let leaveRoom: (() => void) | undefined
+    const startedAt = clock.elapsed()
+    let code = 'aborted'
+    let distrust: HttpReply['distrust']
+    try {
+      const deadline = new Deadline(clock, limits, signal)
+      try {
+        const sentAt = clock.now()
+        const reply = await orAborted(this.#transmit(ask, key, deadline), deadline.signal)
+        code = String(reply.status)
+        distrust = reply.distrust
+        const none = reply.status === 204 && ask.orNone === true
+        if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, key, reply)
+        if (!none) checkType(ask, reply)
+        leaveRoom = await this.#roomFor(reply, deadline, signal)
+        const body = readBody(reply, limits, deadline)
+        const serverAt = serverTimeMs(reply.headers)
+        yield* use({ serverAt, sentAt, none, body: finishing(body, watch, answered) })
+      } finally {
+        deadline.close()
+      }
+    } catch (error) {
+      if (error instanceof ConnectorError && error.code === 'bad_reply') distrust?.()
+      if (code === 'aborted') code = error instanceof ConnectorError ? error.code : 'aborted'
+      stoppedOr(withName(error, ask))
+    } finally {
+      answered()
+      leaveRoom?.()
+      watch.request(code, clock.elapsed() - startedAt)
+    }
+  }
+
+  #place(lane: Lane, signal: AbortSignal): ReturnType<typeof takePlace> {
+    const { budget, clock, watch, apiKey } = this.#options
+    const keyNow = () => this.#lookAtKey()
+    return takePlace({ budget, clock, watch, keyNow, mayRotate: apiKey.mayChange }, lane, signal)
+  }
+
+  #lookAtKey(): string {
+    this.#keyLook.look()
+    return this.#options.apiKey.reveal()
+  }
+
+  /** Nothing of an answer is held before its head is in: a server that does not answer takes nobody's room. The wait for room is ours, not the server's. */
+  async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
+    const { room, watch } = this.#options
+    const leave = signal.aborted ? undefined : room.tryEnter(heldBytes(reply))
+    if (leave) return leave
+    deadline.pause()
+    const over = watch.waitsForMemory()
+    try {
+      return await room.enter(heldBytes(reply), signal)
+    } catch (error) {
+      abandon(reply)
+      throw error
+    } finally {
+      over()
+      deadline.resume()
+    }
+  }
+
+  #transmit(
+    { method, path, headers, body, stream, accept = [] }: Ask,
+    key: string,
+    deadline: Deadline,
+  ): Promise<HttpReply> {
+    const { baseUrl, transport, userAgent } = this.#options
+    const request = {
+      method,
+      url: baseUrl + path,
+      headers: {
+        'user-agent': userAgent,
+        ...headers,
+        authorization: `Bearer ${key}`,
+        accept: ['application/json', ...accept].join(', '),
+        'accept-encoding': 'identity',
+      },
+      ...(body && { body }),
+      ...(stream && { stream: progressing(stream, deadline) }),
+    }
+    return transport(request, deadline.signal)
+  }
+
+  /** Its body is not read: it could hold anything. The status says all that we act on. */
+  async #refusal(ask: Ask, key: string, reply: HttpReply): Promise<ConnectorError> {
+    abandon(reply)
+    const { status } = reply
+    const code = codeOfStatus(status)
+    // A 404 that is no JSON comes from something else than the API: the address is wrong, not the workspace empty.
+    const where = `${named(ask)} answered ${status}`
+    if (isSplunk(reply)) return notTheApi(where)
+    if (code === 'not_found' && !isJson(reply))
+      return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
+    if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))
+    const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
+    if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
+    // A key that was changed meanwhile is tried at once.
+    if (code === 'unauthorized' && this.#keyLook.refresh([key]))
+      return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
+        retryAfterMs: 0,
+      })
+    const advice =
+      code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code, this.#options.apiKey.place)
+    // 0 is our own word to whoever is held: the key has changed. From a server it names no time.
+    const heldMs = hintMs === 0 ? undefined : hintMs
+    return new ConnectorError(code, `${where}: ${advice}`, {
+      retryAfterMs: actionOf(code) === 'hold' ? heldMs : hintMs,
+    })
+  }
+}
+
+/** What is being sent counts as progress: a large upload at a fair rate is not cut short. */
+async function* progressing(
+  stream: AsyncIterable<Uint8Array>,
+  deadline: Deadline,
+): AsyncGenerator<Uint8Array> {
+  for await (const piece of stream) {
+    deadline.progress(piece.length)
+    yield piece
+  }
+}
+
+/** Being told to stop is one code, whoever noticed it first. */
+function stoppedOr(error: unknown): never {
+  throw isAbort(error) ? new ConnectorError('aborted', 'Stopped') : error
+}

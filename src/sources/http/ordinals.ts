@@ -1,0 +1,99 @@
+// How often each row came in one answer, by its hash, in bounded memory.
+import { createHash } from 'node:crypto'
+import type { Entries } from '../../contracts/entries.ts'
+import { ConnectorError } from '../../core/errors.ts'
+
+const FIRST_SLOTS = 4096
+/** Some 3.3 million different rows a window, in 50 MB. */
+const MOST_SLOTS = 2 ** 22
+const FULLEST = 0.8
+
+/**
+ * How often each row came in one window: open addressing over 64 bits of its hash, 12 bytes a slot. Two rows that share
+ * these bits would count as one; their ids differ all the same, since those hold 128 bits.
+ */
+export class Ordinals {
+  readonly #mostSlots: number
+  #highs = new Uint32Array(FIRST_SLOTS)
+  #lows = new Uint32Array(FIRST_SLOTS)
+  /** 0: the slot is free */
+  #counts = new Uint32Array(FIRST_SLOTS)
+  #rows = 0
+
+  constructor(mostSlots = MOST_SLOTS) {
+    this.#mostSlots = mostSlots
+  }
+
+  /** The ordinal of one more row of this hash, from 1. Throws ConnectorError `too_large` where there are too many different ones. */
+  next(high: number, low: number): number {
+    let slot = this.#find(high, low)
+    if (this.#counts[slot] === 0) {
+      if (this.#rows >= this.#counts.length * FULLEST) {
+        this.#grow()
+        slot = this.#find(high, low)
+      }
+      this.#rows++
+      this.#highs[slot] = high
+      this.#lows[slot] = low
+    }
+    const ordinal = (this.#counts[slot] as number) + 1
+    this.#counts[slot] = ordinal
+    return ordinal
+  }
+
+  #find(high: number, low: number): number {
+    const mask = this.#counts.length - 1
+    let slot = low & mask
+    while (this.#counts[slot] !== 0 && (this.#lows[slot] !== low || this.#highs[slot] !== high))
+      slot = (slot + 1) & mask
+    return slot
+  }
+
+  #grow(): void {
+    const [highs, lows, counts] = [this.#highs, this.#lows, this.#counts]
+    const slots = counts.length * 2
+    if (slots > this.#mostSlots)
+      throw new ConnectorError(
+        'too_large',
+        `The answer holds more than ${this.#rows} different rows without an id, more than can be told apart at once: a shorter window is asked for`,
+      )
+    this.#highs = new Uint32Array(slots)
+    this.#lows = new Uint32Array(slots)
+    this.#counts = new Uint32Array(slots)
+    for (let old = 0; old < counts.length; old++) {
+      if (counts[old] === 0) continue
+      const slot = this.#find(highs[old] as number, lows[old] as number)
+      this.#highs[slot] = highs[old] as number
+      this.#lows[slot] = lows[old] as number
+      this.#counts[slot] = counts[old] as number
+    }
+  }
+}
+
+// Which entries an answer has shown before: the same id, time and bytes once more is no second entry.
+
+/** Some 840,000 entries an answer, in 12 MB. */
+const MOST_ENTRY_SLOTS = 2 ** 20
+
+/** Counts the entries of one answer, each once. Two that share 64 bits of their hashes count as one: for counting only, never for keeping. */
+export class EntriesOnce {
+  #ordinals: Ordinals | undefined
+
+  constructor(mostSlots = MOST_ENTRY_SLOTS) {
+    this.#ordinals = new Ordinals(mostSlots)
+  }
+
+  /** True where it was shown before. Of an answer that is too long for that nothing is taken for shown any more. */
+  isRepeat(entries: Entries, index: number): boolean {
+    if (!this.#ordinals) return false
+    const key = `${entries.at(index)} ${entries.id(index)} `
+    const hash = createHash('sha256').update(key).update(entries.raw(index)).digest()
+    try {
+      return this.#ordinals.next(hash.readUInt32LE(0), hash.readUInt32LE(4)) > 1
+    } catch (error) {
+      if (!(error instanceof ConnectorError)) throw error
+      this.#ordinals = undefined
+      return false
+    }
+  }
+}

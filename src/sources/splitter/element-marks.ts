@@ -1,0 +1,183 @@
+// Where the elements of a body begin, and where each keeps its id, time and type; knows which keys matter and nothing of the grammar.
+import { OPEN_ARRAY, OPEN_OBJECT } from '../../core/bytes.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import { decodeString } from './json-tokens.ts'
+
+/** No text has this byte: no key is ever it. */
+const NO_KEY = Uint8Array.of(0xff)
+
+/** Not there. */
+export const NONE = -1
+
+// Offsets in the slab; they move with it.
+export const ELEMENT = 0
+/** where the inside of a string began that may go on in the next piece and will matter */
+export const STRING_START = 1
+/** start and end of the value of each wanted key, without its quotes; NONE where it is missing or no string */
+export const ID = 2
+export const TIME = 4
+export const TYPE = 6
+const MARKS = 8
+
+/** Of `escapes`: the text holds an escape. */
+export const ID_ESCAPED = 1
+export const TIME_ESCAPED = 2
+export const TYPE_ESCAPED = 4
+
+/** `wanted` before the target's own value. */
+const TARGET = 4
+
+/** What the elements are: those of the body's array or of the array under `key`; or the body itself, or its value under `key`. */
+export interface Target {
+  readonly kind: 'array' | 'value'
+  readonly key: string | undefined
+}
+
+interface ElementOptions {
+  readonly target: Target
+  /** the names of id, time and type, in this order; entries may have no id */
+  readonly keys: readonly [string | undefined, string, string]
+  readonly maxDepth: number
+}
+
+export class ElementMarks {
+  readonly marks = new Int32Array(MARKS).fill(NONE)
+  /** of ID_ESCAPED, TIME_ESCAPED and TYPE_ESCAPED those that hold */
+  escapes = 0
+  /** the element's own nesting went over the limit */
+  tooDeep = false
+  isObject = false
+  /** CR or LF stood between the element's tokens */
+  hasLineBreaks = false
+  /** the key before the coming value: 1, 2, 3 for id, time, type; TARGET; 0 for any other */
+  wanted = 0
+  /** the depth of the container that elements stand in */
+  readonly edge: number
+  /** deeper containers are too deep */
+  readonly deepest: number
+  readonly #target: Target
+  readonly #targetKey: Uint8Array | undefined
+  readonly #keys: readonly Uint8Array[]
+  /** inside the target's array */
+  #inTarget = false
+  #found = false
+
+  constructor({ target, keys, maxDepth }: ElementOptions) {
+    this.#target = target
+    this.#targetKey = target.key === undefined ? undefined : Buffer.from(target.key)
+    this.#keys = keys.map((key) => (key === undefined ? NO_KEY : Buffer.from(key)))
+    this.edge = (target.kind === 'array' ? 1 : 0) + (target.key === undefined ? 0 : 1)
+    this.deepest = this.edge + maxDepth
+  }
+
+  /** True while an element is open: its bytes so far must stay. */
+  get isOpen(): boolean {
+    return this.marks[ELEMENT] !== NONE
+  }
+
+  /** The slab's bytes moved down. */
+  rebase(shiftBytes: number): void {
+    const { marks } = this
+    for (let i = 0; i < MARKS; i++) if (marks[i] !== NONE) marks[i] = (marks[i] as number) - shiftBytes
+  }
+
+  /** The bytes of the open element are gone up to `at`, and with them its id, time and type. */
+  forget(at: number): void {
+    this.marks.fill(NONE)
+    this.marks[ELEMENT] = at
+  }
+
+  /** A key of the body's own object that is this long cannot be the one that is looked for, however it is escaped. */
+  forgetLongKey(length: number): void {
+    const start = this.marks[STRING_START] as number
+    if (start !== NONE && length - start > 6 * (this.#targetKey?.length ?? 0)) this.marks[STRING_START] = NONE
+  }
+
+  /** A value begins outside of all elements: is it one, or on the way to them? Throws when the body has another shape. */
+  enter(byte: number, depth: number, at: number): void {
+    const { kind, key } = this.#target
+    const isTarget = key === undefined || this.wanted === TARGET
+    this.wanted = 0
+    if (depth === this.edge) {
+      if (kind === 'value' ? isTarget : this.#inTarget) this.#begin(byte, at)
+    } else if (kind === 'array') {
+      if (depth < this.edge - 1) {
+        if (byte !== OPEN_OBJECT) throw otherShape('an object')
+      } else if (isTarget) {
+        if (byte !== OPEN_ARRAY) throw otherShape(this.#place())
+        this.#inTarget = true
+        this.#found = true
+      }
+    }
+  }
+
+  /** A container closed, and what is open now is outside of the target. */
+  leave(): void {
+    this.#inTarget = false
+  }
+
+  close(): void {
+    this.marks[ELEMENT] = NONE
+  }
+
+  /** The body is over. Throws when the array never came. */
+  end(): void {
+    if (this.#target.kind === 'array' && !this.#found) throw otherShape(this.#place())
+  }
+
+  /** Does the string that is open at `depth` matter, so that its start must stay? */
+  matters(inKey: boolean, depth: number): boolean {
+    return inKey ? depth <= this.edge + 1 : this.wanted !== 0
+  }
+
+  /** Takes note of a key, the inside of its quotes: asked only for keys that stand no deeper than an element's own. */
+  key(bytes: Uint8Array, start: number, end: number, depth: number): void {
+    this.wanted = 0
+    if (!this.isOpen) {
+      const key = this.#targetKey
+      if (key !== undefined && depth === 1 && isText(key, bytes, start, end)) this.wanted = TARGET
+    } else {
+      const keys = this.#keys
+      for (let i = 0; i < 3; i++) if (isText(keys[i] as Uint8Array, bytes, start, end)) this.wanted = i + 1
+    }
+  }
+
+  escapedKey(written: Uint8Array, depth: number): void {
+    const key = Buffer.from(decodeString(written))
+    this.key(key, 0, key.length, depth)
+  }
+
+  /** The value of a wanted key; a later one under the same key takes its place. */
+  record(start: number, end: number, escaped: boolean): void {
+    const index = this.wanted - 1
+    this.wanted = 0
+    this.marks[ID + 2 * index] = start
+    this.marks[ID + 2 * index + 1] = end
+    this.escapes = (this.escapes & ~(1 << index)) | (escaped ? 1 << index : 0)
+  }
+
+  #begin(byte: number, at: number): void {
+    const { marks } = this
+    for (let i = 0; i < MARKS; i++) marks[i] = NONE
+    marks[ELEMENT] = at
+    this.escapes = 0
+    this.tooDeep = false
+    this.hasLineBreaks = false
+    this.isObject = byte === OPEN_OBJECT
+  }
+
+  #place(): string {
+    const { key } = this.#target
+    return key === undefined ? 'an array' : `an array under "${key}"`
+  }
+}
+
+function otherShape(wanted: string): ConnectorError {
+  return new ConnectorError('bad_reply', `the reply is JSON of another shape: ${wanted} was expected`)
+}
+
+function isText(text: Uint8Array, bytes: Uint8Array, start: number, end: number): boolean {
+  if (text.length !== end - start) return false
+  for (let i = 0; i < text.length; i++) if (text[i] !== bytes[start + i]) return false
+  return true
+}

@@ -1,0 +1,243 @@
+// Makes one group of what the scanner found: columns of offsets for the good elements, places for the malformed ones.
+import { isUtf8 } from 'node:buffer'
+import {
+  COLUMNS,
+  Entries,
+  ID_END,
+  ID_START,
+  RAW_END,
+  RAW_START,
+  TIME_END,
+  TIME_START,
+  TYPE,
+} from '../../contracts/entries.ts'
+import type { Quarantined } from '../../contracts/source.ts'
+import { parseInstant } from '../../core/time.ts'
+import { ID, ID_ESCAPED, NONE, TIME, TIME_ESCAPED, TYPE as TYPE_MARK, TYPE_ESCAPED } from './element-marks.ts'
+import { cutBefore, decodeString } from './json-tokens.ts'
+import { MalformedPlaces } from './malformed.ts'
+import type { LargeElement, Reason } from './malformed.ts'
+import { TypeNames } from './type-names.ts'
+
+/** For entries that carry no id, and not always a time: what each is called and when it was. */
+export interface Naming {
+  /** The id of the entry `bytes[start, end)`, ASCII. `dated`: what `untimed` answered for it, if asked. Throws ConnectorError `too_large` when it can name no more of them. */
+  id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array
+  /** The time of the entry `bytes[start, end)`, which has none or an unreadable one; undefined: the entry is left out; 'no_entry': it is malformed. */
+  untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry'
+}
+
+export interface Moment {
+  readonly text: Uint8Array
+  /** µs since 1970 */
+  readonly at: number
+}
+
+const MAX_ID_BYTES = 1024
+/** Of a longer type its beginning stands for it: it is kept beside its entry, and no room is counted for it there. */
+const MAX_TYPE_BYTES = 16 * 1024
+
+export class EntriesBuilder {
+  readonly #columns: Uint32Array
+  readonly #times: Float64Array
+  readonly #types: TypeNames
+  #count = 0
+  readonly #malformed = new MalformedPlaces()
+  readonly #texts = new TextsBehind()
+  readonly #naming: Naming | undefined
+
+  constructor(maxEntries: number, naming?: Naming) {
+    this.#naming = naming
+    this.#columns = new Uint32Array(maxEntries * COLUMNS)
+    this.#times = new Float64Array(maxEntries)
+    this.#types = new TypeNames(maxEntries)
+  }
+
+  /** entries and quarantined elements */
+  get size(): number {
+    return this.#count + this.#malformed.size
+  }
+
+  /** Adds the entry `bytes[start, end)` of a group that begins at `origin`; says what it lacks when it is none. */
+  add(
+    bytes: Uint8Array,
+    origin: number,
+    start: number,
+    end: number,
+    marks: Int32Array,
+    escapes: number,
+  ): Reason | undefined {
+    const idStart = marks[ID] as number
+    const idEnd = marks[ID + 1] as number
+    const timeStart = marks[TIME] as number
+    const timeEnd = marks[TIME + 1] as number
+    // Missing, no string, empty; or longer than could stand in a request for the page behind it.
+    if (idStart === idEnd || idEnd - idStart > MAX_ID_BYTES)
+      return this.#naming ? this.#addNamed(this.#naming, bytes, origin, start, end, marks, escapes) : 'no_id'
+    if (timeStart === NONE) return 'no_time'
+    const time = instantOf(bytes, timeStart, timeEnd, escapes)
+    // Also what is no whole number of microseconds: year 1 or 9999, as placeholders have it.
+    if (!Number.isSafeInteger(time)) return 'no_time'
+    const columns = this.#columns
+    const row = this.#count * COLUMNS
+    columns[row + RAW_START] = start - origin
+    columns[row + RAW_END] = end - origin
+    columns[row + ID_START] = idStart - origin
+    columns[row + ID_END] = idEnd - origin
+    columns[row + TIME_START] = timeStart - origin
+    columns[row + TIME_END] = timeEnd - origin
+    if (escapes & ID_ESCAPED) this.#texts.decode(row + ID_START, bytes.subarray(idStart, idEnd))
+    if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+    columns[row + TYPE] = this.#type(bytes, marks, (escapes & TYPE_ESCAPED) !== 0)
+    this.#times[this.#count++] = time
+    return undefined
+  }
+
+  #addNamed(
+    naming: Naming,
+    bytes: Uint8Array,
+    origin: number,
+    start: number,
+    end: number,
+    marks: Int32Array,
+    escapes: number,
+  ): Reason | undefined {
+    const timeStart = marks[TIME] as number
+    const timeEnd = marks[TIME + 1] as number
+    let at = timeStart === NONE ? NaN : instantOf(bytes, timeStart, timeEnd, escapes)
+    let moment: Moment | undefined
+    if (!Number.isSafeInteger(at)) {
+      const untimed = naming.untimed(bytes, start, end)
+      if (untimed === undefined) return undefined
+      if (untimed === 'no_entry') return 'no_id'
+      moment = untimed
+      at = moment.at
+    }
+    const columns = this.#columns
+    const row = this.#count * COLUMNS
+    columns[row + TIME_START] = timeStart - origin
+    columns[row + TIME_END] = timeEnd - origin
+    if (moment) this.#texts.add(row + TIME_START, moment.text)
+    else if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
+    columns[row + RAW_START] = start - origin
+    columns[row + RAW_END] = end - origin
+    this.#texts.add(row + ID_START, naming.id(bytes, start, end, moment))
+    columns[row + TYPE] = this.#type(bytes, marks, (escapes & TYPE_ESCAPED) !== 0)
+    this.#times[this.#count++] = at
+    return undefined
+  }
+
+  /** Sets the element `[start, end)` of the group's bytes aside. */
+  quarantine(reason: Reason, start: number, end: number): void {
+    this.#malformed.add(reason, start, end)
+  }
+
+  quarantineLarge(large: LargeElement): void {
+    this.#malformed.addLarge(large)
+  }
+
+  /** what the group's texts want behind its bytes */
+  get roomBytes(): number {
+    return this.#texts.lengthBytes
+  }
+
+  /** The group, of which `bytes` are all, and `slab` the same with `roomBytes` at its end; empties the builder. */
+  close(bytes: Uint8Array, slab: Uint8Array): ClosedGroup {
+    this.#texts.place(slab, this.#columns)
+    // Asked once for the whole group: an element begins and ends with ASCII, so all are valid if the whole is.
+    const count = isUtf8(bytes) ? this.#count : this.#dropInvalid(bytes)
+    const columns = this.#columns.slice(0, count * COLUMNS)
+    const entries =
+      count === 0
+        ? Entries.none
+        : new Entries(slab, count, columns, this.#times.slice(0, count), this.#types.names)
+    const group = { entries, quarantined: this.#malformed.close(bytes) }
+    this.#count = 0
+    this.#types.clear()
+    return group
+  }
+
+  #type(bytes: Uint8Array, marks: Int32Array, escaped: boolean): number {
+    const start = marks[TYPE_MARK] as number
+    if (start === NONE) return this.#types.index(bytes, 0, 0)
+    const typeEnd = marks[TYPE_MARK + 1] as number
+    const end = typeEnd - start > MAX_TYPE_BYTES ? cutBefore(bytes, start, MAX_TYPE_BYTES) : typeEnd
+    if (!escaped) return this.#types.index(bytes, start, end)
+    const decoded = Buffer.from(decodeString(bytes.subarray(start, end)))
+    return this.#types.index(decoded, 0, decoded.length)
+  }
+
+  #dropInvalid(bytes: Uint8Array): number {
+    const columns = this.#columns
+    let kept = 0
+    for (let i = 0; i < this.#count; i++) {
+      const row = i * COLUMNS
+      const start = columns[row + RAW_START] as number
+      const end = columns[row + RAW_END] as number
+      if (!isUtf8(bytes.subarray(start, end))) this.quarantine('invalid_utf8', start, end)
+      else {
+        columns.copyWithin(kept * COLUMNS, row, row + COLUMNS)
+        this.#times[kept++] = this.#times[i] as number
+      }
+    }
+    return kept
+  }
+}
+
+/** µs since 1970; NaN where the text says none. */
+function instantOf(bytes: Uint8Array, start: number, end: number, escapes: number): number {
+  if (!(escapes & TIME_ESCAPED)) return parseInstant(bytes, start, end)
+  const decoded = Buffer.from(decodeString(bytes.subarray(start, end)))
+  return parseInstant(decoded, 0, decoded.length)
+}
+
+// What the splitter hands out: some of a body's entries in their order, and beside them what stood between them and is no entry.
+
+export interface Group {
+  readonly entries: Entries
+  readonly quarantined: readonly Quarantined[]
+}
+
+/** A group whose malformed elements are not made yet. */
+export interface ClosedGroup {
+  readonly entries: Entries
+  readonly quarantined: () => readonly Quarantined[]
+}
+
+// Texts of a group that do not stand in its bytes as they are meant (written with escapes, or given by us): put behind the bytes when the group closes.
+
+interface Text {
+  /** of its start in the group's columns */
+  readonly column: number
+  readonly bytes: Uint8Array
+}
+
+class TextsBehind {
+  #texts: Text[] = []
+  /** of all of them */
+  lengthBytes = 0
+
+  add(column: number, bytes: Uint8Array): void {
+    this.#texts.push({ column, bytes })
+    this.lengthBytes += bytes.length
+  }
+
+  /** A text with half a surrogate pair has no UTF-8: it stays as it is written, so that two of them never become the same. */
+  decode(column: number, written: Uint8Array): void {
+    const text = decodeString(written)
+    if (text.isWellFormed()) this.add(column, Buffer.from(text))
+  }
+
+  /** Into the room at the end of the group's slab; the columns point there from now on. Then there are none. */
+  place(slab: Uint8Array, columns: Uint32Array): void {
+    let at = slab.length - this.lengthBytes
+    for (const { column, bytes } of this.#texts) {
+      slab.set(bytes, at)
+      columns[column] = at
+      at += bytes.length
+      columns[column + 1] = at
+    }
+    this.#texts = []
+    this.lengthBytes = 0
+  }
+}

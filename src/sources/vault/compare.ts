@@ -1,0 +1,213 @@
+// One project of the list against what was told of it: the changes that lead from one to the other, each applied as it is given out.
+import { eachMember } from '../../core/json.ts'
+import { keyText, memberValue, valueText } from '../../core/json.ts'
+import { headOf } from './digest.ts'
+import { MARK, NO_MARK } from './cursor.ts'
+import type { Known, Principal, VaultCursor } from './cursor.ts'
+import { Digests } from './digest.ts'
+import { applyShare, readShares, shareChanges, sharingDigest, Tables } from './shares.ts'
+import type { Share, ShareChange } from './shares.ts'
+
+/** Members that are told apart by name; what else a project has is only known to have changed. */
+const MOST_FIELDS = 64
+const LONGEST_FIELD = 64
+/** Of a project with more members than this the others have no mark: that one of them changed is told, and not which. */
+const MOST_MARKS = 10_000
+const LONGEST_NAME = 256
+const FLAG = 'is_knowledge_base_project'
+
+interface Project {
+  readonly id: string
+  readonly raw: Uint8Array
+}
+
+/** Something to tell: the record's type and what it says beside the project. */
+export interface Change {
+  readonly type: string
+  /** `updated`: the members that changed, by name */
+  readonly fields?: readonly string[]
+  readonly share?: Share
+  readonly principal?: Principal
+  readonly level?: string
+  readonly before?: string
+  /** when it happened, where the API tells that: a stamp as it wrote it */
+  readonly at?: string | undefined
+}
+
+/** What a listing's project says now. */
+interface Facts {
+  readonly name: string
+  readonly flag: boolean | null
+  readonly content: string
+  readonly marks: ReadonlyMap<string, string>
+  readonly sharing: Uint8Array | undefined
+  readonly sharingDigest: string
+}
+
+function factsOf({ raw }: Project): Facts {
+  const digests = new Digests()
+  const marks = new Map<string, string>()
+  let sharing: Uint8Array | undefined
+  let flag: boolean | null = null
+  eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
+    const field = keyText(raw, keyStart, keyEnd) ?? ''
+    const value = raw.subarray(valueStart, valueEnd)
+    if (field === 'sharing') sharing = value
+    else if (field === FLAG) flag = flagOf(value)
+    else {
+      const digest = digests.add(field, value)
+      if (field !== 'id' && field.length <= LONGEST_FIELD && marks.size < MOST_MARKS)
+        marks.set(field, digest.slice(0, MARK))
+    }
+  })
+  const name = valueText(memberValue(raw, 'name')) ?? ''
+  return {
+    name: headOf(name, LONGEST_NAME),
+    flag,
+    content: digests.together(),
+    marks,
+    sharing,
+    sharingDigest: sharingDigest(sharing),
+  }
+}
+
+function flagOf(value: Uint8Array): boolean | null {
+  const text = value.length <= 5 ? Buffer.from(value).toString() : ''
+  return text === 'true' ? true : text === 'false' ? false : null
+}
+
+/** A project that is there, but cannot be read: it is seen, and nothing is told of it. */
+export function noteUnreadable(cursor: VaultCursor, id: string): Known {
+  const known = cursor.projects.get(id) ?? stub(id)
+  cursor.projects.set(id, known)
+  return known
+}
+
+const stub = (id: string): Known => ({
+  id,
+  name: '',
+  flag: null,
+  content: '',
+  marks: '',
+  sharing: '',
+  seen: 0,
+  shares: [],
+})
+
+export class Comparison {
+  readonly #cursor: VaultCursor
+  readonly #tables: Tables
+
+  constructor(cursor: VaultCursor) {
+    this.#cursor = cursor
+    this.#tables = new Tables(cursor)
+  }
+
+  /**
+   * What has to be told of `project`, in the order of telling. When one is taken, the cursor has changed by exactly that one:
+   * whoever stops between two of them may keep the cursor and goes on with the rest. `isNew` says whether a project that is
+   * not known was made since the last whole look, by its stamp.
+   */
+  *changes(project: Project, isNew: (createdAt: string | undefined) => boolean): Generator<Change> {
+    const { projects } = this.#cursor
+    const known = projects.get(project.id) ?? stub(project.id)
+    const facts = factsOf(project)
+    const stamp = (field: string) => valueText(memberValue(project.raw, field))
+    if (known.content === '') {
+      const createdAt = stamp('created_at')
+      const created = isNew(createdAt)
+      this.#learn(known, facts, project)
+      if (!created) this.#learnShares(known, facts, project)
+      projects.set(project.id, known)
+      yield created ? { type: 'vault:project_created', at: createdAt } : { type: 'vault:project_listed' }
+    }
+    const shares = this.#shareChanges(known, facts, project)
+    yield* this.#updates(known, facts, project, shares)
+    yield* this.#shares(known, facts, shares)
+  }
+
+  *#updates(known: Known, facts: Facts, project: Project, shares: readonly ShareChange[]): Generator<Change> {
+    const fields = known.content === facts.content ? [] : this.#changed(known, facts)
+    // Something in it changed that no share shows.
+    const sharing = known.sharing !== '' && known.sharing !== facts.sharingDigest && shares.length === 0
+    if (sharing) fields.push('sharing')
+    const { content, flag } = known
+    this.#learn(known, facts, project)
+    if (sharing) known.sharing = facts.sharingDigest
+    if (sharing || content !== facts.content) {
+      // The flag has a record of its own, which must not be lost if we stop between the two.
+      known.flag = flag
+      yield { type: 'vault:project_updated', fields, at: updatedAt(project.raw, fields) }
+    }
+    known.flag = facts.flag
+    if ((flag ?? false) !== (facts.flag ?? false))
+      yield { type: `vault:knowledge_base_${facts.flag ? 'set' : 'cleared'}` }
+  }
+
+  *#shares(known: Known, facts: Facts, changes: readonly ShareChange[]): Generator<Change> {
+    if (changes.length > 0) known.sharing = ''
+    for (const change of changes) {
+      applyShare(known.shares, change, this.#tables)
+      yield shareRecord(change)
+    }
+    known.sharing = facts.sharingDigest
+  }
+
+  #shareChanges(known: Known, facts: Facts, project: Project): readonly ShareChange[] {
+    if (known.sharing === facts.sharingDigest) return []
+    const shares = readShares(project.id, facts.sharing)
+    return shares ? shareChanges(known.shares, shares, this.#tables) : []
+  }
+
+  #learn(known: Known, { name, flag, content, marks }: Facts, project: Project): void {
+    const { fields } = this.#cursor
+    for (const field of marks.keys())
+      if (fields.length < MOST_FIELDS && !fields.includes(field)) fields.push(field)
+    known.name = name
+    known.flag = flag
+    known.content = content
+    known.marks = fields.map((field) => marks.get(field) ?? NO_MARK).join('')
+    this.#cursor.projects.set(project.id, known)
+  }
+
+  #learnShares(known: Known, { sharing, sharingDigest: digest }: Facts, project: Project): void {
+    known.shares = (readShares(project.id, sharing) ?? []).flatMap(({ principal, level }) => [
+      this.#tables.principal(principal),
+      this.#tables.level(level),
+    ])
+    known.sharing = digest
+  }
+
+  /** Names of the members whose bytes are others than before. */
+  #changed({ marks }: Known, facts: Facts): string[] {
+    const { fields } = this.#cursor
+    const changed: string[] = []
+    fields.forEach((field, index) => {
+      const before = marks.slice(index * MARK, (index + 1) * MARK) || NO_MARK
+      if (before !== (facts.marks.get(field) ?? NO_MARK)) changed.push(field)
+    })
+    for (const field of facts.marks.keys())
+      if (!fields.includes(field) && fields.length < MOST_FIELDS) changed.push(field)
+    return changed
+  }
+}
+
+/** Both stamps tell of an update; which of them a change moves is left open, so one that did not move tells nothing. */
+function updatedAt(raw: Uint8Array, fields: readonly string[]): string | undefined {
+  const stamps = ['project_updated_at', 'updated_at'].filter((field) => fields.includes(field))
+  const texts = stamps.map((field) => valueText(memberValue(raw, field)) ?? '')
+  return texts.sort().at(-1)
+}
+
+function shareRecord(change: ShareChange): Change {
+  const type = (kind: Principal['kind']) => `vault:${kind}_share_${change.kind}`
+  if (change.kind === 'removed') {
+    const { principal, before } = change
+    return { type: type(principal.kind), principal, before }
+  }
+  const { share } = change
+  const { principal, level, createdAt } = share
+  return change.kind === 'added'
+    ? { type: type(principal.kind), share, principal, level, at: createdAt }
+    : { type: type(principal.kind), share, principal, level, before: change.before }
+}

@@ -1,0 +1,219 @@
+// What the inventory remembers between two reads: every project by digests, who it is shared with, and how far the pass is. Pure.
+import type { Cursor } from '../../contracts/source.ts'
+import type { Fields } from '../shared.ts'
+import { areNumbers, isListOf, isNullOr, isText, openStored } from '../shared.ts'
+import { keptId } from './digest.ts'
+
+/** Somebody that a project is shared with: a user, or a whole workspace (spec §2.5). */
+export interface Principal {
+  readonly kind: 'user' | 'workspace'
+  /** dest_user_id, or what stands for it; '' for a workspace */
+  readonly id: string
+  /** dest_workspace_id as its digits are written */
+  readonly workspace: string
+  /** vault_folder_id where that is not the project itself */
+  readonly folder: string
+  /** dest_user_email as last seen: says who it is, not which */
+  readonly email: string
+}
+
+/** One project as it was last told. */
+export interface Known {
+  readonly id: string
+  name: string
+  /** is_knowledge_base_project; null: neither true nor false */
+  flag: boolean | null
+  /** digest of all members but the flag and `sharing`, in no order; '': it was never readable, and nothing was told of it */
+  content: string
+  /** MARK characters for each of the cursor's `fields`, of the member's bytes */
+  marks: string
+  /** digest of `sharing`, in no order; '': its shares are not all told yet */
+  sharing: string
+  /** number of the last pass that saw it */
+  seen: number
+  /** pairs of indices into `principals` and `levels` */
+  shares: number[]
+}
+
+/** A pass over the whole list, from its first page to its end. */
+export interface Pass {
+  readonly n: number
+  readonly perPage: number
+  /** when it began by the server's clock, µs; 0: no answer yet */
+  startedUs: number
+  /** of the next request, from 1 */
+  page: number
+  /** different projects seen */
+  seen: number
+  /** how often a project came that this pass had seen already */
+  repeats: number
+  /** elements without an id that can be read */
+  nameless: number
+  /** what the pagination said of the last page that held anything; null: nothing */
+  total: number | null
+  /** by its pagination the last page read was the list's last; null: it does not say */
+  lastPage: boolean | null
+  /** pages in a row that held nothing new, and the projects that they held */
+  barren: number
+  barrenRepeats: number
+  /** epoch ms of its last page */
+  at: number
+}
+
+/** The last pass that came to its end. */
+export type Ended = Pick<Pass, 'n' | 'startedUs' | 'seen' | 'repeats' | 'nameless' | 'total'>
+
+export interface VaultCursor {
+  readonly v: 1
+  /** records told so far: no two have the same number */
+  told: number
+  /** passes begun, those that began again twice: an odd one goes forwards, an even one backwards */
+  passes: number
+  pass: Pass | null
+  last: Ended | null
+  /** epoch ms of the next pass */
+  dueAt: number
+  /** passes in a row that were made early, to see whether projects are really gone */
+  early: number
+  /** names of members, in the order of `Known.marks` */
+  fields: string[]
+  principals: Principal[]
+  levels: string[]
+  projects: Map<string, Known>
+}
+
+/** What a plan needs to know of it. */
+export type Planned = Pick<VaultCursor, 'pass' | 'last' | 'dueAt'>
+
+export const plannedOf = ({ pass, last, dueAt }: VaultCursor): Planned => ({ pass, last, dueAt })
+
+/** Characters of base64url a mark has. */
+export const MARK = 4
+export const NO_MARK = '....'
+
+type Stored = Omit<VaultCursor, 'projects' | 'principals'> & {
+  readonly principals: readonly (readonly [string, string, string, string, string])[]
+  readonly projects: readonly (readonly [
+    id: string,
+    name: string,
+    flag: boolean | null,
+    content: string,
+    marks: string,
+    sharing: string,
+    seen: number,
+    shares: number[],
+  ])[]
+}
+
+function freshVaultCursor(now: number): VaultCursor {
+  return {
+    v: 1,
+    told: 0,
+    passes: 0,
+    pass: null,
+    last: null,
+    dueAt: now,
+    early: 0,
+    fields: [],
+    principals: [],
+    levels: [],
+    projects: new Map(),
+  }
+}
+
+/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
+export function openVaultCursor(text: Cursor | undefined, now: number, workspace: string): VaultCursor {
+  if (text === undefined) return freshVaultCursor(now)
+  const stored = openStored(text, { workspace, source: 'vault.projects', isWhole })
+  return {
+    ...stored,
+    principals: stored.principals.map(([kind, id, inWorkspace, folder, email]) => ({
+      kind: kind === 'u' ? 'user' : 'workspace',
+      id,
+      workspace: inWorkspace,
+      folder,
+      email,
+    })),
+    projects: new Map(
+      stored.projects.map(([whole, name, flag, content, marks, sharing, seen, shares]) => {
+        const id = keptId(whole)
+        return [id, { id, name, flag, content, marks, sharing, seen, shares }]
+      }),
+    ),
+  }
+}
+
+const isPass = (value: unknown) =>
+  areNumbers(value, 'n', 'perPage', 'startedUs', 'page', 'seen', 'repeats', 'nameless', 'barren', 'at')
+const isEnded = (value: unknown) => areNumbers(value, 'n', 'startedUs', 'seen', 'repeats', 'nameless')
+const isPrincipal = (value: unknown) => isListOf(value, isText) && (value as unknown[]).length === 5
+
+function isProject(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length !== 8) return false
+  const [id, name, flag, content, marks, sharing, seen, shares] = value as unknown[]
+  return (
+    [id, name, content, marks, sharing].every(isText) &&
+    isNullOr(flag, (value) => typeof value === 'boolean') &&
+    Number.isFinite(seen) &&
+    isListOf(shares, Number.isFinite)
+  )
+}
+
+function isWhole(fields: Fields): fields is Fields & Stored {
+  return (
+    areNumbers(fields, 'told', 'passes', 'dueAt', 'early') &&
+    isNullOr(fields['pass'], isPass) &&
+    isNullOr(fields['last'], isEnded) &&
+    isListOf(fields['fields'], isText) &&
+    isListOf(fields['levels'], isText) &&
+    isListOf(fields['principals'], isPrincipal) &&
+    isListOf(fields['projects'], isProject)
+  )
+}
+
+/** At most some MOST_CURSOR_BYTES; about 200 bytes a project of eight fields, and some six for each share. */
+export function closeVaultCursor(cursor: VaultCursor): Cursor {
+  const stored: Stored = {
+    ...cursor,
+    principals: cursor.principals.map(({ kind, id, workspace, folder, email }) => [
+      kind === 'user' ? 'u' : 'w',
+      ...([id, workspace, folder, email] as const),
+    ]),
+    projects: Array.from(
+      cursor.projects.values(),
+      ({ id, name, flag, content, marks, sharing, seen, shares }) =>
+        [id, name, flag, content, marks, sharing, seen, shares] as const,
+    ),
+  }
+  return JSON.stringify(stored)
+}
+
+/** Principals and levels that no share names any more are forgotten. */
+export function dropUnused(cursor: VaultCursor): void {
+  const principals = new Kept(cursor.principals)
+  const levels = new Kept(cursor.levels)
+  for (const { shares } of cursor.projects.values())
+    for (let i = 0; i < shares.length; i += 2) {
+      shares[i] = principals.place(shares[i] as number)
+      shares[i + 1] = levels.place(shares[i + 1] as number)
+    }
+  cursor.principals = principals.kept
+  cursor.levels = levels.kept
+}
+
+class Kept<T> {
+  readonly kept: T[] = []
+  readonly #all: readonly T[]
+  readonly #places = new Map<number, number>()
+
+  constructor(all: readonly T[]) {
+    this.#all = all
+  }
+
+  place(index: number): number {
+    const known = this.#places.get(index)
+    if (known !== undefined) return known
+    this.#places.set(index, this.kept.length)
+    return this.kept.push(this.#all[index] as T) - 1
+  }
+}

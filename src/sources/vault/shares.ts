@@ -1,0 +1,190 @@
+// With whom a project is shared (spec §2.5), read from the bytes of its `sharing`, and what is different from before.
+import { OPEN_ARRAY } from '../../core/bytes.ts'
+import { eachMember } from '../../core/json.ts'
+import { eachElement, keyText, memberValue, valueText } from '../../core/json.ts'
+import { checkTable, MOST_LEVELS, MOST_PRINCIPALS } from './bounds.ts'
+import { headOf, keptId } from './digest.ts'
+import type { Principal, VaultCursor } from './cursor.ts'
+import { digestOf, Digests } from './digest.ts'
+
+/** What is known of each share is kept in the cursor. For a project with more of them than this only that they changed is told. */
+const MOST_SHARES = 20_000
+/** Texts come from outside, and are kept: what is longer is cut, and its hash put behind. */
+const LONGEST_TEXT = 320
+
+export interface Share {
+  readonly principal: Principal
+  readonly level: string
+  readonly raw: Uint8Array
+  /** as the API wrote it */
+  readonly createdAt: string | undefined
+}
+
+export type ShareChange =
+  | { readonly kind: 'added'; readonly share: Share }
+  | { readonly kind: 'changed'; readonly share: Share; readonly before: string }
+  | { readonly kind: 'removed'; readonly principal: Principal; readonly before: string }
+
+/** A digest of the members and shares, whatever order they come in. */
+export function sharingDigest(raw: Uint8Array | undefined): string {
+  if (raw === undefined) return 'none'
+  const digests = new Digests()
+  eachShare(raw, {
+    share: (kind, element) => digests.add(kind, element),
+    other: (key, value) => digests.add(key, value),
+  })
+  return digests.together()
+}
+
+/** Undefined: more than can be told one by one. */
+export function readShares(projectId: string, raw: Uint8Array | undefined): readonly Share[] | undefined {
+  const shares: Share[] = []
+  if (raw === undefined) return shares
+  eachShare(raw, {
+    share: (kind, element) => {
+      if (shares.length <= MOST_SHARES) shares.push(shareOf(projectId, kind, element))
+    },
+  })
+  return shares.length > MOST_SHARES ? undefined : shares
+}
+
+interface ShareVisitor {
+  share(kind: Principal['kind'], element: Uint8Array): void
+  /** what else stands in `sharing` */
+  other?(key: string, value: Uint8Array): void
+}
+
+function eachShare(raw: Uint8Array, visitor: ShareVisitor): void {
+  eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
+    const key = keyText(raw, keyStart, keyEnd) ?? ''
+    const value = raw.subarray(valueStart, valueEnd)
+    const kind = key === 'user_shares' ? 'user' : key === 'workspace_shares' ? 'workspace' : undefined
+    if (kind === undefined || value[0] !== OPEN_ARRAY) visitor.other?.(key, value)
+    else eachElement(value, (element) => visitor.share(kind, element))
+  })
+}
+
+function shareOf(projectId: string, kind: Principal['kind'], raw: Uint8Array): Share {
+  const text = (key: string) => bounded(valueText(memberValue(raw, key)) ?? '')
+  const email = kind === 'user' ? text('dest_user_email') : ''
+  const workspace = text('dest_workspace_id')
+  const folder = valueText(memberValue(raw, 'vault_folder_id')) ?? ''
+  // A share that does not say for whom it is still is one: told apart by its bytes.
+  const nobody = kind === 'user' ? email : workspace
+  const id = kind === 'user' ? text('dest_user_id') || nobody : ''
+  return {
+    principal: {
+      kind,
+      id: id !== '' || nobody !== '' ? id : `#${digestOf('', raw)}`,
+      workspace,
+      folder: keptId(folder) === projectId ? '' : bounded(folder),
+      email,
+    },
+    level: text('permission_level'),
+    raw,
+    createdAt: valueText(memberValue(raw, 'created_at')),
+  }
+}
+
+function bounded(text: string): string {
+  if (text.length <= LONGEST_TEXT) return text
+  return `${headOf(text, LONGEST_TEXT)}#${digestOf(text)}`
+}
+
+const keyOf = ({ kind, id, workspace, folder }: Principal): string =>
+  JSON.stringify([kind, id, workspace, folder])
+
+/**
+ * Where principals and levels stand in the cursor's tables; what is new is added. Throws ConnectorError `misconfigured` where a
+ * table is full: both are the server's own words, and it may have a new one for every share.
+ */
+export class Tables {
+  readonly #cursor: VaultCursor
+  readonly #principals = new Map<string, number>()
+  readonly #levels = new Map<string, number>()
+
+  constructor(cursor: VaultCursor) {
+    this.#cursor = cursor
+    cursor.principals.forEach((principal, index) => this.#principals.set(keyOf(principal), index))
+    cursor.levels.forEach((level, index) => this.#levels.set(level, index))
+  }
+
+  principal(principal: Principal): number {
+    const { principals } = this.#cursor
+    const key = keyOf(principal)
+    const known = this.#principals.get(key)
+    if (known !== undefined) {
+      // An address may change, the user stays the same.
+      if (principal.email !== '') principals[known] = principal
+      return known
+    }
+    checkTable(principals, MOST_PRINCIPALS, 'users and workspaces')
+    this.#principals.set(key, principals.length)
+    return principals.push(principal) - 1
+  }
+
+  level(level: string): number {
+    const { levels } = this.#cursor
+    const known = this.#levels.get(level)
+    if (known !== undefined) return known
+    checkTable(levels, MOST_LEVELS, 'permission levels')
+    this.#levels.set(level, levels.length)
+    return levels.push(level) - 1
+  }
+
+  principalAt(index: number): Principal {
+    return this.#cursor.principals[index] as Principal
+  }
+
+  levelAt(index: number): string {
+    return this.#cursor.levels[index] ?? ''
+  }
+}
+
+/** What has to be told to get from `known` to `shares`. One principal may have several shares: what is left over of each counts. */
+export function shareChanges(
+  known: readonly number[],
+  shares: readonly Share[],
+  tables: Tables,
+): readonly ShareChange[] {
+  const before = new Map<number, string[]>()
+  for (let i = 0; i < known.length; i += 2) {
+    const principal = known[i] as number
+    const levels = before.get(principal) ?? []
+    levels.push(tables.levelAt(known[i + 1] as number))
+    before.set(principal, levels)
+  }
+  const fresh: { readonly index: number; readonly share: Share }[] = []
+  for (const share of shares) {
+    const index = tables.principal(share.principal)
+    const levels = before.get(index)
+    const same = levels?.indexOf(share.level) ?? -1
+    if (same >= 0) levels?.splice(same, 1)
+    else fresh.push({ index, share })
+  }
+  const changes: ShareChange[] = fresh.map(({ index, share }) => {
+    const level = before.get(index)?.shift()
+    return level === undefined ? { kind: 'added', share } : { kind: 'changed', share, before: level }
+  })
+  for (const [index, levels] of before)
+    for (const level of levels)
+      changes.push({ kind: 'removed', principal: tables.principalAt(index), before: level })
+  return changes
+}
+
+/** Makes this one change in the known shares. */
+export function applyShare(known: number[], change: ShareChange, tables: Tables): void {
+  const { principal } = change.kind === 'removed' ? change : change.share
+  const index = tables.principal(principal)
+  if (change.kind === 'added') {
+    known.push(index, tables.level(change.share.level))
+    return
+  }
+  const level = tables.level(change.before)
+  for (let i = 0; i < known.length; i += 2) {
+    if (known[i] !== index || known[i + 1] !== level) continue
+    if (change.kind === 'changed') known[i + 1] = tables.level(change.share.level)
+    else known.splice(i, 2)
+    return
+  }
+}

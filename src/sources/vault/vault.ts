@@ -1,0 +1,285 @@
+// The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in pass.ts.
+import { believed } from '../../core/clock.ts'
+import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../../contracts/source.ts'
+import { turns } from '../../core/abort.ts'
+import { BodySample } from '../http/groups.ts'
+import type { Answer } from '../http/client.ts'
+import { hold } from '../http/groups.ts'
+import { Sightings } from '../http/sightings.ts'
+import { partOf } from '../shared.ts'
+import type { SourceOptions } from '../shared.ts'
+import { isEnd, PageSize, pathOf, smallerThan, withPermission } from './page.ts'
+import { checkWeight } from './bounds.ts'
+import { Comparison, noteUnreadable } from './compare.ts'
+import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './cursor.ts'
+import type { Pass, Planned, VaultCursor } from './cursor.ts'
+import { cutPage, isNoProject, oversized, type VaultPage } from './page.ts'
+import {
+  beginPass,
+  endPass,
+  isMany,
+  judge,
+  notePage,
+  noteAgain,
+  noteSeen,
+  mostPagesAhead,
+  passUnderWay,
+  type Verdict,
+} from './pass.ts'
+import { Records } from './records.ts'
+import { isNew, type Sighting, sightingOf } from './records.ts'
+
+/** Records that wait for the cursor to be written. */
+const WAITING_BYTES = 1024 * 1024
+/** Comparing long pages: nobody else waits longer. */
+const TURN_MS = 20
+
+export interface VaultOptions extends SourceOptions {
+  /** from the end of a pass to the next one */
+  readonly intervalMs: number
+}
+
+/** A cursor as it is worked on: ahead of its text by what no part has brought into the journal yet. May be lost at any moment. */
+interface Work {
+  text: Cursor | undefined
+  readonly cursor: VaultCursor
+  readonly comparison: Comparison
+  readonly records: Records
+  pagesAhead: number
+}
+
+/** One request: whether its answer was taken, and what calls it off. */
+interface Asking {
+  readonly exchange: { answered: boolean }
+  readonly signal: AbortSignal
+}
+
+export class VaultSource implements Source {
+  readonly origin: Origin
+  readonly #options: VaultOptions
+  #work: Work | undefined
+  /** of `once`: passes that this process brought to their end, and whether it is done */
+  #passes = 0
+  #done = false
+  /** number of the first pass that this process can begin */
+  #firstPass: number | undefined
+  /** a page could not be taken: those before it are kept one by one, so that only it is asked for again */
+  #isStuck = false
+  readonly #size = new PageSize()
+  readonly #sightings = new Sightings()
+  /** of a cursor that was opened for a plan alone: it may have megabytes, and is not opened anew for each look at the time */
+  #planned: ({ readonly text: Cursor | undefined } & Planned) | undefined
+
+  constructor(options: VaultOptions) {
+    this.#options = options
+    this.origin = options.origin
+  }
+
+  plan(text: Cursor | undefined): Plan {
+    const now = this.#options.clock.now()
+    if (this.#options.once) return { dueAt: now, lane: 'live', caughtUp: this.#done }
+    if (this.#work && this.#work.text === text) return this.#planOf(this.#work.cursor, now)
+    if (!this.#planned || this.#planned.text !== text)
+      this.#planned = { text, ...plannedOf(openVaultCursor(text, now, this.origin.workspace)) }
+    return this.#planOf(this.#planned, now)
+  }
+
+  #planOf({ pass, last, dueAt }: Planned, now: number): Plan {
+    const nextAt = pass ? now : believed(dueAt, this.#options.intervalMs, now)
+    return { dueAt: nextAt, lane: 'live', caughtUp: pass === null && last !== null }
+  }
+
+  async *read(text: Cursor | undefined, signal: AbortSignal): AsyncGenerator<Part, void> {
+    const { client, clock } = this.#options
+    const work = this.#open(text)
+    const { cursor } = work
+    const pass = this.#size.underWay(this.#passUnderWay(cursor)) ?? beginPass(cursor, clock.now())
+    const exchange = { answered: false }
+    try {
+      const ask = { method: 'GET', path: pathOf(pass) } as const
+      yield* client.send(ask, 'live', signal, (answer) =>
+        this.#page(work, pass, answer, { exchange, signal }),
+      )
+    } catch (error) {
+      if (exchange.answered || !isEnd(error, pass)) {
+        // Nothing of this page was taken: the pass goes on with it.
+        if (!exchange.answered) this.#work = work
+        else this.#isStuck = true
+        this.#size.failed(error, pass.perPage, (perPage) => beginPass(cursor, clock.now(), perPage))
+        throw withPermission(error)
+      }
+      yield* this.#finish(work, pass, sightingOf(cursor, pass, undefined, clock))
+    }
+    this.#size.answered(cursor.pass === null)
+    // Between two passes the text is enough, and is not opened to see when the next one is due.
+    this.#work = cursor.pass ? work : undefined
+    if (cursor.pass) return
+    this.#isStuck = false
+    this.#planned = { text: work.text, ...plannedOf(cursor) }
+  }
+
+  /** What another process read of a pass says nothing of what was there when a single run began. */
+  #passUnderWay(cursor: VaultCursor): Pass | undefined {
+    const { clock, once } = this.#options
+    this.#firstPass ??= cursor.passes + 1
+    const pass = passUnderWay(cursor, clock.now())
+    return once && pass && pass.n < this.#firstPass ? undefined : pass
+  }
+
+  /** `work` is taken out: it comes back only when all of this read went well. */
+  #open(text: Cursor | undefined): Work {
+    const work = this.#work?.text === text ? this.#work : undefined
+    this.#work = undefined
+    this.#planned = undefined
+    if (work) return work
+    const cursor = openVaultCursor(text, this.#options.clock.now(), this.origin.workspace)
+    return { text, cursor, comparison: new Comparison(cursor), records: new Records(), pagesAhead: 0 }
+  }
+
+  async *#page(work: Work, pass: Pass, answer: Answer, { exchange, signal }: Asking): AsyncGenerator<Part> {
+    const { clock } = this.#options
+    const narrower = smallerThan(pass.perPage)
+    // What cannot be asked for in smaller pages is read to its end, for its length and hash.
+    const sample = new BodySample()
+    const body = await hold(answer, WHOLE_BODY_BYTES, narrower === undefined ? sample : undefined)
+    if (!body && narrower !== undefined) {
+      // Other pages than so far would be asked for: the pass begins again.
+      beginPass(work.cursor, clock.now(), narrower)
+      return
+    }
+    const page: VaultPage = body
+      ? cutPage(body, this.#options)
+      : { projects: [], malformed: [oversized(sample)], total: undefined, totalPages: undefined }
+    this.#checkElements(work, pass, page)
+    exchange.answered = true
+    const sighting = sightingOf(work.cursor, pass, answer, clock)
+    const fresh = yield* this.#projects(work, pass, page, { sighting, signal })
+    const isOver = notePage(pass, page, fresh, clock.now())
+    checkWeight(work.cursor, this.origin.workspace)
+    const quarantined = page.malformed.map((element) => element.quarantined)
+    if (isOver) yield* this.#finish(work, pass, sighting, quarantined)
+    else if (this.#isDue(work, quarantined)) yield landed(work, quarantined)
+    else work.pagesAhead++
+  }
+
+  /**
+   * Throws ConnectorError `bad_reply` for elements that are no projects and may be an error in their place, until they are
+   * known to be malformed. Where they have no project beside them the list is read from its other end, where they may have one.
+   */
+  #checkElements({ cursor }: Work, pass: Pass, { projects, malformed }: VaultPage): void {
+    const noProjects = malformed.filter(isNoProject).map(({ quarantined }) => quarantined)
+    const place = { from: pass.page, to: pass.page + 1 }
+    const areMalformed = () => noProjects.every((element) => this.#sightings.isMalformed(place, element))
+    if (areMalformed()) return
+    const areAlone = projects.length === 0 && noProjects.length === malformed.length
+    if (!areAlone) for (const element of noProjects) this.#sightings.note(place, element)
+    if (areMalformed()) return
+    if (areAlone) {
+      cursor.pass = null
+      beginPass(cursor, this.#options.clock.now(), pass.perPage)
+    }
+    throw new ConnectorError(
+      'bad_reply',
+      areAlone
+        ? 'the project listing holds elements, and none of them is a project: the API may have failed'
+        : 'the project listing holds elements that are no projects: the API may have failed in their place; it is asked for again, to see whether they come again',
+    )
+  }
+
+  /** Tells what is new of each project. Returns how many this pass had not seen. */
+  async *#projects(
+    work: Work,
+    pass: Pass,
+    page: VaultPage,
+    { sighting, signal }: { readonly sighting: Sighting; readonly signal: AbortSignal },
+  ): AsyncGenerator<Part, number> {
+    const { cursor, comparison, records } = work
+    const { workspace } = this.origin
+    const othersTurn = turns(this.#options.clock, TURN_MS, signal)
+    let fresh = 0
+    for (const project of page.projects) {
+      await othersTurn()
+      let copies = 0
+      const before = cursor.projects.get(project.id)
+      // An id that comes twice in a pass is compared once: two contents under it would else be news in every pass.
+      if (before && noteAgain(pass, before)) continue
+      for (const change of comparison.changes(project, (at) => isNew(cursor, at, sighting))) {
+        const name = cursor.projects.get(project.id)?.name ?? ''
+        const subject = { workspace, projectId: project.id, name, raw: project.raw }
+        records.add(subject, change, sighting, ++cursor.told, ++copies)
+        if (records.full) yield landed(work)
+        await othersTurn()
+      }
+      const known = cursor.projects.get(project.id)
+      if (known && noteSeen(pass, known)) fresh++
+    }
+    for (const { id } of page.malformed)
+      if (id !== undefined && noteSeen(pass, noteUnreadable(cursor, id))) fresh++
+    return fresh
+  }
+
+  #isDue({ pagesAhead, records, text }: Work, quarantined: readonly Quarantined[]): boolean {
+    return (
+      this.#isStuck ||
+      quarantined.length > 0 ||
+      records.bytes >= WAITING_BYTES ||
+      pagesAhead + 1 >= mostPagesAhead(text?.length ?? 0)
+    )
+  }
+
+  /** The list is over: tells what is proven to be gone, and closes the pass. */
+  async *#finish(
+    work: Work,
+    pass: Pass,
+    sighting: Sighting,
+    quarantined: readonly Quarantined[] = [],
+  ): AsyncGenerator<Part> {
+    const { clock, intervalMs, once, watch } = this.#options
+    const { cursor, records } = work
+    const verdict = judge(cursor, pass)
+    const before = cursor.projects.size
+    for (const { id, name, content } of verdict.gone) {
+      cursor.projects.delete(id)
+      // One that was never readable was never told of, so its end is not told either.
+      if (content === '') continue
+      const subject = { workspace: this.origin.workspace, projectId: id, name, raw: undefined }
+      records.add(subject, { type: 'vault:project_deleted' }, sighting, ++cursor.told, 1)
+      if (records.full) yield landed(work)
+    }
+    const isFirst = cursor.last === null
+    endPass(cursor, pass, verdict.missing, clock.now(), intervalMs)
+    dropUnused(cursor)
+    // Before the part: with it is kept when all had been read.
+    watch.head(sighting.seenUs)
+    watch.cursor(sighting.seenUs)
+    watch.caughtUp()
+    yield landed(work, quarantined)
+    this.#tell(cursor, pass, verdict, isFirst)
+    if (isMany(verdict.gone.length, before))
+      this.#options.log.warn(
+        'Many vault projects are no longer listed to this key, and told as deleted: was its view narrowed?',
+        { gone: verdict.gone.length, of: before },
+      )
+    this.#passes++
+    if (once && (verdict.missing === 0 || this.#passes > 1)) this.#done = true
+  }
+
+  #tell({ projects }: VaultCursor, pass: Pass, { missing, doubt }: Verdict, isFirst: boolean): void {
+    const { log } = this.#options
+    if (isFirst) log.info('The first inventory of the vault is complete', { projects: projects.size })
+    if (doubt === 'short')
+      log.warn(
+        'The list of vault projects shows fewer than its own total says: projects that are missing are not told as deleted until both agree',
+        { shown: pass.seen, total: pass.total, missing, withoutId: pass.nameless },
+      )
+  }
+}
+
+/** A part with all that is waiting, and the cursor as it stands: they land together. */
+function landed(work: Work, quarantined: readonly Quarantined[] = []): Part {
+  work.text = closeVaultCursor(work.cursor)
+  work.pagesAhead = 0
+  return partOf({ entries: work.records.take(), quarantined, cursor: work.text })
+}

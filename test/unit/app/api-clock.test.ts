@@ -1,0 +1,53 @@
+// How far our clock and the server’s are apart, by what its answers tell.
+import { expect, test } from 'vitest'
+import type { HttpReply, Transport } from '../../../src/contracts/platform.ts'
+import type { Log } from '../../../src/core/log.ts'
+import { tellingClocks } from '../../../src/app/access.ts'
+
+const NOW = Date.parse('2026-11-21T10:00:00Z')
+const request = { method: 'GET', url: 'https://api.example.com/', headers: {} } as const
+
+async function* nothing() {
+  yield* []
+}
+
+function openAsker(nowAt = () => NOW) {
+  const told: string[] = []
+  const heard: (number | undefined)[] = []
+  let date: string | undefined
+  const say = (level: string) => (sentence: string, fields?: object) =>
+    void told.push(`${level} ${sentence.slice(0, 41)} ${JSON.stringify(fields ?? {})}`)
+  const log: Log = {
+    ...{ debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
+    with: () => log,
+  }
+  const send: Transport = async () =>
+    ({ status: 200, headers: date === undefined ? {} : { date }, body: nothing() }) satisfies HttpReply
+  const asking = tellingClocks(send, { now: nowAt }, log, (aheadMs) => heard.push(aheadMs))
+  const ask = async (serverAt: number | undefined) => {
+    date = serverAt === undefined ? undefined : new Date(serverAt).toUTCString()
+    expect((await asking(request, AbortSignal.timeout(1000))).status).toBe(200)
+  }
+  return { told, heard, ask }
+}
+
+test.each([
+  [365 * 24 * 60, -365 * 24 * 60],
+  [-11, 11],
+])('a server %i min ahead is told once, and once more when the clocks agree', async (ahead, told_) => {
+  const { told, heard, ask } = openAsker()
+  await ask(NOW + ahead * 60_000)
+  await ask(NOW + ahead * 60_000)
+  await ask(undefined)
+  expect(told).toEqual([`warn The clock of this machine and the API ser {"minutesAhead":${told_}}`])
+  await ask(NOW)
+  await ask(NOW)
+  expect(told.slice(1)).toEqual(['info The clock of this machine and the API ser {}'])
+  expect(heard).toEqual([-ahead * 60_000, -ahead * 60_000, undefined, undefined])
+})
+
+test('some minutes apart are no news, nor is a server that tells no time', async () => {
+  const { told, ask } = openAsker()
+  for (const at of [NOW - 540_000, undefined, NOW + 540_000, NaN]) await ask(at)
+  expect(told).toEqual([])
+})

@@ -1,0 +1,479 @@
+// Whose requests count together: the limit is the key's, whatever the workspaces are called (law 5).
+import { afterEach, expect, test } from 'vitest'
+import { Budgets } from '../../../src/app/rate-limits.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { NoteChange } from '../../../src/contracts/records.ts'
+import { Secret, SecretLook } from '../../../src/core/secret.ts'
+import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
+import { fastClock, openHouse, reply, until } from './house.ts'
+
+const limits = { audit: 60, history: 60, vault: 10, assistant: 20 }
+
+const workspace = (name: string, key: string, more: Partial<{ url: string; audit: number }> = {}) => ({
+  name,
+  base_url: more.url ?? 'https://api.example.com',
+  api_key: new Secret(key),
+  rate_limits: { ...limits, audit: more.audit ?? limits.audit },
+})
+
+type Workspaces = ReturnType<typeof workspace>[]
+
+/** A journal's notes and a clock, over which one set of budgets follows another. */
+function place(kept: Readonly<Record<string, string>> = {}) {
+  const notes = new Map(Object.entries(kept))
+  const journal = {
+    note: async (name: string) => notes.get(name),
+    notes: async (prefix: string) =>
+      [...notes].filter(([name]) => name.startsWith(prefix)).map(([name, value]) => ({ name, value })),
+    changeNotes: async ({ drop, put }: NoteChange) => {
+      for (const name of drop) notes.delete(name)
+      for (const { name, value } of put) notes.set(name, value)
+    },
+  }
+  const clock = new VirtualClock(0)
+  const open = (...workspaces: Workspaces) => new Budgets(workspaces, { journal, clock, random: () => 0.5 })
+  return { notes, clock, open, journal }
+}
+
+const budgetsOf = (...workspaces: Workspaces) => ({ budgets: place().open(...workspaces) })
+
+type Opened = ReturnType<Budgets['of']>
+
+async function ask(budget: Opened, times = 1): Promise<void> {
+  for (let i = 0; i < times; i++) (await budget.enter('live', new AbortController().signal))()
+}
+
+/** The budget of the audit log as a start finds it, with what was used before. */
+async function started(open: (...workspaces: Workspaces) => Budgets, one: Workspaces[number]) {
+  const budgets = open(one)
+  const budget = budgets.of(one, 'audit')
+  await budgets.load()
+  return budget
+}
+
+async function pass(clock: VirtualClock, ms: number): Promise<void> {
+  const until = clock.now() + ms
+  do await settled()
+  while (clock.advance(until))
+}
+
+function rotate({ api_key: key }: Workspaces[number], value: string): void {
+  key.follow(() => value)
+  new SecretLook([key], { elapsed: () => 0 }).look()
+}
+
+const window = (ahead: number, savedAt = 0) => JSON.stringify({ savedAt, answered: [], ahead, blockedMs: 0 })
+
+test('workspaces with one key on one host share a budget in each area, with the least of their limits', async () => {
+  const one = workspace('one', 'k', { audit: 50 })
+  const two = workspace('two', 'k', { audit: 40, url: 'https://api.example.com/' })
+  const { budgets } = budgetsOf(one, two)
+  await ask(budgets.of(two, 'audit'), 3)
+  expect(budgets.of(one, 'audit').used).toMatchObject({ places: 3, allowed: 40, limit: 40 })
+  expect(budgets.of(one, 'history').used.places).toBe(0)
+  expect([budgets.sharedWith(one), budgets.sharedWith(two)]).toEqual([['two'], ['one']])
+})
+
+test('another key or another host has budgets of its own', async () => {
+  const one = workspace('one', 'k')
+  const others = [workspace('two', 'other'), workspace('three', 'k', { url: 'https://api.example.org' })]
+  const { budgets } = budgetsOf(one, ...others)
+  await ask(budgets.of(one, 'audit'))
+  expect(others.map((each) => budgets.of(each, 'audit').used.places)).toEqual([0, 0])
+  expect(budgets.sharedWith(one)).toEqual([])
+})
+
+test('a workspace by another name goes on in the budget of its key, and the journal does not have the key', async () => {
+  const { notes, open } = place()
+  await ask(open(workspace('one', 'planted-key')).of(workspace('one', 'planted-key'), 'audit'), 7)
+  const renamed = workspace('uno', 'planted-key')
+  const budgets = open(renamed)
+  const budget = budgets.of(renamed, 'audit')
+  await budgets.load()
+  expect(budget.used.places).toBeGreaterThanOrEqual(7)
+  expect([...notes].flat().join(' ')).not.toContain('planted-key')
+})
+
+test('what was kept under the names of workspaces is taken over, the last of it, and then gone', async () => {
+  const { notes, open } = place({ 'budget:one:audit': window(1, -60_000), 'budget:two:audit': window(7) })
+  const all = [workspace('one', 'k'), workspace('two', 'k')] as const
+  const budget = open(...all).of(all[0], 'audit')
+  await ask(budget)
+  expect(budget.used.places).toBe(8)
+  expect([...notes.keys()].filter((name) => name.startsWith('budget:'))).toEqual([])
+})
+
+test('windows of keys and names that are gone leave the journal when they say nothing any more', async () => {
+  const hour = 3_600_000
+  const kept = { 'budget:gone:audit': window(1, -2 * hour), 'requests:feed:audit': window(1, -2 * hour) }
+  const { notes, open } = place({
+    ...kept,
+    'requests:beef:audit': window(1, -hour / 2),
+    'asked-with:gone': '[["feed",null]]',
+  })
+  await open(workspace('one', 'k')).load()
+  expect([...notes.keys()]).toEqual(['requests:beef:audit', 'asked-with:one'])
+})
+
+test('a key that is rotated to the one of another workspace counts with it from the next request on', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 20 }), workspace('two', 'l')]
+  const { budgets } = budgetsOf(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ask(ofTwo, 15)
+  rotate(one, 'l')
+  await ask(ofOne, 5)
+  expect(ofTwo.used).toMatchObject({ places: 20, allowed: 20, limit: 20 })
+  expect(ofOne.freeAt('live')).toBeGreaterThan(0)
+  expect(budgets.sharedWith(two)).toEqual(['one'])
+})
+
+test('a fresh key is used up with what was asked before it, for two minutes: the limit may be the workspace’s', async () => {
+  const [one, two] = [workspace('one', 'k'), workspace('two', 'k')]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ask(ofOne, 50)
+  rotate(one, 'fresh')
+  await ask(ofOne, 10)
+  expect(ofOne.freeAt('live')).toBeGreaterThan(clock.now())
+  await pass(clock, 120_000)
+  await ask(ofTwo, 60)
+  expect(ofOne.used.places).toBe(0)
+})
+
+test('a key that was changed while nobody ran is used up with the one before', async () => {
+  const { open } = place()
+  await ask(await started(open, workspace('one', 'k')), 50)
+  const fresh = await started(open, workspace('one', 'fresh'))
+  expect(fresh.used.places).toBeGreaterThanOrEqual(50)
+})
+
+test('however soon one start or key follows another, each key counts with the next for its two minutes', async () => {
+  const { clock, open } = place()
+  const used: number[] = []
+  for (const key of ['k', 'fresh', 'fresh', 'third']) {
+    const budget = await started(open, workspace('one', key))
+    used.push(budget.used.places)
+    if (key === 'k') await ask(budget, 50)
+    await budget.close()
+  }
+  expect(Math.min(...used.slice(1))).toBeGreaterThanOrEqual(50)
+  await pass(clock, 120_000)
+  const budget = await started(open, workspace('one', 'third'))
+  await ask(budget, 60)
+  expect(budget.used.places).toBe(60)
+})
+
+test.each([
+  ['half a minute', 30_000, 30_000],
+  ['nothing', -1, 0],
+  ['ten hours, as by a clock that was set back', 36_000_000, 120_000],
+  ['all, as it was in use', null, 120_000],
+])(
+  'a key that was given up counts at the next start for what is left of its two minutes: of %s',
+  async (_, until, ms) => {
+    const { notes, clock, open } = place()
+    const before = await started(open, workspace('one', 'k'))
+    await ask(before)
+    await before.limited(3_600_000)
+    const [[key]] = JSON.parse(notes.get('asked-with:one') ?? '[[]]') as [[string]]
+    notes.set('asked-with:one', JSON.stringify([[key, until]]))
+    const next = await started(open, workspace('one', 'fresh'))
+    if (ms > 0) await pass(clock, ms - 1)
+    expect(next.freeAt('live') > clock.now()).toBe(ms > 0)
+    await pass(clock, 1)
+    expect(next.freeAt('live')).toBeLessThanOrEqual(clock.now())
+  },
+)
+
+test.each([
+  ['a full disk', new ConnectorError('disk_full', 'no'), true],
+  ['a disk that fails', new ConnectorError('disk_failed', 'no'), false],
+  ['a mistake of ours', new TypeError('no'), false],
+])('a start goes on over a full disk alone: %s', async (_, error, goesOn) => {
+  const { open, journal } = place()
+  journal.changeNotes = () => Promise.reject(error)
+  const loading = open(workspace('one', 'k')).load()
+  await (goesOn ? loading : expect(loading).rejects.toBe(error))
+})
+
+test('a rotation that cannot be written down is no reason to fail', async () => {
+  const one = workspace('one', 'k')
+  const { open, journal } = place()
+  const budget = await started(open, one)
+  journal.changeNotes = () => Promise.reject(new ConnectorError('disk_full', 'no'))
+  rotate(one, 'fresh')
+  expect(budget.freeAt('live')).toBe(0)
+  await settled()
+})
+
+test('a start that finds all as it was writes nothing', async () => {
+  const { open, journal } = place()
+  const both = [workspace('one', 'k'), workspace('two', 'l')] as const
+  await open(...both).load()
+  const { changeNotes } = journal
+  let writes = 0
+  journal.changeNotes = (change) => {
+    writes++
+    return changeNotes(change)
+  }
+  await open(...both).load()
+  expect(writes).toBe(0)
+  await open(both[0], workspace('two', 'other')).load()
+  expect(writes).toBe(1)
+})
+
+test('a key that was rotated counts two minutes in all, over a start in between', async () => {
+  const one = workspace('one', 'k')
+  const { clock, open } = place()
+  const before = await started(open, one)
+  await ask(before)
+  await before.limited(3_600_000)
+  rotate(one, 'fresh')
+  before.freeAt('live')
+  await pass(clock, 100_000)
+  const next = await started(open, workspace('one', 'fresh'))
+  await pass(clock, 19_999)
+  expect(next.freeAt('live')).toBeGreaterThan(clock.now())
+  await pass(clock, 1)
+  expect(next.freeAt('live')).toBeLessThanOrEqual(clock.now())
+})
+
+test('who still waits under a key that all have left has the limit of the last to have it', async () => {
+  const one = workspace('one', 'k', { audit: 4 })
+  const { clock, open } = place()
+  const budget = open(one).of(one, 'audit')
+  let entered = 0
+  await budget.limited(600_000)
+  for (let i = 0; i < 12; i++)
+    void budget.enter('live', new AbortController().signal).then((leave) => {
+      entered++
+      leave()
+    })
+  rotate(one, 'fresh')
+  budget.freeAt('live')
+  await pass(clock, 180_000)
+  budget.freeAt('live')
+  await pass(clock, 421_000)
+  expect(entered).toBeGreaterThan(0)
+  expect(entered).toBeLessThanOrEqual(4)
+})
+
+test('a key that was rotated while the daemon ran is the one before to the next start', async () => {
+  const { clock, open } = place()
+  const before = workspace('one', 'k')
+  const budget = await started(open, before)
+  rotate(before, 'fresh')
+  await ask(budget)
+  await pass(clock, 600_000)
+  await ask(budget, 50)
+  const third = await started(open, workspace('one', 'third'))
+  expect(third.used.places).toBeGreaterThanOrEqual(50)
+})
+
+test('a key that is left and taken again has one budget, with those who have waited in it all along', async () => {
+  const one = workspace('one', 'k')
+  const { clock, open } = place()
+  const budget = open(one).of(one, 'audit')
+  let entered = 0
+  const enter = () => void budget.enter('live', new AbortController().signal).then(() => entered++)
+  await budget.limited(600_000)
+  for (let i = 0; i < 40; i++) enter()
+  rotate(one, 'fresh')
+  budget.freeAt('live')
+  await pass(clock, 180_000)
+  budget.freeAt('live')
+  rotate(one, 'k')
+  for (let i = 0; i < 45; i++) enter()
+  await pass(clock, 430_000)
+  expect(entered).toBeGreaterThanOrEqual(50)
+  expect(entered).toBeLessThanOrEqual(60)
+})
+
+test('the limit of a workspace that has left a key is not the others’ any more', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 5 }), workspace('two', 'k')]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  rotate(one, 'fresh')
+  ofOne.freeAt('live')
+  await pass(clock, 120_000)
+  await ask(ofOne)
+  await ask(ofTwo)
+  await pass(clock, 3_600_000)
+  await ask(ofTwo, 60)
+  expect(ofTwo.used).toMatchObject({ places: 60, allowed: 60, limit: 60 })
+})
+
+test.each(['a reload', 'a rotation'])(
+  'two keys that are swapped in %s each keep what was asked with them',
+  async (how) => {
+    const { open } = place()
+    let [one, two] = [workspace('one', 'k'), workspace('two', 'l')]
+    let budgets = open(one, two)
+    const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+    await budgets.load()
+    await ask(ofOne, 10)
+    await ask(ofTwo, 30)
+    if (how === 'a reload') {
+      await Promise.all([ofOne.close(), ofTwo.close()])
+      ;[one, two] = [workspace('one', 'l'), workspace('two', 'k')]
+      budgets = open(one, two)
+    } else {
+      rotate(one, 'l')
+      rotate(two, 'k')
+    }
+    const swapped = [budgets.of(one, 'audit'), budgets.of(two, 'audit')] as const
+    await budgets.load()
+    await Promise.all([ask(swapped[0], 15), ask(swapped[1], 15)])
+    expect(swapped.map(({ used }) => used)).toMatchObject(
+      Array(2).fill({ places: 60, allowed: 60, limit: 60 }),
+    )
+  },
+)
+
+test('two that take places in the same two budgets never wait for each other', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 1 }), workspace('two', 'l', { audit: 1 })]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const both = [budgets.of(one, 'audit'), budgets.of(two, 'audit')] as const
+  rotate(one, 'l')
+  rotate(two, 'k')
+  const asked = Promise.all(both.map((budget) => ask(budget)))
+  await pass(clock, 180_000)
+  await asked
+})
+
+test('while a request waits for the key before, it keeps no place of the fresh one from another workspace', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ofOne.limited(3_600_000)
+  rotate(one, 'l')
+  const waited: number[] = []
+  const asked = [1, 2].map(() => ask(ofOne).then(() => waited.push(clock.now())))
+  await pass(clock, 1_000)
+  await ask(ofTwo, 2)
+  expect(clock.now()).toBe(1_000)
+  await pass(clock, 130_000)
+  await Promise.all(asked)
+  expect(waited).toEqual([120_000, 120_000])
+})
+
+test('who waits for two keys takes a place of each at once, and tells once that it waits', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
+  const { clock, open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ask(ofTwo, 2)
+  rotate(one, 'l')
+  let told = 0
+  const entered = ofOne.enter('live', new AbortController().signal, () => told++)
+  await pass(clock, 59_000)
+  expect(ofTwo.used.places).toBe(2)
+  await pass(clock, 2_000)
+  await entered
+  expect([told, ofOne.used.places, ofTwo.used.places]).toEqual([1, 1, 1])
+})
+
+test('of two that find one place left under a key that both have, the second takes none under the other', async () => {
+  const workspaces = [
+    workspace('one', 'k'),
+    workspace('two', 'l', { audit: 2 }),
+    workspace('three', 'k'),
+  ] as const
+  const [one, two, three] = workspaces
+  const { clock, open } = place()
+  const budgets = open(...workspaces)
+  const [ofOne, ofTwo, ofThree] = [
+    budgets.of(one, 'audit'),
+    budgets.of(two, 'audit'),
+    budgets.of(three, 'audit'),
+  ]
+  await ask(ofTwo)
+  rotate(one, 'l')
+  const asked = [ask(ofOne), ask(ofOne)]
+  await settled()
+  expect([ofTwo.used.places, ofThree.used.places]).toEqual([2, 1])
+  await pass(clock, 61_000)
+  await Promise.all(asked)
+})
+
+test('who gives up while waiting for two keys has taken a place of neither', async () => {
+  const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
+  const { open } = place()
+  const budgets = open(one, two)
+  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  await ofOne.limited(3_600_000)
+  rotate(one, 'l')
+  const stop = new AbortController()
+  const entered = ofOne.enter('live', stop.signal)
+  await settled()
+  stop.abort()
+  await expect(entered).rejects.toThrow()
+  expect([ofOne.used.places, ofTwo.used.places]).toEqual([0, 0])
+})
+
+let house: ReturnType<typeof openHouse> | undefined
+afterEach(() => house?.remove())
+
+test('a daemon whose workspaces have one key asks no more than its limit of the API', async () => {
+  const rate = { rate_limits: { audit: 10 } }
+  const same = { ...rate, api_key: 'acme-key' }
+  house = openHouse({ workspace: rate, others: ['beta'], otherWorkspaces: same })
+  const { clock, mock } = house
+  const app = await house.open(false)
+  try {
+    void app.run().catch(() => undefined)
+    const startAt = clock.now()
+    const isLater = () => clock.now() - startAt > 30_000
+    await until(() => isLater() && mock.requests.length > 5, 'half a minute, and more than one could ask')
+    // A busy machine may have let more than a minute pass.
+    const inMinute = mock.requests.filter(({ at }) => at < (mock.requests[0]?.at ?? 0) + 60_000)
+    expect(inMinute.length).toBeLessThanOrEqual(10)
+    const [acme, beta] = app.board.status().workspaces.map(({ budget }) => budget?.[0]?.shared_with)
+    expect([acme, beta]).toEqual([['beta'], ['acme']])
+  } finally {
+    await app.stop()
+  }
+})
+
+test('what was asked before a restart or a reload is told from the first look on, and not from the first read', async () => {
+  const running = fastClock()
+  const stopped: { at?: number } = {}
+  const clock = { ...running, now: () => stopped.at ?? running.now() }
+  house = openHouse({ clock })
+  const before = await house.open(false)
+  void before.run().catch(() => undefined)
+  const { mock } = house
+  await until(() => mock.requests.length > 3, 'some requests')
+  await before.stop()
+  // What was asked a minute ago counts no more, however long the next start takes here.
+  stopped.at = running.now()
+  const after = await house.open(false)
+  try {
+    const [budget] = after.board.status().workspaces[0]?.budget ?? []
+    expect(budget).toEqual({ area: 'audit', used: mock.requests.length, limit: 60 })
+  } finally {
+    await after.stop()
+  }
+})
+
+test('a 429 is told of its budget with the time until which nothing is asked', async () => {
+  house = openHouse({ api: async () => ({ ...reply(429, {}), headers: { 'retry-after': '600' } }) })
+  const app = await house.open(false)
+  try {
+    void app.run().catch(() => undefined)
+    const told = () => app.board.status().workspaces[0]?.budget?.[0]?.limited_until
+    // The budget knows it before the source does.
+    const sentence = () => app.board.status().sentence
+    await until(() => sentence().includes('the API answered 429, and nothing is asked until'), 'the 429')
+    const leftMs = Date.parse(told() ?? '') - house.clock.now()
+    expect(leftMs).toBeGreaterThan(500_000)
+    expect(leftMs).toBeLessThanOrEqual(600_000)
+    expect(app.board.status().workspaces[0]?.budget?.[0]).toMatchObject({ limit: 45, lowered_from: 60 })
+  } finally {
+    await app.stop()
+  }
+})

@@ -1,0 +1,276 @@
+// `backfill`: through a real daemon's socket, before the mock.
+import { afterEach, expect, test } from 'vitest'
+import { backfill } from '../../../src/cli/backfill.ts'
+import type { BackfillCommandOptions } from '../../../src/cli/backfill.ts'
+import { openControl } from '../../../src/control/server.ts'
+import type { Journal } from '../../../src/contracts/journal.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { Backfill, Backfills, PastChoice } from '../../../src/contracts/jobs.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
+import { openBoardStand } from '../observability/board-stand.ts'
+import type { Clock } from '../../../src/core/clock.ts'
+import { systemClock } from '../../../src/platform/clock.ts'
+import { connectControl } from '../../../src/control/client.ts'
+import { unasked } from '../../fakes/unasked.ts'
+import { dayText, openPastStand } from './past-stand.ts'
+
+let stand: Awaited<ReturnType<typeof openPastStand>>
+afterEach(() => stand.close())
+
+/** Looks twenty times as often. */
+const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 20, signal) }
+
+/** The backfill has begun, and was refused: live reading may be refused before it. */
+async function asked(): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    const begun = await (await connectControl(stand.path))?.backfills()
+    if (begun?.some(({ error }) => error !== undefined)) return
+    await systemClock.sleep(10)
+  }
+  throw new Error('nobody asked')
+}
+
+/** What was read goes out a moment later. */
+async function delivered(): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    const status = await (await connectControl(stand.path))?.status()
+    if (status?.sinks.every(({ owed_entries }) => owed_entries === 0)) return
+    await systemClock.sleep(10)
+  }
+  throw new Error('it stays owed')
+}
+
+const options = (more: Partial<BackfillCommandOptions> = {}): BackfillCommandOptions => ({
+  ...{ config: stand.config, from: dayText(3), to: dayText(0), status: false, cancel: false },
+  ...more,
+})
+
+test('with no daemon it says that one must run', async () => {
+  stand = await openPastStand()
+  expect(await backfill(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stderr).toMatch(
+    /no daemon runs on .*keeps the rate limit: start it with: auditferry run/,
+  )
+})
+
+test('a span that was never read is read, delivered, and told in one line', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  await stand.daemon()
+  expect(await backfill(stand.world, options(), clock)).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr).toBe('')
+  expect(stdout).toMatch(
+    /^acme audit, \S+ to \S+: done: 75 read, 75 new, 0 known, 0 filtered, 0 quarantined\n$/,
+  )
+  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('done: 75 read')
+  const status = await (await connectControl(stand.path))?.status()
+  expect(status?.backfills).toMatchObject([
+    { workspace: 'acme', source: 'audit', state: 'done', progress: 1, new_entries: 75 },
+  ])
+  await delivered()
+  await stand.stopDaemons()
+  const ids = stand.lines().map((line) => (JSON.parse(line) as { id: string }).id)
+  expect(new Set(ids)).toEqual(new Set(stand.mock.entries().map(({ id }) => id)))
+  expect(ids).toHaveLength(75)
+})
+
+const origin = { workspace: 'acme', source: 'audit' } as const
+const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
+/** It waits for the request budget. */
+const open: Backfill = {
+  ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: undefined, atUs: 0, counts, unread: [] },
+  ...{ error: undefined, waitsFor: 'budget' },
+}
+
+test('one that ended with possible gaps is not whole, and the command fails', async () => {
+  stand = await openPastStand()
+  const ended: Backfill = {
+    ...{ ...open, endedAt: 2, atUs: 1, waitsFor: undefined },
+    counts: { ...counts, gaps: 1 },
+  }
+  const fake = {
+    backfill: async () => [ended],
+    backfills: async () => [ended],
+  } as Partial<Backfills> as Backfills
+  const { board, metrics, taps } = openBoardStand()
+  const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
+  expect(await backfill(stand.world, options(), clock)).toBe(1)
+  await control.close()
+  expect(stand.heard().stdout).toMatch(/: ended, not whole: 3 read, .*; 1 possible gap: entries there may be/)
+})
+
+test('a screen gets a bar, which the last line takes the place of', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  await stand.daemon()
+  expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toMatch(/\r\u001b\[Kacme audit \[[#.]{30}\] \d+ % {2}\d+ entries read, \d+ new/)
+  expect(stdout.split('\u001b[K').at(-1)).toMatch(/^acme audit, .*done: 75 read/)
+})
+
+test('what holds one up is told above the bar, once for each reason', async () => {
+  stand = await openPastStand()
+  const waiting = (live: number): Backfill => ({
+    ...open,
+    waitReason: `live polling uses ${live} of 60 requests/min. Increase audit.interval to leave more`,
+  })
+  const states: Backfill[] = [
+    ...[waiting(45), { ...open, waitsFor: undefined }, waiting(46), { ...open, waitsFor: 'room' as const }],
+    { ...open, endedAt: 2, waitsFor: undefined },
+  ]
+  const fake = {
+    backfill: async () => [waiting(45)],
+    backfills: async () => states.splice(0, 1),
+  } as Partial<Backfills>
+  const { board, metrics, taps } = openBoardStand()
+  const parts = {
+    board,
+    metrics,
+    taps,
+    backfills: fake as Backfills,
+    journal: {} as Journal,
+    log: new LogLines(),
+  }
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
+  expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
+  await control.close()
+  const lines = stand
+    .heard()
+    .stdout.split('\n')
+    .map((line) => line.split('\u001b[K').at(-1))
+  expect(lines.slice(0, 2)).toEqual([
+    expect.stringMatching(
+      /^acme audit: 0 %, 3 read, .*quarantined\. Waiting: live polling uses 45 of 60 requests\/min\. Increase audit\.interval to leave more\.$/,
+    ),
+    expect.stringMatching(/^acme audit: 0 %, 3 read, .*\. Waiting for room in the journal/),
+  ])
+  expect(lines.slice(2)).toEqual([expect.stringContaining('done: 3 read'), ''])
+})
+
+test.each([false, true])(
+  'a daemon that does not answer is told as that, and not the last that it said (on a screen: %s)',
+  async (colours) => {
+    stand = await openPastStand()
+    let now = 0
+    const gone = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
+    const backfills = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
+    const fake = { backfill: async () => [open], backfills } as Partial<Backfills> as Backfills
+    const { board, metrics, taps } = openBoardStand()
+    const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+    const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
+    const steps = { ...systemClock, elapsed: () => now, sleep: async (ms: number) => void (now += ms) }
+    expect(await backfill({ ...stand.world, colours }, options(), steps)).toBe(0)
+    await control.close()
+    const { stdout } = stand.heard()
+    for (const seconds of [10, 20]) expect(stdout).toContain(`; no answer from the daemon since ${seconds} s`)
+    expect(stdout.includes('Waiting for')).toBe(colours)
+    expect(stdout).toContain('done: 3 read')
+  },
+)
+
+test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  await stand.daemon()
+  stand.mock.setFault('error_500', 1)
+  const following = backfill(stand.world, options(), clock)
+  await asked()
+  stand.stop.abort()
+  expect(await following).toBe(0)
+  expect(stand.heard().stdout).toContain('The daemon goes on with it: auditferry backfill --status')
+  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
+  expect(await backfill(stand.world, options({ cancel: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toBe(
+    'No backfill is under way, and none came to its end within the last day; one that was cancelled is not kept\n',
+  )
+})
+
+test('one whose source is switched off is told as waiting for it, and can be ended by its name', async () => {
+  stand = await openPastStand()
+  const asleep: Backfill = {
+    ...open,
+    origin: { workspace: 'left', source: 'history.usage' },
+    waitsFor: 'source',
+  }
+  const choices: PastChoice[] = []
+  const fake = {
+    backfills: async () => [asleep],
+    cancelBackfill: async (choice: PastChoice) => choices.push(choice),
+  } as Partial<Backfills> as Backfills
+  const { board, metrics, taps } = openBoardStand()
+  const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
+  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(
+    /^left history.usage: .*\. Waiting for its source, which is not in the configuration of the daemon any more/,
+  )
+  const named = { workspace: 'left', source: 'history.usage' } as const
+  expect(await backfill(stand.world, options({ status: true, ...named }), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^left history.usage: /)
+  expect(await backfill(stand.world, options({ status: true, workspace: 'acme' }), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^No such backfill is under way/)
+  expect(await backfill(stand.world, options({ status: true, workspace: 'other' }), clock)).toBe(2)
+  expect(stand.heard()).toEqual({
+    stdout: '',
+    stderr: 'error: there is no workspace other; there are acme, left\n',
+  })
+  expect(await backfill(stand.world, options({ cancel: true, ...named }), clock)).toBe(0)
+  expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(choices).toEqual([named])
+  await control.close()
+})
+
+test('a daemon that restarts goes on with it', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  await stand.daemon()
+  stand.mock.setFault('error_500', 1)
+  const following = backfill(stand.world, options(), clock)
+  await asked()
+  await stand.stopDaemons()
+  stand.mock.setFault('error_500', undefined)
+  await stand.daemon()
+  expect(await following).toBe(0)
+  expect(stand.heard().stdout).toContain('done: 75 read')
+})
+
+test('what may be forgotten is warned of first', async () => {
+  stand = await openPastStand({ start: 'latest' })
+  stand.write({ start: 'latest', keepKeys: '1d' })
+  await stand.daemon()
+  expect(await backfill(stand.world, options(), clock)).toBe(0)
+  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.keep_keys\) may no longer be known/)
+})
+
+test.each([
+  [{ from: 'yesterday' }, '--from yesterday: want a time'],
+  [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
+  [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
+  [{ workspace: 'other', cancel: true }, 'there is no workspace other; there are acme'],
+  [{ workspace: 'other', status: true }, 'there is no workspace other; there are acme'],
+  [{ source: 'vault.projects', status: true }, '--source vault.projects has no past'],
+  [{ source: 'vault.projects' }, '--source vault.projects has no past'],
+  [{ source: 'foo' }, 'error: there is no source foo; there are audit, history.usage, history.query\n'],
+  [{ source: 'history.usage' }, '--source history.usage is not switched on at any workspace'],
+])('wrong usage is said: %j', async (more, message) => {
+  stand = await openPastStand()
+  await stand.daemon()
+  expect(await backfill(stand.world, options(more), clock)).toBe(2)
+  expect(stand.heard().stderr).toContain(message)
+})
+
+test.each<[Partial<BackfillCommandOptions>, string]>([
+  [{}, 'want --from <time>, --status or --cancel'],
+  [{ from: 'yesterday' }, '--from yesterday: want a time'],
+  [{ source: 'vault.projects', cancel: true }, '--source vault.projects has no past'],
+])('wrong usage is 2 whether or not a daemon runs: %j', async (more, message) => {
+  stand = await openPastStand()
+  const asked = { config: stand.config, status: false, cancel: false, ...more }
+  expect(await backfill(stand.world, asked, clock)).toBe(2)
+  await stand.daemon()
+  expect(await backfill(stand.world, asked, clock)).toBe(2)
+  expect(stand.heard().stderr.split(message)).toHaveLength(3)
+})

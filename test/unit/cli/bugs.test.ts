@@ -1,0 +1,60 @@
+// What nobody meant to be thrown: told by its name and place, since its message, its cause and its fields may hold a secret or content.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { runProgram } from '../../../src/cli/program.ts'
+import { openWorld } from './world.ts'
+
+test('a command that throws names the error and its place, not its words', async () => {
+  const { world, heard } = openWorld()
+  const torn = {
+    ...world,
+    get env(): never {
+      return JSON.parse('{"prompt": planted') as never
+    },
+  }
+  expect(await runProgram(['validate'], torn)).toBe(1)
+  const { stderr } = heard()
+  expect(stderr).toContain('auditferry: a bug, please report it: SyntaxError at JSON.parse')
+  expect(stderr).toContain('bugs.test.ts')
+  expect(stderr).not.toContain('planted')
+})
+
+// Loaded before the program; thrown once that has begun to serve.
+const thrower = (how: string) => `data:text/javascript,
+const begin = process.stdout.write
+process.stdout.write = function (...given) {
+  setImmediate(() => { ${how} })
+  return begin.apply(this, given)
+}
+const { PLANTED: data } = process.env
+const fault = () => Object.assign(new TypeError(data), { data, cause: new Error(data) })`
+
+test.each([
+  ['thrown where nobody catches', 'throw fault()'],
+  ['rejected where nobody listens', 'void Promise.reject(fault())'],
+])('what is %s ends the process without its words', (_, how) => {
+  const args = ['--import', encodeURI(thrower(how)), resolve('src/main.ts'), 'mock', '--port', '0']
+  const env = { ...process.env, PLANTED: 'planted' }
+  const child = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 20_000 })
+  expect(child.status).toBe(1)
+  expect(child.stderr).toMatch(/^.+\nauditferry: a bug, please report it: TypeError at .+\n$/)
+  expect(child.stderr).not.toContain('planted')
+})
+
+test('what nobody catches is the last line of the log, where there is one, without its words', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'bugs-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const of = ['demo', '--data', folder, '--listen', '127.0.0.1:0']
+  const args = ['--import', encodeURI(thrower('throw fault()')), resolve('src/main.ts'), ...of]
+  const env = { ...process.env, PLANTED: 'planted' }
+  const child = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 20_000 })
+  expect(child.status).toBe(1)
+  const lines = child.stderr.trimEnd().split('\n')
+  expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({
+    ...{ level: 'error', msg: 'The daemon cannot go on, and ends', code: 'bug', error: 'TypeError' },
+  })
+  expect(child.stderr).not.toContain('planted')
+})

@@ -1,0 +1,445 @@
+// `reconcile`: with the journal to itself, and through a real daemon, before the mock.
+import { afterEach, describe, expect, test } from 'vitest'
+import { rereadFrom, rereadOf } from '../../../../src/cli/reconcile/report.ts'
+import { reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
+import { partialText } from '../../../../src/cli/reconcile/reconcile.ts'
+import { surveyAll } from '../../../../src/cli/reconcile/walk.ts'
+import type { Walked } from '../../../../src/cli/reconcile/walk.ts'
+import type { ReconcileReport } from '../../../../src/cli/reconcile/report.ts'
+import { reportOf } from '../../../../src/cli/reconcile/report.ts'
+import { reportText } from '../../../../src/cli/reconcile/text.ts'
+import type { Clock } from '../../../../src/core/clock.ts'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import type { Surveyed } from '../../../../src/contracts/jobs.ts'
+import type { Start } from '../../../../src/sources/shared.ts'
+import { systemClock } from '../../../../src/platform/clock.ts'
+import { DAY, dayText, openPastStand, today } from '../past-stand.ts'
+
+let stand: Awaited<ReturnType<typeof openPastStand>>
+afterEach(() => stand.close())
+
+/** Waits a twentieth as long. */
+const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 20, signal) }
+
+const options = (more: object = {}) => ({ config: stand.config, from: dayText(3), json: false, ...more })
+
+async function report(more: object = {}): Promise<{ code: number; report: ReconcileReport }> {
+  const code = await reconcile(stand.world, options({ json: true, ...more }), clock)
+  return { code, report: JSON.parse(stand.heard().stdout) as ReconcileReport }
+}
+
+describe.each(['none running', 'through a daemon'])('%s', (how) => {
+  const begin = async () => {
+    if (how === 'through a daemon') await stand.daemon()
+    stand.heard()
+  }
+
+  test('what was read and delivered whole is balanced, day by day', async () => {
+    stand = await openPastStand()
+    await stand.once()
+    await begin()
+    expect(await reconcile(stand.world, options(), clock)).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stderr).toBe('')
+    expect(stdout).toContain('BALANCED. Each of the 75 elements that the API shows is known here')
+    expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +25 +0 +keys +even`))
+    expect(stdout).toMatch(new RegExp(`archive +acme audit +${dayText(2)} +25 +0 +25 +0 +0 +0 +0 +0 +even`))
+    expect(stdout).toMatch(/Name _+ {2}Date _+ {2}Signature _+\n$/)
+    expect(stdout).toContain('which user the key is, is unknown: no fetch of ours was met\n')
+    expect(stdout).toContain('- acme audit: which user the key is, the log tells by our own fetches of it')
+    expect(stdout).not.toContain('acme history.usage: which user')
+  })
+
+  test('an entry whose key is gone from the journal is found, by its id', async () => {
+    stand = await openPastStand()
+    await stand.once()
+    const at = (today() - 2 * DAY + 5 * 3_600_000) * 1000
+    expect(stand.tamper(`DELETE FROM keys WHERE at = ${at}`)).toBe(1)
+    await begin()
+    const { code, report: found } = await report()
+    expect(code).toBe(1)
+    const lost = stand.mock.entries().find(({ atUs }) => atUs === at)
+    expect(found.sources[0]?.unknown).toEqual([{ id: lost?.id, day: dayText(2) }])
+    expect(found.read.map(({ unknown, result }) => [unknown, result])).toEqual([
+      [0, 'even'],
+      [1, 'missing'],
+      [0, 'even'],
+    ])
+    expect(await reconcile(stand.world, options(), clock)).toBe(1)
+    const { stdout } = stand.heard()
+    expect(stdout).toContain('NOT BALANCED: 1 entry that the API shows is not here.\nThis fetches it: ')
+    expect(stdout).toContain(
+      `: auditferry backfill --workspace acme --source audit --from ${dayText(2)} --to ${dayText(1)}\n`,
+    )
+  })
+
+  test('a delivery that is in no book is found, at its sink and on its day', async () => {
+    stand = await openPastStand()
+    await stand.once()
+    const day = today() / DAY - 1
+    expect(stand.tamper(`UPDATE deliveries SET accepted = accepted - 2 WHERE day = ${day}`)).toBe(1)
+    await begin()
+    const { code, report: found } = await report()
+    expect(code).toBe(1)
+    expect(found.sinks.filter(({ result }) => result !== 'even')).toMatchObject([
+      { sink: 'archive', day: dayText(1), kept: 25, accepted: 23, missing: 2, result: 'missing' },
+    ])
+    expect(await reconcile(stand.world, options(), clock)).toBe(1)
+    expect(stand.heard().stdout).toContain('NOT BALANCED: at archive of 2 entries kept nothing is known')
+  })
+})
+
+test('with no daemon running nothing of the budget is kept for live reading', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.write({ limit: 5 })
+  // As if that run were a minute ago: the walk takes five requests.
+  stand.tamper("DELETE FROM notes WHERE name LIKE 'requests:%'")
+  const sleeps: number[] = []
+  const watched: Clock = { ...clock, sleep: (ms, signal) => (sleeps.push(ms), clock.sleep(ms, signal)) }
+  expect(await reconcile(stand.world, options(), watched)).toBe(0)
+  expect(sleeps).toEqual([])
+})
+
+test('a workspace that there is none of is wrong usage, and tells which there are', async () => {
+  stand = await openPastStand()
+  expect(await reconcile(stand.world, options({ workspace: 'nope' }), clock)).toBe(2)
+  expect(stand.heard().stderr).toBe('error: there is no workspace nope; there are acme\n')
+})
+
+describe('what lies before the configured start', () => {
+  const half = () => `${dayText(2)}T12:30:00Z`
+
+  test('is no loss: it has a sum of its own, a day of nothing else is not judged, and the way to it is told', async () => {
+    stand = await openPastStand({ start: half() })
+    await stand.once()
+    stand.heard()
+    const { code, report: found } = await report()
+    expect(found.read.map((row) => [row.before_start, row.unknown, row.known, row.result])).toEqual([
+      [25, 0, 0, 'early'],
+      [13, 0, 12, 'even'],
+      [0, 0, 25, 'even'],
+    ])
+    expect(found.sources[0]).toMatchObject({ start: `${dayText(2)}T12:30:00.000Z`, unknown: [] })
+    expect(code).toBe(0)
+    expect(await reconcile(stand.world, options(), clock)).toBe(0)
+    const { stdout } = stand.heard()
+    expect(stdout).toContain('BALANCED. Each of the 37 elements that the API shows is known here')
+    expect(stdout).toMatch(
+      new RegExp(`acme audit +${dayText(3)} +25 +0 +0 +0 +0 +25 +0 +0 +0 +keys +before start`),
+    )
+    expect(stdout).toContain(
+      `\n38 entries of acme audit from before ${dayText(2)}T12:30:00.000Z, where live reading began (start), were not to be read and are not here. To have them too: auditferry backfill --workspace acme --source audit --from ${dayText(3)} --to ${dayText(2)}T12:30:00.000Z\n`,
+    )
+    expect(await reconcile(stand.world, options({ to: dayText(2) }), clock)).toBe(1)
+    expect(stand.heard().stdout).toContain(
+      'NOTHING TO JUDGE: each day of the span was over before live reading began.',
+    )
+  })
+
+  test('does not excuse what is not here from after it', async () => {
+    stand = await openPastStand({ start: half() })
+    await stand.once()
+    stand.tamper(`DELETE FROM keys WHERE at = ${(today() - 2 * DAY + 15 * 3_600_000) * 1000}`)
+    stand.heard()
+    const { code, report: found } = await report()
+    expect(code).toBe(1)
+    expect(found.read[1]).toMatchObject({ before_start: 13, unknown: 1, result: 'missing' })
+  })
+
+  test('is to be whole where a backfill had it read', () => {
+    const day = today() / DAY - 2
+    const walked = {
+      ...{
+        origin: { workspace: 'acme', source: 'audit' } as const,
+        unknown: [],
+        gaps: 0,
+        unread: [],
+        user: 'u',
+      },
+      days: [{ day, fetched: 5, known: 3, changed: 0, filtered: 0, malformed: 0, early: 2, unknown: 0 }],
+      startUs: (day + 1) * DAY * 1000,
+    }
+    const found = reportOf({
+      ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
+      ...{ reread: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
+      ...{
+        walked: [walked],
+        balance: { kept: [{ origin: walked.origin, day, kept: 3, filtered: 0, quarantined: 0 }], rows: [] },
+      },
+    })
+    expect(found.read[0]).toMatchObject({ before_start: 0, unknown: 2, result: 'missing' })
+    expect(found.balanced).toBe(false)
+  })
+})
+
+test('it keeps nothing: a second report finds the same', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.tamper(`DELETE FROM keys WHERE at < ${(today() - DAY) * 1000}`)
+  stand.heard()
+  const first = await report()
+  expect(first.code).toBe(1)
+  expect(first.report.read.map(({ unknown }) => unknown)).toEqual([25, 25, 0])
+  const { read, sinks, sources } = (await report()).report
+  expect({ read, sinks, sources }).toEqual({
+    ...{ read: first.report.read, sinks: first.report.sinks, sources: first.report.sources },
+  })
+})
+
+test('where keys may be forgotten only numbers are compared, and that is said', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.tamper(`DELETE FROM keys WHERE at < ${(today() - 2 * DAY) * 1000}`)
+  stand.write({ keepKeys: '1d' })
+  stand.heard()
+  const { code, report: found } = await report()
+  expect(found.read[0]).toMatchObject({
+    unknown: 25,
+    known: 0,
+    kept: 25,
+    proven_by: 'counts',
+    result: 'even',
+  })
+  expect(code).toBe(0)
+})
+
+test('types that are not wanted are filtered, not missing', async () => {
+  stand = await openPastStand({ types: '["auth:*"]' })
+  await stand.once()
+  stand.heard()
+  const { code, report: found } = await report()
+  expect(code).toBe(0)
+  for (const { fetched, known, filtered, kept } of found.read) {
+    expect(known + filtered).toBe(fetched)
+    expect(known).toBe(kept)
+  }
+  expect(found.read.some(({ filtered }) => filtered > 0)).toBe(true)
+})
+
+test('today is shown and not judged, and a span of nothing else proves nothing', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.heard()
+  const to = new Date(today() + DAY).toISOString()
+  const { code, report: found } = await report({ to })
+  expect(found.read.at(-1)?.result).toBe('moving')
+  expect(code).toBe(0)
+  const busy = found.read.map((row) => (row.result === 'moving' ? { ...row, fetched: 7, unknown: 7 } : row))
+  const shown = reportText({ ...found, read: busy })
+  expect(shown).toContain(
+    'BALANCED. Each of the 75 elements that the API shows of days that are over is known',
+  )
+  expect(shown).toContain('(the 7 of the day that is not are shown, not judged)')
+  expect(await reconcile(stand.world, options({ from: dayText(0), to }), clock)).toBe(1)
+  expect(stand.heard().stdout).toContain('NOTHING TO JUDGE: no day of the span is over yet.')
+})
+
+test('parts of days are rounded outwards, and said', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.heard()
+  expect(
+    await reconcile(
+      stand.world,
+      options({ from: `${dayText(2)}T10:00:00Z`, to: `${dayText(1)}T10:00:00Z` }),
+      clock,
+    ),
+  ).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr).toContain(`whole UTC days are held against each other: ${dayText(2)} to ${dayText(0)}`)
+  expect(stdout).toContain('2 UTC days')
+})
+
+test('a key that is refused ends it with the reason, and proves nothing', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.mock.setFault('unauthorized', 1)
+  stand.heard()
+  await expect(reconcile(stand.world, options(), clock)).rejects.toThrow('the API key was refused')
+  expect(stand.heard().stdout).toBe('')
+})
+
+test.each([false, true])(
+  'a walk that is cut off tells what it had met, as partial, and proves nothing (--json: %s)',
+  async (json) => {
+    stand = await openPastStand()
+    await stand.once()
+    stand.heard()
+    // One to find the place, two pages, one to look whether that was all.
+    stand.mock.setFault('unauthorized', { nth: [stand.mock.requests.length + 4] })
+    await expect(reconcile(stand.world, options({ json }), clock)).rejects.toThrow('the API key was refused')
+    const { stdout } = stand.heard()
+    if (json)
+      expect(JSON.parse(stdout)).toMatchObject({
+        partial: true,
+        balanced: false,
+        read: [{ fetched: 25 }, {}, {}],
+      })
+    else {
+      expect(stdout).toMatch(/^PARTIAL: the walk was cut off, .* nothing is judged, and nothing is proved\n/)
+      expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +0\\n`))
+      expect(stdout).not.toContain('Signature')
+    }
+  },
+)
+
+test('a walk that the signal cuts off is told to its caller with what it had met', async () => {
+  stand = await openPastStand()
+  const day = { day: 0, fetched: 4, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 1 }
+  const survey = async (): Promise<Surveyed> => {
+    stand.stop.abort()
+    return {
+      ...{ days: [day], unknown: [{ id: 'lost', day: 0 }], gaps: 0, unread: [], anew: false, place: 'p' },
+      ...{ done: false, waitMs: 0, waitsFor: undefined, atUs: undefined, fault: undefined, user: undefined },
+    }
+  }
+  const told: Walked[] = []
+  const cutOff = (walked: Walked) => void told.push(walked)
+  const origin = { workspace: 'acme', source: 'audit' } as const
+  const span = { fromUs: 0, toUs: 1 }
+  const walking = { walk: 'this', origin, surveys: { survey }, span, clock, world: stand.world, cutOff }
+  expect(await surveyAll(walking)).toBeUndefined()
+  expect(told).toMatchObject([{ origin, days: [day] }])
+  expect(partialText(told)).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
+})
+
+test('from today without an end is told what the end is, and `now` includes today', async () => {
+  stand = await openPastStand()
+  await stand.once()
+  stand.heard()
+  expect(await reconcile(stand.world, options({ from: dayText(0) }), clock)).toBe(2)
+  expect(stand.heard().stderr).toBe(
+    `error: --to is the last midnight (${dayText(0)}) unless told; to see today, not judged, add --to ${dayText(-1)}, or --to now\n`,
+  )
+  const { code, report: found } = await report({ to: 'now' })
+  expect(code).toBe(0)
+  expect(found.read.at(-1)).toMatchObject({ day: dayText(0), result: 'moving' })
+  expect(stand.heard().stderr).toBe('')
+})
+
+test('a daemon that stops under the walk ends it with what to do next', async () => {
+  stand = await openPastStand()
+  const survey = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
+  const origin = { workspace: 'acme', source: 'audit' } as const
+  const walking = {
+    walk: 'this',
+    origin,
+    surveys: { survey },
+    span: { fromUs: 0, toUs: 1 },
+    clock,
+    world: stand.world,
+  }
+  await expect(surveyAll(walking)).rejects.toThrow(
+    /took a new configuration while it walked; nothing was changed, begin again$/,
+  )
+})
+
+test('a line while it walks says how far it is, and why it waits', async () => {
+  stand = await openPastStand()
+  let now = 0
+  const slow: Clock = { ...clock, elapsed: () => now, sleep: async () => void (now += 10_000) }
+  const day = { fetched: 4, known: 4, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
+  const step = {
+    ...{ days: [], unknown: [], gaps: 0, unread: [], anew: false, place: 'p', done: false, waitMs: 5_000 },
+    ...{ waitsFor: undefined, atUs: undefined, fault: undefined, user: undefined },
+  }
+  const steps: Surveyed[] = [
+    { ...step, waitMs: 0, days: [{ day: 0, ...day }], atUs: DAY * 1000 },
+    { ...step, waitsFor: 'budget', waitReason: 'live polling uses 45 of 60 requests/min' },
+    { ...step, waitsFor: 'budget', waitReason: 'live polling uses 45 of 60 requests/min' },
+    { ...step, fault: { code: 'bad_reply', message: 'no JSON' } },
+    { ...step, done: true },
+  ]
+  const survey = async () => steps.shift() ?? expect.fail('asked on')
+  const origin = { workspace: 'acme', source: 'audit' } as const
+  const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
+  await surveyAll({
+    walk: 'this',
+    origin,
+    surveys: { survey },
+    span,
+    clock: slow,
+    world: stand.world,
+  })
+  expect(stand.heard().stderr.split('\n')).toEqual([
+    'acme audit: 25 %, 4 entries fetched. Waiting: live polling uses 45 of 60 requests/min.',
+    'acme audit: 25 %, 4 entries fetched; trying again: no JSON',
+    '',
+  ])
+})
+
+describe('of the history', () => {
+  const today = 20_000
+  const even = { fetched: 3, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
+  const lost = { ...even, known: 2, unknown: 1 }
+  const changed = { ...even, known: 2, changed: 1 }
+  const found = (days: readonly (typeof even)[], startUs?: number) => {
+    const origin = { workspace: 'acme', source: 'history.usage' } as const
+    const fromDay = today - days.length
+    const kept = days.map((_, i) => ({ origin, day: fromDay + i, kept: 3, filtered: 0, quarantined: 0 }))
+    return reportOf({
+      ...{ version: '1', instance: undefined, journal: 'a.db', running: true, hosts: new Map() },
+      ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
+      reread: rereadOf(
+        {
+          workspaces: [{ name: 'acme', history: { reread: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } }],
+        },
+        today * DAY + DAY / 2,
+      ),
+      walked: [
+        {
+          ...{ origin, unknown: [], gaps: 0, unread: [], user: undefined, startUs },
+          days: days.map((day, i) => ({ day: fromDay + i, ...day })),
+        },
+      ],
+      balance: { kept, rows: [] },
+    })
+  }
+  const text = (ago: number) => new Date((today - ago) * DAY).toISOString().slice(0, 10)
+
+  test('a day of which entries only changed is called changed, and is not even', () => {
+    const report = found([even, changed, even, even])
+    expect(report.read.map(({ result }) => result)).toEqual(['even', 'changed', 'even', 'even'])
+    expect(report.balanced).toBe(false)
+    const shown = reportText(report)
+    expect(shown).toContain('NOT BALANCED: 1 entry has changed since it was kept.\nThis fetches it: ')
+    expect(shown).toContain(`--source history.usage --from ${text(3)} --to ${text(2)}\n`)
+    expect(shown).not.toContain('comes without a backfill:')
+  })
+
+  test('a backfill is bid for the days that need one, and for none that is read again by itself', () => {
+    const report = found([even, lost, even, even, lost, changed])
+    const shown = reportText(report)
+    expect(shown).toContain('1 entry has changed')
+    expect(shown).toContain(`--source history.usage --from ${text(5)} --to ${text(4)}\n`)
+    expect(shown).toContain(`What is not here or has changed of acme history.usage from ${text(2)} on comes`)
+    expect(reportText(found([even, even, lost]))).not.toContain('auditferry backfill')
+  })
+
+  test('when reading began is what the journal says, whatever the configuration has now', () => {
+    const days = [even, even, lost, even]
+    const begun = (ago: number) => found(days, (today - ago) * DAY * 1000 + 1).sources[0]?.read_again_from
+    expect(found(days).sources[0]?.read_again_from).toBe(text(2))
+    expect([9, 2, 1].map(begun)).toEqual([text(2), text(2), text(1)])
+    expect(begun(0)).toBeNull()
+  })
+
+  test('days before the one that reading may have begun on, or that leave the span just now, are not taken for read again', () => {
+    const now = today * DAY + 20 * 3_600_000
+    const from = (start: Start, reread = 2 * DAY, startUs?: number) =>
+      rereadFrom(
+        rereadOf({ workspaces: [{ name: 'acme', history: { reread, start } }] }, now).get('acme'),
+        startUs,
+        now,
+      )
+    expect(from({ kind: 'span', ms: 7 * DAY })).toBe((today - 1) * DAY)
+    expect(from({ kind: 'time', atUs: 0 }, 2 * DAY + DAY / 2)).toBe((today - 2) * DAY)
+    // That day is asked for from its midnight on, each time.
+    expect(from({ kind: 'time', atUs: ((today - 2) * DAY + 1) * 1000 }, 9 * DAY)).toBe((today - 2) * DAY)
+    expect(from({ kind: 'span', ms: DAY })).toBe((today - 1) * DAY)
+    expect(from({ kind: 'latest' })).toBeUndefined()
+    expect(from({ kind: 'latest' }, 9 * DAY, (today - 3) * DAY * 1000)).toBe((today - 3) * DAY)
+    expect(from({ kind: 'earliest' }, 0)).toBeUndefined()
+  })
+})

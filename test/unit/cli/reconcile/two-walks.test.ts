@@ -1,0 +1,34 @@
+// Two of `reconcile` before one daemon: the second is told so and goes, the first is not disturbed.
+import { expect, test } from 'vitest'
+import { reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
+import { connectControl } from '../../../../src/control/client.ts'
+import { DAY, dayText, openPastStand, today } from '../past-stand.ts'
+
+test('while one walks another is refused at once with what to do, and walks once the first has ended', async () => {
+  const stand = await openPastStand()
+  try {
+    await stand.daemon()
+    const options = { config: stand.config, from: dayText(3), json: false }
+    const first = await connectControl(stand.path)
+    const asked = {
+      origin: { workspace: 'acme', source: 'audit' },
+      walk: 'first',
+      fromUs: (today() - DAY) * 1000,
+      toUs: today() * 1000,
+    } as const
+    const step = await first?.survey({ ...asked, place: undefined })
+    stand.heard()
+    await expect(reconcile(stand.world, options)).rejects.toThrow(
+      'walked by another reconcile just now: wait',
+    )
+    expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
+    expect(await first?.survey({ ...asked, place: step?.place })).toMatchObject({
+      done: expect.any(Boolean) as boolean,
+    })
+    await first?.endSurvey('first')
+    expect(await reconcile(stand.world, options)).toBe(0)
+    expect(await reconcile(stand.world, options)).toBe(0)
+  } finally {
+    await stand.close()
+  }
+})

@@ -1,0 +1,552 @@
+// `replay` where the journal no longer keeps all: which days come from where, what is begun at the daemon, and what is said without one.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { shortText } from '../../../../src/cli/replay/text.ts'
+import type { PlannedDay } from '../../../../src/cli/replay/plan.ts'
+import { replay } from '../../../../src/cli/replay/replay.ts'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import type { Journal } from '../../../../src/contracts/journal.ts'
+import type { Backfills } from '../../../../src/contracts/jobs.ts'
+import type { ApiReplay, ReplayOrder, Replays } from '../../../../src/contracts/jobs.ts'
+import type { Origin } from '../../../../src/contracts/source.ts'
+import { openControl } from '../../../../src/control/server.ts'
+import type { Control } from '../../../../src/control/server.ts'
+import { unasked } from '../../../fakes/unasked.ts'
+import {
+  audit,
+  idsOf,
+  logOf,
+  part,
+  plenty,
+  settlement,
+  spec,
+  START_US,
+  uuid,
+} from '../../../contract/journal-parts.ts'
+import { openBoardStand, settle, startAt } from '../../observability/board-stand.ts'
+import { openStand } from '../stand.ts'
+
+const DAY_US = 86_400_000_000
+const FIRST = { fromUs: START_US, toUs: START_US + DAY_US }
+const vault: Origin = { workspace: 'acme', source: 'vault.projects' }
+const second = (n: number) => spec(n, { at: START_US + DAY_US + n })
+
+let stand: ReturnType<typeof openStand>
+let journal: Journal
+let control: Control | undefined
+let now = 0
+let house: ReturnType<typeof openBoardStand>
+/** A minute a sleep: whatever waits, it is soon over. */
+const clock = {
+  now: () => START_US / 1000 + 5 * 86_400_000,
+  elapsed: () => now,
+  sleep: async () => void (now += 60_000),
+}
+
+const options = (more: object = {}) => ({
+  ...{ config: stand.config, sink: 'siem', from: '2026-01-31', to: '2026-02-02', dryRun: false },
+  ...more,
+})
+
+/** Three entries of the first day, dropped since; one of the second, kept. Both sinks had them. */
+beforeEach(async () => {
+  stand = openStand()
+  journal = await stand.openJournal(['siem', 'archive'], 200)
+  await journal.append(part([spec(1), spec(2), spec(3)]))
+  await journal.append(part([second(4)]))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(1, 4))
+  while (await journal.prune());
+})
+afterEach(async () => {
+  await control?.close()
+  await journal.close()
+  control = undefined
+  stand.remove()
+})
+
+class FakeReplays implements Replays {
+  readonly orders: ReplayOrder[] = []
+  told: Partial<Omit<ApiReplay, 'asked'>> = { endedAt: 1 }
+  refuse = false
+  joins: number | undefined
+  /** live reading is here, µs */
+  readTo = Infinity
+
+  async begin(order: ReplayOrder) {
+    if (this.refuse) throw new ConnectorError('misconfigured', 'another span is under way')
+    this.orders.push(order)
+    const begun = this.#as({ ...order, runAt: this.joins ?? order.runAt, endedAt: undefined })
+    return this.joins === undefined ? begun : { ...begun, isJoined: true as const }
+  }
+  async preview(order: ReplayOrder) {
+    return this.#as(order)
+  }
+  async replays() {
+    return this.orders.map((order) => this.#as({ ...order, runAt: this.joins ?? order.runAt, ...this.told }))
+  }
+  async cancelReplays(sink: string | undefined) {
+    const meant = this.orders.filter((order) => (sink ?? order.sink) === order.sink)
+    return meant.length
+  }
+  #as(told: ReplayOrder & Partial<Omit<ApiReplay, 'asked'>>): ApiReplay {
+    const counts = { read: 3, sent: 3, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
+    const asked = JSON.stringify(told.spans)
+    const spans = told.spans
+      .map(({ fromUs, toUs }) => ({ fromUs, toUs: Math.min(toUs, this.readTo) }))
+      .filter(({ fromUs, toUs }) => fromUs < toUs)
+    return {
+      endedAt: undefined,
+      atUs: undefined,
+      counts,
+      error: undefined,
+      waitsFor: undefined,
+      asked,
+      ...told,
+      spans,
+    }
+  }
+}
+
+async function running(readable: readonly Origin[] = [audit]): Promise<FakeReplays> {
+  const replays = new FakeReplays()
+  house = openBoardStand()
+  house.board.sink('siem', 'file', 'stored')
+  const { board, metrics, taps } = house
+  const backfills = { origins: async () => readable } as Backfills
+  const parts = { board, metrics, taps, journal, backfills, replays }
+  control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
+  return replays
+}
+
+test('a day that is no longer whole in the journal is read from the API, the others come from the journal', async () => {
+  const replays = await running()
+  expect(await replay(stand.world, options(), clock)).toBe(0)
+  expect(replays.orders).toEqual([{ sink: 'siem', origin: audit, spans: [FIRST], runAt: clock.now() }])
+  expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
+  const { stdout } = stand.heard()
+  expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
+  expect(stdout).toContain(
+    "acme audit to siem, from the API: done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed",
+  )
+})
+
+test('what is left of such a day in the journal is not sent from there, and a part of a day is asked for as it was told', async () => {
+  await journal.append(part([spec(5)]))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
+  const replays = await running()
+  expect(await replay(stand.world, options({ from: '2026-01-31T00:00:02Z' }), clock)).toBe(0)
+  expect(replays.orders[0]?.spans).toEqual([{ fromUs: START_US + 2_000_000, toUs: FIRST.toUs }])
+  expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
+})
+
+test('where the journal keeps all that it took in, the API is not asked, whatever is owed still', async () => {
+  await journal.append(part([second(6)]))
+  const replays = await running()
+  expect(await replay(stand.world, options({ from: '2026-02-01' }), clock)).toBe(0)
+  expect(replays.orders).toEqual([])
+  expect(stand.heard().stdout).toContain('1 entry (121 B)')
+})
+
+test('a dry run tells by source and day what would come from where, and begins nothing', async () => {
+  const replays = await running()
+  expect(await replay(stand.world, options({ dryRun: true }), clock)).toBe(0)
+  expect(replays.orders).toEqual([])
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain('1 entry (121 B) would be sent to siem again')
+  expect(stdout).toMatch(/^acme {7}audit {3}2026-01-31 {2}- {13}up to 3$/m)
+  expect(stdout).toMatch(/^acme {7}audit {3}2026-02-01 {2}1 {13}-$/m)
+  expect(stdout).toContain('acme audit is read from the API: about 2 requests for the 3 entries')
+  expect(stderr).toBe('')
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+})
+
+test('--only api reads the whole span, --only journal asks the API nothing', async () => {
+  const replays = await running()
+  expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(0)
+  expect(replays.orders[0]?.spans).toEqual([{ fromUs: START_US, toUs: START_US + 2 * DAY_US }])
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+  expect(await replay(stand.world, options({ only: 'journal' }), clock)).toBe(0)
+  expect(replays.orders).toHaveLength(1)
+  expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
+})
+
+test('an order that the daemon refuses ends the command before anything is sent', async () => {
+  const replays = await running()
+  replays.refuse = true
+  await expect(replay(stand.world, options(), clock)).rejects.toThrow('another span is under way')
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+})
+
+test.each([
+  [false, /one step more may have been.*\n.*read from the API \(acme audit\) goes on/],
+  [true, /^$/],
+])(
+  'where the journal’s part breaks off, what goes on without the command is told (dry run: %s)',
+  async (dryRun, told) => {
+    await running()
+    Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('disk_failed', 'broke off')) })
+    await expect(replay(stand.world, options({ dryRun }), clock)).rejects.toThrow('broke off')
+    expect(stand.heard().stderr).toMatch(told)
+  },
+)
+
+test('of several sources none is begun where one is refused', async () => {
+  const usage: Origin = { workspace: 'acme', source: 'history.usage' }
+  const replays = await running([audit, usage])
+  const other = { fromUs: FIRST.fromUs + 1, toUs: FIRST.toUs }
+  replays.told = { endedAt: undefined }
+  await replays.begin({ sink: 'siem', origin: usage, spans: [other], runAt: 1 })
+  await expect(replay(stand.world, options({ only: 'api' }), clock)).rejects.toThrow(
+    'A replay of acme history.usage to siem over another span is under way',
+  )
+  expect(replays.orders).toHaveLength(1)
+})
+
+test('where another command is quicker between two sources, what was begun is told, and that the journal’s part was not sent', async () => {
+  const usage: Origin = { workspace: 'acme', source: 'history.usage' }
+  const replays = await running([audit, usage])
+  const begin = replays.begin.bind(replays)
+  replays.begin = async (order) => {
+    replays.refuse = replays.orders.length > 0
+    return begin(order)
+  }
+  await expect(replay(stand.world, options({ only: 'api' }), clock)).rejects.toThrow('another span')
+  expect(replays.orders).toHaveLength(1)
+  expect(stand.heard().stderr).toContain('the replay from the API of acme audit is under way all the same')
+})
+
+test('one that another command began in the very same instant is joined all the same', async () => {
+  const replays = await running()
+  replays.joins = clock.now()
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+})
+
+test('the same command once more joins the replay, and does not send what the journal keeps a second time', async () => {
+  const replays = await running()
+  replays.joins = 77
+  expect(await replay(stand.world, options({ to: '2026-02-01' }), clock)).toBe(0)
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+  const { stdout, stderr } = stand.heard()
+  // The journal has the second day, and the command before may have meant the first alone.
+  expect(stderr.match(/cannot tell whether the one that began the replay meant them too/g)).toHaveLength(1)
+  expect(stdout).toContain('Joined the same replay')
+  expect(stdout).toContain('--only journal sends it again')
+  expect(stdout).toContain('from the API: done: 3 read')
+})
+
+test('a wider command beside a narrower one sends what the journal keeps of the other sources', async () => {
+  const usage: Origin = { workspace: 'acme', source: 'history.usage' }
+  await journal.append(part([second(7)], { origin: usage }))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
+  const replays = await running([audit, usage])
+  replays.joins = 77
+  await replay(stand.world, options(), clock)
+  const again = await journal.take('siem', plenty)
+  expect(again?.runs.map(({ origin }) => origin)).toEqual([usage])
+  expect(idsOf(again)).toEqual([uuid(7)])
+  expect(stand.heard().stdout).toContain('which is under way, of acme audit: ')
+})
+
+test('a day that the journal drops between the plan and the sending is told, and the command fails', async () => {
+  const replays = await running()
+  const begin = replays.begin.bind(replays)
+  replays.begin = async (order) => {
+    await journal.append(part([spec(9, { at: START_US + 40 * DAY_US })]))
+    for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
+    while (await journal.prune());
+    return begin(order)
+  }
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain('0 entries')
+  expect(stderr).toContain(
+    'of acme audit, 2026-02-01, the journal keeps 0 of the 1 entry that it took in on 1 day',
+  )
+})
+
+test('with no daemon the journal gives what it has, and the rest is told; --only api needs one', async () => {
+  await journal.close()
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
+  expect(stderr).toContain(
+    'of acme audit, 2026-01-31, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent; with the daemon running the same command',
+  )
+  expect(await replay(stand.world, options({ only: 'journal' }), clock)).toBe(0)
+  expect(stand.heard().stderr).toContain(
+    'of acme audit, 2026-01-31, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent with --only journal\n',
+  )
+  expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('what comes from the API needs one')
+  journal = await stand.openJournal(['siem', 'archive'], 200)
+})
+
+test('days that are left out are told: which, how many, and how to have them', async () => {
+  await running()
+  const span = { from: '2026-01-29', to: '2026-02-08', dryRun: true }
+  expect(await replay(stand.world, options(span), clock)).toBe(0)
+  const left =
+    'the journal took nothing in on 2026-01-29 to 2026-01-30, 2026-02-02 to 2026-02-04 (5 days, left out)'
+  expect(stand.heard().stdout).toContain(`Of acme audit ${left}; --only api reads what the API has of it\n`)
+  expect(await replay(stand.world, options({ from: '2026-01-10', to: '2026-01-12' }), clock)).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toContain(
+    'The journal has nothing of this span to send to siem again: 0 entries; the journal keeps',
+  )
+  expect(stdout).not.toContain('they go out')
+  expect(stdout).toContain(
+    'Of all that siem takes (acme audit) the journal took nothing in on 2026-01-10 to 2026-01-11 (2 days, left out); --only',
+  )
+})
+
+test('a source that has no days yet is told too, today as well, and one that nobody reads', async () => {
+  const text = readFileSync(stand.config, 'utf8')
+  writeFileSync(stand.config, text.replace('audit: {}', 'audit: {}, history: {}, vault: { projects: true }'))
+  await running()
+  expect(await replay(stand.world, options({ dryRun: true, to: '2026-02-06' }), clock)).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toContain(
+    'Of acme audit the journal took nothing in on 2026-02-02 to 2026-02-04 (3 days, left out)',
+  )
+  const all = 'the journal took nothing in on 2026-01-31 to 2026-02-05 (6 days, left out)'
+  expect(stdout).toContain(`Of acme history.usage ${all}; --only api reads what the API has of it\n`)
+  expect(stdout).toContain(`Of acme vault.projects ${all}\n`)
+  expect(await replay(stand.world, options({ dryRun: true, from: '1h', to: 'now' }), clock)).toBe(0)
+  expect(stand.heard().stdout).toContain(
+    'Of all that siem takes (acme audit, acme history.usage, acme vault.projects) the journal took nothing in on 2026-02-04 (1 day, left out)',
+  )
+  expect(await replay(stand.world, options({ dryRun: true, only: 'api' }), clock)).toBe(0)
+  expect(stand.heard().stdout).toContain(
+    'Of acme vault.projects nothing is sent: an inventory has no past that the API could show again\n',
+  )
+  writeFileSync(stand.config, text)
+  const off = options({ dryRun: true, source: 'history.usage' })
+  expect(await replay(stand.world, off, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain(
+    'Nothing of history.usage is sent: no workspace reads it, and the journal has none of it\n',
+  )
+})
+
+test('a dry run has a row for a day of which the journal gives nothing, since all of it is owed still', async () => {
+  await journal.append(part([spec(6, { at: START_US + 2 * DAY_US })]))
+  await running()
+  const span = { dryRun: true, from: '2026-02-01', to: '2026-02-03' }
+  expect(await replay(stand.world, options(span), clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^acme {7}audit {3}2026-02-02 {2}0 {13}-$/m)
+})
+
+test('days that are not whole are told one by one where others lie between them, the first few', () => {
+  const from = START_US / DAY_US
+  const short = [0, 1, 3].map((i) => ({
+    origin: audit,
+    day: from + i,
+    kept: 2,
+    still: 1,
+    via: 'journal' as const,
+  }))
+  expect(shortText(short, () => 'so it is')).toBe(
+    'auditferry: of acme audit, 2026-01-31 to 2026-02-01, 2026-02-03, the journal keeps 3 of the 6 entries that it took in on 3 days: so it is\n',
+  )
+  const many = Array.from({ length: 10 }, (_, i) => ({ ...short[0], day: from + 2 * i }) as PlannedDay)
+  expect(shortText(many, () => '')).toContain('2026-02-14 and 2 days more, the journal')
+})
+
+test('an inventory has no past: what of it the journal lost is told, and the command fails', async () => {
+  await journal.append(part([spec(7)], { origin: vault }))
+  await journal.append(part([second(8)]))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 6))
+  while (await journal.prune());
+  await running()
+  expect(await replay(stand.world, options({ source: 'vault.projects' }), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('an inventory has no past that the API could show again')
+})
+
+test('--only api of what the API cannot show again fails and says so; a span that live reading has not come to is told', async () => {
+  const replays = await running([])
+  expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('none of the sources meant (audit, history.usage, vault.projects)')
+  replays.told = { endedAt: 1, spans: [] }
+  await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
+  expect(await replay(stand.world, { config: stand.config, dryRun: false, status: true }, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain(
+    'nothing to read: this span is later than what live reading has read in order',
+  )
+})
+
+test('what the journal never knew is told with the commands that bring it to the other sinks', async () => {
+  const replays = await running()
+  replays.told = {
+    endedAt: 1,
+    counts: { read: 4, sent: 4, filtered: 0, unknown: 1, malformed: 0, gaps: 1 },
+  }
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain('from the API: ended, not whole: 4 read')
+  expect(stdout).toContain('1 of them the journal does not know, or not with this content; 1 possible gap')
+  expect(stderr).toContain(
+    'auditferry backfill --workspace acme --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z',
+  )
+})
+
+test('one in whose place another is found is not told as cancelled: it may have ended by itself', async () => {
+  const replays = await running()
+  const told = replays.replays.bind(replays)
+  replays.replays = async () => (await told()).map((one) => ({ ...one, runAt: one.runAt + 1 }))
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stdout).toContain(
+    'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end; what it put',
+  )
+})
+
+test('one that was cancelled fails; a daemon that is gone is waited for, and then left', async () => {
+  const replays = await running()
+  const begun = replays.replays.bind(replays)
+  replays.replays = async () => []
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stdout).toContain('it was cancelled')
+  const earlier = { endedAt: clock.now() - 1, runAt: clock.now() - 9 }
+  replays.replays = async () => (await begun()).map((one) => ({ ...one, ...earlier }))
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stdout).toContain('it was cancelled; what it put')
+  replays.replays = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('the replay goes on when it runs again')
+})
+
+test.each(['source', 'sink'])(
+  'one whose %s left the configuration over a restart is not told as cancelled: it waits',
+  async (what) => {
+    const replays = await running()
+    const told = replays.replays.bind(replays)
+    const waitsFor = what === 'source' ? 'source' : 'sink'
+    replays.replays = async () => (await told()).map((one) => ({ ...one, waitsFor }))
+    expect(await replay(stand.world, options(), clock)).toBe(1)
+    const { stdout } = stand.heard()
+    expect(stdout).toContain(`its ${what} is not in the configuration of the daemon any more: it waits in`)
+    expect(stdout).not.toContain('cancelled')
+  },
+)
+
+test('--status and --cancel speak to the daemon, and name no span', async () => {
+  const replays = await running()
+  const bare = { config: stand.config, dryRun: false }
+  expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
+  expect(stand.heard().stdout).toContain('No replay from the API is under way')
+  await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
+  replays.told = { waitsFor: 'turn', atUs: START_US + DAY_US / 4 }
+  expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toContain('acme audit to siem, from the API: 25 %, 3 read')
+  expect(stdout).toContain('. Waiting for its turn: another one that reads the same source comes first.')
+  for (const whose of [{ sink: 'siem' }, { workspace: 'acme', source: 'audit' }] as const) {
+    expect(await replay(stand.world, { ...bare, status: true, ...whose }, clock)).toBe(0)
+    expect(stand.heard().stdout).toMatch(/^acme audit to siem/)
+  }
+  expect(await replay(stand.world, { ...bare, status: true, sink: 'archive' }, clock)).toBe(0)
+  expect(stand.heard().stdout).toMatch(/^No such replay from the API is under way/)
+  for (const [whose, why] of [
+    [{ sink: 'other' }, 'there is no sink other; there are siem, archive'],
+    [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
+  ] as const) {
+    expect(await replay(stand.world, { ...bare, status: true, ...whose }, clock)).toBe(2)
+    expect(stand.heard()).toEqual({ stdout: '', stderr: `error: ${why}\n` })
+  }
+  expect(await replay(stand.world, { ...bare, cancel: true, workspace: 'acme' }, clock)).toBe(2)
+  expect(stand.heard().stderr).toContain('it takes no --workspace and no --source')
+  expect(await replay(stand.world, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
+  expect(stand.heard().stdout).toBe('No replay from the API was under way: nothing to end\n')
+  expect(await replay(stand.world, { ...bare, cancel: true }, clock)).toBe(0)
+  expect(stand.heard().stdout).toBe('1 replay ended; what it put into the journal goes out\n')
+  expect(await replay(stand.world, { ...bare, sink: 'siem' }, clock)).toBe(2)
+  expect(await replay(stand.world, { ...bare, from: '24h' }, clock)).toBe(2)
+})
+
+test('a sink that takes other sources has none of it', async () => {
+  const text = readFileSync(stand.config, 'utf8')
+  writeFileSync(stand.config, text.replace('name: siem,', 'name: siem, sources: [history.usage],'))
+  const replays = await running()
+  expect(await replay(stand.world, options(), clock)).toBe(0)
+  expect(replays.orders).toEqual([])
+  expect(await journal.take('siem', plenty)).toBeUndefined()
+})
+
+test('what live reading has not come to is told when it begins and when it ends', async () => {
+  const replays = await running()
+  settle(house)
+  replays.readTo = START_US + DAY_US / 2
+  expect(await replay(stand.world, options(), clock)).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  const left = '2026-01-31T12:00:00.000Z to 2026-02-01T00:00:00.000Z'
+  expect(stderr).toContain(
+    `of acme audit, ${left} is not read from the API: it is later than what live reading has read in order. What live reading takes in there`,
+  )
+  expect(stdout).toContain(
+    `done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed; not read, later than what live reading had read in order: ${left}`,
+  )
+})
+
+test.each([true, false])(
+  'of a day that is read in part the rest may not come by itself while live reading is behind: it is told, and the command fails (read since the start: %s)',
+  async (isRead) => {
+    const replays = await running()
+    if (isRead) {
+      settle(house)
+      house.source.head((startAt + 5_000) * 1000)
+    }
+    replays.readTo = START_US + DAY_US / 2
+    expect(await replay(stand.world, options(), clock)).toBe(1)
+    expect(stand.heard().stderr).toContain('of acme audit, the rest of 2026-01-31 is not sent')
+  },
+)
+
+test.each([undefined, 'api'] as const)(
+  'a dry run tells the sum and what live reading has not come to, and begins nothing (--only %s)',
+  async (only) => {
+    const replays = await running()
+    settle(house)
+    replays.readTo = START_US + DAY_US / 2
+    expect(await replay(stand.world, options({ dryRun: true, only, to: '2026-02-01' }), clock)).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stdout).toContain(
+      'Up to 3 entries that the journal took in would be read from the API and sent to siem again\n',
+    )
+    expect(stderr).toContain(
+      'of acme audit, 2026-01-31T12:00:00.000Z to 2026-02-01T00:00:00.000Z is not read from the API',
+    )
+    replays.readTo = START_US - 1
+    expect(await replay(stand.world, options({ dryRun: true, only, to: '2026-02-01' }), clock)).toBe(1)
+    const cut = stand.heard()
+    expect(cut.stdout).not.toContain('read from the API')
+    expect(cut.stderr).toContain('live reading has not come to them yet')
+    expect(replays.orders).toEqual([])
+  },
+)
+
+test.each([undefined, 'api'] as const)(
+  'days behind live reading that the journal took in all the same are sent by somebody, or told, and the command fails (--only %s)',
+  async (only) => {
+    await journal.append(part([spec(5)]))
+    for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
+    const replays = await running()
+    replays.readTo = START_US - 1
+    expect(await replay(stand.world, options({ only }), clock)).toBe(1)
+    const { stderr } = stand.heard()
+    expect(stderr).toContain(
+      only === 'api'
+        ? 'keeps 2 of the 5 entries that it took in on 2 days: not sent; live reading has not come to them yet'
+        : 'keeps 1 of the 4 entries that it took in on 1 day: only that is sent; live reading has not come to them yet',
+    )
+    const taken = await journal.take('siem', plenty)
+    expect(taken && idsOf(taken)).toEqual(only === 'api' ? undefined : [uuid(4), uuid(5)])
+  },
+)
+
+test('of a replay that is joined such days are told as not sent', async () => {
+  const replays = await running()
+  replays.readTo = START_US - 1
+  replays.joins = 1
+  expect(await replay(stand.world, options(), clock)).toBe(1)
+  expect(stand.heard().stderr).toContain('not sent; live reading has not come to them yet')
+})

@@ -1,0 +1,19 @@
+// Whether live reading is behind, as a replay takes it: only what this process has seen under this configuration says that it is not.
+import { expect, test } from 'vitest'
+import { lateDays } from '../../../../src/cli/replay/walk.ts'
+import type { SourceStatus } from '../../../../src/observability/status.ts'
+
+const origin = { workspace: 'acme', source: 'audit' } as const
+const CONFIGURED = '2026-11-17T10:00:00.000Z'
+
+test.each([
+  ['2026-11-17T10:00:01.000Z', 0],
+  [CONFIGURED, 0],
+  ['2026-11-17T09:59:59.999Z', 1],
+  [null, 1],
+])('read whole at %s, by a process or a configuration before this one: is the day late?', (at, late) => {
+  const live = { name: 'audit', lag_seconds: 0, caught_up_at: at } as SourceStatus
+  const report = { configured_at: CONFIGURED, workspaces: [{ name: 'acme', sources: [live], budget: [] }] }
+  const day = { origin, day: 20_000, kept: 5, still: 0, via: 'api' } as const
+  expect(lateDays([day], report)).toHaveLength(late)
+})

@@ -1,0 +1,107 @@
+// `replay`: with the journal to itself, and through a daemon that holds it.
+import { writeFileSync, readFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { replay } from '../../../../src/cli/replay/replay.ts'
+import type { Journal } from '../../../../src/contracts/journal.ts'
+import { openControl } from '../../../../src/control/server.ts'
+import type { Control } from '../../../../src/control/server.ts'
+import { unasked } from '../../../fakes/unasked.ts'
+import { idsOf, logOf, part, plenty, settlement, spec, uuid } from '../../../contract/journal-parts.ts'
+import { openBoardStand } from '../../observability/board-stand.ts'
+import { openStand } from '../stand.ts'
+
+let stand: ReturnType<typeof openStand>
+let held: Journal | undefined
+let control: Control | undefined
+
+const reopen = async () => (held ??= await stand.openJournal(['siem', 'archive'], 2 ** 20))
+const options = (more: object = {}) => ({
+  ...{ config: stand.config, sink: 'siem', from: '2026-01-31', dryRun: false },
+  ...more,
+})
+
+beforeEach(async () => {
+  stand = openStand()
+  const journal = await stand.openJournal(['siem', 'archive'], 2 ** 20)
+  await journal.append(part([spec(1), spec(2), spec(3)]))
+  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(1, 3))
+  await journal.close()
+})
+afterEach(async () => {
+  await control?.close()
+  await held?.close()
+  control = undefined
+  held = undefined
+  stand.remove()
+})
+
+describe.each(['none running', 'through a daemon'])('%s', (how) => {
+  beforeEach(async () => {
+    if (how !== 'through a daemon') return
+    const journal = await reopen()
+    const { board, metrics, taps } = openBoardStand()
+    const parts = { board, metrics, taps, journal }
+    control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
+  })
+
+  test('a span comes again to its sink, which says first that its lines cannot tell', async () => {
+    const to = '2026-01-31T00:00:03Z'
+    expect(await replay(stand.world, options({ to }))).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stderr).toContain('lines of siem cannot tell that they are sent again')
+    expect(stdout).toContain("2 entries (242 B) put at the journal's end for siem; they go out")
+    expect(stdout).not.toContain('marked as a replay')
+    const journal = await reopen()
+    expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(1), uuid(2)])
+  })
+
+  test('a dry run counts and sends nothing', async () => {
+    expect(await replay(stand.world, options({ dryRun: true }))).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stderr).toBe('')
+    expect(stdout).toMatch(/^3 entries \(363 B\) would be sent to siem again; the journal keeps what it took/)
+    expect(await (await reopen()).take('siem', plenty)).toBeUndefined()
+  })
+
+  test('a format with a field for it needs no warning', async () => {
+    const text = readFileSync(stand.config, 'utf8').replace(
+      'name: siem, type: file',
+      'name: siem, format: envelope, type: file',
+    )
+    writeFileSync(stand.config, text)
+    expect(await replay(stand.world, options())).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stderr).toBe('')
+    expect(stdout).toContain("put at the journal's end for siem, marked as a replay; they go out")
+  })
+})
+
+test.each([
+  [{ from: 'yesterday' }, '--from yesterday: want a time'],
+  [{ to: '31/01/2026' }, '--to 31/01/2026: want a time'],
+  [{ from: '2026-02-01', to: '2026-01-01' }, '--from must be earlier than --to'],
+  [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
+])('a span that is none is wrong usage: %j', async (more, message) => {
+  expect(await replay(stand.world, options(more))).toBe(2)
+  expect(stand.heard().stderr).toContain(message)
+})
+
+test.each([
+  [{ sink: 'splunk' }, 'there is no sink splunk; there are siem, archive'],
+  [{ workspace: 'nope' }, 'there is no workspace nope; there are acme'],
+  [
+    { source: 'history.query' as const },
+    'sink siem does not take history.query: its sources are audit, history.usage, vault.projects',
+  ],
+])('what is named and can give nothing is wrong usage: %j', async (more, message) => {
+  expect(await replay(stand.world, options(more))).toBe(2)
+  expect(stand.heard()).toEqual({ stdout: '', stderr: `error: ${message}\n` })
+})
+
+test('a workspace that left the configuration is known as long as the journal has its entries', async () => {
+  writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: acme', 'name: other'))
+  expect(await replay(stand.world, options({ workspace: 'acme' }))).toBe(0)
+  expect(stand.heard().stdout).toContain('3 entries (363 B) put')
+  expect(await replay(stand.world, options({ workspace: 'nope' }))).toBe(2)
+  expect(stand.heard().stderr).toContain('there is no workspace nope; there are other, acme')
+})

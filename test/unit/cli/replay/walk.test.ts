@@ -1,0 +1,26 @@
+// The journal's part of a replay where the daemon goes away in its midst: what has been sent is told all the same.
+import { expect, test } from 'vitest'
+import { walk } from '../../../../src/cli/replay/walk.ts'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import type { Replayed } from '../../../../src/contracts/journal.ts'
+import { openWorld } from '../world.ts'
+
+const step: Replayed = {
+  ...{ entries: 40, bytes: 400, days: [], through: 40, until: 100, more: true, keptSince: undefined },
+}
+const query = { sink: 'siem', fromUs: 0, toUs: 1, sources: [], runAt: 7 }
+
+test.each([
+  [false, /^auditferry: broken off: 80 entries had been put .*one step more may have been.*come twice/],
+  [true, /^$/],
+])('a daemon that dies over the third step (dry run: %s)', async (dryRun, told) => {
+  let asked = 0
+  const replay = async () => {
+    if (++asked === 3) throw new ConnectorError('unreachable', 'gone')
+    return step
+  }
+  const { world, heard } = openWorld()
+  const walked = walk({ replay }, { ...query, dryRun }, world, { sleep: async () => undefined })
+  await expect(walked).rejects.toMatchObject({ code: 'unreachable' })
+  expect(heard().stderr).toMatch(told)
+})

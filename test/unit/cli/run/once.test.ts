@@ -1,0 +1,122 @@
+// `run --once` when something cannot be gone on with: it ends, with what was wrong.
+import { writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Outside } from '../../../../src/app/environment.ts'
+import { realOutside } from '../../../../src/cli/shared/environment.ts'
+import { deliveredText, howFar, runOnce } from '../../../../src/cli/run/once.ts'
+import { loadConfig } from '../../../../src/config/load.ts'
+import { readTextFile } from '../../../../src/config/files.ts'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import { MINUTE_MS } from '../../../../src/core/time.ts'
+import { systemClock } from '../../../../src/platform/clock.ts'
+import { logOf, part, spec } from '../../../contract/journal-parts.ts'
+import { LogLines, StepClock } from '../../../fakes/sink-deps.ts'
+import { withSink, withSource } from '../../observability/page/reports.ts'
+import { fill, openStand } from '../stand.ts'
+
+let stand: ReturnType<typeof openStand>
+beforeEach(() => {
+  stand = openStand()
+})
+afterEach(() => stand.remove())
+
+test('a standard output whose reader is gone ends the run with 1 and that word, and other sinks get theirs', async () => {
+  const journal = await stand.openJournal(['console', 'archive'])
+  await journal.append(part([spec(1), spec(2)]))
+  await journal.close()
+  const text = readTextFile(stand.config)
+  const file = `name: siem, type: file, path: ${stand.folder}/a.out`
+  writeFileSync(stand.config, text.replace(file, 'name: console, type: stdout'))
+  const loaded = loadConfig(stand.config, { env: { NOT_SET_HERE: 'planted-key' }, readFile: readTextFile })
+  // Nothing is left to read.
+  const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
+  const gone = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })
+  const outside: Outside = {
+    ...realOutside(config, stand.world),
+    log: logOf(),
+    print: () => Promise.reject(gone),
+  }
+  const { code, why } = await runOnce(config, outside, stand.world, 15_000)
+  expect(why).toContain('only blocked parts remain: console is held')
+  expect(why).toContain('standard output: its reader is gone (EPIPE)')
+  expect(code).toBe(1)
+  expect(readTextFile(`${stand.folder}/b.out`).trim().split('\n')).toHaveLength(2)
+})
+
+test('after a fatal error it rejects with it, and nothing of it sleeps on and keeps the process alive', async () => {
+  const journal = await stand.openJournal()
+  await fill(journal)
+  await journal.close()
+  const env = { NOT_SET_HERE: 'planted-key' }
+  const config = loadConfig(stand.config, { env, readFile: readTextFile })
+  const broken = new ConnectorError('disk_failed', 'the disk is broken')
+  let sleeping = 0
+  const outside: Outside = {
+    ...realOutside(config, stand.world),
+    log: logOf(),
+    clock: {
+      ...systemClock,
+      sleep: (ms, signal) => {
+        sleeping++
+        return systemClock.sleep(ms, signal).finally(() => sleeping--)
+      },
+    },
+    disk: { ...realOutside(config, stand.world).disk, open: () => Promise.reject(broken) },
+    network: () => ({
+      send: () => Promise.reject(new ConnectorError('unreachable', 'nobody there')),
+      close: () => Promise.resolve(),
+    }),
+  }
+  await expect(runOnce(config, outside, stand.world, Infinity)).rejects.toBe(broken)
+  expect(sleeping).toBe(0)
+})
+
+test('a long run tells once a minute how far it is', () => {
+  const [clock, log] = [new StepClock(), new LogLines()]
+  const sentence = 'acme audit is 3 days behind and reading on'
+  const tellWhenDue = howFar({ clock, log }, () => ({
+    ...withSource({ new_entries: 120_000 }),
+    ...{ sentence, sinks: withSink({ owed_entries: 512 }).sinks },
+  }))
+  for (let looks = 0; looks < 1500; looks++) {
+    clock.pass(100)
+    tellWhenDue()
+  }
+  const told = JSON.stringify({ stand: sentence, entriesRead: 120_000, entriesOwed: 512 })
+  expect(log.lines).toEqual(Array(2).fill(`The run is not done yet, and goes on ${told}`))
+})
+
+test('a run whose receiver is away for minutes says so while it goes on', async () => {
+  const journal = await stand.openJournal()
+  await fill(journal)
+  await journal.close()
+  const env = { NOT_SET_HERE: 'planted-key' }
+  const loaded = loadConfig(stand.config, { env, readFile: readTextFile })
+  const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
+  const away = new ConnectorError('unreachable', 'the mount is away')
+  const told: string[] = []
+  const outside: Outside = {
+    ...realOutside(config, stand.world),
+    log: logOf(told),
+    clock: { ...systemClock, elapsed: () => systemClock.elapsed() * 600 },
+    disk: { ...realOutside(config, stand.world).disk, open: () => Promise.reject(away) },
+  }
+  const { why } = await runOnce(config, outside, stand.world, 20 * MINUTE_MS)
+  expect(why).toContain('the timeout came first')
+  expect(told).toContain('The run is not done yet, and goes on')
+})
+
+test('its summary names what was filtered, and by what, where anything was', () => {
+  const { workspaces } = withSource({ new_entries: 593 })
+  const { sinks } = withSink({ accepted_entries: 0, filtered_entries: 593 })
+  expect(deliveredText({ workspaces, sinks })).toBe(
+    '593 new entries, 0 deliveries, 593 filtered by what the sinks take',
+  )
+  expect(deliveredText(withSource({ new_entries: 0, filtered_entries: 593 }))).toBe(
+    '0 new entries, 593 filtered by audit.types, 4663 deliveries',
+  )
+  expect(deliveredText({ workspaces: [], sinks: withSink({ accepted_entries: 1 }).sinks })).toBe(
+    '0 new entries, 1 delivery',
+  )
+  expect(deliveredText({ workspaces, sinks: withSink({}).sinks })).toBe('593 new entries, 4663 deliveries')
+})

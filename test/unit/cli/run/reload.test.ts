@@ -1,0 +1,633 @@
+// A configuration replaced while the daemon runs: as a whole or not at all, and no position is lost.
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { runDaemon } from '../../../../src/cli/run/daemon.ts'
+import { withLastWords } from '../../../../src/cli/run/daemon.ts'
+import { reloading } from '../../../../src/cli/run/reload.ts'
+import { readTextFile, realFiles } from '../../../../src/config/files.ts'
+import type { LoadedConfig } from '../../../../src/config/load.ts'
+import { loadToRun } from '../../../../src/config/environment-checks.ts'
+import { systemClock } from '../../../../src/platform/clock.ts'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import type { Journal } from '../../../../src/contracts/journal.ts'
+import type { Log } from '../../../../src/core/log.ts'
+import type { Tracing } from '../../../../src/contracts/reporter.ts'
+import type { StatusReport } from '../../../../src/observability/status.ts'
+import { connectControl } from '../../../../src/control/client.ts'
+import { openJournal } from '../../../../src/journal/sqlite/open.ts'
+import { logOf, part, spec } from '../../../contract/journal-parts.ts'
+import { LogLines } from '../../../fakes/sink-deps.ts'
+import { withMethods } from '../../../fakes/with-methods.ts'
+import { openHouse, until } from '../../app/house.ts'
+
+let house: ReturnType<typeof openHouse>
+let file: string
+let stopping: AbortController
+let daemon: Promise<void>
+let hangUp: () => void
+let url: string
+
+const text = (...sinks: string[]) => `
+journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
+workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: acme-key, audit: { interval: 1s, sweep: 0s } }]
+sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${house.folder}/${name}.out }`).join(', ')}]
+server: { listen: "127.0.0.1:0" }
+`
+let loads = 0
+let outOfFiles = false
+let beforeLook: () => void = () => undefined
+const references = {
+  env: {},
+  readFile(path: string): string {
+    if (path === file) beforeLook()
+    if (outOfFiles) throw Object.assign(new Error('EMFILE'), { code: 'EMFILE' })
+    return readTextFile(path)
+  },
+}
+const load = () => {
+  loads++
+  return loadToRun(file, references, realFiles)
+}
+const linesOf = (name: string) => {
+  try {
+    return readFileSync(join(house.folder, `${name}.out`), 'utf8')
+      .split('\n')
+      .slice(0, -1)
+  } catch {
+    return []
+  }
+}
+const page = async (path: string) => (await fetch(`${url}${path}`)).text()
+const starts = () => said('Started').length
+const said = (words: string) => house.lines.filter(({ sentence }) => sentence.includes(words))
+
+function start({ tracing, loaded = load() }: { tracing?: Tracing; loaded?: LoadedConfig } = {}): void {
+  stopping = new AbortController()
+  url = ''
+  const outside = { ...house.outside, tracing }
+  const nextSetup = reloading({
+    ...{ file, clock: house.clock, references, loaded, load, outsideOf: () => outside },
+    onHangup: (listener) => void (hangUp = listener),
+  })
+  daemon = runDaemon({ config: loaded.config, outside }, stopping.signal, {
+    nextSetup,
+    started: (where) => void (url = where),
+  })
+  daemon.catch(() => undefined)
+}
+
+beforeEach(async () => {
+  house = openHouse()
+  file = join(house.folder, 'auditferry.yaml')
+  writeFileSync(file, text('one'))
+  start()
+  await until(() => linesOf('one').length === 20, 'the first delivery')
+})
+
+afterEach(async () => {
+  stopping.abort()
+  await daemon.catch(() => undefined)
+  house.remove()
+})
+
+test('a journal that the disk does not let close is what the daemon ends with, and its listener ends with it', async () => {
+  stopping.abort()
+  await daemon
+  const failed = new ConnectorError('disk_failed', 'the disk failed')
+  const journal = (opened: Journal): Journal =>
+    new Proxy(opened, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name)
+        if (name === 'close') return () => opened.close().then(() => Promise.reject(failed))
+        return typeof member === 'function' ? (member.bind(target) as unknown) : member
+      },
+    })
+  const tracing: Tracing = {
+    journal,
+    source: (source) => source,
+    transport: (_, send) => send,
+    sink: (sink) => sink,
+    close: () => Promise.resolve(),
+  }
+  start({ tracing })
+  await until(() => url !== '', 'its listener')
+  stopping.abort()
+  await expect(daemon).rejects.toBe(failed)
+  await expect(page('livez')).rejects.toThrow('fetch failed')
+})
+
+describe('a journal whose file is taken away', () => {
+  const [journal, aside] = ['a.db', 'aside.db']
+  const move = (from: string, to: string) => renameSync(join(house.folder, from), join(house.folder, to))
+  const status = async () => JSON.parse(await page('status')) as { ok: boolean; sentence: string }
+
+  test('fails /status and no probe, since a restart would lose what is owed, and is told in the log once, until it is back', async () => {
+    move(journal, aside)
+    await until(() => said('The journal is not where it was opened').length > 0, 'a word')
+    expect((await fetch(`${url}livez`)).status).toBe(200)
+    const { ok, sentence } = await status()
+    expect(ok).toBe(false)
+    expect(sentence).toMatch(/a\.db is gone/)
+    await house.clock.sleep(45_000)
+    expect(said('The journal is not where it was opened')).toHaveLength(1)
+    move(aside, journal)
+    await until(() => said('in its place again').length > 0, 'a good word')
+    expect((await fetch(`${url}livez`)).status).toBe(200)
+    expect((await status()).ok).toBe(true)
+  })
+
+  test.each(['gone', 'replaced'])(
+    'takes no new configuration while it is %s: that would read all again',
+    async (how) => {
+      move(journal, aside)
+      if (how === 'replaced') writeFileSync(join(house.folder, journal), '')
+      writeFileSync(file, text('one', 'two').replace('127.0.0.1:0', `127.0.0.1:${await freePort()}`))
+      hangUp()
+      await until(() => said('is refused, the old one goes on').length > 0, 'the refusal')
+      expect((await fetch(`${url}livez`)).status).toBe(200)
+      expect(String(said('is refused')[0]?.fields['error'])).toContain(
+        'journal.path: The journal is lost to the next start',
+      )
+      house.mock.add({})
+      await until(() => linesOf('one').length === 21, 'delivery that goes on')
+      expect(linesOf('two')).toEqual([])
+      move(aside, journal)
+      hangUp()
+      await until(() => linesOf('two').length === 21, 'the new sink')
+      expect(new Set(linesOf('one')).size).toBe(21)
+      expect(linesOf('one')).toHaveLength(21)
+    },
+  )
+})
+
+describe('a valid configuration', () => {
+  test('replaces the old one whole: the new sink gets all that is kept, the old one nothing twice', async () => {
+    writeFileSync(file, text('one', 'two'))
+    hangUp()
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    house.mock.add({})
+    await until(() => linesOf('one').length === 21 && linesOf('two').length === 21, 'both sinks')
+    expect(new Set(linesOf('one')).size).toBe(21)
+    expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
+  })
+
+  test('begins what counts anew, and not the process: how long that is up goes on', async () => {
+    const report = async () => JSON.parse(await page('status')) as StatusReport
+    const before = await report()
+    expect(before.configured_at).toBe(before.started_at)
+    for (const name of ['two', 'three']) {
+      writeFileSync(file, text('one', name))
+      hangUp()
+      await until(() => linesOf(name).length === 20, name)
+    }
+    const after = await report()
+    expect(after.started_at).toBe(before.started_at)
+    expect(after.configured_at > before.configured_at).toBe(true)
+    expect(after.sinks[0]?.accepted_entries).toBe(0)
+  })
+
+  test('is taken once for each change, and not without one', async () => {
+    await house.clock.sleep(10_000)
+    expect(said('takes over now')).toEqual([])
+    writeFileSync(file, text('one', 'two'))
+    await until(() => said('takes over now').length > 0, 'the change')
+    await house.clock.sleep(15_000)
+    expect(said('takes over now')).toHaveLength(1)
+  })
+
+  test('is noticed without a signal, once the file has settled', async () => {
+    writeFileSync(file, text('one', 'two'))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+  })
+
+  test('is noticed without a signal where a plain value is another one in the file that it names', async () => {
+    const named = join(house.folder, 'named')
+    writeFileSync(named, `${house.folder}/two.out\n`)
+    writeFileSync(file, text('one', 'two').replace(/path: \S*two\.out/, `path: "\${file:${named}}"`))
+    await until(() => linesOf('two').length === 20 && starts() === 2, 'the file that is named')
+    stopping.abort()
+    await daemon
+    start()
+    await until(() => starts() === 3, 'the second start')
+    for (const [i, name] of ['three', 'four'].entries()) {
+      writeFileSync(named, `${house.folder}/${name}.out\n`)
+      // Before that the old one may read what is added.
+      await until(() => starts() === 4 + i, name)
+      expect(said('takes over now')).toHaveLength(2 + i)
+      house.mock.add({})
+      await until(() => linesOf(name).length === 1, `a line in ${name}`)
+    }
+    expect(said('is refused')).toEqual([])
+  })
+
+  test('is asked for by no secret: that is used as it is in its file, and nothing starts anew', async () => {
+    const key = join(house.folder, 'key')
+    writeFileSync(key, 'acme-key')
+    writeFileSync(file, text('one').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
+    await until(() => starts() === 2, 'the reference')
+    loads = 0
+    writeFileSync(key, 'another-key')
+    await house.clock.sleep(15_000)
+    expect([loads, said('takes over now').length, starts()]).toEqual([0, 1, 2])
+  })
+
+  test('that is still being written is not taken before it is whole', async () => {
+    let looks = 0
+    // Another one at each look, however far a busy machine draws them apart.
+    beforeLook = () => {
+      if (++looks < 12) writeFileSync(file, `${text('half')}# ${'x'.repeat(looks)}`)
+      else if (looks === 12) writeFileSync(file, text('one', 'two'))
+    }
+    onTestFinished(() => void (beforeLook = () => undefined))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    expect(linesOf('half')).toEqual([])
+    expect(said('takes over')).toHaveLength(1)
+  })
+
+  test('takes the listener with it', async () => {
+    const before = url
+    const port = await freePort()
+    writeFileSync(file, text('one').replace('127.0.0.1:0', `127.0.0.1:${port}`))
+    hangUp()
+    await until(() => said('Listening').length === 2, 'the new listener')
+    url = `http://127.0.0.1:${port}/`
+    await until(() => said('Started').length === 2, 'the second start')
+    expect(await page('readyz')).toBe('ok\n')
+    await expect(fetch(before)).rejects.toThrow()
+  })
+
+  test('leaves the daemon able to take the next one, and the one after it', async () => {
+    for (const name of ['two', 'three', 'four']) {
+      writeFileSync(file, text('one', name))
+      hangUp()
+      await until(() => linesOf(name).length === 20, name)
+    }
+    expect(linesOf('one')).toHaveLength(20)
+  })
+})
+
+/** A sink refused it for good; the daemon goes on with it. */
+async function parkOne(): Promise<void> {
+  stopping.abort()
+  await daemon
+  const journal = await openJournal({
+    ...{ path: `${house.folder}/a.db`, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+    ...{ sinks: ['one'], clock: systemClock, log: logOf(), ballastBytes: 0 },
+  })
+  const { last = 0 } = await journal.append(part([spec(1)]))
+  await journal.settle('one', {
+    ...{ first: last, through: last, parked: [{ seq: last, code: 'refused', reason: 'no' }] },
+  })
+  await journal.close()
+  start()
+  await until(() => said('Started').length === 2, 'the second start')
+}
+
+describe('a change between the first look at the files and the start', () => {
+  /** Starts with what was read before `change`. */
+  async function startBehind(change: () => void) {
+    stopping.abort()
+    await daemon
+    const loaded = load()
+    change()
+    start({ loaded })
+    await until(() => said('Started').length === 2, 'the second start')
+  }
+
+  test('of the configuration is noticed: nobody saves it once more', async () => {
+    await startBehind(() => writeFileSync(file, text('one', 'two')))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+  })
+
+  test('is none where it came through a pipe, which is read once', async () => {
+    await startBehind(() => writeFileSync(file, ''))
+    await house.clock.sleep(15_000)
+    expect(said('is refused')).toEqual([])
+    writeFileSync(file, text('one', 'two'))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+  })
+})
+
+test('a key to hash with that changes while the first configuration opens makes it another one', async () => {
+  const key = join(house.folder, 'hash')
+  writeFileSync(key, 'a'.repeat(32))
+  const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
+  writeFileSync(file, text('one').replace('type: file', hashed))
+  let ask: () => void = () => undefined
+  const loaded = load()
+  const nextSetup = reloading({
+    ...{ file, clock: house.clock, references, loaded, load, outsideOf: () => house.outside },
+    onHangup: (listener) => void (ask = listener),
+  })
+  writeFileSync(key, 'b'.repeat(32))
+  const current = {
+    ...{ config: loaded.config, outside: house.outside },
+    ...{ makeWayFor: async () => undefined, tellRefused: () => undefined },
+  }
+  const next = nextSetup(current, AbortSignal.timeout(15_000))
+  ask()
+  expect(await next).toHaveProperty('config')
+})
+
+describe('the configuration that runs', () => {
+  test('says which dead letters its sinks still want: only those are put back', async () => {
+    await parkOne()
+    const changeTo = async (content: string) => {
+      const before = said('takes over now').length
+      writeFileSync(file, content)
+      hangUp()
+      await until(() => said('takes over now').length > before, 'the change')
+      await until(() => said('Started').length === before + 3, 'the start under it')
+    }
+    await changeTo(text('one').replace('type: file', "type: file, types: ['!user:create_query']"))
+    const client = (await connectControl(`${house.folder}/a.db`)) ?? expect.fail('no daemon')
+    expect(await client.retry({})).toEqual({ count: 0, left: [{ sink: 'one', why: 'types', count: 1 }] })
+    expect(await client.deadLetters({})).toHaveLength(1)
+    await changeTo(text('one'))
+    expect(await client.retry({})).toEqual({ count: 1, left: [] })
+    await until(() => linesOf('one').length === 21, 'the letter')
+  })
+
+  test('answers every command, also one that is asked while the next one takes over', async () => {
+    const client = (await connectControl(`${house.folder}/a.db`)) ?? expect.fail('no daemon')
+    const faults: unknown[] = []
+    let isOver = false
+    const ask = async () => {
+      while (!isOver) {
+        await client.shelved(undefined).catch((error: unknown) => faults.push(error))
+        await systemClock.sleep(1)
+      }
+    }
+    const asking = Promise.all(Array.from({ length: 4 }, ask))
+    for (const name of ['two', 'three', 'four']) {
+      writeFileSync(file, text('one', name))
+      hangUp()
+      await until(() => linesOf(name).length === 20, name)
+    }
+    isOver = true
+    await asking
+    expect(faults).toEqual([])
+  })
+
+  test('asked for again by a signal, or written in other words, changes nothing, and that is said', async () => {
+    hangUp()
+    await until(() => said('nothing changes').length === 1, 'the word')
+    writeFileSync(file, `# the same\n${text('one')}`)
+    await until(() => said('nothing changes').length === 2, 'the word')
+    expect([said('Started').length, said('takes over now').length]).toEqual([1, 0])
+  })
+
+  test('set back after a faulty one goes on as it was, and nothing is told as refused', async () => {
+    writeFileSync(file, 'nonsense: [')
+    hangUp()
+    await until(() => said('is refused').length > 0, 'the refusal')
+    writeFileSync(file, text('one'))
+    await until(() => said('nothing changes').length === 1, 'the word')
+    expect(said('Started')).toHaveLength(1)
+    expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
+    expect(await page('status')).toContain('"config_refused_at":null')
+  })
+
+  test('is another one where a secret comes from elsewhere, or a key to hash with is another', async () => {
+    const [first, second] = ['first', 'second'].map((name) => join(house.folder, name)) as [string, string]
+    for (const path of [first, second]) writeFileSync(path, 'acme-key')
+    const keyed = (path: string) => text('one').replace('api_key: acme-key', `api_key: "\${file:${path}}"`)
+    writeFileSync(file, keyed(first))
+    await until(() => said('takes over now').length === 1, 'the first place')
+    writeFileSync(file, keyed(second))
+    await until(() => said('takes over now').length === 2, 'the second place')
+    const key = join(house.folder, 'hash')
+    writeFileSync(key, 'a'.repeat(32))
+    const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
+    writeFileSync(file, keyed(second).replace('type: file', hashed))
+    await until(() => said('takes over now').length === 3, 'the key')
+    // Which key is in use is looked up at the start.
+    await until(() => said('Started').length === 4, 'the start with it')
+    writeFileSync(key, 'b'.repeat(32))
+    hangUp()
+    await until(() => said('takes over now').length === 4, 'the other key')
+    hangUp()
+    await until(() => said('nothing changes').length === 1, 'the word')
+  })
+})
+
+describe('a faulty configuration', () => {
+  test.each([
+    ['with a fault in it', () => text('one').replace('max_bytes: 1MiB', 'max_byte: 1MiB'), 'max_byte'],
+    ['with another journal', () => text('one').replace('a.db', 'b.db'), 'journal.path'],
+    [
+      'with a sink that writes to a device',
+      () => text('one').replace(/path: \S*one\.out/, 'path: /dev/null'),
+      'device',
+    ],
+    ['with a listener that is taken', () => text('one').replace(':0"', `:${taken.port}"`), 'in use'],
+  ])('%s is refused and told, and the old one goes on', async (_, faulty, word) => {
+    writeFileSync(file, faulty())
+    hangUp()
+    await until(() => said('is refused').length > 0, 'the refusal')
+    expect(String(said('is refused')[0]?.fields['error'])).toContain(word)
+    const { config_refused_why: why } = JSON.parse(await page('status')) as { config_refused_why: string }
+    expect(why).toContain(word)
+    expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 0')
+    house.mock.add({})
+    await until(() => linesOf('one').length === 21, 'delivery goes on')
+  })
+
+  test('is told by /status and its sentence, until another one is taken', async () => {
+    writeFileSync(file, 'nonsense: [')
+    hangUp()
+    await until(() => said('is refused').length > 0, 'the refusal')
+    const report = JSON.parse(await page('status')) as { sentence: string; errors: { part: string }[] }
+    expect(report.sentence).toMatch(
+      /^The changed configuration is refused, the old one goes on: \S*auditferry\.yaml:\d+:\d+: .*not valid YAML.*; [a-z]/,
+    )
+    expect(report.errors.map(({ part }) => part)).toEqual(['configuration'])
+  })
+
+  test('is tried again though nothing of it changed: what it refers to may have come', async () => {
+    const key = join(house.folder, 'key')
+    writeFileSync(file, text('one', 'two').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
+    await until(() => said('is refused').length > 0, 'the refusal')
+    writeFileSync(key, 'acme-key')
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    expect(said('is refused')).toHaveLength(1)
+  })
+
+  test('is told once and to whoever asks, and a mended one is taken', async () => {
+    writeFileSync(file, 'nonsense: [')
+    await until(() => said('is refused').length > 0, 'the refusal')
+    // Past the next tries of the same file, one every ten seconds.
+    loads = 0
+    await until(() => loads >= 3, 'tries of the same file')
+    expect(said('is refused')).toHaveLength(1)
+    hangUp()
+    await until(() => said('is refused').length > 1, 'an answer to who asks')
+    writeFileSync(file, text('one', 'two'))
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
+  })
+})
+
+test('a journal that a reload closes and opens again is not read whole once more: meanwhile nobody is answered', async () => {
+  const pragmas = vi.spyOn(Sqlite.prototype, 'pragma')
+  try {
+    writeFileSync(file, text('one', 'two'))
+    hangUp()
+    await until(() => linesOf('two').length === 20, 'the new sink')
+    const sources = pragmas.mock.calls.map(([source]) => source)
+    expect(sources).toContain('journal_mode = WAL')
+    expect(sources.filter((source) => source.startsWith('quick_check'))).toEqual([])
+  } finally {
+    pragmas.mockRestore()
+  }
+})
+
+test('while too many files are open nothing is taken for a change, which is told, and who asked is answered after it', async () => {
+  const before = loads
+  outOfFiles = true
+  try {
+    hangUp()
+    await until(() => said('cannot be looked at').length > 0, 'a word')
+    await house.clock.sleep(10_000)
+    expect(said('cannot be looked at').map(({ fields }) => fields['error'])).toEqual([
+      'too many files are open; raise the limit (ulimit -n, LimitNOFILE)',
+    ])
+    expect([loads, said('refused').length, said('read again and').length]).toEqual([before, 0, 0])
+  } finally {
+    outOfFiles = false
+  }
+  await until(() => said('is the one that runs').length > 0, 'the answer')
+})
+
+describe('a stop starts nothing any more', () => {
+  /** Runs with a next configuration at once; resolves with what it said and the journals that it opened. */
+  async function told(
+    ending: AbortController,
+    hooks: Partial<Record<'onOpen' | 'onStop' | 'onTakeover', () => void>>,
+  ) {
+    stopping.abort()
+    await daemon
+    house.lines.length = 0
+    let journals = 0
+    let closed = 0
+    const opening = (journal: Journal): Journal => {
+      journals++
+      onOpen?.()
+      const close = async () => {
+        await journal.close()
+        closed++
+      }
+      return withMethods(journal, { close })
+    }
+    const { onOpen, onStop, onTakeover } = hooks
+    const tracing: Tracing = {
+      ...{ journal: opening, source: (source) => source, transport: (_, send) => send },
+      ...{ sink: (sink) => sink, close: () => Promise.resolve() },
+    }
+    const log: Log = {
+      ...house.outside.log,
+      info: (sentence, fields) => {
+        house.outside.log.info(sentence, fields)
+        if (sentence === 'Stopping') onStop?.()
+      },
+    }
+    const setup = { config: load().config, outside: { ...house.outside, log, tracing } }
+    await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
+    const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
+    return { journals, closed, started: started.length, stopped: said('Stopped: nothing is owed').length }
+  }
+
+  test('while the old configuration stops: the next one is not opened', async () => {
+    const ending = new AbortController()
+    const seen = await told(ending, { onStop: () => ending.abort() })
+    expect(seen).toEqual({ journals: 1, closed: 1, started: 2, stopped: 1 })
+  })
+
+  test('while the next one is opened: it is closed, and its loops never began', async () => {
+    const ending = new AbortController()
+    const seen = await told(ending, { onTakeover: () => ending.abort() })
+    expect(seen).toEqual({ journals: 2, closed: 2, started: 2, stopped: 1 })
+  })
+
+  test('while the first one is opened: nobody listens, and no loop began', async () => {
+    const ending = new AbortController()
+    const seen = await told(ending, { onOpen: () => ending.abort() })
+    expect(seen).toEqual({ journals: 1, closed: 1, started: 0, stopped: 0 })
+    expect(said('Stopped before anything had begun')).toHaveLength(1)
+    expect(said('Listening')).toEqual([])
+  })
+
+  test('before the first one is opened: it is not', async () => {
+    const ending = new AbortController()
+    ending.abort()
+    expect(await told(ending, {})).toEqual({ journals: 0, closed: 0, started: 0, stopped: 0 })
+  })
+})
+
+test('what ends the daemon behind a reload is told by the log of the configuration that took over', async () => {
+  stopping.abort()
+  await daemon
+  const first = new LogLines()
+  const second = new LogLines()
+  const network = () => {
+    throw new ConnectorError('disk_failed', 'planted')
+  }
+  const config = load().config
+  const next = { config, outside: { ...house.outside, log: second, network } }
+  const ending = new AbortController()
+  const over = withLastWords({}, async (useLog) => {
+    useLog(first)
+    const outside = { ...house.outside, log: first }
+    const takesOver = ({ outside: { log } }: { outside: { log: Log } }) => useLog(log)
+    await runDaemon({ config, outside }, ending.signal, { nextSetup: async () => next, takesOver })
+    return 0
+  })
+  expect(await over).toBe(1)
+  const told = ({ lines }: LogLines) => lines.filter((line) => line.includes('planted'))
+  expect([told(first), told(second)]).toEqual([
+    [],
+    ['The daemon cannot go on, and ends {"code":"disk_failed","reason":"planted"}'],
+  ])
+})
+
+test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
+  'what is no fault of the configuration is no refusal: it stops the daemon (%s)',
+  async (bug) => {
+    let ask: () => void = () => undefined
+    const nextSetup = reloading({
+      ...{ file, clock: house.clock, references, loaded: load(), outsideOf: () => house.outside },
+      load: () => {
+        throw bug
+      },
+      onHangup: (listener) => void (ask = listener),
+    })
+    const current = {
+      ...{ config: load().config, outside: house.outside },
+      ...{ makeWayFor: async () => undefined, tellRefused: () => expect.fail('refused') },
+    }
+    const next = nextSetup(current, AbortSignal.timeout(10_000))
+    ask()
+    await expect(next).rejects.toBe(bug)
+  },
+)
+
+let taken: { port: number; close(): void }
+beforeEach(async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  taken = { port: (server.address() as AddressInfo).port, close: () => void server.close() }
+})
+afterEach(() => taken.close())
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  await systemClock.sleep(0)
+  return port
+}

@@ -1,0 +1,43 @@
+// A configuration, a journal with dead letters and quarantine, and a world that remembers what was said.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openJournal } from '../../../src/journal/sqlite/open.ts'
+import type { Journal } from '../../../src/contracts/journal.ts'
+import { systemClock } from '../../../src/platform/clock.ts'
+import { logOf, part, spec } from '../../contract/journal-parts.ts'
+import { openWorld } from './world.ts'
+
+export function openStand() {
+  const folder = mkdtempSync(join(tmpdir(), 'commands-'))
+  const config = join(folder, 'a.yaml')
+  const path = join(folder, 'a.db')
+  writeFileSync(
+    config,
+    `journal: { path: ${path} }
+workspaces: [{ name: acme, base_url: "https://a.example.com", api_key: "\${env:NOT_SET_HERE}", audit: {} }]
+sinks: [{ name: siem, type: file, path: ${folder}/a.out }, { name: archive, type: file, path: ${folder}/b.out }]
+server: { listen: 127.0.0.1:1 }
+`,
+  )
+  const { world, stop, heard } = openWorld()
+  return {
+    ...{ folder, config, path, world, stop, heard },
+    openJournal: (sinks = ['siem', 'archive'], keepSettledBytes = 0) =>
+      openJournal({
+        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes, sinks },
+        ...{ clock: systemClock, log: logOf(), ballastBytes: 0 },
+      }),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+/** Four entries; siem refused the second and third, whose bodies say so; one malformed element. */
+export async function fill(journal: Journal): Promise<void> {
+  const refused = { body: 'planted-content' }
+  const bytes = Buffer.from('{"planted":"\u001b"}')
+  const quarantined = [{ reason: 'no_id', bytes, totalBytes: 14, sha256: 'ab'.repeat(32) }] as const
+  await journal.append(part([spec(1), spec(2, refused), spec(3, refused), spec(4)], { quarantined }))
+  const parked = [2, 3].map((seq) => ({ seq, code: 'refused', reason: 'Splunk said: \u001b[31mno' }))
+  await journal.settle('siem', { first: 1, through: 4, parked })
+}

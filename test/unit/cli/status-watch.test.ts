@@ -1,0 +1,96 @@
+// `status --watch` where nobody answers: before the daemon runs, while it restarts, and for good.
+import { expect, test } from 'vitest'
+import { type Look, watchStatus } from '../../../src/cli/status-watch.ts'
+import type { World } from '../../../src/cli/shared/world.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import { openBoardStand } from '../observability/board-stand.ts'
+import { openWorld } from './world.ts'
+
+const nobody: Look = { nobody: 'auditferry: no daemon runs here\n' }
+const report: Look = { report: { ...openBoardStand().board.status(), ok: true } }
+
+interface Options extends Partial<Pick<World, 'colours' | 'print'>> {
+  readonly looksUntilStop?: number
+}
+
+/** What the looks find, in turn; the last for ever. Time passes only by sleep. */
+function watched(
+  looks: readonly (Look | Error)[],
+  { colours = false, looksUntilStop = Infinity, ...more }: Options = {},
+) {
+  const { world, stop, heard } = openWorld()
+  const startAt = Date.UTC(2026, 10, 21, 10)
+  const spent = { ms: 0, looks: 0 }
+  const clock = {
+    now: () => startAt + spent.ms,
+    elapsed: () => spent.ms,
+    sleep: async (ms: number) => {
+      spent.ms += ms
+      if (spent.looks >= looksUntilStop) stop.abort()
+    },
+  }
+  const look = async () => {
+    const found = looks[Math.min(spent.looks++, looks.length - 1)]
+    if (found === undefined || found instanceof Error) throw found ?? new Error('no look')
+    return found
+  }
+  const code = watchStatus({ ...world, colours, ...more }, look, () => 'report\n', clock)
+  return { code, heard, spent }
+}
+
+test('a daemon that never answers is waited for 30 s: told once, then since when, and exit 1', async () => {
+  const { code, heard, spent } = watched([nobody])
+  expect(await code).toBe(1)
+  expect(spent.ms).toBe(30_000)
+  const lines = heard().stderr.split('\n')
+  expect(lines.slice(0, 3)).toEqual([
+    'auditferry: no daemon runs here',
+    'auditferry: no answer since 2026-11-21 10:00:00 UTC: looking again every 2 s, for 30 s more',
+    'auditferry: no answer since 2026-11-21 10:00:00 UTC: looking again every 2 s, for 28 s more',
+  ])
+  expect(lines.at(-2)).toBe('auditferry: no answer since 2026-11-21 10:00:00 UTC: the watch ends')
+})
+
+test('a watch that was begun before the daemon sees it come', async () => {
+  const { code, heard } = watched([nobody, nobody, report], { looksUntilStop: 3 })
+  expect(await code).toBe(0)
+  expect(heard().stdout).toBe('report\n')
+})
+
+test('a restart is watched through, also one that broke off an answer, and each silence is waited out anew', async () => {
+  const broken = new ConnectorError('unreachable', 'The control socket broke off')
+  const hung = new ConnectorError('timeout', 'The daemon did not answer')
+  const silence = Array.from({ length: 148 }, () => nobody)
+  const { code, heard, spent } = watched([report, broken, hung, ...silence, report, nobody])
+  expect(await code).toBe(1)
+  expect(spent.ms).toBe(2_000 + 300_000 + 2_000 + 300_000)
+  const { stdout, stderr } = heard()
+  expect(stdout).toBe('report\nreport\n')
+  expect(stderr).toContain(
+    'auditferry: The control socket broke off\nauditferry: no answer since 2026-11-21 10:00:02 UTC: looking again every 2 s, for 5 min more\n',
+  )
+})
+
+test('on a screen that is cleared each look tells all of it', async () => {
+  const { code, heard } = watched([nobody], { colours: true, looksUntilStop: 3 })
+  expect(await code).toBe(1)
+  expect(heard().stderr.match(/no daemon runs here/g)).toHaveLength(3)
+})
+
+test('what is no silence ends the watch', async () => {
+  await expect(watched([new ConnectorError('bad_reply', 'older')]).code).rejects.toThrow('older')
+})
+
+test('who reads no more ends the watch with what was seen last', async () => {
+  const gone = Object.assign(new Error('nobody reads'), { code: 'EPIPE' })
+  expect(await watched([report], { print: () => Promise.reject(gone) }).code).toBe(0)
+})
+
+test('a daemon that hangs keeps nobody from leaving', async () => {
+  const { world, stop } = openWorld()
+  const hung = () => new Promise<never>(() => undefined)
+  const clock = { now: () => 0, elapsed: () => 0, sleep: hung }
+  const code = watchStatus(world, hung, () => '', clock)
+  stop.abort(new Error('SIGINT'))
+  expect(await code).toBe(1)
+})

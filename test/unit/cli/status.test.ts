@@ -1,0 +1,397 @@
+// `status` as a person sees it, from a daemon's control socket and from its listener.
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { status, statusText } from '../../../src/cli/status.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { Journal } from '../../../src/contracts/journal.ts'
+import { openControl } from '../../../src/control/server.ts'
+import type { BackfillStatus } from '../../../src/observability/status.ts'
+import { openHttp } from '../../../src/observability/listener.ts'
+import { renderPage } from '../../../src/observability/page/layout.ts'
+import { unasked } from '../../fakes/unasked.ts'
+import { logOf } from '../../contract/journal-parts.ts'
+import { openBoardStand, settle, startAt } from '../observability/board-stand.ts'
+import { until } from '../app/house.ts'
+import { openStand } from './stand.ts'
+
+let stand: ReturnType<typeof openStand>
+let journal: Journal
+const closers: (() => Promise<void>)[] = []
+
+beforeEach(async () => {
+  stand = openStand()
+  journal = await stand.openJournal()
+})
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close()
+  await journal.close()
+  stand.remove()
+})
+
+async function startDaemon() {
+  const house = openBoardStand()
+  settle(house)
+  const control = await openControl({
+    ...unasked,
+    ...{ journalPath: stand.path, journal, log: logOf() },
+    ...{ board: house.board, metrics: house.metrics, taps: house.taps },
+  })
+  closers.push(() => control.close())
+  return house
+}
+
+const ask = (json = false) => status(stand.world, { config: stand.config, json })
+
+const pastRead: Omit<BackfillStatus, 'new_entries'> = {
+  ...{ workspace: 'acme', source: 'audit', from: '2026-01-31T00:00:00.000Z', to: '2026-02-01T00:00:00.000Z' },
+  ...{
+    state: 'waiting',
+    waits_for: 'room',
+    wait_reason: null,
+    error: null,
+    progress: 0.43,
+    read_entries: 1200,
+    gaps: 0,
+  },
+}
+
+test('a canary that was never asked tells when it will be, and no other source does', () => {
+  const { clock, board } = openBoardStand()
+  const row = (name: string) => new RegExp(`^acme ${name} {2}.*`, 'm').exec(statusText(board.status()))?.[0]
+  const watch = board.source({ workspace: 'acme', source: 'assistant' })
+  board.source({ workspace: 'acme', source: 'vault.projects' }, 60_000).state('idle', undefined, 60_000)
+  expect(row('vault.projects')).toMatch(/idle +never +never/)
+  watch.state('idle')
+  expect(row('assistant')).toMatch(/idle +once all is read +not yet/)
+  expect(renderPage(board.status())).toContain('once all is read')
+  watch.state('idle', undefined, 42 * 60_000)
+  expect(row('assistant')).toMatch(/idle +due in 42 min +not yet/)
+  expect(board.status().workspaces[0]?.sources.find(({ name }) => name === 'assistant')?.due_at).toBe(
+    new Date(clock.now() + 42 * 60_000).toISOString(),
+  )
+  watch.state('failing', new ConnectorError('timeout', 'no answer'))
+  expect(row('assistant')).toMatch(/failing +never +never/)
+  watch.success()
+  watch.caughtUp()
+  expect(row('assistant')).toMatch(/0 s ago +0 s ago/)
+})
+
+test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
+  const report = openBoardStand().board.status()
+  const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
+  const failed = { ...pastRead, state: 'failed', error, gaps: 1 } as const
+  const done = {
+    ...pastRead,
+    source: 'history.usage',
+    state: 'done',
+    waits_for: null,
+    wait_reason: null,
+    progress: 1,
+  } as const
+  const text = statusText({
+    ...report,
+    backfills: [
+      { ...pastRead, new_entries: 120 },
+      { ...done, new_entries: 7 },
+    ],
+    replays: [{ ...failed, sink: 'archive', sent_entries: 1100 }],
+  })
+  const span = 'acme audit, 2026-01-31 00:00:00 to 2026-02-01 00:00:00 UTC: 43 %, 1,200 entries read'
+  expect(text).toContain(
+    `\nBACKFILLS UNDER WAY\n  ${span}, 120 new. Waiting for room in the journal: half of journal.max_bytes`,
+  )
+  expect(text).toContain(
+    `\nREPLAYS FROM THE API UNDER WAY\n  ${span.replace('audit,', 'audit to archive,')}, 1,100 put at the journal's end; 1 possible gap: entries there may be missing; trying again: it failed\\u{1b}[2J to answer\n`,
+  )
+  expect(text).not.toContain('history.usage')
+  expect(statusText(report)).not.toContain('UNDER WAY')
+})
+
+test('of many that are read again the first few are shown, and where to find the others', () => {
+  const many = Array.from({ length: 12 }, (_, i) => ({ ...pastRead, workspace: `w${i}`, new_entries: 0 }))
+  const text = statusText({ ...openBoardStand().board.status(), backfills: many })
+  expect(text).toContain('  w9 audit, ')
+  expect(text).not.toContain('  w10 audit, ')
+  expect(text).toContain('  and 2 more: auditferry backfill --status\n')
+})
+
+test('each source tells the requests of its area in the last minute, against the limit', () => {
+  const report = openBoardStand().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const budget = [{ area: 'audit', used: 7, limit: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  expect(text).toMatch(/^SOURCE .* REQUESTS\/MIN /m)
+  expect(text).toMatch(/^acme audit .* 7 of 60 /m)
+  expect(statusText(report)).toMatch(/^acme audit .* unknown +- +0/m)
+})
+
+test('a budget that a 429 holds tells until when, also where no source has met it itself', () => {
+  const report = openBoardStand().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const until = new Date(Date.parse(report.reported_at) + 61_000).toISOString()
+  const budget = [{ area: 'history', used: 7, limit: 45, limited_until: until }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  const at = until.slice(0, 19).replace('T', ' ')
+  expect(text).toContain(
+    `\n  acme, requests of history: the API answered 429, and nothing is asked until ${at} UTC (61 s more)\n`,
+  )
+})
+
+test('a budget that is smaller since a 429 than what may be asked tells why', () => {
+  const report = openBoardStand().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const budget = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  expect(text).toContain(
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not\n',
+  )
+})
+
+test('a source whose answer waits for memory says since when, and who holds it', () => {
+  const { board, clock, source } = openBoardStand()
+  source.waitsForMemory()
+  clock.pass(120_000)
+  expect(statusText(board.status())).toContain(
+    '\n  acme audit: an answer has waited for memory for 2 min: others that are being read hold what there is for them\n',
+  )
+})
+
+test('a source that is long at one answer says for how long', () => {
+  const { board, clock, source } = openBoardStand()
+  source.readsAnswer()
+  expect(statusText(board.status())).not.toContain('answer')
+  clock.pass(120_000)
+  expect(statusText(board.status())).toContain('\n  acme audit: one answer has been coming for 2 min\n')
+})
+
+test('more was sent in the last minute than may be now: what was sent is not told as of the smaller limit', () => {
+  const report = openBoardStand().board.status()
+  const [acme] = report.workspaces
+  if (!acme) expect.unreachable()
+  const budget = [{ area: 'audit', used: 60, limit: 45, lowered_from: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  expect(text).toMatch(/^acme audit .* 60, now 45 /m)
+  expect(text).toContain(
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not; the 60 of the last minute are from before that\n',
+  )
+})
+
+test('a house in order: a screenful, exit 0', async () => {
+  await startDaemon()
+  expect(await ask()).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr).toBe('')
+  expect(stdout.startsWith('All caught up')).toBe(true)
+  expect(stdout).toContain('SOURCE      STATE  LAST READ')
+  expect(stdout).toContain('acme audit  idle   0 s ago')
+  expect(stdout).toContain('JOURNAL  0 entries owed, 0 B of 2.0 GiB')
+  for (const line of stdout.split('\n')) expect(line.length).toBeLessThan(100)
+  expect(stdout.split('\n').length).toBeLessThan(24)
+})
+
+test.each(['failing', 'held'] as const)('a sink that is %s is told with its error, exit 1', async (state) => {
+  const { sink } = await startDaemon()
+  sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
+  expect(await ask()).toBe(1)
+  const { stdout } = stand.heard()
+  expect(stdout).toMatch(/^archive .*: receiver \\u\{1b\}\[2J refused the connection$/m)
+  expect(stdout).toContain('  archive: as told above (unreachable, trouble began 0 s ago)')
+  expect(stdout).not.toContain('\u001b')
+})
+
+test('a sink that collects says when its next upload is, and is well', async () => {
+  const { sink } = await startDaemon()
+  sink.state('collecting', undefined, 20_000)
+  expect(await ask()).toBe(0)
+  const { stdout } = stand.heard()
+  expect(stdout).toMatch(/^archive .* collecting /m)
+  expect(stdout).toContain('  archive: collecting, next upload in 20 s\n')
+})
+
+test('of several that fail each tells why in its own row, since the sentence does not', async () => {
+  const { source, sink } = await startDaemon()
+  source.state('held', new ConnectorError('unauthorized', 'the API key was refused.'))
+  sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
+  await ask()
+  const { stdout } = stand.heard()
+  expect(stdout).toContain('  acme audit: the API key was refused. (unauthorized, trouble began 0 s ago)')
+  expect(stdout).toContain('  archive: receiver refused the connection (unreachable, trouble began 0 s ago)')
+})
+
+test('a source that is held: when it is tried next, exit 1', async () => {
+  const { source } = await startDaemon()
+  source.state('held', new ConnectorError('unauthorized', 'the API key was refused'), 42_000)
+  expect(await ask()).toBe(1)
+  expect(stand.heard().stdout).toMatch(/\(unauthorized, trouble began 0 s ago, next try in 4[12] s\)\n/)
+})
+
+test('a sink that took nothing since the start is not told as one that never did', async () => {
+  const house = await startDaemon()
+  house.board.sink('later', 'file', 'stored')
+  await ask()
+  const { stdout } = stand.heard()
+  expect(stdout).toMatch(/^later +file +stored +starting +none since the start /m)
+  expect(stdout).not.toContain('never')
+})
+
+test('--json is the report itself', async () => {
+  const { board } = await startDaemon()
+  expect(await ask(true)).toBe(0)
+  expect(JSON.parse(stand.heard().stdout)).toEqual(JSON.parse(JSON.stringify(board.status())))
+})
+
+test('where no daemon runs: exit 1 with a clear word', async () => {
+  expect(await ask()).toBe(1)
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toBe('')
+  expect(stderr).toContain(`no daemon runs on ${stand.config}`)
+})
+
+test('without a socket the listener is asked, and only the own daemon’s word counts', async () => {
+  const { board, metrics, clock } = openBoardStand()
+  const http = await openHttp({
+    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, board, metrics, live: () => true, ready: () => true },
+  })
+  closers.push(() => http.close())
+  const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
+  writeFileSync(stand.config, text)
+  expect(await ask()).toBe(1)
+  expect(stand.heard().stderr).toContain('no daemon runs')
+  writeFileSync(stand.config, text.replace(/\{ name: siem[^}]*\}, /, ''))
+  expect(await ask()).toBe(0)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr).toContain('there is no control socket')
+  expect(stdout).toContain('acme audit')
+})
+
+/** What answers at the listener of the stand's configuration, of one sink; `journalPath`: what it tells of itself. */
+async function listen(journalPath?: string) {
+  const { board, metrics, clock } = openBoardStand(journalPath)
+  const http = await openHttp({
+    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, board, metrics, live: () => true, ready: () => true },
+  })
+  closers.push(() => http.close())
+  const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
+  writeFileSync(stand.config, text.replace(/\{ name: siem[^}]*\}, /, ''))
+}
+
+test.each([
+  ['a configuration in order', ''],
+  ['one at fault', 'nonsense: true\n'],
+])(
+  'who listens on the same address with parts of the same names, on another journal, is not taken for this daemon: %s',
+  async (_, fault) => {
+    await listen(`${stand.folder}/other.db`)
+    writeFileSync(stand.config, `${readFileSync(stand.config, 'utf8')}${fault}`)
+    expect(await ask().catch(() => 1)).toBe(1)
+    const { stdout, stderr } = stand.heard()
+    expect(stdout).toBe('')
+    if (fault === '') {
+      expect(stderr).toContain(`no daemon runs on ${stand.config}`)
+      expect(stderr).toContain(`another daemon answers, whose journal is ${stand.folder}/other.db`)
+      expect(stderr).toContain('did journal.path change under a running daemon? Put it back. Else give it')
+    }
+  },
+)
+
+test.each([
+  ['its own name', (path: string) => path],
+  ['a link to it', linkTo],
+])('a journal is the same one under %s', async (_, named) => {
+  await listen(named(stand.path))
+  expect(await ask()).toBe(0)
+  expect(stand.heard().stderr).toContain('there is no control socket')
+})
+
+function linkTo(path: string): string {
+  symlinkSync(path, `${path}.link`)
+  return `${path}.link`
+}
+
+test('a journal of another file system view counts by its name, as one in a container asked from outside it', async () => {
+  await listen('/not/here/a.db')
+  const text = readFileSync(stand.config, 'utf8')
+  writeFileSync(stand.config, text.replace(stand.path, '/not/here/a.db'))
+  expect(await ask()).toBe(0)
+})
+
+test('a configuration at fault in more than secrets is refused', async () => {
+  writeFileSync(stand.config, 'journal: { path: "${env:NOT_SET_HERE}/a.db" }\n')
+  await expect(ask()).rejects.toThrow('NOT_SET_HERE')
+})
+
+test('strangers, a pause and what is to be mended are told', () => {
+  const house = openBoardStand()
+  settle(house)
+  house.owe(3, 0, { full: true, strangers: ['former'] })
+  house.board.warn({ code: 'secret_unread', about: 'acme api_key' }, 'acme api_key cannot be read again')
+  const text = statusText(house.board.status())
+  expect(text).toContain('  to mend: acme api_key cannot be read again (since 0 s ago)\n')
+  expect(text).toContain('reading is paused')
+  expect(text).toContain('left the configuration: former')
+})
+
+test('--watch looks again until the signal, and ends as the last look was', async () => {
+  const { sink } = await startDaemon()
+  const watching = status(
+    { ...stand.world, colours: true },
+    { config: stand.config, json: false, watch: true },
+  )
+  let seen = ''
+  await until(() => (seen += stand.heard().stdout).includes('All caught up'), 'the first look')
+  expect(seen.startsWith('\u001b[H\u001b[2J')).toBe(true)
+  sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
+  await until(() => (seen += stand.heard().stdout).includes('refused the connection'), 'the next look')
+  stand.stop.abort()
+  expect(await watching).toBe(1)
+})
+
+test('colours are for screens: the same words, the states painted', async () => {
+  const { board, sink } = await startDaemon()
+  sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
+  const [plain, painted] = [statusText(board.status()), statusText(board.status(), true)]
+  expect(plain).not.toContain('\u001b')
+  expect(painted).toMatch(/\u001b\[31mfailing *\u001b\[0m/)
+  expect(painted.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)
+})
+
+test('a finding says which entry to look up in the SIEM, and that there are more', async () => {
+  const { journal: kept, source } = await startDaemon()
+  const lastFindings = [4, 3, 2, 1].map((n) => ({
+    origin: { workspace: 'acme', source: 'audit' } as const,
+    ...({ kind: 'foreign_fetch', entryId: `id-${n}\u001b`, foundAt: startAt } as const),
+    entryUs: n === 4 ? startAt * 1000 : undefined,
+  }))
+  kept.stats = { ...kept.stats, findings: 4, lastFindings }
+  source.gap(1)
+  await ask()
+  expect(stand.heard().stdout).toContain(
+    '4 findings\n  possible gap: last in acme audit, found 2026-11-21 10:00:00 UTC\n  foreign fetch: entry id-4\\u{1b} of 2026-11-21 10:00:00 UTC in acme audit\n  foreign fetch: entry id-3\\u{1b} in acme audit\n  foreign fetch: entry id-2\\u{1b} in acme audit\n  more of them: --json\n',
+  )
+})
+
+test.each([
+  ['a key that is none', (text: string) => `${text}nonsense: true\n`],
+  ['broken YAML', (text: string) => `${text}log: { level: [\n`],
+])(
+  'a faulty configuration (%s) does not hide the daemon that goes on with an older one',
+  async (_, spoil) => {
+    writeFileSync(stand.config, spoil(readFileSync(stand.config, 'utf8')))
+    await expect(ask()).rejects.toThrow(stand.config)
+    await startDaemon()
+    expect(await ask()).toBe(0)
+    const { stdout, stderr } = stand.heard()
+    expect(stdout.startsWith('All caught up')).toBe(true)
+    expect(stderr).toContain(`${stand.config} is at fault, a running daemon goes on`)
+  },
+)
+
+test('a faulty configuration whose journal cannot be told tells its faults', async () => {
+  await startDaemon()
+  writeFileSync(stand.config, 'journal: { path: "${env:NOT_SET_HERE}" }\n')
+  await expect(ask()).rejects.toThrow('journal.path')
+  expect(stand.heard().stderr).toBe('')
+})

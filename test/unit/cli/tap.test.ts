@@ -1,0 +1,259 @@
+// `tap` and `bundle`, through a whole daemon: what may be seen of a sink's lines, and what a bundle must not hold.
+import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { backfill } from '../../../src/cli/backfill.ts'
+import { bundle } from '../../../src/cli/bundle.ts'
+import { runDaemon } from '../../../src/cli/run/daemon.ts'
+import { tap } from '../../../src/cli/tap.ts'
+import { configSchema } from '../../../src/config/schema.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import { openControl } from '../../../src/control/server.ts'
+import { unasked } from '../../fakes/unasked.ts'
+import { logOf } from '../../contract/journal-parts.ts'
+import { openHouse, until } from '../app/house.ts'
+import { openBoardStand, settle } from '../observability/board-stand.ts'
+import { openStand } from './stand.ts'
+
+let house: ReturnType<typeof openHouse>
+let stand: ReturnType<typeof openStand>
+let stopping: AbortController
+let daemon: Promise<void>
+let file: string
+
+const text = () => `
+journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
+workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: planted-key, audit: { interval: 1s, sweep: 0s } }]
+sinks:
+  - { name: open, type: file, path: ${house.folder}/open.out, tap: true }
+  - { name: closed, type: file, path: ${house.folder}/closed.out }
+server: { listen: "127.0.0.1:0" }
+`
+
+beforeEach(async () => {
+  house = openHouse()
+  stand = openStand()
+  file = join(house.folder, 'auditferry.yaml')
+  writeFileSync(file, text())
+  stopping = new AbortController()
+  const { journal } = house.config
+  const sink = (name: string, more: object) => ({
+    ...{ name, type: 'file', path: `${house.folder}/${name}.out` },
+    ...more,
+  })
+  const sinks = [sink('open', { tap: true }), sink('closed', {})]
+  const parsed = configSchema.parse({
+    journal: { path: journal.path },
+    workspaces: [
+      {
+        name: 'acme',
+        base_url: 'https://api.example.com',
+        api_key: 'acme-key',
+        audit: { interval: '1s', sweep: '0s' },
+      },
+    ],
+    ...{ sinks, server: { listen: '127.0.0.1:0' } },
+  })
+  let started = false
+  daemon = runDaemon({ config: parsed, outside: house.outside }, stopping.signal, {
+    started: () => void (started = true),
+  })
+  daemon.catch(() => undefined)
+  await until(() => started, 'the start')
+})
+
+afterEach(async () => {
+  stopping.abort()
+  await daemon.catch(() => undefined)
+  stand.remove()
+  house.remove()
+})
+
+describe('tap', () => {
+  test('shows the lines that the sink takes from then on, as they are', async () => {
+    const looking = tap(stand.world, { config: file, sink: 'open', limit: 2 })
+    const adding = setInterval(() => house.mock.add({}), 20)
+    expect(await looking).toBe(0)
+    clearInterval(adding)
+    const { stdout, stderr } = stand.heard()
+    expect(stderr).toBe('auditferry: waiting for what open is sent next; Ctrl-C ends it\n')
+    const lines = stdout.split('\n').slice(0, -1)
+    expect(lines).toHaveLength(2)
+    const delivered = () => readFileSync(join(house.folder, 'open.out'), 'latin1')
+    for (const line of lines) await until(() => delivered().includes(line), 'the line in the file')
+  })
+
+  test.each(['ENOSPC', 'EPIPE'])('says that it cannot write (%s), or ends with its reader', async (code) => {
+    const print = () => Promise.reject(Object.assign(new Error('no'), { code }))
+    const looking = tap({ ...stand.world, print }, { config: file, sink: 'open', limit: 2 })
+    const ended = looking.catch((error: unknown) => error)
+    const adding = setInterval(() => house.mock.add({}), 20)
+    const end = await ended
+    clearInterval(adding)
+    if (code === 'EPIPE') expect(end).toBe(0)
+    else expect(end).toMatchObject({ message: 'Cannot write to standard output: the disk is full' })
+  })
+
+  test('says what keeps lines from coming, once for each reason', async () => {
+    const told = openBoardStand()
+    settle(told)
+    const journal = await stand.openJournal()
+    const asked = { times: 0 }
+    const next = async () => {
+      const times = ++asked.times
+      if (times === 2) told.owe(1, 0, { full: true })
+      if (times === 4) told.sink.state('held', new ConnectorError('forbidden', 'no\u001b right'))
+      if (times === 6) stand.stop.abort()
+      return []
+    }
+    const { board, metrics } = told
+    const control = await openControl({
+      ...unasked,
+      journalPath: stand.path,
+      journal,
+      log: logOf(),
+      board,
+      metrics,
+      taps: { next },
+    })
+    expect(await tap(stand.world, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
+    await control.close()
+    await journal.close()
+    expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
+      'auditferry: reading is paused, so nothing new comes: auditferry status says why',
+      'auditferry: archive takes nothing just now: it is held: no\\u{1b} right',
+      '',
+    ])
+  })
+
+  test('says once which source is read next, and when, while nothing is new and all is well', async () => {
+    const told = openBoardStand()
+    settle(told)
+    const journal = await stand.openJournal()
+    const asked = { times: 0 }
+    const next = async () => {
+      told.clock.pass(2_000)
+      if (++asked.times === 4) stand.stop.abort()
+      return []
+    }
+    const { board, metrics } = told
+    const parts = {
+      ...unasked,
+      journalPath: stand.path,
+      journal,
+      log: logOf(),
+      board,
+      metrics,
+      taps: { next },
+    }
+    const control = await openControl(parts)
+    expect(await tap(stand.world, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
+    await control.close()
+    await journal.close()
+    expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
+      'auditferry: nothing was new so far; acme audit is read next, within 26 s',
+      '',
+    ])
+  })
+
+  test('is refused where the configuration does not allow it', async () => {
+    await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
+      'Sink closed may not be looked into: its lines are content; set tap: true at it',
+    )
+    expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
+  })
+
+  test.each(['', 'nonsense: true\n'])(
+    'of a sink that there is none of is wrong usage, told before it waits: %j',
+    async (more) => {
+      writeFileSync(file, `${text()}${more}`)
+      expect(await tap(stand.world, { config: file, sink: 'nope', limit: 1 })).toBe(2)
+      const { stderr } = stand.heard()
+      expect(stderr).toMatch(/error: there is no sink nope; there are open, closed\n$/)
+      expect(stderr).not.toContain('waiting')
+    },
+  )
+})
+
+test('a faulty file does not keep tap, backfill --status and backfill --cancel from the daemon', async () => {
+  writeFileSync(file, `${text()}nonsense: true\n`)
+  await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
+  expect(stand.heard().stderr).toContain(`${file} is at fault, a running daemon goes on`)
+  expect(await backfill(stand.world, { config: file, status: true, cancel: false })).toBe(0)
+  expect(stand.heard().stdout).toContain('No backfill is under way')
+  const cancel = { config: file, status: false, cancel: true }
+  expect(await backfill(stand.world, { ...cancel, workspace: 'acme', source: 'audit' })).toBe(0)
+  expect(stand.heard().stdout).toBe('No backfill was under way: nothing to end\n')
+  expect(await backfill(stand.world, { ...cancel, source: 'vault.projects' })).toBe(2)
+  const begin = { config: file, from: '24h', status: false, cancel: false }
+  await expect(backfill(stand.world, begin)).rejects.toThrow('nonsense: is no known key')
+})
+
+describe('bundle', () => {
+  test('holds status, figures and the masked configuration, no secret and no content, for its owner alone', async () => {
+    await until(() => house.mock.entries().length >= 20, 'entries')
+    const path = join(house.folder, 'bundle.md')
+    expect(await bundle(stand.world, { config: file }, path)).toBe(0)
+    const held = readFileSync(path, 'utf8')
+    for (const part of ['keep_keys: 35d', '"sentence":', 'auditferry_sink_owed_entries', 'bytes free'])
+      expect(held).toContain(part)
+    expect(held).not.toContain('planted')
+    for (const { raw } of house.mock.entries().slice(0, 20)) {
+      const { user, id } = JSON.parse(Buffer.from(raw).toString()) as { user: string; id: string }
+      expect(held).not.toContain(user)
+      expect(held).not.toContain(id)
+    }
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+  })
+
+  test('counts findings by time and names no entry; a long journal’s socket is looked for under its short name', async () => {
+    const name = `${'long-'.repeat(20)}.db`
+    const path = join(stand.folder, name)
+    writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace(stand.path, path))
+    const found = openBoardStand()
+    const finding = { kind: 'foreign_fetch', entryId: 'planted-id', entryUs: 1, foundAt: 1 } as const
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    found.owe(0, 0, { findings: 1, lastFindings: [{ ...finding, origin }] })
+    const journal = await stand.openJournal()
+    const control = await openControl({ ...unasked, journalPath: path, log: logOf(), ...found, journal })
+    const to = join(stand.folder, 'bundle.md')
+    expect(await bundle(stand.world, { config: stand.config }, to)).toBe(0)
+    await control.close()
+    await journal.close()
+    const held = readFileSync(to, 'utf8')
+    expect(held).toContain('"kind": "foreign_fetch"')
+    expect(held).not.toContain('planted-id')
+    expect(held).not.toContain(`${name}.sock`)
+    expect(held).toMatch(/\/[0-9a-f]{8}\.sock +0 bytes/)
+  })
+
+  test('masks a secret wherever it stands, also in a name that is none', async () => {
+    const path = join(house.folder, 'bundle.md')
+    const other = join(house.folder, 'other.yaml')
+    writeFileSync(other, text().replace(`${house.folder}/a.db`, `${house.folder}/planted-key/a.db`))
+    expect(await bundle(stand.world, { config: other }, path)).toBe(0)
+    const held = readFileSync(path, 'utf8')
+    expect(held).toContain('No daemon runs')
+    expect(held).toContain('/***/a.db-wal')
+    expect(held).not.toContain('planted')
+  })
+
+  test('names what lies beside the file that a link in the place of the journal leads to', async () => {
+    const path = join(house.folder, 'bundle.md')
+    const other = join(house.folder, 'other.yaml')
+    writeFileSync(other, text().replace(`${house.folder}/a.db`, `${house.folder}/link.db`))
+    symlinkSync('real.db', join(house.folder, 'link.db'))
+    expect(await bundle(stand.world, { config: other }, path)).toBe(0)
+    const held = readFileSync(path, 'utf8')
+    for (const end of ['-wal', '.ballast']) expect(held).toContain(`/real.db${end}`)
+  })
+
+  test('of a faulty configuration holds the faults and what the daemon tells, and none of its values', async () => {
+    const path = join(house.folder, 'bundle.md')
+    writeFileSync(file, `${text()}nonsense: planted\n`)
+    expect(await bundle(stand.world, { config: file }, path)).toBe(0)
+    const held = readFileSync(path, 'utf8')
+    for (const part of ['nonsense: is no known key', '"sentence":']) expect(held).toContain(part)
+    expect(held).not.toContain('planted')
+  })
+})

@@ -1,0 +1,38 @@
+// Turns of long work: others are let in after a while, and a stop is heard there.
+import { expect, it } from 'vitest'
+import { turns } from '../../../src/core/abort.ts'
+import { VirtualClock } from '../../simulation/virtual-clock.ts'
+import { driven } from '../app/desk.ts'
+
+function stand() {
+  const clock = new VirtualClock(0)
+  let slept = 0
+  const sleep: VirtualClock['sleep'] = (ms, signal) => {
+    slept++
+    return VirtualClock.prototype.sleep.call(clock, ms, signal)
+  }
+  const stop = new AbortController()
+  const othersTurn = turns({ now: () => clock.now(), elapsed: () => clock.elapsed(), sleep }, 20, stop.signal)
+  const worked = (ms: number) => {
+    clock.advance(clock.now() + ms)
+    return driven(clock, Promise.resolve(othersTurn()))
+  }
+  return { stop, worked, slept: () => slept }
+}
+
+it('others have their turn after 20 ms of work, and no sooner', async () => {
+  const { worked, slept } = stand()
+  await worked(19)
+  expect(slept()).toBe(0)
+  await worked(1)
+  expect(slept()).toBe(1)
+  await worked(19)
+  expect(slept()).toBe(1)
+})
+
+it('a stop in another turn ends the work', async () => {
+  const { worked, stop } = stand()
+  stop.abort()
+  await worked(5)
+  await expect(worked(20)).rejects.toMatchObject({ code: 'aborted' })
+})

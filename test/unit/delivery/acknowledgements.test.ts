@@ -1,0 +1,452 @@
+// Batches that the receiver has taken and confirms later: owed until then, asked for after a crash, sent again where they never are.
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { Delivery, Later, Outcome } from '../../../src/contracts/sink.ts'
+import { Room } from '../../../src/core/memory-budget.ts'
+import { ship } from '../../../src/delivery/loop.ts'
+import type { ShipperOptions } from '../../../src/delivery/dispatcher.ts'
+import { Share } from '../../fakes/share.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { openQuay, range } from './quay.ts'
+import type { Berth, Quay } from './quay.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+
+/** A receiver that takes everything and confirms when it is told to; it outlives the daemon. */
+class SlowReceiver {
+  /** the batches that it took, first and last sequence number */
+  readonly took: [number, number][] = []
+  readonly #answers = new Map<string, { resolve(): void; reject(error: Error): void }>()
+  readonly safe = new Set<string>()
+  readonly asked: string[] = []
+
+  take = ({ lines: { seqs, count } }: Delivery): Outcome => {
+    const detail = `${seqs[0]}-${seqs[count - 1]}#${this.took.push([seqs[0] ?? 0, seqs[count - 1] ?? 0])}`
+    return { settled: count, refused: [], later: this.later(detail) }
+  }
+
+  later = (detail: string): Later => ({
+    detail,
+    confirmed: (signal) =>
+      new Promise((resolve, reject) => {
+        this.asked.push(detail)
+        if (this.safe.has(detail)) resolve()
+        this.#answers.set(detail, { resolve, reject })
+        signal.addEventListener('abort', () => reject(new ConnectorError('aborted', 'stopped')), {
+          once: true,
+        })
+      }),
+  })
+
+  get open(): string[] {
+    return [...this.#answers.keys()].filter((detail) => !this.safe.has(detail))
+  }
+
+  confirm(detail: string): void {
+    this.safe.add(detail)
+    this.#answers.get(detail)?.resolve()
+  }
+
+  deny(detail: string): void {
+    this.#answers.get(detail)?.reject(new ConnectorError('timeout', 'never confirmed'))
+    this.#answers.delete(detail)
+  }
+}
+
+function slow(
+  quay: Quay,
+  receiver: SlowReceiver,
+  maxUnconfirmed: number,
+  maxEntries = 2,
+  room = new Share(),
+  wanted: ShipperOptions['wanted'] = () => true,
+): Berth {
+  const berth = quay.berth('archive', { batch: { maxEntries }, room, wanted })
+  berth.sink.answer = receiver.take
+  berth.sink.maxUnconfirmed = maxUnconfirmed
+  berth.sink.resume = receiver.later
+  return berth
+}
+
+/** The loop, until everything stands still. */
+function sail(berth: Berth) {
+  const stopping = new AbortController()
+  const loop = ship(berth.shipper, berth.options, stopping.signal)
+  return async () => {
+    stopping.abort()
+    await loop
+  }
+}
+
+const position = (quay: Quay) => quay.journal.stats().sinks[0]?.position
+
+it('what was taken stays owed until it is confirmed, and no more is sent than may be unconfirmed', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(10)
+  const stop = sail(slow(quay, receiver, 2))
+  await settled()
+  expect(receiver.took).toEqual([
+    [1, 2],
+    [3, 4],
+  ])
+  expect(position(quay)).toBe(0)
+  receiver.confirm('1-2#1')
+  await settled()
+  expect(position(quay)).toBe(2)
+  expect(receiver.took.at(-1)).toEqual([5, 6])
+  await stop()
+})
+
+it('confirmed out of order they settle as they come, and the position waits for the first', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(6)
+  const stop = sail(slow(quay, receiver, 3))
+  await settled()
+  receiver.confirm('3-4#2')
+  await settled()
+  expect(position(quay)).toBe(0)
+  expect(quay.journal.stats().sinks[0]?.owedEntries).toBe(4)
+  receiver.confirm('1-2#1')
+  await settled()
+  expect(position(quay)).toBe(4)
+  await stop()
+})
+
+it('after a crash the receiver is asked for what it took, and nothing of it is sent again', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(8)
+  const berth = slow(quay, receiver, 3)
+  const stop = sail(berth)
+  await settled()
+  receiver.confirm('3-4#2')
+  await settled()
+  await stop()
+  berth.restart()
+  receiver.asked.length = 0
+  const halt = sail(berth)
+  await settled()
+  expect(receiver.asked).toEqual(['1-2#1', '5-6#3', '7-8#4'])
+  expect(receiver.took).toHaveLength(4)
+  for (const detail of receiver.asked) receiver.confirm(detail)
+  await settled()
+  expect(quay.journal.stats().entries).toBe(0)
+  expect(await quay.journal.intents('archive')).toEqual([])
+  await halt()
+})
+
+it('what is never confirmed goes out again, with doubt, before anything new', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(6)
+  const berth = slow(quay, receiver, 2)
+  const stop = sail(berth)
+  await settled()
+  receiver.deny('1-2#1')
+  await settled()
+  expect(receiver.took).toHaveLength(2)
+  expect(berth.watch.retries).toEqual(['timeout'])
+  while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
+  expect(receiver.took[2]).toEqual([1, 2])
+  expect(berth.sink.deliveries[2]?.doubtful).toBe(true)
+  await stop()
+})
+
+it('what lapsed and waits to go out again is not taken as new meanwhile', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(4)
+  const berth = slow(quay, receiver, 4)
+  const stop = sail(berth)
+  await settled()
+  receiver.deny('1-2#1')
+  receiver.deny('3-4#2')
+  await settled()
+  while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
+  expect(receiver.took.slice(2)).toEqual([
+    [1, 2],
+    [3, 4],
+  ])
+  await stop()
+})
+
+it('what goes out again does not wait for room that the same sink holds for what it looked ahead', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(1, { body: 'x'.repeat(5_500) })
+  await quay.append(2)
+  const berth = quay.berth('archive', { batch: { maxEntries: 1 }, room: new Room(10_000) })
+  berth.sink.maxUnconfirmed = 3
+  berth.sink.answer = async (delivery) => {
+    if (delivery.lines.seqs[0] === 2) receiver.deny('1-1#1')
+    await settled()
+    return receiver.take(delivery)
+  }
+  const stop = sail(berth)
+  for (let turn = 0; turn < 20; turn++) {
+    await settled()
+    quay.clock.advance(quay.clock.now() + 60_000)
+  }
+  expect(berth.sink.warmed).toContainEqual([3])
+  expect(receiver.took).toEqual([
+    [1, 1],
+    [2, 2],
+    [1, 1],
+    [3, 3],
+  ])
+  await stop()
+})
+
+it('after a restart with several batches on their way, each larger than the share is now, each is asked for or goes out again as it was', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(10)
+  const berth = slow(quay, receiver, 4)
+  const stop = sail(berth)
+  await settled()
+  expect(receiver.took).toHaveLength(4)
+  await stop()
+  const share = new Share(100)
+  berth.restart({ room: share })
+  const halt = sail(berth)
+  await settled()
+  expect(receiver.asked.slice(4)).toEqual(['1-2#1', '3-4#2', '5-6#3', '7-8#4'])
+  receiver.deny('1-2#1')
+  receiver.deny('5-6#3')
+  for (let turn = 0; turn < 20; turn++) {
+    for (const detail of receiver.open) receiver.confirm(detail)
+    await settled()
+    quay.clock.advance(quay.clock.now() + 60_000)
+  }
+  expect(receiver.took).toEqual([
+    range(1, 2),
+    range(3, 4),
+    range(5, 6),
+    range(7, 8),
+    range(1, 2),
+    range(5, 6),
+    [9, 9],
+    [10, 10],
+  ])
+  expect([quay.journal.stats().entries, share.heldBytes, share.around.heldBytes]).toEqual([0, 0, 0])
+  await halt()
+})
+
+it('of a batch that is refused in its middle the prefix is asked for, the bad one parked, the rest sent', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(5)
+  const berth = slow(quay, receiver, 2, 5)
+  let first = true
+  berth.sink.answer = (delivery) => {
+    if (!first) return receiver.take(delivery)
+    first = false
+    const refused = [{ index: 2, code: 'refused', reason: 'bad' }]
+    return { settled: 3, refused, later: receiver.later('prefix') }
+  }
+  const stop = sail(berth)
+  await settled()
+  expect((await quay.journal.deadLetters({})).map(({ seq }) => seq)).toEqual([3])
+  expect(receiver.took).toEqual([[4, 5]])
+  expect(position(quay)).toBe(0)
+  receiver.confirm('prefix')
+  receiver.confirm('4-5#1')
+  await settled()
+  expect(quay.journal.stats().entries).toBe(0)
+  await stop()
+})
+
+it('what was filtered behind a refused one is counted with it, and what was taken before with the receiver’s word', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(12)
+  const berth = slow(
+    quay,
+    receiver,
+    2,
+    10,
+    new Share(),
+    ({ firstSeq }, index) => (firstSeq + index) % 5 === 0,
+  )
+  berth.sink.answer = () => ({
+    settled: 2,
+    refused: [{ index: 1, code: 'refused', reason: 'bad' }],
+    later: receiver.later('prefix'),
+  })
+  const stop = sail(berth)
+  await settled()
+  expect(berth.watch).toMatchObject({ accepted: 0, filtered: 2, deadLettered: 1, delays: 0 })
+  receiver.confirm('prefix')
+  await settled()
+  expect(berth.watch).toMatchObject({ accepted: 1, filtered: 10, deadLettered: 1, delays: 1 })
+  await stop()
+})
+
+it('while it waits for the receiver’s word it holds no room that the living could use', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(10)
+  const berth = slow(quay, receiver, 2)
+  const stop = sail(berth)
+  await settled()
+  expect(receiver.took).toHaveLength(2)
+  expect(berth.room.heldBytes).toBe(0)
+  for (const detail of receiver.open) receiver.confirm(detail)
+  await settled()
+  expect(receiver.took).toHaveLength(4)
+  await stop()
+})
+
+it('a journal that cannot note what was taken is tried again, and the batch is not sent again for that', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(4)
+  let failures = 0
+  const journal = withMethods(quay.journal, {
+    intend: (sink, intent) =>
+      intent.detail !== '' && failures++ < 2
+        ? Promise.reject(new ConnectorError('disk_full', 'no room'))
+        : quay.journal.intend(sink, intent),
+  })
+  const berth = quay.berth('archive', { batch: { maxEntries: 2 }, journal })
+  berth.sink.answer = receiver.take
+  berth.sink.maxUnconfirmed = 2
+  const stop = sail(berth)
+  await settled()
+  expect(receiver.asked).toEqual([])
+  while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
+  expect([receiver.took.length, receiver.asked]).toEqual([2, ['1-2#1', '3-4#2']])
+  for (const detail of receiver.open) receiver.confirm(detail)
+  await settled()
+  while (quay.clock.advance(quay.clock.now())) await settled()
+  expect(quay.journal.stats().entries).toBe(0)
+  await stop()
+})
+
+it('a single run ends only when all is confirmed', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(2)
+  const berth = quay.berth('archive', { nothingMoreComes: () => true })
+  berth.sink.answer = receiver.take
+  let ended = false
+  const loop = ship(berth.shipper, berth.options, new AbortController().signal).then(() => (ended = true))
+  await settled()
+  expect(ended).toBe(false)
+  receiver.confirm('1-2#1')
+  await loop
+})
+
+it.each([
+  [1, 1],
+  [4, 1],
+  [4, 3],
+])('what is confirmed while a stop waits is settled: %d may wait, %d do', async (most, batches) => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  const berth = slow(quay, receiver, most)
+  await quay.append(2 * batches)
+  const [stopping, cut] = [new AbortController(), new AbortController()]
+  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal)
+  await settled()
+  expect(receiver.took).toHaveLength(batches)
+  stopping.abort()
+  await settled()
+  // Told once: nobody hears it again.
+  for (const detail of receiver.open) receiver.confirm(detail)
+  await settled()
+  cut.abort()
+  await loop
+  expect(await quay.journal.intents('archive')).toEqual([])
+  expect(quay.journal.stats().entries).toBe(0)
+})
+
+it('a stop waits no longer than for the last word, and what was denied or cut keeps its intent', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  const berth = slow(quay, receiver, 4)
+  await quay.append(6)
+  const [stopping, cut] = [new AbortController(), new AbortController()]
+  let ended = false
+  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal).then(() => (ended = true))
+  await settled()
+  stopping.abort()
+  receiver.deny('1-2#1')
+  await settled()
+  receiver.confirm('3-4#2')
+  await settled()
+  expect((await quay.journal.intents('archive')).map(({ first }) => first)).toEqual([1, 5])
+  expect(ended).toBe(false)
+  cut.abort()
+  await loop
+  expect((await quay.journal.intents('archive')).map(({ detail }) => detail)).toEqual(['1-2#1', '5-6#3'])
+})
+
+it('a journal that cannot note at a stop what was confirmed keeps the stop from nothing', async () => {
+  const quay = await openQuay()
+  const receiver = new SlowReceiver()
+  await quay.append(2)
+  const full = () => Promise.reject(new ConnectorError('disk_full', 'no room'))
+  const journal = withMethods(quay.journal, { settle: full })
+  const berth = quay.berth('archive', { journal })
+  berth.sink.answer = receiver.take
+  const [stopping, cut] = [new AbortController(), new AbortController()]
+  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal)
+  await settled()
+  stopping.abort()
+  receiver.confirm('1-2#1')
+  await loop
+  expect(await quay.journal.intents('archive')).toHaveLength(1)
+})
+
+it('whatever is confirmed, denied or forgotten by a crash, nothing settles unconfirmed and all arrives', async () => {
+  const moment = fc.constantFrom('confirm', 'confirm', 'deny', 'crash', 'more')
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(moment, fc.nat(5)), { maxLength: 30 }),
+      fc.integer({ min: 1, max: 4 }),
+      fc.constantFrom(100, 500, 1_000, 32 * 2 ** 20),
+      async (moments, max, bytes) => {
+        const quay = await openQuay()
+        const receiver = new SlowReceiver()
+        const berth = slow(quay, receiver, max, 2, new Share(bytes))
+        await quay.append(9)
+        let stop = sail(berth)
+        const safe = () =>
+          new Set(
+            [...receiver.safe].flatMap((detail) => {
+              const [, first, last] = /^(\d+)-(\d+)/.exec(detail) ?? []
+              return range(Number(first), Number(last))
+            }),
+          )
+        const stand = async () => {
+          await settled()
+          while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
+          const settledTo = position(quay) ?? 0
+          expect(range(1, settledTo).every((seq) => safe().has(seq))).toBe(true)
+        }
+        for (const [each, which] of moments) {
+          await settled()
+          const detail = receiver.open[which % Math.max(1, receiver.open.length)]
+          if (each === 'more') await quay.append(1)
+          else if (each === 'crash') {
+            await stop()
+            berth.restart({ room: new Share(bytes) })
+            stop = sail(berth)
+          } else if (detail) receiver[each](detail)
+          await stand()
+        }
+        for (let i = 0; i < 200 && quay.journal.stats().entries > 0; i++) {
+          for (const detail of receiver.open) receiver.confirm(detail)
+          await stand()
+        }
+        expect(quay.journal.stats().entries).toBe(0)
+        expect(berth.room.heldBytes).toBe(0)
+        await stop()
+      },
+    ),
+    { numRuns: 60 },
+  )
+})

@@ -1,0 +1,463 @@
+// Sinks beside each other, in their loops on a virtual clock: what one suffers the others do not notice (law 2).
+import { expect, it } from 'vitest'
+import { collect } from '../../../src/ingest/loop.ts'
+import type { CollectOptions } from '../../../src/ingest/loop.ts'
+import type { Clock } from '../../../src/core/clock.ts'
+import { openRooms, type Rooms } from '../../../src/core/memory-budget.ts'
+import type { Part, Source } from '../../../src/contracts/source.ts'
+import { ship } from '../../../src/delivery/loop.ts'
+import { entriesOf, spec } from '../../contract/journal-parts.ts'
+import { failing, taken } from '../../fakes/sink.ts'
+import { SourceNotes } from '../../fakes/watches.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { openQuay, range, START } from './quay.ts'
+import type { Berth, Quay } from './quay.ts'
+
+const SECOND = 1_000
+const MINUTE = 60_000
+const HOUR = 3_600_000
+const WEEK = 7 * 24 * HOUR
+
+async function pass(quay: Quay, until: number): Promise<void> {
+  for (;;) {
+    await settled()
+    if (!quay.clock.advance(until)) return
+  }
+}
+
+function sail(berths: readonly Berth[]) {
+  const stopping = new AbortController()
+  const loops = berths.map(({ shipper, options }) => ship(shipper, options, stopping.signal))
+  return async () => {
+    stopping.abort()
+    await Promise.all(loops)
+  }
+}
+
+/** Five entries an hour for a week to three sinks; when each was delivered. */
+async function week(dead: boolean): Promise<{ times: number[][]; third: Berth }> {
+  const quay = await openQuay(['archive', 'splunk', 'console'])
+  const berths = ['archive', 'splunk', 'console'].map((name) =>
+    quay.berth(name, { batch: { maxEntries: 50, lingerMs: SECOND } }),
+  )
+  const third = berths[2] as Berth
+  if (dead) third.sink.answer = failing('unreachable')
+  const stop = sail(berths)
+  for (let hour = 0; hour < 168; hour++) {
+    await quay.append(5)
+    await pass(quay, START + (hour + 1) * HOUR)
+  }
+  const times = berths.slice(0, 2).map(({ sink }) => sink.deliveries.map(({ at }) => at))
+  expect(quay.clock.now()).toBe(START + WEEK)
+  third.sink.answer = taken
+  third.sink.deliveries.length = 0
+  await pass(quay, START + WEEK + MINUTE)
+  expect(quay.journal.stats().entries).toBe(0)
+  await stop()
+  return { times, third }
+}
+
+it('with one of three sinks dead for a week the others deliver at the very same moments, and it catches up in order when it is back', async () => {
+  const calm = await week(false)
+  const { times, third } = await week(true)
+  expect(times).toEqual(calm.times)
+  expect(times[0]?.length).toBeGreaterThan(160)
+  expect(third.sink.seqs.flat()).toEqual(range(1, 840))
+  expect(third.room.heldBytes).toBe(0)
+})
+
+it('a sink that hangs holds up nobody else', async () => {
+  const quay = await openQuay(['archive', 'splunk'])
+  const [archive, splunk] = [quay.berth('archive'), quay.berth('splunk')]
+  splunk.sink.answer = () => new Promise(() => undefined)
+  const stopping = new AbortController()
+  void ship(splunk.shipper, splunk.options, stopping.signal)
+  const living = ship(archive.shipper, archive.options, stopping.signal)
+  for (let i = 0; i < 5; i++) {
+    await quay.append(2)
+    await pass(quay, START + (i + 1) * MINUTE)
+  }
+  expect(archive.sink.seqs.flat()).toEqual(range(1, 10))
+  stopping.abort()
+  await living
+})
+
+const MIB = 2 ** 20
+
+/** Takes it and never answers, as far as anybody waits. */
+const hanging = (quay: Quay) => async () => {
+  await quay.clock.sleep(MINUTE)
+  return failing('timeout')()
+}
+
+/** `count` sinks beside a living one, in one process, with batches of so many bytes at most. */
+async function openPort(count: number, maxBytes: number) {
+  const names = Array.from({ length: count }, (_, i) => `hung-${i}`)
+  const quay = await openQuay([...names, 'archive'])
+  const rooms = openRooms(count + 1)
+  const berth = (name: string) =>
+    quay.berth(name, { room: rooms.share(), batch: { maxEntries: 100_000, maxBytes } })
+  return { quay, rooms, hung: names.map(berth), archive: berth('archive') }
+}
+
+/** A reader comes once a second; how often there was no room for the whole of an answer. */
+async function readFor(seconds: number, quay: Quay, { reading, all }: Rooms): Promise<number> {
+  let kept = 0
+  const from = quay.clock.now()
+  for (let second = 1; second <= seconds; second++) {
+    await pass(quay, from + second * SECOND)
+    const leave = reading.tryEnter(4 * MIB)
+    if (leave) leave()
+    else kept++
+    expect(all.heldBytes).toBeLessThanOrEqual(32 * MIB)
+  }
+  return kept
+}
+
+/** No step of them comes to an end by itself. */
+function castOff(berths: readonly Berth[]): () => void {
+  const stopping = new AbortController()
+  for (const { shipper, options } of berths) void ship(shipper, options, stopping.signal)
+  return () => stopping.abort()
+}
+
+/** So many batches by default of entries of 10 KB. */
+async function appendBatches(quay: Quay, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await quay.append(100, { body: 'x'.repeat(10_000) })
+}
+
+it.each([
+  [12, MIB, 5],
+  [40, MIB, 3],
+  [12, 16 * MIB, 5],
+  [2, 16 * MIB, 20],
+])(
+  'hung receivers, however many (%i, batches of %i bytes), hold up neither a living sink nor reading, and get all once they answer',
+  async (count, maxBytes, batches) => {
+    const { quay, rooms, hung, archive } = await openPort(count, maxBytes)
+    for (const { sink } of hung) sink.answer = hanging(quay)
+    await appendBatches(quay, batches)
+    const stop = castOff([...hung, archive])
+    expect(await readFor(3, quay, rooms)).toBe(0)
+    expect(archive.sink.seqs.flat()).toEqual(range(1, batches * 100))
+    expect(await readFor(180, quay, rooms)).toBe(0)
+    const later = quay.clock.now()
+    await appendBatches(quay, 2)
+    expect(await readFor(3, quay, rooms)).toBe(0)
+    expect(archive.sink.seqs.flat()).toEqual(range(1, batches * 100 + 200))
+    expect(archive.sink.deliveries.at(-1)?.at).toBeLessThan(later + SECOND)
+    // They are asked for all that, each of them.
+    for (const { sink } of hung) expect(sink.deliveries.length).toBeGreaterThan(1)
+    for (const { sink } of hung) sink.answer = taken
+    await pass(quay, later + 3 * MINUTE)
+    expect(quay.journal.stats().entries).toBe(0)
+    for (const { sink } of hung) expect(new Set(sink.seqs.flat()).size).toBe(batches * 100 + 200)
+    expect([rooms.all, ...[...hung, archive].map(({ room }) => room)].map((room) => room.heldBytes)).toEqual(
+      Array.from({ length: count + 2 }, () => 0),
+    )
+    stop()
+  },
+)
+
+it.each([1, 2, 3, 4])(
+  'with %i sinks a batch by default goes out whole, and the next is framed meanwhile',
+  async (sinks) => {
+    const { quay, hung, archive } = await openPort(sinks - 1, MIB)
+    for (const { sink } of hung) sink.answer = hanging(quay)
+    for (let i = 0; i < 24; i++) await quay.append(100, { body: 'x'.repeat(1_000) })
+    archive.sink.answer = async (delivery) => {
+      await quay.clock.sleep(SECOND)
+      return taken(delivery)
+    }
+    const stop = castOff([...hung, archive])
+    await pass(quay, START + MINUTE / 2)
+    const batches = archive.sink.deliveries.map(({ texts }) => texts.join('').length)
+    expect(batches).toHaveLength(3)
+    expect(Math.min(...batches.slice(0, 2))).toBeGreaterThan(MIB - 2_000)
+    expect(archive.sink.warmed).toEqual(archive.sink.seqs.slice(1))
+    stop()
+  },
+)
+
+it('a batch is no larger than its sink’s share, and one that is full does not linger', async () => {
+  const quay = await openQuay()
+  const batch = { maxEntries: 100_000, maxBytes: 16 * MIB, lingerMs: HOUR }
+  const berth = quay.berth('archive', { room: openRooms(16).share(), batch })
+  await appendBatches(quay, 2)
+  const stop = sail([berth])
+  await pass(quay, START + MINUTE)
+  const batches = berth.sink.deliveries.map(({ texts }) => texts.join('').length)
+  expect(Math.max(...batches)).toBeLessThanOrEqual(MIB / 2)
+  expect(batches[0]).toBeGreaterThan(MIB / 2 - 11_000)
+  expect(berth.sink.seqs.flat()).toEqual(range(1, 200))
+  await stop()
+})
+
+it('receivers that hang over an entry larger than their share hold up neither reading nor who is past it', async () => {
+  const { quay, rooms, hung, archive } = await openPort(12, MIB)
+  for (const { sink } of hung) sink.answer = hanging(quay)
+  // It takes 3 MiB of room, and a share is 1.2.
+  await quay.append(1, { body: 'x'.repeat(1.5 * MIB) })
+  const stop = castOff([archive, ...hung])
+  await pass(quay, START + SECOND)
+  await appendBatches(quay, 4)
+  expect(await readFor(3, quay, rooms)).toBe(0)
+  expect(archive.sink.seqs.flat()).toEqual(range(1, 401))
+  expect(await readFor(600, quay, rooms)).toBe(0)
+  for (const { sink } of hung) {
+    expect(sink.deliveries.length).toBeGreaterThan(1)
+    sink.answer = taken
+  }
+  await pass(quay, quay.clock.now() + 3 * MINUTE)
+  expect([quay.journal.stats().entries, rooms.all.heldBytes]).toEqual([0, 0])
+  stop()
+})
+
+it('an entry of the largest size waits for no other sink’s receiver, and over its own, where that hangs, all others are read on and delivered', async () => {
+  const { quay, rooms, hung, archive } = await openPort(3, MIB)
+  const [one, other, third] = hung as [Berth, Berth, Berth]
+  for (const { sink } of hung) sink.answer = hanging(quay)
+  await appendBatches(quay, 1)
+  const stop = castOff([one, other])
+  await pass(quay, START + SECOND)
+  await quay.append(1, { body: 'x'.repeat(15.9 * MIB) })
+  const stopArchive = castOff([archive])
+  await pass(quay, START + 2 * SECOND)
+  expect(archive.sink.seqs.flat()).toEqual(range(1, 101))
+  const stopThird = castOff([third])
+  expect(await readFor(600, quay, rooms)).toBe(0)
+  await appendBatches(quay, 1)
+  await pass(quay, quay.clock.now() + SECOND)
+  expect(archive.sink.seqs.flat()).toEqual(range(1, 201))
+  for (const { sink } of hung) sink.answer = taken
+  await pass(quay, quay.clock.now() + 5 * MINUTE)
+  expect([quay.journal.stats().entries, rooms.all.heldBytes]).toEqual([0, 0])
+  for (const cast of [stop, stopArchive, stopThird]) cast()
+})
+
+it('after a reload with more sinks, and one with fewer again, what was on its way goes out as it was, and the sum is kept', async () => {
+  const names = Array.from({ length: 10 }, (_, i) => `sink-${i}`)
+  const quay = await openQuay(names)
+  const batch = { maxEntries: 100_000, maxBytes: 16 * MIB }
+  const berths = names.map((name) => quay.berth(name, { batch }))
+  const [first, second] = berths as [Berth, Berth]
+  for (const { sink } of [first, second]) sink.answer = hanging(quay)
+  await appendBatches(quay, 10)
+  let held = 0
+  /** A process with the first `count` of them; what runs in it holds no more than there is. */
+  const process = async (count: number, seconds: number) => {
+    const rooms = openRooms(count)
+    const stopping = new AbortController()
+    for (const berth of berths.slice(0, count)) {
+      berth.restart({ room: rooms.share() })
+      void ship(berth.shipper, berth.options, stopping.signal)
+    }
+    const kept = await readFor(seconds, quay, rooms)
+    held = rooms.all.heldBytes
+    stopping.abort()
+    return kept
+  }
+  expect(await process(2, 10)).toBe(0)
+  const [big] = first.sink.seqs
+  expect(big?.length).toBeGreaterThan(390)
+  // Two batches on their way larger than the shares of ten: beside them all others get theirs.
+  expect(await process(10, 70)).toBe(0)
+  expect([first, second].map(({ sink }) => sink.seqs[1])).toEqual([big, big])
+  for (const { sink } of berths.slice(2)) expect(sink.seqs.flat()).toEqual(range(1, 1_000))
+  for (const { sink } of [first, second]) sink.answer = taken
+  expect(await process(2, 90)).toBe(0)
+  expect(first.sink.seqs.at(-1)?.length).toBeGreaterThan(100)
+  for (const { sink } of berths) expect(new Set(sink.seqs.flat()).size).toBe(1_000)
+  expect(held).toBe(0)
+})
+
+it('a sink that waits for room says that it is sending', async () => {
+  const { quay, rooms, archive } = await openPort(0, MIB)
+  const leave = await rooms.all.enter(32 * MIB, new AbortController().signal)
+  const stop = castOff([archive])
+  await pass(quay, START + SECOND)
+  expect(archive.watch.states.at(-1)).toBe('idle')
+  await quay.append(1)
+  await pass(quay, START + 2 * SECOND)
+  expect(archive.watch.states.at(-1)).toBe('sending')
+  leave()
+  await pass(quay, START + 3 * SECOND)
+  expect([archive.watch.states.at(-1), archive.sink.seqs.flat()]).toEqual(['idle', [1]])
+  stop()
+})
+
+/** Ten entries at every read, due each second. */
+function fountain(): Source {
+  let made = 0
+  return {
+    origin: { workspace: 'acme', source: 'audit' },
+    plan: (cursor) => ({ dueAt: START + Number(cursor ?? 0) * SECOND, lane: 'live', caughtUp: false }),
+    async *read(cursor) {
+      const specs = Array.from({ length: 10 }, (_, i) => spec(made + i))
+      const page: Part = {
+        entries: entriesOf(specs),
+        quarantined: [],
+        findings: [],
+        headUs: undefined,
+        gaps: 0,
+        fault: undefined,
+        cursor: String(Number(cursor ?? 0) + 1),
+      }
+      yield page
+      made += 10
+    },
+  }
+}
+
+it('at max_bytes reading pauses and says so, delivery goes on and says who owes; with room again reading goes on, nothing missing', async () => {
+  const quay = await openQuay(['archive', 'splunk'], 10_000)
+  const [archive, splunk] = [quay.berth('archive'), quay.berth('splunk')]
+  const watch = new SourceNotes()
+  const collector: CollectOptions = {
+    source: fountain(),
+    journal: quay.journal,
+    watch,
+    log: quay.log,
+    clock: quay.clock,
+    random: () => 0.5,
+    wanted: () => true,
+    once: false,
+  }
+  splunk.sink.answer = failing('unreachable')
+  const stopping = new AbortController()
+  const reading = collect(collector, stopping.signal)
+  const stop = sail([archive, splunk])
+  await pass(quay, START + HOUR)
+  const stats = quay.journal.stats()
+  expect(stats.full).toBe(true)
+  expect(watch.states.at(-1)).toBe('paused')
+  const kept = archive.sink.seqs.flat().length
+  expect(archive.sink.seqs.flat()).toEqual(range(1, kept))
+  expect(stats.sinks.map(({ sink, owedEntries }) => [sink, owedEntries])).toEqual([
+    ['archive', 0],
+    ['splunk', kept],
+  ])
+  expect(splunk.watch.states.at(-1)).toBe('failing')
+  splunk.sink.answer = taken
+  splunk.sink.deliveries.length = 0
+  await pass(quay, START + 2 * HOUR)
+  expect(watch.states.at(-1)).not.toBe('paused')
+  const after = archive.sink.seqs.flat().length
+  expect(after).toBeGreaterThan(kept)
+  expect(archive.sink.seqs.flat()).toEqual(range(1, after))
+  expect(splunk.sink.seqs.flat()).toEqual(range(1, after))
+  stopping.abort()
+  await reading
+  await stop()
+})
+
+it('what can be mended by waiting is tried again after seconds, what only a person can mend after a minute at most', async () => {
+  for (const [code, state, least, most] of [
+    ['unreachable', 'failing', 500, 30_000],
+    ['server_error', 'failing', 500, 30_000],
+    ['unauthorized', 'held', 5_000, 60_000],
+    ['misconfigured', 'held', 5_000, 60_000],
+  ] as const) {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    berth.sink.answer = failing(code)
+    await quay.append(3)
+    const stop = sail([berth])
+    await pass(quay, START + 20 * MINUTE)
+    const at = berth.sink.deliveries.map((delivery) => delivery.at)
+    const waits = at.slice(1).map((time, i) => time - (at[i] ?? 0))
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(least)
+    expect(Math.max(...waits)).toBeLessThanOrEqual(most)
+    expect(waits.at(-1)).toBeGreaterThan(least)
+    expect(berth.watch.triesInMs.slice(0, waits.length)).toEqual(waits)
+    expect(berth.watch.states.at(-1)).toBe(state)
+    expect(new Set(berth.watch.retries)).toEqual(new Set([code]))
+    // Said as the backoff grows, not at every try.
+    expect(quay.log.lines.length).toBeLessThan(10)
+    await stop()
+  }
+})
+
+it('a receiver’s own hint is obeyed', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth()
+  berth.sink.answer = failing('rate_limited', 300_000)
+  await quay.append(3)
+  const stop = sail([berth])
+  await pass(quay, START + 299_000)
+  expect(berth.sink.deliveries).toHaveLength(1)
+  await pass(quay, START + 301_000)
+  expect(berth.sink.deliveries).toHaveLength(2)
+  await stop()
+})
+
+it('what only a person can mend is tried again within a minute, whatever the receiver hints', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth()
+  berth.sink.answer = failing('unauthorized', 3_600_000)
+  await quay.append(3)
+  const stop = sail([berth])
+  await pass(quay, START + 61_000)
+  expect(berth.sink.deliveries.length).toBeGreaterThanOrEqual(2)
+  await stop()
+})
+
+it('a fault that nothing cures ends the loop with it, and so does a bug', async () => {
+  for (const thrown of [
+    failing('disk_failed'),
+    () => {
+      throw new TypeError('a bug')
+    },
+  ]) {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    berth.sink.answer = thrown
+    await quay.append(1)
+    await expect(ship(berth.shipper, berth.options, new AbortController().signal)).rejects.toThrow()
+  }
+})
+
+it('a run of entries that nobody wants lets all else have a turn in between', async () => {
+  const quay = await openQuay()
+  const { clock } = quay
+  let turnsOfOthers = 0
+  const busy: Clock = {
+    now: () => clock.now(),
+    // Each look at it is some work later.
+    elapsed: () => (clock.advance(clock.now() + 100), clock.now()),
+    sleep: async (ms) => void (turnsOfOthers += ms === 0 ? 1 : 0),
+  }
+  const berth = quay.berth('archive', {
+    nothingMoreComes: () => true,
+    wanted: () => false,
+    batch: { maxEntries: 1 },
+    clock: busy,
+  })
+  await quay.append(20)
+  await ship(berth.shipper, berth.options, new AbortController().signal)
+  expect(berth.watch.filtered).toBe(20)
+  expect(turnsOfOthers).toBeGreaterThanOrEqual(5)
+})
+
+it('new entries wake a loop that lingers, and a full batch does not wait for the linger', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth('archive', { batch: { maxEntries: 4, lingerMs: 10 * SECOND } })
+  const stop = sail([berth])
+  await quay.append(2)
+  await pass(quay, START + SECOND)
+  await quay.append(2)
+  await pass(quay, START + 2 * SECOND)
+  expect(berth.sink.deliveries).toMatchObject([{ at: START + SECOND, seqs: [1, 2, 3, 4] }])
+  await stop()
+})
+
+it('when nothing more will come and nothing is owed the loop ends', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth('archive', {
+    nothingMoreComes: () => true,
+    batch: { maxEntries: 4, lingerMs: HOUR },
+  })
+  await quay.append(10)
+  await ship(berth.shipper, berth.options, new AbortController().signal)
+  expect(berth.sink.seqs.flat()).toEqual(range(1, 10))
+})

@@ -1,0 +1,135 @@
+// Law 4: whatever a sink has framed it lets go of, so that one which waits holds no entries beside the room.
+import { expect, it, test } from 'vitest'
+import { formatNamed, formatNames } from '../../../src/formats/index.ts'
+import type { Run } from '../../../src/contracts/journal.ts'
+import { makeWay } from '../../../src/core/bytes.ts'
+import type { Frame } from '../../../src/contracts/sink.ts'
+import { ByteWriter } from '../../../src/core/bytes.ts'
+import { redactBy } from '../../../src/delivery/redact.ts'
+import { redactedFrame } from '../../../src/delivery/redact.ts'
+import { Groups, OpenStretch } from '../../../src/delivery/objects.ts'
+import { hecFrame } from '../../../src/sinks/splunk-hec/body.ts'
+import { syslogFrame } from '../../../src/sinks/syslog/frame.ts'
+import { rawFormat, runOf } from '../../fakes/lines.ts'
+import { taken } from '../../fakes/sink.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { openQuay } from './quay.ts'
+
+const hostOf = () => 'api.example.com'
+const hec = hecFrame({ hostOf })
+const syslog = (rfc: 5424 | 3164) =>
+  syslogFrame({
+    ...{ rfc, facility: 16, appName: 'auditferry', hostname: undefined, enterpriseId: 32473 },
+    ...{ maxMessageBytes: 8192, oversize: 'split', hostOf },
+  })
+const asFrame =
+  (name: (typeof formatNames)[number], format = formatNamed(name)): Frame =>
+  (run, index, out) =>
+    format(run, index, out)
+
+const frames: Readonly<Record<string, Frame>> = {
+  ...Object.fromEntries(formatNames.map((name) => [`format ${name}`, asFrame(name)])),
+  splunk_hec: hec,
+  'syslog by RFC 5424': syslog(5424),
+  'syslog by RFC 3164': syslog(3164),
+  'a content policy': redactedFrame(hec, redactBy([{ fields: ['user'], change: { with: 'drop' } }])),
+}
+
+/** What it is kept by is asked for in a later task: in this one a reference that was made holds it. */
+async function isGone(ref: WeakRef<object>): Promise<boolean> {
+  await settled()
+  makeWay(Infinity)
+  return ref.deref() === undefined
+}
+
+function used(use: (run: Run) => void): WeakRef<object> {
+  const run = runOf([{ id: 'a' }])
+  use(run)
+  return new WeakRef(run.entries.bytes)
+}
+
+test.each(Object.entries(frames))('%s keeps nothing of what it has framed', async (_, frame) => {
+  const ref = used((run) => frame(run, 0, new ByteWriter(), rawFormat))
+  expect(await isGone(ref)).toBe(true)
+})
+
+it('an open stretch of objects keeps nothing of what it has counted', async () => {
+  const groups = new Groups()
+  const ref = used((run) => groups.of(run, 0))
+  expect(await isGone(ref)).toBe(true)
+  expect(groups).toBeDefined()
+})
+
+const HUGE_BYTES = 9 * 2 ** 20
+
+/** Whether what it took is given back: a thread of its own does that, whenever it comes to run. */
+async function keeps(use: (run: Run) => void): Promise<boolean> {
+  const held = async () => {
+    await settled()
+    makeWay(Infinity)
+    return process.memoryUsage().arrayBuffers
+  }
+  await held()
+  const before = await held()
+  use(runOf([{ id: 'a', raw: JSON.stringify({ user: 'someone', query: 'x'.repeat(HUGE_BYTES) }) }]))
+  for (let look = 0; look < 50; look++) if ((await held()) - before < HUGE_BYTES / 2) return false
+  return true
+}
+
+test.each(Object.entries(frames))('of a huge entry %s keeps no buffer', async (_, frame) => {
+  expect(await keeps((run) => frame(run, 0, new ByteWriter(), rawFormat))).toBe(false)
+})
+
+it('of a huge entry an open stretch of objects keeps no buffer', async () => {
+  const open = new OpenStretch()
+  const framing = { sink: { frame: hec }, format: rawFormat, wanted: () => true }
+  const kept = await keeps((run) =>
+    open.add({ first: 1, last: 1, count: 1, runs: [run] }, framing, Infinity, 'archive'),
+  )
+  expect(kept).toBe(false)
+  expect(open.count).toBe(1)
+})
+
+it('a sink that waits for more keeps nothing of what it has sent', async () => {
+  const quay = await openQuay()
+  const refs: WeakRef<object>[] = []
+  // As read from the disk: what the journal has at hand is the journal's.
+  const journal = withMethods(quay.journal, {
+    take: async (...wish) => {
+      const batch = await quay.journal.take(...wish)
+      const runs = batch?.runs.map((run) => ({ ...run, entries: run.entries.pick([0, 1, 2]) }))
+      refs.push(...(runs ?? []).map(({ entries }) => new WeakRef(entries)))
+      return batch && runs && { ...batch, runs }
+    },
+  })
+  const berth = quay.berth('archive', { journal })
+  await quay.append(3)
+  await berth.empty()
+  expect(await Promise.all(refs.map(isGone))).toEqual([true])
+  expect(await berth.step()).toBe(Infinity)
+})
+
+it('a delivery writes its lines into buffers of before, but lets go of one that a huge entry made grow', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+  const buffers: ArrayBufferLike[] = []
+  berth.sink.answer = (delivery) => {
+    buffers.push(delivery.lines.bytes.buffer)
+    return taken(delivery)
+  }
+  const deliverAll = async () => {
+    await berth.empty()
+    return new Set(buffers.splice(0))
+  }
+  await quay.append(30)
+  const usual = await deliverAll()
+  expect(usual.size).toBeLessThanOrEqual(2)
+  await quay.append(1, { body: 'x'.repeat(HUGE_BYTES) })
+  const [huge] = await deliverAll()
+  expect(huge?.byteLength).toBeGreaterThan(HUGE_BYTES)
+  await quay.append(30)
+  const after = await deliverAll()
+  expect([after.size <= 2, after.has(huge as ArrayBufferLike)]).toEqual([true, false])
+  for (const { byteLength } of after) expect(byteLength).toBeLessThanOrEqual(4 * 2 ** 20)
+})

@@ -1,0 +1,89 @@
+// A batch as lines: bounded in bytes, filtered, each with its sequence and time.
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { tellAccepted } from '../../../src/delivery/reporting.ts'
+import { frameBatch } from '../../../src/delivery/loader.ts'
+import { roomBytes } from '../../../src/delivery/loader.ts'
+import type { BatchFraming } from '../../../src/delivery/loader.ts'
+import type { Batch } from '../../../src/contracts/journal.ts'
+import { ByteWriter } from '../../../src/core/bytes.ts'
+import { rawFormat, runOf, someEntries } from '../../fakes/lines.ts'
+import { FakeSink, textsOf } from '../../fakes/sink.ts'
+import { SinkNotes } from '../../fakes/watches.ts'
+
+const sink = new FakeSink()
+const giveBack = () => undefined
+
+function batchOf(sizes: readonly number[], first = 1): Batch {
+  let seq = first
+  const runs = sizes.map((size) => {
+    const run = runOf(someEntries(size, seq), { firstSeq: seq })
+    seq += size
+    return run
+  })
+  return { first, last: seq - 1, count: seq - first, runs }
+}
+
+function framing(more: Partial<BatchFraming> = {}): BatchFraming {
+  return { sink, format: rawFormat, wanted: () => true, maxBytes: 1e9, ...more }
+}
+
+it('a batch of several runs is one buffer of lines in journal order', () => {
+  const batch = batchOf([3, 1, 2], 7)
+  const { lines, first, last } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
+  expect([first, last, lines.count, [...lines.seqs]]).toEqual([7, 12, 6, [7, 8, 9, 10, 11, 12]])
+  const raws = batch.runs.flatMap(({ entries }) =>
+    Array.from({ length: entries.count }, (_, i) => Buffer.from(entries.raw(i)).toString()),
+  )
+  expect(textsOf(lines)).toEqual(raws)
+})
+
+it('whatever is wanted and however tight the bound, the lines are the wanted ones up to `last`, within the bound or alone', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 5 }),
+      fc.integer({ min: 1, max: 1_500 }),
+      fc.integer({ min: 1, max: 4 }),
+      (sizes, maxBytes, modulus) => {
+        const batch = batchOf(sizes, 10)
+        const wanted: BatchFraming['wanted'] = (run, index) => (run.firstSeq + index) % modulus === 0
+        const { lines, last } = frameBatch(batch, framing({ maxBytes, wanted }), new ByteWriter(16), giveBack)
+        const all = Array.from({ length: batch.count }, (_, i) => 10 + i).filter((seq) => seq % modulus === 0)
+        expect([...lines.seqs]).toEqual(all.filter((seq) => seq <= last))
+        expect(lines.bytes.length).toBe(lines.count === 0 ? 0 : lines.ends[lines.count - 1])
+        expect(lines.count <= 1 || lines.bytes.length <= maxBytes).toBe(true)
+        // It ends only where the next line would not fit, or at the batch's end.
+        expect(last === batch.last || lines.count > 0).toBe(true)
+      },
+    ),
+  )
+})
+
+it('a writer that is used again holds the new lines only', () => {
+  const writer = new ByteWriter()
+  frameBatch(batchOf([5]), framing(), writer, giveBack)
+  const { lines } = frameBatch(batchOf([1], 6), framing(), writer, giveBack)
+  expect(textsOf(lines)).toHaveLength(1)
+})
+
+it('a batch takes room for its raw bytes and its lines', () => {
+  const batch = batchOf([3])
+  const { lines } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
+  expect(roomBytes(batch)).toBeGreaterThanOrEqual(lines.bytes.length)
+  expect(roomBytes({ ...batch, runs: [] })).toBe(0)
+})
+
+it('delays are told one call a bucket, with their mean, and none below zero', () => {
+  const watch = new SinkNotes()
+  const told: [number, number][] = []
+  watch.delivered = (delayMs, entries) => void told.push([delayMs, entries])
+  const now = Date.UTC(2026, 10, 21)
+  const ago = [200, 600, 70_000, 80_000, -5_000, 1e10].map((ms) => (now - ms) * 1000)
+  tellAccepted(watch, now, Float64Array.from(ago))
+  expect(told.map(([delayMs, entries]) => [Math.round(delayMs), entries])).toEqual([
+    [267, 3],
+    [75_000, 2],
+    [1e10, 1],
+  ])
+  expect(watch.successes).toBe(1)
+})

@@ -1,0 +1,939 @@
+// Delivery in objects, step by step: what one holds, what a crash leaves, what must never happen twice (laws 2, 3 and 4).
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { balanceOf, type DayTally } from '../../../src/contracts/accounts.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { Journal, Run } from '../../../src/contracts/journal.ts'
+import type { Note } from '../../../src/contracts/records.ts'
+import type { Evidence, StoredStretch } from '../../../src/contracts/sink.ts'
+import type { ObjectSink } from '../../../src/contracts/sink.ts'
+import type { StepResult } from '../../../src/delivery/loop.ts'
+import { ObjectShipper, type ObjectShipperOptions } from '../../../src/delivery/objects.ts'
+import { redactBy } from '../../../src/delivery/redact.ts'
+import { Contents, Groups } from '../../../src/delivery/objects.ts'
+import { s3 } from '../../../src/sinks/s3/sink.ts'
+import { part, START_US, spec, type EntrySpec } from '../../contract/journal-parts.ts'
+import { FakeDisk } from '../../fakes/disk.ts'
+import { rawFormat, runOf } from '../../fakes/lines.ts'
+import {
+  type FakeS3,
+  FakeS3 as Server,
+  manners as servers,
+  type S3Switches,
+  s3Transport,
+} from '../../fakes/s3.ts'
+import { Share } from '../../fakes/share.ts'
+import { sinkDeps } from '../../fakes/sink-deps.ts'
+import { SinkNotes } from '../../fakes/watches.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { never, nextTurn, openQuay, type Quay, range, START } from './quay.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+
+const DAY_US = 86_400_000_000
+const HOUR_MS = 3_600_000
+
+interface Pier {
+  readonly fake: FakeS3
+  readonly disk: FakeDisk
+  readonly watch: SinkNotes
+  sink: ObjectSink
+  room: Share
+  step(): Promise<StepResult>
+  unfinished(): boolean
+  collectsForMs(): number | undefined
+  /** Steps until there is nothing to do right now; what fails is tried again. */
+  settle(): Promise<number>
+  /** The process dies and the next begins. */
+  restart(changed?: Partial<ObjectShipperOptions>, options?: object, shareBytes?: number): void
+}
+
+interface Setting {
+  readonly s3?: object
+  readonly switches?: Partial<S3Switches>
+  readonly options?: Partial<ObjectShipperOptions>
+  readonly evidence?: Evidence
+}
+
+function openPier(quay: Quay, { s3: given = {}, switches = {}, options = {}, evidence }: Setting = {}): Pier {
+  const fake = new Server(switches)
+  const disk = new FakeDisk()
+  const watch = new SinkNotes()
+  const keys = { access_key_id: 'AK', secret_access_key: 'planted-secret' }
+  const base = { bucket: 'logs', endpoint: 'https://s3.test', force_path_style: true, ...keys }
+  let shipper: ObjectShipper
+  const pier: Pier = {
+    fake,
+    disk,
+    watch,
+    room: new Share(),
+    step: () => shipper.step(never),
+    unfinished: () => shipper.unfinished,
+    collectsForMs: () => shipper.collectsForMs,
+    settle: async () => {
+      for (let i = 0; i < 10_000; i++) {
+        const result = await pier.step().catch((error: unknown) => {
+          if (error instanceof ConnectorError) return 'worked' as const
+          throw error
+        })
+        if (typeof result === 'number') return result
+      }
+      throw new Error('this goes in circles')
+    },
+    restart: (changed = {}, more = {}, shareBytes) => {
+      const deps = sinkDeps({ clock: quay.clock, disk, transport: () => s3Transport(fake, quay.clock) })
+      const opened = s3.open('archive', s3.options.parse({ ...base, ...given, ...more }), deps)
+      pier.sink = evidence ? Object.assign(opened, { evidence: () => evidence }) : opened
+      pier.room = new Share(shareBytes)
+      shipper = new ObjectShipper({
+        ...{ sink: pier.sink, journal: quay.journal, watch, log: quay.log, clock: quay.clock },
+        ...{
+          format: rawFormat,
+          random: () => 0.5,
+          room: pier.room,
+          nothingMoreComes: () => false,
+          shape: 'one',
+        },
+        wanted: ({ onlySink }: Run) => onlySink === undefined || onlySink === 'archive',
+        lookAgainMs: Infinity,
+        ...options,
+        ...changed,
+      })
+    },
+  } as Pier
+  pier.restart()
+  return pier
+}
+
+const idsOf = (lines: readonly string[]) => lines.map((line) => (JSON.parse(line) as { id: string }).id)
+const someIds = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, i) => spec(from + i).id)
+const daysOf = (fake: FakeS3) => fake.entries.map(({ key }) => /dt=([^/]+)/.exec(key)?.[1] ?? '')
+const pass = (quay: Quay, ms: number) => quay.clock.advance(quay.clock.now() + ms)
+
+/** Each entry once over all objects, and no object put twice with success. */
+function expectEachOnce(fake: FakeS3, ids: readonly string[]): void {
+  expect(idsOf(fake.lines).toSorted()).toEqual(ids.toSorted())
+  for (const { versions } of fake.objects.values()) expect(versions).toBe(1)
+}
+
+/** Entries of three workspaces, two sources and two days, in turns. */
+async function appendMixed(quay: Quay, count: number, from = 1): Promise<void> {
+  for (let n = from; n < from + count; n++) {
+    const origin = {
+      workspace: ['acme', 'beta', 'corp'][n % 3] ?? '',
+      source: n % 2 ? 'audit' : 'history.usage',
+    } as const
+    await quay.journal.append(part([spec(n, { at: START_US + (n % 5 === 0 ? DAY_US : 0) + n })], { origin }))
+  }
+}
+
+describe('what an object holds', () => {
+  it('no field that its sink may not see, also after a crash; with the field it would be another object', async () => {
+    const quay = await openQuay()
+    const redact = redactBy([{ fields: ['body'], change: { with: 'drop' } }])
+    const pier = openPier(quay, { options: { redact } })
+    await quay.append(3, { body: 'privileged' })
+    pass(quay, HOUR_MS)
+    while (pier.fake.entries.length === 0) await pier.step()
+    pier.restart()
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 3))
+    expect(pier.fake.lines.join()).not.toContain('body')
+  })
+
+  it('the entries of one workspace, one source and one UTC day of their own times, in the journal’s order', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay, { s3: { prefix: 'logs/x' } })
+    await appendMixed(quay, 40)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 40))
+    expect(pier.fake.entries).toHaveLength(12)
+    for (const object of pier.fake.entries) {
+      const [, workspace, source, day, first, last] =
+        /^logs\/x\/workspace=(\w+)\/source=([\w.]+)\/dt=([\d-]+)\/(\d{16})-(\d{16})-[0-9a-f]{16}\.ndjson\.gz$/.exec(
+          object.key,
+        ) ?? []
+      expect(workspace).toBeDefined()
+      const own = new FakeOf(object).lines
+      const ns = idsOf(own).map((id) => parseInt(id.slice(-12), 16))
+      expect(ns).toEqual(ns.toSorted((a, b) => a - b))
+      expect([Number(first), Number(last)]).toEqual([ns[0], ns.at(-1)])
+      for (const n of ns) {
+        expect(['acme', 'beta', 'corp'][n % 3]).toBe(workspace)
+        expect(n % 2 ? 'audit' : 'history.usage').toBe(source)
+        expect(new Date(START + (n % 5 === 0 ? 1 : 0) * 86_400_000).toISOString().slice(0, 4)).toBe(
+          day?.slice(0, 4),
+        )
+      }
+    }
+  })
+
+  it('an entry just before midnight UTC and one just after it lie in two objects', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.journal.append(
+      part([spec(1, { at: START_US + DAY_US - 1 }), spec(2, { at: START_US + DAY_US })]),
+    )
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expect(daysOf(pier.fake)).toEqual(['2026-01-31', '2026-02-01'])
+  })
+
+  it.each([NaN, -1e18, 9e17])('a time that is no day (%d) is told as unknown, not guessed', (at) => {
+    const run = runOf([{ id: 'a' }])
+    run.entries.times[0] = at
+    expect(new Groups().of(run, 0).day).toBe('unknown')
+  })
+
+  it('what was sent again on purpose is kept apart from what was sent first', () => {
+    const groups = new Groups()
+    const [first, again] = [runOf([{ id: 'a' }]), runOf([{ id: 'a' }], { replay: true })]
+    expect(groups.of(again, 0).replay).toBe('20261121T100001Z')
+    expect(groups.of(first, 0)).not.toBe(groups.of(again, 0))
+  })
+
+  it('what the sink does not want is in no object and settled with the rest', async () => {
+    const quay = await openQuay()
+    const wanted = (run: Run, index: number) => (run.firstSeq + index) % 3 === 0
+    const pier = openPier(quay, { options: { wanted } })
+    await quay.append(20)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expect(idsOf(pier.fake.lines)).toEqual([3, 6, 9, 12, 15, 18].map((n) => spec(n).id))
+    expect(pier.watch).toMatchObject({ accepted: 6, filtered: 14, delays: 6 })
+    expect(quay.journal.stats().entries).toBe(0)
+  })
+
+  it('where nothing is wanted nothing is put, and nothing waits', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay, { options: { wanted: () => false } })
+    await quay.append(5)
+    expect(await pier.settle()).toBe(Infinity)
+    expect(pier.fake.exchanges).toEqual([])
+    expect(quay.journal.stats().entries).toBe(0)
+    expect(pier.watch).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
+  })
+
+  it('where nothing of a closed stretch is wanted any more it is settled, and no success', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(5)
+    await quay.journal.intend('archive', { first: 1, last: 5, shape: 'one', detail: '' })
+    pier.restart({ wanted: () => false })
+    await pier.settle()
+    expect(pier.watch).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
+  })
+
+  it.each([
+    ['what is its own', {}, true, { accepted: 2, filtered: 0, replayed: 0 }],
+    ['what is its own and not wanted', {}, false, { accepted: 0, filtered: 2, replayed: 0 }],
+    ['what is replayed', { replay: true }, true, { accepted: 0, filtered: 0, replayed: 2 }],
+    ['what is replayed and not wanted', { replay: true }, false, undefined],
+    ["what is another sink's", { onlySink: 'siem' }, false, undefined],
+  ] as const)(
+    'the books count %s as that, beside other entries and alone',
+    async (_, more, wants, expected) => {
+      for (const alone of [false, true]) {
+        const quay = await openQuay()
+        const settled: DayTally[] = []
+        const journal = withMethods(quay.journal, {
+          take: async (...asked) => {
+            const batch = await quay.journal.take(...asked)
+            const marked = (run: Run) => (run.origin.source === 'audit' ? run : { ...run, ...more })
+            return batch && { ...batch, runs: batch.runs.map(marked) }
+          },
+          settle: (sink, settlement) => {
+            settled.push(...(settlement.tally ?? []))
+            return quay.journal.settle(sink, settlement)
+          },
+        })
+        const wanted = ({ origin }: Run) => origin.source === 'audit' || wants
+        const pier = openPier(quay, { options: { journal, wanted } })
+        if (!alone) await quay.append(2)
+        const origin = { workspace: 'acme', source: 'history.usage' } as const
+        await quay.journal.append(part([spec(11), spec(12)], { origin }))
+        pass(quay, HOUR_MS)
+        await pier.settle()
+        expect(settled.find((each) => each.origin.source === 'history.usage')).toEqual(
+          expected && expect.objectContaining(expected),
+        )
+      }
+    },
+  )
+
+  it('it tells the times of its earliest and latest entry, whatever the order, and none where none has a time', () => {
+    const told = (times: readonly number[]) => {
+      const contents = new Contents({ origin: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
+      times.forEach((time, i) => contents.add(i + 1, time, 0))
+      const { firstAtUs, lastAtUs } = contents.whole
+      return [firstAtUs, lastAtUs]
+    }
+    expect(told([5])).toEqual([5, 5])
+    expect(told([5, 9, 2, 7])).toEqual([2, 9])
+    expect(told([NaN, 5, NaN, 3, NaN])).toEqual([3, 5])
+    expect(told([NaN, NaN])).toEqual([NaN, NaN])
+  })
+
+  it('an entry that is dated ahead took no time, and not less', () => {
+    const contents = new Contents({ origin: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
+    contents.add(1, START_US + 60_000_000, START_US / 1000)
+    const delays: number[] = []
+    const watch = Object.assign(new SinkNotes(), { delivered: (ms: number) => delays.push(ms) })
+    contents.delays.tell(watch, START_US / 1000)
+    expect(delays).toEqual([0])
+  })
+
+  it('a retried dead letter comes in an object of its own sequence', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(2)
+    await quay.journal.settle('archive', { first: 1, through: 1, parked: [{ seq: 1, code: 'refused', reason: 'no' }] }) // prettier-ignore
+    await quay.journal.retryDeadLetters({ sink: 'archive' })
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, [spec(2).id, spec(1).id])
+  })
+})
+
+describe('when a stretch is closed', () => {
+  it('by size: the lines of all its objects together stay within the bound, and nothing waits for its age', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay, { s3: { rotate: { max_bytes: '2KiB' }, compression: 'none' } })
+    await quay.append(50, { body: 'x'.repeat(100) })
+    await pier.settle()
+    expect(pier.fake.entries.length).toBeGreaterThan(4)
+    for (const { body } of pier.fake.entries) expect(body.length).toBeLessThanOrEqual(2048)
+    const position = quay.journal.stats().sinks[0]?.position ?? 0
+    expect(idsOf(pier.fake.lines)).toEqual(someIds(1, position))
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 50))
+  })
+
+  it('a line that is larger than the bound is an object alone', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay, { s3: { rotate: { max_bytes: '1KiB' } } })
+    await quay.append(1)
+    await quay.append(1, { body: 'x'.repeat(5_000) })
+    await quay.append(1)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expect(pier.fake.entries).toHaveLength(3)
+    expectEachOnce(pier.fake, someIds(1, 3))
+  })
+
+  it('by age: of the oldest entry in it, and what came meanwhile goes with it', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay, { s3: { rotate: { max_age: '10s' } } })
+    expect([await pier.settle(), pier.collectsForMs()]).toEqual([Infinity, undefined])
+    await quay.append(2)
+    expect([await pier.settle(), pier.collectsForMs()]).toEqual([10_000, 10_000])
+    pass(quay, 4_000)
+    await quay.append(3)
+    expect([await pier.settle(), pier.collectsForMs()]).toEqual([6_000, 6_000])
+    pass(quay, 6_000)
+    expect([await pier.settle(), pier.collectsForMs()]).toEqual([Infinity, undefined])
+    expect(pier.fake.entries).toHaveLength(1)
+    expectEachOnce(pier.fake, someIds(1, 5))
+  })
+
+  it('a clock that was set back keeps nothing waiting', async () => {
+    const quay = await openQuay()
+    let backMs = 0
+    const clock = { now: () => quay.clock.now() - backMs, elapsed: () => quay.clock.elapsed(), sleep: quay.clock.sleep.bind(quay.clock) } // prettier-ignore
+    const pier = openPier(quay, { options: { clock } })
+    await quay.append(2)
+    backMs = 2 * HOUR_MS
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 2))
+  })
+
+  it('by groups: a stretch touches 64 at most', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    for (let n = 1; n <= 130; n++) await quay.journal.append(part([spec(n, { at: START_US + n * DAY_US })]))
+    await pier.settle()
+    expect(pier.fake.entries).toHaveLength(128)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expect(pier.fake.entries).toHaveLength(130)
+    expectEachOnce(pier.fake, someIds(1, 130))
+  })
+
+  it('at once where nothing more will come, and the loop may end', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay, { options: { nothingMoreComes: () => true } })
+    await quay.append(5)
+    expect(await pier.settle()).toBe(Infinity)
+    expectEachOnce(pier.fake, someIds(1, 5))
+  })
+
+  it('of a single run it looks again soon whether anything more will come', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay, { options: { lookAgainMs: 1_000 } })
+    await quay.append(5)
+    expect(await pier.settle()).toBe(1_000)
+  })
+
+  it('at once where the journal is full: nothing comes in until something is settled', async () => {
+    const quay = await openQuay(['archive'], 2_000)
+    const pier = openPier(quay)
+    await quay.append(30, { body: 'x'.repeat(100) })
+    expect(quay.journal.stats().full).toBe(true)
+    await pier.settle()
+    expect(quay.journal.stats()).toMatchObject({ full: false, entries: 0 })
+  })
+
+  it('what is open at a stop waits for the next start, with its age', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(3)
+    await pier.settle()
+    await pier.sink.close()
+    expect(pier.fake.entries).toEqual([])
+    pass(quay, 120_000)
+    pier.restart()
+    expect(await pier.settle()).toBe(180_000)
+    pass(quay, 180_000)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 3))
+  })
+})
+
+describe('crashes', () => {
+  it('a crash after any step costs nothing and stores no second object', async () => {
+    let steps = Infinity
+    let whole: readonly string[] = []
+    for (let fatal = -1; fatal < steps; fatal++) {
+      const quay = await openQuay()
+      const pier = openPier(quay, { s3: { rotate: { max_bytes: '4KiB' } } })
+      await appendMixed(quay, 60)
+      pass(quay, HOUR_MS)
+      if (fatal < 0) {
+        for (steps = 0; (await pier.step()) === 'worked'; steps++);
+        whole = pier.fake.entries.map(({ key }) => key).toSorted()
+        expect(steps).toBeGreaterThan(20)
+        continue
+      }
+      for (let i = 0; i < fatal; i++) await pier.step()
+      // What came after the crash may not change what was on its way.
+      await appendMixed(quay, 3, 61)
+      const [intent] = await quay.journal.intents('archive')
+      pier.restart()
+      await pier.settle()
+      pass(quay, HOUR_MS)
+      await pier.settle()
+      expectEachOnce(pier.fake, someIds(1, 63))
+      const onTheirWay = whole.filter((key) => {
+        const [, first = 0, last = 0] = /(\d{16})-(\d{16})-/.exec(key) ?? []
+        return intent && Number(first) >= intent.first && Number(last) <= intent.last
+      })
+      expect(pier.fake.entries.map(({ key }) => key)).toEqual(expect.arrayContaining(onTheirWay))
+    }
+  })
+
+  it('a crash between any two calls of the disk or the network costs nothing', async () => {
+    for (let fatal = 1; fatal < 60; fatal += 3) {
+      const quay = await openQuay()
+      const pier = openPier(quay, { s3: { rotate: { max_bytes: '4KiB' } } })
+      await appendMixed(quay, 30)
+      pass(quay, HOUR_MS)
+      pier.disk.crashAfter(fatal, 'kill')
+      for (let i = 0; i < 200 && !pier.disk.isDown; i++)
+        if ((await pier.step().catch(() => 0)) === Infinity) break
+      pier.disk.restart()
+      pier.restart()
+      await pier.settle()
+      expectEachOnce(pier.fake, someIds(1, 30))
+      expect(pier.disk.paths()).toEqual([])
+    }
+  })
+
+  it('an object that was stored without an answer is found there: 412 is success', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    pier.fake.faults.push({ kind: 'reset', stores: true })
+    await quay.append(5)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 5))
+    expect(pier.fake.exchanges.map(({ status }) => status).slice(-2)).toEqual([0, 412])
+  })
+
+  it('nothing is settled before all objects of the stretch are there', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await appendMixed(quay, 30)
+    pass(quay, HOUR_MS)
+    for (;;) {
+      const before = pier.fake.entries.length
+      const { position } = quay.journal.stats().sinks[0] ?? {}
+      if (position === 30) break
+      expect(position).toBe(0)
+      await pier.step()
+      expect(pier.fake.entries.length - before).toBeLessThanOrEqual(1)
+    }
+    expect(pier.fake.entries).toHaveLength(12)
+  })
+
+  it('the intent stands in the journal before the first object is put', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(5)
+    pass(quay, HOUR_MS)
+    while (pier.fake.puts === 0) await pier.step()
+    expect(pier.fake.entries).toHaveLength(1)
+    expect(await quay.journal.intents('archive')).toMatchObject([{ first: 1, last: 5 }])
+  })
+
+  it('the same stretch comes under the same names whatever the limits say by then', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await appendMixed(quay, 30)
+    pass(quay, HOUR_MS)
+    while (pier.fake.entries.length < 5) await pier.step()
+    const [before] = await quay.journal.intents('archive')
+    pier.restart({}, { rotate: { max_bytes: '1KiB', max_age: '1s' } })
+    await pier.settle()
+    expect(before).toMatchObject({ first: 1, last: 30 })
+    expect(pier.fake.entries).toHaveLength(12)
+    expectEachOnce(pier.fake, someIds(1, 30))
+  })
+
+  it('settings that shape the objects and changed under an intent are told, once, with the entries that it touches', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(2)
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: '' })
+    await pier.settle()
+    expect(quay.log.lines.filter((line) => line.includes('changed'))).toEqual([
+      expect.stringContaining('{"first":1,"last":2}'),
+    ])
+    expectEachOnce(pier.fake, someIds(1, 2))
+  })
+
+  it.each([
+    ['before the first', [1]],
+    ['in the middle', [7]],
+    ['twice', [4, 10]],
+    ['at the end', [13]],
+  ] as const)(
+    'what a former sink of the same name settled ahead of its turn ends a stretch: %s',
+    async (_, ahead) => {
+      const quay = await openQuay()
+      const pier = openPier(quay)
+      await quay.append(15)
+      // Each a batch that was taken and not confirmed yet, some of them out of turn.
+      for (const first of range(0, 4).map((batch) => 3 * batch + 1))
+        await quay.journal.intend('archive', { first, last: first + 2, shape: 'one', detail: 'a ticket' })
+      for (const first of ahead)
+        await quay.journal.settle('archive', { first, through: first + 2, parked: [] })
+      pass(quay, HOUR_MS)
+      await pier.settle()
+      const settledBefore = ahead.flatMap((first) => range(first, first + 2))
+      expectEachOnce(
+        pier.fake,
+        range(1, 15)
+          .filter((seq) => !settledBefore.includes(seq))
+          .flatMap((seq) => someIds(seq, seq)),
+      )
+      expect(quay.journal.stats().entries).toBe(0)
+      expect(await quay.journal.intents('archive')).toEqual([])
+    },
+  )
+
+  it('nothing wanted before what was settled ahead: it is settled by itself, and what stands behind is sent', async () => {
+    const quay = await openQuay()
+    const wanted = ({ firstSeq }: Run, index: number) => firstSeq + index > 3
+    const pier = openPier(quay, { options: { wanted } })
+    await quay.append(9)
+    await quay.journal.settle('archive', { first: 4, through: 6, parked: [] })
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(7, 9))
+    expect(quay.journal.stats().entries).toBe(0)
+  })
+
+  it('a journal that lacks an entry of a closed stretch ends the delivery: no object is stored without it', async () => {
+    const quay = await openQuay()
+    const take: Journal['take'] = (sink, limits, { after = 0 } = {}) =>
+      quay.journal.take(sink, limits, { after: after + 1 })
+    const pier = openPier(quay, { options: { journal: withMethods(quay.journal, { take }) } })
+    await quay.append(5)
+    await quay.journal.intend('archive', { first: 1, last: 5, shape: 'one', detail: '' })
+    pier.restart()
+    await expect(pier.settle()).rejects.toThrow('The journal lacks entry 1')
+    expect(pier.fake.entries).toEqual([])
+    expect([pier.disk.paths(), pier.room.heldBytes]).toEqual([[], 0])
+  })
+
+  it('what is stored is not put again because the journal could not note it at once', async () => {
+    const quay = await openQuay()
+    let full = true
+    const journal = withMethods(quay.journal, {
+      settle: (sink, settlement) =>
+        full
+          ? Promise.reject(new ConnectorError('disk_full', 'no space'))
+          : quay.journal.settle(sink, settlement),
+    })
+    const pier = openPier(quay, { options: { journal } })
+    await quay.append(5)
+    pass(quay, HOUR_MS)
+    for (let i = 0; i < 20; i++) await pier.step().catch(() => undefined)
+    const { length } = pier.fake.exchanges
+    full = false
+    await pier.settle()
+    expect(pier.fake.exchanges).toHaveLength(length)
+    expectEachOnce(pier.fake, someIds(1, 5))
+    expect(pier.watch.accepted).toBe(5)
+  })
+})
+
+describe('failures', () => {
+  it('a stretch that is on its way shows as sending from its first question to the bucket on', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(3)
+    pier.restart({ nothingMoreComes: () => true })
+    expect(await pier.step()).toBe('worked')
+    expect(await pier.step()).toBe('worked')
+    expect(pier.watch.states).toEqual([])
+    pier.sink.open = () => new Promise(() => undefined)
+    void pier.step()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(pier.watch.states.at(-1)).toBe('sending')
+  })
+
+  it('what failed stays on the disk and goes out again without being written anew', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(5)
+    pass(quay, HOUR_MS)
+    pier.fake.faultOf = () => ({ kind: 'reset' })
+    while (pier.fake.puts < 3) await pier.step().catch(() => undefined)
+    const { calls } = pier.disk
+    await expect(pier.step()).rejects.toMatchObject({ code: 'unreachable' })
+    expect(pier.disk.calls).toBe(calls)
+    expect(pier.room.heldBytes).toBe(0)
+    pier.fake.faultOf = undefined
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 5))
+    expect(pier.disk.paths()).toEqual([])
+    expect(pier.disk.openFiles).toBe(0)
+  })
+
+  const spoils: [string, (body: Buffer) => Buffer][] = [
+    ['was cut', (body) => body.subarray(0, body.length / 2)],
+    ['was emptied', () => Buffer.alloc(0)],
+    ['was changed', (body) => Buffer.from(body).fill('x', 10, 30)],
+  ]
+
+  it.each(
+    spoils.flatMap(([what, spoil]) =>
+      (['aws', 'moto'] as const).map((server) => [what, spoil, server] as const),
+    ),
+  )(
+    'an object that %s on the disk between two tries is written anew, under the same name (%#)',
+    async (_, spoil, server) => {
+      const quay = await openQuay()
+      const pier = openPier(quay, { switches: servers[server], s3: { compression: 'none' } })
+      await appendMixed(quay, 30)
+      pass(quay, HOUR_MS)
+      while (pier.fake.puts < 3) await pier.step()
+      pier.fake.faults.push({ kind: 'reset' })
+      await expect(pier.step()).rejects.toMatchObject({ code: 'unreachable' })
+      // The one that is next, and one that is not.
+      for (const path of pier.disk.paths().slice(0, 2)) {
+        const file = await pier.disk.open(path)
+        const spoiled = spoil(pier.disk.content(path) ?? expect.fail())
+        await file.truncate(0)
+        await file.write(spoiled, 0)
+        await file.close()
+      }
+      await expect(pier.step()).rejects.toMatchObject({
+        code: 'misconfigured',
+        message: expect.stringMatching(/object-\d\.part .* while it was waiting.*written anew/) as string,
+      })
+      expect(pier.disk.paths()).toEqual([])
+      const { length } = pier.fake.entries
+      await pier.settle()
+      expect(length).toBe(3)
+      expect(pier.fake.entries).toHaveLength(12)
+      expectEachOnce(pier.fake, someIds(1, 30))
+      expect(quay.journal.stats().entries).toBe(0)
+      expect(pier.disk.paths()).toEqual([])
+      expect(pier.disk.openFiles).toBe(0)
+    },
+  )
+
+  it('an object that the server received damaged goes out again as it lies on the disk', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await quay.append(5)
+    pass(quay, HOUR_MS)
+    pier.fake.faultOf = () => ({ kind: 'code', status: 400, code: 'BadDigest' })
+    while (pier.fake.puts < 2) await pier.step().catch(() => undefined)
+    const { calls } = pier.disk
+    await expect(pier.step()).rejects.toMatchObject({ code: 'bad_reply' })
+    expect(pier.disk.calls).toBe(calls)
+    pier.fake.faultOf = undefined
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 5))
+  })
+
+  it('a disk that is full holds up, loses nothing and leaves nothing behind', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay, { s3: { compression: 'none' } })
+    await quay.append(50, { body: 'x'.repeat(1_000) })
+    pass(quay, HOUR_MS)
+    pier.disk.capacityBytes = 20_000
+    for (let i = 0; i < 10; i++)
+      await pier.step().catch((error: unknown) => expect(error).toMatchObject({ code: 'disk_full' }))
+    expect(pier.fake.entries).toEqual([])
+    expect(pier.disk.paths()).toEqual([])
+    expect(pier.room.heldBytes).toBe(0)
+    pier.disk.capacityBytes = Infinity
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 50))
+  })
+
+  it('a huge entry is read when there is room for it, and not before; a journal that fails then leaves no room held', async () => {
+    const quay = await openQuay()
+    const read: (number | undefined)[] = []
+    const take: Journal['take'] = async (...asked) => {
+      const batch = await quay.journal.take(...asked)
+      const runs = batch && ('runs' in batch ? batch.runs.length : 0)
+      if (read.push(runs) === 2) throw new ConnectorError('disk_failed', 'as told')
+      return batch
+    }
+    const pier = openPier(quay)
+    pier.restart({ journal: withMethods(quay.journal, { take }) })
+    await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
+    const leave = await pier.room.around.enter(20 * 2 ** 20, never)
+    const step = pier.step()
+    await settled()
+    expect(read).toEqual([0])
+    // Nobody is idle who has something to send.
+    expect(pier.watch.states.at(-1)).toBe('sending')
+    leave()
+    await nextTurn(quay)
+    await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
+    expect(pier.room.heldBytes).toBe(0)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 1))
+    expect(pier.room.heldBytes).toBe(0)
+  })
+
+  it('nothing is asked of a bucket while room is held: one that hangs keeps nobody waiting for it', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    const heldBytes: number[] = []
+    pier.fake.faultOfAll = () => void heldBytes.push(pier.room.heldBytes)
+    await quay.append(3)
+    pass(quay, HOUR_MS)
+    await pier.settle()
+    expectEachOnce(pier.fake, someIds(1, 3))
+    expect(heldBytes.length).toBeGreaterThan(0)
+    expect(new Set(heldBytes)).toEqual(new Set([0]))
+  })
+
+  it('a stop in the middle leaves nothing held and nothing on the disk', async () => {
+    const quay = await openQuay()
+    const pier = openPier(quay)
+    await appendMixed(quay, 30)
+    pass(quay, HOUR_MS)
+    for (let i = 0; i < 6; i++) await pier.step()
+    await pier.sink.close()
+    await pier.sink.close()
+    expect(pier.disk.paths()).toEqual([])
+    expect(pier.disk.openFiles).toBe(0)
+    expect(pier.room.heldBytes).toBe(0)
+  })
+})
+
+describe('evidence', () => {
+  class Notary implements Evidence {
+    readonly told: StoredStretch[] = []
+    readonly asked: { idle: boolean; last: boolean }[] = []
+    stored = (stretch: StoredStretch): readonly Note[] => {
+      this.told.push(stretch)
+      return [{ name: `stretch:${stretch.first}`, value: String(stretch.objects.length) }]
+    }
+    step = async (state: { idle: boolean; last: boolean }) => {
+      this.asked.push(state)
+      return 7_000
+    }
+  }
+
+  it('is told of each stretch with all of its objects, and its note lands with the settlement', async () => {
+    const quay = await openQuay()
+    const notary = new Notary()
+    const pier = openPier(quay, { evidence: notary })
+    await appendMixed(quay, 30)
+    pass(quay, HOUR_MS)
+    expect(await pier.settle()).toBe(7_000)
+    expect(notary.told).toMatchObject([{ first: 1, last: 30, parked: 0 }])
+    const objects = notary.told[0]?.objects ?? []
+    expect(objects.map(({ key }) => key).toSorted()).toEqual(
+      pier.fake.entries.map(({ key }) => key).toSorted(),
+    )
+    expect(objects.reduce((sum, { count }) => sum + count, 0)).toBe(30)
+    expect(await quay.journal.note('stretch:1')).toBe('12')
+    expect(notary.asked.some(({ idle }) => !idle) && notary.asked.some(({ idle }) => idle)).toBe(true)
+  })
+
+  it('is told of a stretch in which nothing was wanted', async () => {
+    const quay = await openQuay()
+    const notary = new Notary()
+    const pier = openPier(quay, { evidence: notary, options: { wanted: () => false } })
+    await quay.append(3)
+    await pier.settle()
+    expect(notary.told).toEqual([{ first: 1, last: 3, parked: 0, objects: [] }])
+  })
+
+  it('while it cannot testify, what is gathered and stored is no sign that delivery goes on again', async () => {
+    const quay = await openQuay()
+    const notary = new Notary()
+    let held = true
+    const step = notary.step
+    notary.step = async (state) => {
+      if (held && state.idle) throw new ConnectorError('misconfigured', 'no key')
+      return step(state)
+    }
+    const pier = openPier(quay, { evidence: notary })
+    await quay.append(3)
+    await pier.step()
+    await expect(pier.step()).rejects.toThrow('no key')
+    await quay.append(3)
+    pass(quay, HOUR_MS)
+    const results = []
+    while (notary.told.length < 1) results.push(await pier.step())
+    expect(results.length).toBeGreaterThan(2)
+    expect(new Set(results)).toEqual(new Set(['unproven']))
+    held = false
+    expect(await pier.settle()).toBe(7_000)
+    await quay.append(3)
+    expect(await pier.step()).toBe('worked')
+  })
+
+  it('where nothing more will come it is asked for the last time, and the loop may end', async () => {
+    const quay = await openQuay()
+    const notary = new Notary()
+    const pier = openPier(quay, { evidence: notary, options: { nothingMoreComes: () => true } })
+    await quay.append(3)
+    expect(await pier.settle()).toBe(Infinity)
+    expect(notary.asked.at(-1)).toEqual({ idle: true, last: true })
+  })
+
+  it('where only held sources are left to read it is asked for the last time, after each stretch that comes all the same, and the loop goes on', async () => {
+    const quay = await openQuay()
+    const notary = new Notary()
+    let held = false
+    const options = { nothingDue: () => held, lookAgainMs: 250 }
+    const pier = openPier(quay, { evidence: notary, options })
+    await quay.append(3)
+    expect(await pier.settle()).toBe(250)
+    expect(pier.unfinished()).toBe(true)
+    held = true
+    expect(await pier.settle()).toBe(250)
+    expect(notary.asked.at(-1)).toEqual({ idle: true, last: true })
+    expect(pier.unfinished()).toBe(false)
+    await quay.append(3)
+    while (notary.told.length < 2) await pier.step()
+    expect(pier.unfinished()).toBe(true)
+    await pier.settle()
+    expect(pier.unfinished()).toBe(false)
+  })
+})
+
+type Moment =
+  | { readonly kind: 'append'; readonly entries: readonly Partial<EntrySpec>[]; readonly workspace: string }
+  | { readonly kind: 'fault'; readonly fault: FakeS3['faults'][number] }
+  | { readonly kind: 'steps'; readonly count: number }
+  | { readonly kind: 'crash' | 'pass' | 'full' }
+
+const moment: fc.Arbitrary<Moment> = fc.oneof(
+  fc.record({
+    kind: fc.constant('append' as const),
+    entries: fc.array(fc.record({ at: fc.integer({ min: 0, max: 4 }).map((d) => START_US + d * DAY_US), body: fc.string({ maxLength: 300 }) }), { minLength: 1, maxLength: 12 }), // prettier-ignore
+    workspace: fc.constantFrom('acme', 'beta', 'corp'),
+  }),
+  fc.record({ kind: fc.constant('steps' as const), count: fc.integer({ min: 1, max: 12 }) }),
+  fc.record({
+    kind: fc.constant('fault' as const),
+    fault: fc.constantFrom<FakeS3['faults'][number]>(
+      { kind: 'reset' },
+      { kind: 'reset', stores: true },
+      { kind: 'code', status: 503, code: 'SlowDown' },
+      { kind: 'code', status: 500, code: 'InternalError', stores: true },
+      { kind: 'code', status: 409, code: 'ConditionalRequestConflict' },
+      { kind: 'code', status: 403, code: 'AccessDenied' },
+      { kind: 'html' },
+      { kind: 'ok-without-etag' },
+    ),
+  }),
+  fc.constantFrom<Moment>({ kind: 'crash' }, { kind: 'pass' }, { kind: 'full' }),
+)
+
+it('any interleaving of arrivals, crashes, failures, lost answers and full disks ends with each entry once over all objects', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(moment, { maxLength: 40 }),
+      fc.constantFrom('1KiB', '4KiB', '1MiB'),
+      fc.constantFrom('gzip', 'zstd', 'none'),
+      fc.constantFrom(100, 2_000, 32 * 2 ** 20),
+      async (moments, max_bytes, compression, bytes) => {
+        const quay = await openQuay()
+        const pier = openPier(quay, { s3: { rotate: { max_bytes, max_age: '30s' }, compression } })
+        pier.restart({}, {}, bytes)
+        let made = 0
+        for (const each of moments) {
+          if (each.kind === 'append') {
+            const specs = each.entries.map((entry) =>
+              spec(++made, { ...entry, body: entry.body?.replace(/[^ -~]/g, '?') ?? '' }),
+            )
+            await quay.journal.append(part(specs, { origin: { workspace: each.workspace, source: 'audit' } }))
+          } else if (each.kind === 'fault') pier.fake.faults.push(each.fault)
+          else if (each.kind === 'crash') pier.restart({}, {}, bytes)
+          else if (each.kind === 'pass') pass(quay, 40_000)
+          else if (each.kind === 'full') pier.disk.fail('write', 'disk_full')
+          for (let i = 0; i < (each.kind === 'steps' ? each.count : 1); i++)
+            await pier.step().catch((error: unknown) => {
+              if (!(error instanceof ConnectorError)) throw error
+            })
+        }
+        pass(quay, HOUR_MS)
+        await pier.settle()
+        expectEachOnce(pier.fake, someIds(1, made))
+        expect(quay.journal.stats().entries).toBe(0)
+        expect(pier.room.heldBytes).toBe(0)
+        expect(pier.watch.accepted).toBe(made)
+      },
+    ),
+    { numRuns: 60 },
+  )
+}, 60_000)
+
+/** One object by itself, unpacked. */
+class FakeOf {
+  readonly lines: string[]
+  constructor(object: FakeS3['entries'][number]) {
+    const alone = new Server()
+    alone.objects.set(object.key, object)
+    this.lines = alone.lines
+  }
+}
+
+it('the books come out even where a stretch has more objects than one walk writes', async () => {
+  const quay = await openQuay()
+  const pier = openPier(quay)
+  await appendMixed(quay, 40)
+  pass(quay, HOUR_MS)
+  await pier.settle()
+  expect(pier.fake.entries.length).toBeGreaterThan(8)
+  const { rows } = await balanceOf(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
+  expect(rows.length).toBeGreaterThan(0)
+  expect(rows.map(({ missing }) => missing)).toEqual(rows.map(() => 0))
+})

@@ -1,0 +1,256 @@
+// A sink's content policy on its way through formats and frames: what is denied, what is changed, what stays right beside the changed bytes.
+import { describe, expect, test } from 'vitest'
+import { formatNamed, formatNames } from '../../../src/formats/index.ts'
+import { balanceOf } from '../../../src/contracts/accounts.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { Run } from '../../../src/contracts/journal.ts'
+import type { Format, Outcome } from '../../../src/contracts/sink.ts'
+import { ByteWriter } from '../../../src/core/bytes.ts'
+import { framingOf } from '../../../src/delivery/loader.ts'
+import type { StepResult } from '../../../src/delivery/loop.ts'
+import { openAfterKeys, type Policy, type PolicySettings } from '../../../src/delivery/policy.ts'
+import { hecFrame } from '../../../src/sinks/splunk-hec/body.ts'
+import { linesOf, runOf } from '../../fakes/lines.ts'
+import { never, openQuay } from './quay.ts'
+
+const KEY = 'k'.repeat(32)
+const idle = { step: async (): Promise<StepResult> => Infinity }
+
+function policyOf(settings: PolicySettings, read: (path: string) => string = () => KEY): Policy {
+  let policy: Policy | undefined
+  const stepper = openAfterKeys(settings, read, (opened) => {
+    policy = opened
+    return idle
+  })
+  void stepper.step(never)
+  return policy ?? expect.fail('it was not opened')
+}
+
+const all = () => true
+const raw = (entry: object) => JSON.stringify(entry)
+
+describe('deny', () => {
+  const cases: readonly [string, boolean][] = [
+    ['{"cm_id":"0042"}', true],
+    ['{"cm_id" : "\\u0030042" }', true],
+    ['{"\\u0063m_id":"0042"}', true],
+    ['{"cm_id":"other","cm_id":"0042"}', true],
+    ['{"cm_id":"0042","cm_id":"other"}', true],
+    ['{"cm_id":17}', true],
+    ['{"cm_id":17.0}', false],
+    ['{"cm_id":"17"}', true],
+    ['{"cm_id":"0042, 17"}', false],
+    ['{"cm_id":" 0042"}', false],
+    ['{"cm_id":["0042"]}', false],
+    ['{"cm_id":{"a":"0042"}}', false],
+    ['{"data":{"cm_id":"0042"}}', false],
+    ['{"user":"0042"}', false],
+    ['{"user":"mallory"}', true],
+    ['{}', false],
+  ]
+  test.each(cases)('%s: %s', (entry, denied) => {
+    const policy = policyOf({ deny: { cm_id: ['0042', '17'], user: ['mallory'] } })
+    expect(policy.allowed(all)(runOf([{ id: 'a', raw: entry }]), 0)).toBe(!denied)
+  })
+
+  test.each(['["x"]', '{"x":1}'])('a value that is no text equals nothing, though %s is listed', (listed) => {
+    const policy = policyOf({ deny: { cm_id: [listed] } })
+    const made = (value: string) => runOf([{ id: 'a', raw: `{"cm_id":${value}}` }])
+    expect(policy.allowed(all)(made(listed), 0)).toBe(true)
+    expect(policy.allowed(all)(made(JSON.stringify(listed)), 0)).toBe(false)
+  })
+
+  test('what the sink does not want anyway stays unwanted', () => {
+    const { allowed } = policyOf({ deny: { cm_id: ['x'] } })
+    const run = runOf([{ id: 'a', raw: raw({ cm_id: 'y' }) }])
+    expect(allowed(() => false)(run, 0)).toBe(false)
+    expect(allowed(all)(run, 0)).toBe(true)
+  })
+
+  test('what is addressed to this sink alone, a retry or a replay, is denied too', () => {
+    const { allowed } = policyOf({ deny: { cm_id: ['x'] } })
+    const run = runOf([{ id: 'a', raw: raw({ cm_id: 'x' }) }], { onlySink: 'siem', replay: true })
+    expect(allowed(({ onlySink }) => onlySink === 'siem')(run, 0)).toBe(false)
+  })
+})
+
+describe('what formats and frames make of a changed entry', () => {
+  const secret = 'privileged words'
+  const made = [
+    {
+      id: 'id-1',
+      type: 'a',
+      raw: raw({ id: 'id-1', query: secret, timestamp: 't', response: 'r'.repeat(99) }),
+    },
+    { id: 'id-2', type: 'b', version: 3, raw: raw({ user: 'someone', id: 'id-2', query: secret }) },
+    { id: 'id-4', type: 'c', raw: raw({ user: 'someone', id: 'id-4' }) },
+    {
+      id: 'id-3',
+      type: 'a',
+      time: '2026-11-21T10:00:01',
+      raw: raw({ query: secret, query2: secret.slice(0, 3) }),
+    },
+  ]
+  const redact = [
+    { fields: ['query'], with: 'hash', keyFile: 'k' },
+    { fields: ['response'], with: 'truncate', bytes: 4 },
+  ] as const
+  const policy = policyOf({ redact })
+  const seen = (run: Run, format: Format, frame = hecFrame({ hostOf: () => 'h' })) => {
+    const framing = framingOf({ sink: { frame }, format, wanted: all, redact: policy.redact })
+    const { bytes } = linesOf(run, framing.sink.frame, format)
+    return Buffer.from(bytes).toString()
+  }
+
+  /** The same entries as if the API had sent them so. */
+  function asIfSent(): Run {
+    const out = new ByteWriter()
+    const changed = made.map((one) => {
+      out.clear()
+      return policy.redact?.(Buffer.from(one.raw), out) ? { ...one, raw: out.view().toString() } : one
+    })
+    return runOf(changed)
+  }
+
+  test.each(formatNames)(
+    '%s: the same bytes as if the API had sent the entry so, ids and times included',
+    (name) => {
+      const frame = hecFrame({ hostOf: () => 'h' })
+      const wanted = Buffer.from(linesOf(asIfSent(), frame, formatNamed(name)).bytes).toString()
+      const text = seen(runOf(made), formatNamed(name))
+      expect(text).toBe(wanted)
+      expect(text).not.toContain(secret)
+      for (const { id } of made) expect(text).toContain(id)
+    },
+  )
+
+  test('each run is told by its own origin, whether its entries are changed or not', () => {
+    const format = formatNamed('envelope')
+    const { frame } = framingOf({
+      ...{ sink: { frame: hecFrame({ hostOf: () => 'h' }) }, format, wanted: all, redact: policy.redact },
+    }).sink
+    for (const workspace of ['acme', 'beta', 'acme']) {
+      const run = runOf(made, { origin: { workspace, source: 'audit' }, replay: workspace === 'beta' })
+      const text = Buffer.from(linesOf(run, frame, format).bytes).toString()
+      expect(text.match(new RegExp(`"workspace":"${workspace}"`, 'g'))).toHaveLength(2 * made.length)
+      expect(text.includes('"replay":true')).toBe(run.replay)
+    }
+  })
+
+  test('a frame sees its own sequence numbers', () => {
+    const seqs: number[] = []
+    seen(runOf(made, { firstSeq: 70 }), formatNamed('raw'), (run, index) => {
+      seqs.push(run.firstSeq + index)
+    })
+    expect(seqs).toEqual([70, 71, 72, 73])
+  })
+})
+
+describe('delivery', () => {
+  test('what is denied is counted as filtered and settled, what is changed goes out changed, again after a crash too', async () => {
+    const quay = await openQuay()
+    await quay.append(1, { body: 'gone' })
+    await quay.append(2, { body: 'privileged' })
+    const policy = policyOf({ redact: [{ fields: ['body'], with: 'drop' }], deny: { body: ['gone'] } })
+    const berth = quay.berth('archive', { redact: policy.redact, wanted: policy.allowed(all) })
+    berth.sink.answer = () => {
+      throw new ConnectorError('unreachable', 'gone')
+    }
+    await expect(berth.step()).rejects.toThrow('gone')
+    berth.restart()
+    berth.sink.answer = ({ lines }) => ({ settled: lines.count, refused: [] })
+    await berth.empty()
+    const [first, second] = berth.sink.deliveries
+    expect(first?.texts).toHaveLength(2)
+    expect(second?.texts).toEqual(first?.texts)
+    for (const text of first?.texts ?? []) expect(text).not.toContain('"body"')
+    expect(berth.watch.filtered).toBe(1)
+  })
+})
+
+describe('a dead letter that is sent again', () => {
+  const refuseAll = (): Outcome => ({ settled: 1, refused: [{ index: 0, code: 'refused', reason: 'no' }] })
+
+  test('comes under the policy of now, and one that is denied by now does not come at all: the books have it as filtered', async () => {
+    const quay = await openQuay()
+    await quay.append(1, { body: 'privileged' })
+    const { redact } = policyOf({ redact: [{ fields: ['body'], with: 'truncate', bytes: 3 }] })
+    const berth = quay.berth('archive', { redact })
+    berth.sink.answer = refuseAll
+    await berth.empty()
+    await quay.journal.retryDeadLetters({})
+    await berth.empty()
+    expect(berth.sink.deliveries.map(({ texts: [text = ''] }) => text.slice(text.indexOf('"body"')))).toEqual(
+      Array(2).fill('"body":"pri…[truncated 7 bytes]"}'),
+    )
+    await quay.journal.retryDeadLetters({})
+    berth.restart({ wanted: policyOf({ deny: { body: ['privileged'] } }).allowed(berth.options.wanted) })
+    await berth.empty()
+    expect([berth.sink.deliveries.length, berth.watch.filtered]).toEqual([2, 1])
+    const { rows } = await balanceOf(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
+    expect(rows).toMatchObject([{ kept: 1, accepted: 0, filtered: 1, parked: 0, owed: 0, missing: 0 }])
+  })
+})
+
+describe('settings', () => {
+  const hash = (keyFile: string) => ({ redact: [{ fields: ['query'], with: 'hash' as const, keyFile }] })
+
+  test('without a policy nothing is asked and nothing shaped', () => {
+    for (const settings of [{}, { redact: [], deny: {} }]) {
+      const policy = policyOf(settings)
+      expect([policy.shapes, policy.redact, policy.allowed(all)]).toEqual([[], undefined, all])
+    }
+  })
+
+  test('each setting shapes, so does the key, and none of it tells the key', () => {
+    const shapes = [
+      policyOf({ deny: { a: ['b'] } }),
+      policyOf({ deny: { a: ['c'] } }),
+      policyOf({ redact: [{ fields: ['a'], with: 'drop' }] }),
+      policyOf({ redact: [{ fields: ['b'], with: 'drop' }] }),
+      policyOf({ redact: [{ fields: ['a', 'b'], with: 'drop' }] }),
+      policyOf({ redact: [{ fields: ['a'], with: 'truncate', bytes: 1 }] }),
+      policyOf({ redact: [{ fields: ['a'], with: 'truncate', bytes: 2 }] }),
+      policyOf(hash('k')),
+      policyOf(hash('k'), () => 'z'.repeat(40)),
+    ].map(({ shapes: [shape = ''] }) => shape)
+    expect(new Set(shapes).size).toBe(shapes.length)
+    expect(shapes.join('')).not.toMatch(/kkkk|zzzz/)
+    expect(policyOf(hash('elsewhere')).shapes).toEqual(policyOf(hash('k')).shapes)
+  })
+
+  test.each([
+    [
+      'missing',
+      () => {
+        throw Object.assign(new Error('no such file, planted'), { code: 'ENOENT' })
+      },
+      'ENOENT',
+    ],
+    ['too short', () => ` ${'p'.repeat(31)}\n`, 'shorter than 32 bytes'],
+    ['no text', () => `${'p'.repeat(40)}\ufffd`, 'it is no text'],
+  ])('a key that is %s holds the sink and nothing goes out, until it is there', async (_, bad, told) => {
+    let read: () => string = bad
+    let opened = 0
+    const stepper = openAfterKeys(
+      hash('/run/hash-key'),
+      () => read(),
+      () => {
+        opened++
+        return idle
+      },
+    )
+    expect(stepper.unfinished).toBe(true)
+    for (let i = 0; i < 2; i++) {
+      const error: unknown = await stepper.step(never).catch((thrown: unknown) => thrown)
+      if (!(error instanceof ConnectorError)) return expect.fail('it went on')
+      expect([error.action, opened]).toEqual(['hold', 0])
+      expect(error.message).toContain('/run/hash-key')
+      expect(error.message).toContain(told)
+      expect(error.message).not.toMatch(/ppp|planted/)
+    }
+    read = () => `${KEY}\n`
+    expect(await stepper.step(never)).toBe(Infinity)
+    expect([opened, stepper.unfinished]).toEqual([1, false])
+  })
+})

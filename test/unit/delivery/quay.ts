@@ -1,0 +1,117 @@
+// The quay: a journal with entries in it, and shippers with sinks that do as they are told.
+import type { Journal, Run } from '../../../src/contracts/journal.ts'
+import type { Room } from '../../../src/core/memory-budget.ts'
+import { Shipper } from '../../../src/delivery/dispatcher.ts'
+import type { StepResult } from '../../../src/delivery/loop.ts'
+import type { BatchLimits } from '../../../src/delivery/loader.ts'
+import type { ShipperOptions } from '../../../src/delivery/dispatcher.ts'
+import { part, spec } from '../../contract/journal-parts.ts'
+import type { EntrySpec } from '../../contract/journal-parts.ts'
+import { journalOfTest } from '../../fakes/journal.ts'
+import { rawFormat } from '../../fakes/lines.ts'
+import { Share } from '../../fakes/share.ts'
+import { FakeSink } from '../../fakes/sink.ts'
+import { LogLines } from '../../fakes/sink-deps.ts'
+import { SinkNotes } from '../../fakes/watches.ts'
+import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
+
+export const START = Date.UTC(2026, 10, 17, 10)
+export const never = new AbortController().signal
+
+export interface Berth {
+  readonly sink: FakeSink
+  readonly options: ShipperOptions
+  readonly watch: SinkNotes
+  /** its share in the process that lives now */
+  room: Room
+  /** the room around that, which others enter too */
+  around: Room
+  shipper: Shipper
+  /** One step. */
+  step(): Promise<StepResult>
+  /** Steps until there is nothing to send. */
+  empty(): Promise<void>
+  /** The process dies and begins again, perhaps with other settings. */
+  restart(changed?: Partial<ShipperOptions>): void
+}
+
+export interface Quay {
+  readonly clock: VirtualClock
+  readonly journal: Journal
+  readonly log: LogLines
+  berth(name?: string, more?: Partial<ShipperOptions> & { batch?: Partial<BatchLimits> }): Berth
+  /** Entries `from`, `from + 1`, … as one page. */
+  append(count: number, rest?: Partial<EntrySpec>): Promise<void>
+}
+
+export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes = 2 ** 30): Promise<Quay> {
+  const clock = new VirtualClock(START)
+  const log = new LogLines()
+  const journal = await journalOfTest({ clock, log, sinks, maxBytes, keepKeysMs: 1e12 })
+  let made = 0
+  return {
+    clock,
+    journal,
+    log,
+    append: async (count, rest = {}) => {
+      await journal.append(part(Array.from({ length: count }, () => spec(++made, rest))))
+    },
+    berth: (name = 'archive', { batch = {}, ...more } = {}) => {
+      const sink = new FakeSink(name)
+      sink.now = () => clock.now()
+      const watch = new SinkNotes()
+      const share = new Share()
+      const options: ShipperOptions = {
+        sink,
+        journal,
+        format: rawFormat,
+        limits: { maxEntries: 1000, maxBytes: 2 ** 20, lingerMs: 0, ...batch },
+        wanted: ({ onlySink }: Run) => onlySink === undefined || onlySink === name,
+        shape: 'one',
+        watch,
+        log,
+        clock,
+        random: () => 0.5,
+        room: share,
+        nothingMoreComes: () => false,
+        lookAgainMs: Infinity,
+        ...more,
+      }
+      return moored(sink, options, watch, share.around)
+    },
+  }
+}
+
+function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, around: Room): Berth {
+  const berth: Berth = {
+    sink,
+    options,
+    watch,
+    room: options.room,
+    around,
+    shipper: new Shipper(options),
+    step: () => berth.shipper.step(never),
+    empty: async () => {
+      for (let i = 0; i < 10_000; i++) if (typeof (await berth.step()) === 'number') return
+      throw new Error('this goes in circles')
+    },
+    restart: (changed = {}) => {
+      const share = new Share()
+      berth.around = share.around
+      berth.room = changed.room ?? share
+      berth.shipper = new Shipper({ ...options, room: berth.room, ...changed })
+    },
+  }
+  return berth
+}
+
+/** What waits for a turn of the event loop of its own goes on, and all that follows from it. */
+export async function nextTurn({ clock }: Quay): Promise<void> {
+  await settled()
+  clock.advance(clock.now())
+}
+
+/** `from`, `from + 1`, … `to`. */
+export function range(from: number, to: number): number[] {
+  return Array.from({ length: to - from + 1 }, (_, i) => from + i)
+}

@@ -1,0 +1,262 @@
+// A receiver that refuses whatever it gets: one entry is at fault by itself, ten in a row are not (law 3).
+import { expect, it } from 'vitest'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { Transport } from '../../../src/contracts/platform.ts'
+import type { Run } from '../../../src/contracts/journal.ts'
+import type { Delivery, Outcome } from '../../../src/contracts/sink.ts'
+import { ship } from '../../../src/delivery/loop.ts'
+import { RefusalStreak } from '../../../src/delivery/dispatcher.ts'
+import { Shipper, type ShipperOptions } from '../../../src/delivery/dispatcher.ts'
+import { sinkKinds } from '../../../src/sinks/index.ts'
+import { FakeHec, hecTransport } from '../../fakes/hec.ts'
+import { failing, taken } from '../../fakes/sink.ts'
+import { sinkDeps } from '../../fakes/sink-deps.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { openQuay, range } from './quay.ts'
+import type { Berth, Quay } from './quay.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+
+/** As Splunk does: all before the first bad line is taken, that one named, the rest not looked at. */
+const naming =
+  (bad: (seq: number) => boolean) =>
+  ({ lines: { seqs, count } }: Delivery): Outcome => {
+    const index = seqs.findIndex((seq) => bad(seq))
+    if (index === -1) return { settled: count, refused: [] }
+    return { settled: index + 1, refused: [{ index, code: 'refused', reason: 'no' }] }
+  }
+
+/** As one does that names none. */
+const asAWhole =
+  (bad: (seq: number) => boolean) =>
+  (delivery: Delivery): Outcome =>
+    delivery.lines.seqs.some((seq) => bad(seq)) ? failing('refused')() : taken(delivery)
+
+function sail({ shipper, options }: Pick<Berth, 'shipper' | 'options'>, { clock }: Quay) {
+  const stopping = new AbortController()
+  const loop = ship(shipper, options, stopping.signal)
+  return {
+    async pass(ms: number): Promise<void> {
+      const until = clock.now() + ms
+      await settled()
+      while (clock.advance(until)) await settled()
+    },
+    async stop(): Promise<void> {
+      stopping.abort()
+      await loop
+    },
+  }
+}
+
+const parked = async ({ journal }: Quay) =>
+  (await journal.deadLetters({})).map(({ seq }) => seq).toSorted((a, b) => a - b)
+
+const told = ({ log }: Quay, what: string) => log.lines.filter((line) => line.includes(what)).length
+
+it.each([
+  ['by name', naming],
+  ['as a whole', asAWhole],
+] as const)(
+  'ten entries refused in a row hold the sink, %s, and from there on one is tried at a time, slowly',
+  async (_, refusing) => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    berth.sink.answer = refusing(() => true)
+    await quay.append(500)
+    const voyage = sail(berth, quay)
+    await settled()
+    expect(await parked(quay)).toEqual(range(1, 10))
+    expect(berth.watch.states.at(-1)).toBe('held')
+    expect(berth.watch.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
+    expect(berth.watch.errors.at(-1)?.message).toMatch(/archive.*refused 10 entries in a row.*proxy.*retry/)
+    const before = berth.sink.deliveries.length
+    await voyage.pass(10 * MINUTE)
+    const tries = berth.sink.seqs.slice(before)
+    expect(tries.length).toBeGreaterThan(5)
+    expect(tries.length).toBeLessThan(30)
+    expect(tries).toEqual(range(11, 10 + tries.length).map((seq) => [seq]))
+    expect(await parked(quay)).toEqual(range(1, 10 + tries.length))
+    expect(told(quay, 'Delivery failed and will be tried again')).toBeLessThan(6)
+    await voyage.stop()
+  },
+)
+
+it.each([
+  ['by name', naming],
+  ['as a whole', asAWhole],
+] as const)('a long run of bad entries comes to its end and nothing is lost, %s', async (_, refusing) => {
+  const quay = await openQuay()
+  const berth = quay.berth()
+  berth.sink.answer = refusing((seq) => seq > 20 && seq <= 45)
+  await quay.append(200)
+  const voyage = sail(berth, quay)
+  await voyage.pass(HOUR)
+  expect(await parked(quay)).toEqual(range(21, 45))
+  expect(quay.journal.stats().entries).toBe(0)
+  expect(told(quay, 'Delivery goes on again')).toBe(1)
+  expect(berth.watch.states.at(-1)).toBe('idle')
+  expect(berth.room.heldBytes).toBe(0)
+  // What comes next goes out as ever.
+  await quay.append(100)
+  await voyage.pass(MINUTE)
+  expect(berth.sink.seqs.at(-1)).toEqual(range(201, 300))
+  await voyage.stop()
+})
+
+it('one entry that is accepted between makes refusals single ones again', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth()
+  berth.sink.answer = naming((seq) => seq % 10 !== 0)
+  await quay.append(100)
+  const voyage = sail(berth, quay)
+  await settled()
+  expect(await parked(quay)).toHaveLength(90)
+  expect(berth.watch.states).not.toContain('held')
+  await voyage.stop()
+})
+
+it('of a batch with a verdict on each line what stands behind the last accepted one counts', () => {
+  const refused = (...indexes: number[]) => indexes.map((index) => ({ index, code: 'refused', reason: 'no' }))
+  const refusals = new RefusalStreak('archive')
+  refusals.count({ settled: 20, refused: refused(...range(0, 9), ...range(11, 19)) })
+  expect(refusals.isTooLong).toBe(false)
+  refusals.count({ settled: 0, refused: [] })
+  refusals.count({ settled: 1, refused: refused(0) })
+  expect(refusals.isTooLong).toBe(true)
+  refusals.count({ settled: 2, refused: refused(1) })
+  expect(refusals.isTooLong).toBe(false)
+})
+
+it('what is proven to be the entry’s own fault says nothing of the receiver: it neither counts nor ends a row', () => {
+  const refusals = new RefusalStreak('siem')
+  const one = (own: boolean) => ({ index: 0, code: 'too_large', reason: 'no', own })
+  for (let i = 0; i < 100; i++) refusals.count({ settled: 1, refused: [one(true)] })
+  expect(refusals.isTooLong).toBe(false)
+  for (let i = 0; i < 9; i++) refusals.count({ settled: 1, refused: [one(false)] })
+  refusals.count({ settled: 1, refused: [one(true)] })
+  expect(refusals.isTooLong).toBe(false)
+  refusals.count({ settled: 1, refused: [one(false)] })
+  expect(refusals.isTooLong).toBe(true)
+})
+
+it('a batch refused in all its lines is the last large one: none was made ready behind it', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth('archive', { batch: { maxEntries: 20 } })
+  berth.sink.answer = ({ lines: { count } }) => ({
+    settled: count,
+    refused: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
+  })
+  await quay.append(100)
+  const voyage = sail(berth, quay)
+  await voyage.pass(MINUTE)
+  expect(berth.sink.seqs[0]).toEqual(range(1, 20))
+  expect(berth.sink.seqs.slice(1).every(({ length }) => length === 1)).toBe(true)
+  await voyage.stop()
+})
+
+it('passing by what nobody wants, or having nothing left, is no recovery', async () => {
+  const quay = await openQuay()
+  const wanted = ({ firstSeq }: Run, index: number) => firstSeq + index <= 12 || (firstSeq + index) % 40 === 0
+  const berth = quay.berth('archive', { wanted, batch: { maxEntries: 15 } })
+  berth.sink.answer = naming(() => true)
+  await quay.append(200)
+  const voyage = sail(berth, quay)
+  await voyage.pass(HOUR)
+  expect(await parked(quay)).toEqual([...range(1, 12), 40, 80, 120, 160, 200])
+  expect(quay.journal.stats().entries).toBe(0)
+  expect(berth.watch.states.at(-1)).toBe('held')
+  expect(told(quay, 'goes on again')).toBe(0)
+  berth.sink.answer = taken
+  await quay.append(40)
+  await voyage.pass(2 * MINUTE)
+  expect(berth.watch.states.at(-1)).toBe('idle')
+  await voyage.stop()
+})
+
+it('while one line is tried at a time, what nobody wants is passed by a step at a time', async () => {
+  const quay = await openQuay()
+  const wanted = ({ firstSeq }: Run, index: number) => firstSeq + index <= 10
+  const berth = quay.berth('archive', { wanted, batch: { maxEntries: 10 } })
+  berth.sink.answer = ({ lines: { count } }) => ({
+    settled: count,
+    refused: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
+  })
+  await quay.append(30)
+  await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
+  const position = () => quay.journal.stats().sinks[0]?.position
+  expect([await berth.step(), position(), await berth.step(), position()]).toEqual([
+    'unproven',
+    20,
+    'unproven',
+    30,
+  ])
+  await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
+})
+
+it('a single run of which all was refused ends', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth('archive', { nothingMoreComes: () => true })
+  berth.sink.answer = naming(() => true)
+  await quay.append(12)
+  const voyage = sail(berth, quay)
+  await voyage.pass(HOUR)
+  await voyage.stop()
+  expect(await parked(quay)).toHaveLength(12)
+  expect(berth.watch.states.at(-1)).toBe('idle')
+})
+
+it('a refusal that the journal could not note at once counts once', async () => {
+  const quay = await openQuay()
+  let failures = 0
+  const journal = withMethods(quay.journal, {
+    settle: (...settling) =>
+      failures++ < 20
+        ? Promise.reject(new ConnectorError('disk_full', 'no room'))
+        : quay.journal.settle(...settling),
+  })
+  const berth = quay.berth('archive', { journal })
+  berth.sink.answer = naming((seq) => seq < 5)
+  await quay.append(8)
+  const voyage = sail(berth, quay)
+  await voyage.pass(HOUR)
+  expect(await parked(quay)).toEqual(range(1, 4))
+  expect(berth.watch.states).not.toContain('held')
+  await voyage.stop()
+})
+
+it('a collector behind a proxy that spoils every body judges no entry: few are parked, and the sink is held', async () => {
+  const quay = await openQuay(['splunk'])
+  const { clock, log } = quay
+  const fake = new FakeHec({ tokens: { t: {} } })
+  const berth = quay.berth('splunk')
+  const receiver = hecTransport(fake, clock)
+  let spoiling = true
+  const proxy: Transport = (request, signal) => {
+    const headers = { ...request.headers }
+    if (spoiling) delete headers['content-encoding']
+    return receiver({ ...request, headers }, signal)
+  }
+  const settings = sinkKinds.splunk_hec.options.parse({ url: 'https://splunk:8088', token: 't' })
+  const deps = sinkDeps({ clock, random: () => 0.3, log, transport: () => proxy })
+  const options: ShipperOptions = {
+    ...berth.options,
+    sink: sinkKinds.splunk_hec.open('splunk', settings, deps),
+  }
+  await quay.append(500)
+  const voyage = sail({ options, shipper: new Shipper(options) }, quay)
+  await voyage.pass(MINUTE)
+  const letters = (await parked(quay)).length
+  expect(letters).toBeGreaterThanOrEqual(10)
+  expect(letters).toBeLessThan(20)
+  expect(berth.watch.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
+  spoiling = false
+  await voyage.pass(2 * MINUTE)
+  expect(fake.indexed).toHaveLength(500 - letters)
+  await quay.journal.retryDeadLetters({})
+  await voyage.pass(MINUTE)
+  expect(fake.indexed).toHaveLength(500)
+  expect(await parked(quay)).toEqual([])
+  await voyage.stop()
+})

@@ -1,0 +1,43 @@
+// A sink's share of the room: who waited for room for a huge entry reads it when nobody stands on the stack any more who held the last (law 4).
+import { expect, test } from 'vitest'
+import type { Batch } from '../../../src/contracts/journal.ts'
+import { systemClock } from '../../../src/platform/clock.ts'
+import { Room } from '../../../src/core/memory-budget.ts'
+import { takeIntoRoom } from '../../../src/delivery/loader.ts'
+import { runOf } from '../../fakes/lines.ts'
+
+const MIB = 1024 * 1024
+
+const batch: Batch = { first: 1, last: 1, count: 1, runs: [runOf([{ id: 'a' }])] }
+
+/** How often is read once another's room is given back: in that turn of the event loop, and in all. */
+async function readsOf(rawBytes: number) {
+  const room = new Room(MIB)
+  const giveBack = await room.enter(MIB, new AbortController().signal)
+  let reads = 0
+  const read = async (_: number, loneBytes?: number) => {
+    reads++
+    return loneBytes === undefined ? batch : { rawBytes }
+  }
+  const held = takeIntoRoom<never>(
+    { room, watch: { state: () => undefined }, clock: systemClock },
+    read,
+    Infinity,
+    new AbortController().signal,
+  )
+  await new Promise((resolve) => setImmediate(resolve))
+  const looks = reads
+  giveBack()
+  for (let i = 0; i < 100; i++) await Promise.resolve()
+  const atOnce = reads - looks
+  await held
+  return { atOnce, inAll: reads - looks }
+}
+
+test('a huge entry is read in a turn of the event loop of its own, since the end of an answer still holds what was sent for it', async () => {
+  expect(await readsOf(9 * MIB)).toEqual({ atOnce: 0, inAll: 1 })
+})
+
+test('an ordinary batch is read at once', async () => {
+  expect(await readsOf(1000)).toEqual({ atOnce: 1, inAll: 1 })
+})

@@ -1,0 +1,885 @@
+// Delivery, step by step: what goes out in one batch, what survives a crash, what a refusal costs (laws 2, 3 and 4).
+import fc from 'fast-check'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Clock } from '../../../src/core/clock.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { Batch, Journal } from '../../../src/contracts/journal.ts'
+import { Room } from '../../../src/core/memory-budget.ts'
+import type { Delivery, Outcome } from '../../../src/contracts/sink.ts'
+import { Share } from '../../fakes/share.ts'
+import { failing, taken } from '../../fakes/sink.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { never, nextTurn, openQuay, range, START } from './quay.ts'
+import type { Berth, Quay } from './quay.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+
+/** Refuses a batch that holds one of `bad`, as a receiver that names no index. */
+const refusing =
+  (code: 'refused' | 'too_large', bad: readonly number[]) =>
+  (delivery: Delivery): Outcome => {
+    if (delivery.lines.seqs.some((seq) => bad.includes(seq))) throw new ConnectorError(code, 'no, thanks')
+    return taken(delivery)
+  }
+
+/** Every sequence number that was accepted, in the order of acceptance. */
+function accepting(berth: Berth, answer: Berth['sink']['answer'] = taken): number[] {
+  const accepted: number[] = []
+  berth.sink.answer = async (delivery) => {
+    const outcome = await answer(delivery)
+    const refused = new Set(outcome.refused.map(({ index }) => index))
+    for (let i = 0; i < outcome.settled; i++)
+      if (!refused.has(i)) accepted.push(delivery.lines.seqs[i] as number)
+    return outcome
+  }
+  return accepted
+}
+
+const withNow = ({ clock }: Quay, now: () => number): Clock => ({
+  now,
+  elapsed: () => clock.elapsed(),
+  sleep: (ms, signal) => clock.sleep(ms, signal),
+})
+
+describe('batches', () => {
+  it('a batch holds no more entries than it may', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 4 } })
+    await quay.append(10)
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 4), range(5, 8), range(9, 10)])
+  })
+
+  it('a batch holds no more bytes than it may, as they go out', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxBytes: 1_000 } })
+    await quay.append(20, { body: 'x'.repeat(200) })
+    await berth.empty()
+    for (const { texts } of berth.sink.deliveries)
+      expect(texts.join('\n').length + 1).toBeLessThanOrEqual(1_000)
+    expect(berth.sink.seqs.flat()).toEqual(range(1, 20))
+  })
+
+  it('a line that is larger than a batch goes out alone', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxBytes: 1_000 } })
+    await quay.append(1)
+    await quay.append(1, { body: 'x'.repeat(5_000) })
+    await quay.append(1)
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([[1], [2], [3]])
+  })
+
+  it('a batch that is not full waits for more, no longer than its linger', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 4, lingerMs: 1_000 } })
+    await quay.append(2)
+    expect(await berth.step()).toBe(1_000)
+    quay.clock.advance(START + 400)
+    await quay.append(1)
+    expect(await berth.step()).toBe(600)
+    quay.clock.advance(START + 1_000)
+    expect(await berth.step()).toBe('worked')
+    expect(berth.sink.seqs).toEqual([[1, 2, 3]])
+  })
+
+  it('after the clock was set back a batch waits for nothing: not until the old time is reached again', async () => {
+    const quay = await openQuay()
+    const back = withNow(quay, () => quay.clock.now() - 3_600_000)
+    const berth = quay.berth('archive', { batch: { lingerMs: 1_000 }, clock: back })
+    await quay.append(2)
+    expect(await berth.step()).toBe('worked')
+    expect(berth.sink.seqs).toEqual([[1, 2]])
+  })
+
+  it('a full batch waits for nothing, by count or by bytes', async () => {
+    const quay = await openQuay(['archive', 'heavy'])
+    const byCount = quay.berth('archive', { batch: { maxEntries: 2, lingerMs: 1_000 } })
+    const byBytes = quay.berth('heavy', { batch: { maxBytes: 500, lingerMs: 1_000 } })
+    await quay.append(4, { body: 'x'.repeat(300) })
+    expect([await byCount.step(), await byBytes.step()]).toEqual(['worked', 'worked'])
+  })
+
+  it('when nothing more will come a batch waits for nothing', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { lingerMs: 60_000 }, nothingMoreComes: () => true })
+    await quay.append(1)
+    expect(await berth.step()).toBe('worked')
+  })
+
+  it('a journal that is full takes nothing more in: a batch waits for nothing', async () => {
+    const quay = await openQuay(['archive'], 2_000)
+    const berth = quay.berth('archive', { batch: { lingerMs: 60_000 } })
+    await quay.append(1)
+    expect(await berth.step()).toBe(60_000)
+    await quay.append(3, { body: 'x'.repeat(600) })
+    expect(quay.journal.stats().full).toBe(true)
+    expect(await berth.step()).toBe('worked')
+    expect(berth.sink.seqs).toEqual([[1, 2, 3, 4]])
+  })
+
+  it('with nothing owed there is nothing to do until something comes', async () => {
+    const quay = await openQuay()
+    expect(await quay.berth().step()).toBe(Infinity)
+  })
+
+  it('lines go out in the journal’s order, each as the sink frames it', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(5)
+    await quay.append(5)
+    await berth.empty()
+    const texts = berth.sink.deliveries.flatMap((delivery) => delivery.texts)
+    expect(texts.map((text) => (JSON.parse(text) as { id: string }).id)).toEqual(
+      range(1, 10).map((n) => `00000000-0000-4000-8000-${n.toString(16).padStart(12, '0')}`),
+    )
+  })
+})
+
+describe('intents', () => {
+  it('an intent is on the disk before its batch is sent', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    berth.sink.prepare = async ({ count }) => `detail of ${count}`
+    await quay.append(3)
+    berth.sink.answer = async (delivery) => {
+      expect(await quay.journal.intents('archive')).toMatchObject([
+        { first: 1, last: 3, shape: 'one', detail: 'detail of 3' },
+      ])
+      expect(delivery).toMatchObject({ detail: 'detail of 3', doubtful: false })
+      return taken(delivery)
+    }
+    await berth.step()
+    expect(berth.sink.deliveries).toHaveLength(1)
+    expect(await quay.journal.intents('archive')).toEqual([])
+  })
+
+  it('an intent that takes its time is waited for', async () => {
+    const quay = await openQuay()
+    let written: () => void = () => undefined
+    const journal = withMethods(quay.journal, {
+      intend: () => new Promise<void>((resolve) => (written = resolve)),
+    })
+    const berth = quay.berth('archive', { journal })
+    await quay.append(3)
+    const step = berth.step()
+    await settled()
+    expect(berth.sink.deliveries).toEqual([])
+    written()
+    expect(await step).toBe('worked')
+    expect(berth.sink.deliveries).toHaveLength(1)
+  })
+
+  it('after a crash the same batch goes out with doubt, whatever came since and whatever the limits are now', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    berth.sink.prepare = async () => 'an offset'
+    await quay.append(5)
+    berth.sink.answer = () => new Promise(() => undefined)
+    void berth.step()
+    await settled()
+    await quay.append(5)
+    berth.sink.answer = taken
+    berth.sink.prepare = async () => 'another offset'
+    berth.restart({ limits: { maxEntries: 100, maxBytes: 10, lingerMs: 1e9 } })
+    await berth.step()
+    const [before, after] = berth.sink.deliveries
+    expect(after).toEqual({ ...before, doubtful: true })
+    expect(after?.seqs).toEqual([1, 2, 3])
+  })
+
+  it('after a crash that came before sending there is doubt too: nobody knows', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(2)
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'one', detail: '' })
+    await berth.step()
+    expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], doubtful: true }])
+  })
+
+  it('a batch that failed goes out again as it was, with doubt', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(3)
+    berth.sink.answer = failing('unreachable')
+    await expect(berth.step()).rejects.toMatchObject({ code: 'unreachable' })
+    await quay.append(3)
+    berth.sink.answer = taken
+    await berth.empty()
+    expect(berth.sink.deliveries.map(({ seqs, doubtful }) => [seqs, doubtful])).toEqual([
+      [[1, 2, 3], false],
+      [[1, 2, 3], true],
+      [[4, 5, 6], false],
+    ])
+  })
+
+  it('settings that shape the bytes and changed under an intent are told, once', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(2)
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: 'an offset' })
+    await berth.empty()
+    expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
+    expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], detail: 'an offset', doubtful: true }])
+  })
+
+  it('a batch that went out again under new settings waits for its acknowledgement under these', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(2)
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: '' })
+    berth.sink.answer = () => ({
+      ...{ settled: 2, refused: [] },
+      later: { detail: 'a ticket', confirmed: () => new Promise(() => undefined) },
+    })
+    await berth.step()
+    expect(await quay.journal.intents('archive')).toEqual([
+      { first: 1, last: 2, shape: 'one', detail: 'a ticket' },
+    ])
+    berth.restart()
+    berth.sink.answer = taken
+    await berth.empty()
+    expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
+  })
+
+  it('a stretch of objects that a former sink of the same name left goes out in batches, and that is told', async () => {
+    for (const [count, body] of [
+      [12_000, 'x'.repeat(10)],
+      [600, 'x'.repeat(20_000)],
+    ] as const) {
+      const quay = await openQuay()
+      for (let made = 0; made < count; made += 100) await quay.append(100, { body })
+      await quay.journal.intend('archive', { first: 1, last: count, shape: 'of objects', detail: '' })
+      const berth = quay.berth()
+      const asked: number[] = []
+      berth.restart({
+        journal: withMethods(quay.journal, {
+          range: (first, last) => {
+            asked.push(last - first + 1)
+            return quay.journal.range(first, last)
+          },
+        }),
+      })
+      await berth.empty()
+      expect(berth.sink.seqs.flat()).toEqual(range(1, count))
+      expect(Math.max(...berth.sink.seqs.map(({ length }) => length))).toBeLessThanOrEqual(1000)
+      expect(asked).toEqual([])
+      expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
+      expect(await quay.journal.intents('archive')).toEqual([])
+    }
+  })
+
+  it('what could not be read of several intents is read at the next step, and none of them goes out twice', async () => {
+    const quay = await openQuay()
+    await quay.append(8)
+    for (const first of [1, 3, 5])
+      await quay.journal.intend('archive', {
+        first,
+        last: first + 1,
+        shape: 'one',
+        detail: `ticket ${first}`,
+      })
+    const asked: string[] = []
+    let failures = 0
+    const journal = withMethods(quay.journal, {
+      range: (first, last) =>
+        first === 3 && failures++ === 0
+          ? Promise.reject(new ConnectorError('disk_full', 'no room'))
+          : quay.journal.range(first, last),
+    })
+    const berth = quay.berth('archive', { journal, batch: { maxEntries: 2 } })
+    berth.sink.maxUnconfirmed = 3
+    berth.sink.resume = (detail) => {
+      asked.push(detail)
+      return detail === 'ticket 5' ? undefined : { detail, confirmed: () => Promise.resolve() }
+    }
+    await expect(berth.step()).rejects.toMatchObject({ code: 'disk_full' })
+    await berth.empty()
+    expect(asked.filter((detail) => detail === 'ticket 1')).toHaveLength(1)
+    expect(berth.sink.seqs).toEqual([
+      [5, 6],
+      [7, 8],
+    ])
+    expect(berth.watch.accepted).toBe(8)
+    expect(quay.journal.stats().entries).toBe(0)
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('an intent whose entries this sink no longer wants is settled without being sent', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { wanted: () => false })
+    await quay.append(2)
+    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'one', detail: '' })
+    await berth.empty()
+    expect(berth.sink.deliveries).toEqual([])
+    expect(berth.watch.filtered).toBe(2)
+    expect(quay.journal.stats().entries).toBe(0)
+  })
+
+  it('what the receiver took is not sent again because the journal could not note it at once', async () => {
+    const quay = await openQuay()
+    let full = true
+    const journal = withMethods(quay.journal, {
+      settle: (sink, settlement) =>
+        full
+          ? Promise.reject(new ConnectorError('disk_full', 'no space'))
+          : quay.journal.settle(sink, settlement),
+    })
+    const berth = quay.berth('archive', { journal, batch: { maxEntries: 3 } })
+    await quay.append(5)
+    await expect(berth.step()).rejects.toMatchObject({ code: 'disk_full' })
+    await expect(berth.step()).rejects.toMatchObject({ code: 'disk_full' })
+    full = false
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 5)])
+    expect(berth.watch.accepted).toBe(5)
+    expect(berth.room.heldBytes).toBe(0)
+  })
+})
+
+describe('outcomes', () => {
+  it('partial acceptance settles the prefix, and the rest goes next', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 6 } })
+    await quay.append(10)
+    berth.sink.answer = () => ({ settled: 2, refused: [] })
+    await berth.step()
+    expect(quay.journal.stats().sinks[0]?.position).toBe(2)
+    berth.sink.answer = taken
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 6), range(3, 8), range(9, 10)])
+    expect(berth.watch.accepted).toBe(10)
+  })
+
+  it('an entry that the receiver refuses by name is parked with its reason, the others are accepted', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(5)
+    berth.sink.answer = ({ lines }) => ({
+      settled: lines.count,
+      refused: [{ index: 2, code: 'refused', reason: 'event field cannot be blank' }],
+    })
+    await berth.empty()
+    expect(await quay.journal.deadLetters({})).toMatchObject([
+      { sink: 'archive', seq: 3, code: 'refused', reason: 'event field cannot be blank' },
+    ])
+    expect(berth.watch).toMatchObject({ accepted: 4, deadLettered: 1, delays: 4 })
+    expect(quay.journal.stats().entries).toBe(0)
+  })
+
+  it('what is parked is told with why, each code once, and with where to look', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(3)
+    berth.sink.answer = () => ({
+      settled: 3,
+      refused: [
+        { index: 0, code: 'refused', reason: 'event field cannot be blank' },
+        { index: 1, code: 'too_large', reason: 'larger than 1 MiB' },
+        { index: 2, code: 'refused', reason: 'event field cannot be blank' },
+      ],
+    })
+    await berth.empty()
+    const [told, ...more] = quay.log.lines.filter((line) => line.includes('were parked'))
+    expect(more).toEqual([])
+    expect(told).toContain('auditferry dead-letters list')
+    const fields = {
+      entries: 3,
+      code: 'refused, too_large',
+      reason: 'event field cannot be blank',
+      moreReasons: 1,
+    }
+    expect(JSON.parse(told?.slice(told.indexOf('{')) ?? '')).toEqual(fields)
+  })
+
+  it.each(['refused', 'too_large'] as const)(
+    'a batch that is %s without an index is halved down to the one entry, which is parked, and all others are delivered in order',
+    async (code) => {
+      const quay = await openQuay()
+      const berth = quay.berth('archive', { batch: { maxEntries: 64 } })
+      await quay.append(200)
+      const accepted = accepting(berth, refusing(code, [77]))
+      await berth.empty()
+      expect(accepted).toEqual(range(1, 200).filter((seq) => seq !== 77))
+      const letters = await quay.journal.deadLetters({})
+      expect(letters.map(({ seq, code: why }) => [seq, why])).toEqual([[77, code]])
+      // 4 batches, and the search for one in 64.
+      expect(berth.sink.deliveries.length).toBeLessThanOrEqual(4 + 2 * 7)
+    },
+  )
+
+  it('a single entry that is too large is parked at once', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(1)
+    berth.sink.answer = failing('too_large')
+    await berth.empty()
+    expect(berth.sink.deliveries).toHaveLength(1)
+    expect(await quay.journal.deadLetters({})).toMatchObject([{ seq: 1, code: 'too_large' }])
+  })
+
+  it('any set of refused entries is parked, all others are accepted once and in order', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 40 }),
+        fc.integer({ min: 1, max: 20 }),
+        fc.uniqueArray(fc.integer({ min: 1, max: 40 }), { maxLength: 8 }),
+        async (count, maxEntries, bad) => {
+          const quay = await openQuay()
+          const berth = quay.berth('archive', { batch: { maxEntries } })
+          await quay.append(count)
+          const accepted = accepting(berth, refusing('refused', bad))
+          await berth.empty()
+          expect(accepted).toEqual(range(1, count).filter((seq) => !bad.includes(seq)))
+          const letters = await quay.journal.deadLetters({})
+          expect(letters.map(({ seq }) => seq).toSorted((a, b) => a - b)).toEqual(
+            range(1, count).filter((seq) => bad.includes(seq)),
+          )
+          expect(berth.room.heldBytes).toBe(0)
+        },
+      ),
+      { numRuns: 25 },
+    )
+  })
+
+  it('a crash at any moment while a refusal is isolated costs nothing', async () => {
+    for (let fatal = 0; fatal < 14; fatal++) {
+      const quay = await openQuay()
+      const berth = quay.berth('archive', { batch: { maxEntries: 16 } })
+      await quay.append(16)
+      const accepted = accepting(berth, refusing('refused', [11]))
+      for (let i = 0; i < fatal; i++) await berth.step()
+      berth.restart()
+      await berth.empty()
+      expect(accepted).toEqual(range(1, 16).filter((seq) => seq !== 11))
+      expect(await quay.journal.deadLetters({})).toHaveLength(1)
+    }
+  })
+
+  it('a dead letter’s reason is not its content', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(1, { body: 'content-to-hide' })
+    berth.sink.answer = failing('refused')
+    await berth.empty()
+    expect(JSON.stringify(await quay.journal.deadLetters({}))).not.toContain('content-to-hide')
+    expect(quay.log.lines.join('\n')).not.toContain('content-to-hide')
+  })
+})
+
+describe('filters', () => {
+  it('entries that a sink does not want are settled without being sent', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { wanted: () => false })
+    await quay.append(10)
+    await berth.empty()
+    expect(berth.sink.deliveries).toEqual([])
+    expect(berth.watch.filtered).toBe(10)
+    expect(quay.journal.stats().entries).toBe(0)
+  })
+
+  it('what is filtered between the wanted settles with them, at every edge of a batch', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', {
+      batch: { maxEntries: 4 },
+      wanted: (run, index) => (run.firstSeq + index) % 3 === 0,
+    })
+    await quay.append(20)
+    await berth.empty()
+    expect(berth.sink.seqs.flat()).toEqual([3, 6, 9, 12, 15, 18])
+    expect(berth.watch).toMatchObject({ accepted: 6, filtered: 14 })
+    expect(quay.journal.stats().sinks[0]).toMatchObject({ position: 20, owedEntries: 0 })
+  })
+
+  it('of a partly accepted batch the filtered ones before the rest are settled, those behind it are not', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { wanted: (run, index) => (run.firstSeq + index) % 2 === 0 })
+    await quay.append(8)
+    berth.sink.answer = () => ({ settled: 2, refused: [] })
+    await berth.step()
+    expect(quay.journal.stats().sinks[0]?.position).toBe(5)
+  })
+
+  it('a retried dead letter goes to its sink alone, the others settle it unseen', async () => {
+    const quay = await openQuay(['archive', 'splunk'])
+    const archive = quay.berth('archive')
+    const splunk = quay.berth('splunk')
+    await quay.append(3)
+    archive.sink.answer = refusing('refused', [2])
+    await archive.empty()
+    await splunk.empty()
+    expect(await quay.journal.retryDeadLetters({ sink: 'archive' })).toBe(1)
+    archive.sink.answer = taken
+    await archive.empty()
+    await splunk.empty()
+    expect(archive.sink.seqs.at(-1)).toEqual([4])
+    expect(splunk.sink.seqs.flat()).toEqual([1, 2, 3])
+    // What is another sink's alone was never this one's to count.
+    expect(splunk.watch.filtered).toBe(0)
+    expect(quay.journal.stats().entries).toBe(0)
+  })
+})
+
+/** The same journal, of which each batch is taken through `through`. */
+function taking(
+  journal: Journal,
+  through: (take: () => Promise<Batch | undefined>) => Promise<Batch | undefined>,
+) {
+  return withMethods(journal, {
+    take: (...wish) => through(() => journal.take(...wish)),
+  })
+}
+
+describe('room', () => {
+  it.each(['unreachable', 'unauthorized', 'rate_limited', 'timeout'] as const)(
+    'between two tries of a dead sink (%s) nothing is held',
+    async (code) => {
+      const quay = await openQuay()
+      const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+      await quay.append(9)
+      berth.sink.answer = failing(code)
+      for (let i = 0; i < 5; i++) {
+        await expect(berth.step()).rejects.toMatchObject({ code })
+        expect(berth.room.heldBytes).toBe(0)
+      }
+    },
+  )
+
+  it('a sink that cannot prepare holds nothing either', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(9)
+    berth.sink.prepare = () => Promise.reject(new ConnectorError('misconfigured', 'the volume is read-only'))
+    for (let i = 0; i < 3; i++) {
+      await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
+      expect(berth.room.heldBytes).toBe(0)
+    }
+  })
+
+  it('a bug of a sink is no reason to hold on either', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(9)
+    berth.sink.answer = () => {
+      throw new TypeError('a bug')
+    }
+    await expect(berth.step()).rejects.toThrow('a bug')
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('a batch waits for room, and an abort ends the wait', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth()
+    await quay.append(3)
+    await berth.around.enter(32 * 2 ** 20, never)
+    const leaving = new AbortController()
+    const step = berth.shipper.step(leaving.signal)
+    await settled()
+    leaving.abort()
+    await expect(step).rejects.toThrow()
+    expect(berth.sink.deliveries).toEqual([])
+  })
+
+  it('a sink that waits for room holds no batch meanwhile: it reads it again when its turn has come, and no more than that', async () => {
+    const quay = await openQuay()
+    const batches: unknown[] = []
+    const journal = taking(quay.journal, async (take) => {
+      const batch = await take()
+      if (batch) batches.push(batch)
+      return batch
+    })
+    const berth = quay.berth('archive', { journal })
+    await quay.append(3)
+    const leave = await berth.around.enter(32 * 2 ** 20, never)
+    const step = berth.step()
+    await settled()
+    expect(batches).toHaveLength(1)
+    await quay.append(3)
+    leave()
+    await step
+    expect(berth.sink.seqs).toEqual([range(1, 3)])
+    expect(batches[1]).toMatchObject({ first: 1, last: 3 })
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6)])
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('room that came free for a batch which is there no more is given back', async () => {
+    const quay = await openQuay()
+    let takes = 0
+    const journal = taking(quay.journal, (take) => (++takes === 2 ? Promise.resolve(undefined) : take()))
+    const berth = quay.berth('archive', { journal })
+    await quay.append(3)
+    const leave = await berth.around.enter(32 * 2 ** 20, never)
+    const step = berth.step()
+    await settled()
+    leave()
+    expect(await step).toBe(Infinity)
+    expect(berth.room.heldBytes).toBe(0)
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 3)])
+  })
+
+  it('a huge entry is read when its turn has come, and not before', async () => {
+    const quay = await openQuay()
+    const read: (number | undefined)[] = []
+    const journal = taking(quay.journal, async (take) => {
+      const batch = await take()
+      read.push(batch && ('runs' in batch ? batch.runs.length : 0))
+      return batch
+    })
+    const berth = quay.berth('archive', { journal })
+    await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
+    const leave = await berth.around.enter(20 * 2 ** 20, never)
+    const step = berth.step()
+    await settled()
+    expect(read).toEqual([0])
+    leave()
+    await nextTurn(quay)
+    await step
+    // The third is the look ahead.
+    expect(read).toEqual([0, 1, undefined])
+    expect(berth.sink.seqs).toEqual([[1]])
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('a huge entry is not passed by where room for it comes free while it is looked at', async () => {
+    const quay = await openQuay()
+    const ways: (() => void)[] = []
+    const journal = taking(quay.journal, async (take) => {
+      const batch = await take()
+      for (const leave of ways) leave()
+      return batch
+    })
+    const berth = quay.berth('archive', { journal })
+    await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
+    ways.push(await berth.around.enter(20 * 2 ** 20, never))
+    const step = berth.step()
+    await nextTurn(quay)
+    await step
+    expect(berth.sink.seqs).toEqual([[1]])
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('a journal that fails when its turn has come leaves no room held', async () => {
+    const quay = await openQuay()
+    let takes = 0
+    const journal = taking(quay.journal, (take) =>
+      ++takes === 2 ? Promise.reject(new ConnectorError('disk_failed', 'as told')) : take(),
+    )
+    const berth = quay.berth('archive', { journal })
+    await quay.append(3)
+    const leave = await berth.around.enter(32 * 2 ** 20, never)
+    const step = berth.step()
+    await settled()
+    leave()
+    await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('after a crash a batch that waits for room is not held meanwhile, and it is the same when its turn has come', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive')
+    await quay.append(3)
+    berth.sink.answer = failing('unreachable')
+    await expect(berth.step()).rejects.toThrow('unreachable')
+    for (const fails of [true, false]) {
+      let reads = 0
+      const range = async (first: number, last: number) => {
+        if (++reads === 2 && fails) throw new ConnectorError('disk_failed', 'as told')
+        return quay.journal.range(first, last)
+      }
+      berth.sink.answer = taken
+      const room = new Room(1_000)
+      berth.restart({ journal: withMethods(quay.journal, { range }), room })
+      const leave = await room.enter(1_000, never)
+      const step = berth.step()
+      await settled()
+      expect(reads).toBe(1)
+      leave()
+      if (fails) await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
+      else expect(await step).toBe('worked')
+      expect(reads).toBe(2)
+      expect(room.heldBytes).toBe(0)
+    }
+    expect(berth.sink.seqs.at(-1)).toEqual([1, 2, 3])
+  })
+
+  it('a batch that cannot be framed leaves no room held', async () => {
+    const quay = await openQuay()
+    const format = () => {
+      throw new TypeError('a bug')
+    }
+    const berth = quay.berth('archive', { format })
+    await quay.append(3)
+    await expect(berth.step()).rejects.toThrow('a bug')
+    expect(berth.room.heldBytes).toBe(0)
+  })
+
+  it('after all is delivered nothing is held', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(10)
+    await berth.empty()
+    expect(berth.room.heldBytes).toBe(0)
+  })
+})
+
+describe('looking ahead', () => {
+  it('while one batch is in the air the very next one is framed and warmed', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(9)
+    berth.sink.answer = async (delivery) => {
+      await settled()
+      return taken(delivery)
+    }
+    await berth.step()
+    expect(berth.sink.warmed).toEqual([[4, 5, 6]])
+  })
+
+  it('the next batch’s intent lands with the settlement of the one before', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(9)
+    await berth.step()
+    expect(await quay.journal.intents('archive')).toMatchObject([{ first: 4, last: 6 }])
+    await berth.step()
+    expect(berth.sink.deliveries[1]).toMatchObject({ seqs: [4, 5, 6], doubtful: false })
+  })
+
+  it('after a partial outcome what was looked ahead is dropped', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(9)
+    berth.sink.answer = () => ({ settled: 1, refused: [] })
+    await berth.step()
+    berth.sink.answer = taken
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 3), range(2, 4), range(5, 7), range(8, 9)])
+  })
+
+  it('where there is no room for it nothing is looked ahead, and delivery goes on', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(9, { body: 'x'.repeat(1_000) })
+    const leave = await berth.around.enter(32 * 2 ** 20 - 10_000, never)
+    await berth.empty()
+    expect(berth.sink.warmed).toEqual([])
+    expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6), range(7, 9)])
+    leave()
+  })
+
+  it('where the room is full the next batch is not even read', async () => {
+    const quay = await openQuay()
+    let takes = 0
+    const journal = taking(quay.journal, (take) => {
+      takes++
+      return take()
+    })
+    const berth = quay.berth('archive', { batch: { maxEntries: 1 }, journal, room: new Room(1_000) })
+    await quay.append(2, { body: 'x'.repeat(1_000) })
+    await berth.step()
+    await berth.step()
+    expect(berth.sink.seqs).toEqual([[1], [2]])
+    expect(takes).toBe(2)
+  })
+
+  it('a damaged entry behind a batch in the air is told when its own turn comes, and the batch is delivered', async () => {
+    const quay = await openQuay()
+    let takes = 0
+    const journal = taking(quay.journal, (take) =>
+      ++takes === 1 ? take() : Promise.reject(new ConnectorError('journal_corrupt', 'as told')),
+    )
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 }, journal })
+    await quay.append(6)
+    const loose: unknown[] = []
+    const note = (reason: unknown) => void loose.push(reason)
+    process.on('unhandledRejection', note)
+    onTestFinished(() => void process.off('unhandledRejection', note))
+    berth.sink.answer = async (delivery) => {
+      await settled()
+      return taken(delivery)
+    }
+    expect(await berth.step()).toBe('worked')
+    expect(loose).toEqual([])
+    expect(quay.journal.stats().sinks[0]?.position).toBe(3)
+    await expect(berth.step()).rejects.toMatchObject({ code: 'journal_corrupt' })
+  })
+
+  it('a next batch that cannot be prepared does not unsettle the one that was delivered', async () => {
+    const quay = await openQuay()
+    const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+    await quay.append(6)
+    let prepared = 0
+    berth.sink.prepare = () =>
+      prepared++ === 1 ? Promise.reject(new ConnectorError('disk_full', 'no space')) : Promise.resolve('ok')
+    await berth.step()
+    expect(quay.journal.stats().sinks[0]?.position).toBe(3)
+    await berth.empty()
+    expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6)])
+  })
+})
+
+/** From what holds no entry to what holds all of them. */
+const shareBytes = fc.constantFrom(100, 500, 1_000, 4_000, 32 * 2 ** 20)
+
+/** Tried again; anything else is a bug. */
+const told = (error: unknown) => {
+  if (!(error instanceof ConnectorError)) throw error
+}
+
+it('any interleaving of crashes, failures, partial and refused batches ends with each entry accepted at least once or parked, in order', async () => {
+  const moment = fc.constantFrom('taken', 'taken', 'fails', 'partial', 'refuses', 'took and fell', 'crash')
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(moment, { maxLength: 40 }),
+      fc.integer({ min: 1, max: 9 }),
+      shareBytes,
+      async (moments, maxEntries, bytes) => {
+        const quay = await openQuay()
+        const berth = quay.berth('archive', { batch: { maxEntries }, room: new Share(bytes) })
+        await quay.append(25)
+        const arrived: number[] = []
+        const take = (delivery: Delivery, count = delivery.lines.count) => {
+          arrived.push(...delivery.lines.seqs.subarray(0, count))
+          return { settled: count, refused: [] }
+        }
+        const answers: Record<string, (delivery: Delivery) => Outcome> = {
+          taken: take,
+          fails: failing('unreachable'),
+          partial: (delivery) => take(delivery, Math.ceil(delivery.lines.count / 2)),
+          refuses: failing('refused'),
+          'took and fell': (delivery) => {
+            take(delivery)
+            throw new ConnectorError('timeout', 'no answer')
+          },
+        }
+        berth.sink.answer = take
+        for (const each of moments) {
+          if (each === 'crash') berth.restart({ room: new Share(bytes) })
+          else berth.sink.answer = answers[each] ?? take
+          await berth.step().catch(told)
+        }
+        berth.sink.answer = take
+        await berth.empty()
+        const parked = (await quay.journal.deadLetters({})).map(({ seq }) => seq)
+        expect(new Set([...arrived, ...parked])).toEqual(new Set(range(1, 25)))
+        const firsts = [...new Set(arrived)]
+        expect(firsts).toEqual(firsts.toSorted((a, b) => a - b))
+        expect(berth.room.heldBytes).toBe(0)
+      },
+    ),
+    { numRuns: 40 },
+  )
+})
+
+it('a sink that settles nothing and does not say why is a fault, and no loop without a pause', async () => {
+  const quay = await openQuay()
+  const berth = quay.berth()
+  await quay.append(2)
+  berth.sink.answer = () => ({ settled: 0, refused: [] })
+  await expect(berth.step()).rejects.toMatchObject({ code: 'bad_reply' })
+  berth.sink.answer = taken
+  await berth.empty()
+  expect(quay.journal.stats().entries).toBe(0)
+})

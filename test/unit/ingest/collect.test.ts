@@ -1,0 +1,470 @@
+// Reading as a step: what lands, what an error means, and how long the loop waits for it.
+import { createHash } from 'node:crypto'
+import { expect, it } from 'vitest'
+import { collect, collectOnce } from '../../../src/ingest/loop.ts'
+import type { CollectOptions } from '../../../src/ingest/loop.ts'
+import { keptReads } from '../../../src/ingest/read-times.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import type { ErrorCode } from '../../../src/core/errors.ts'
+import type { Cursor, Part, Source } from '../../../src/contracts/source.ts'
+import type { Recalled } from '../../../src/contracts/reporter.ts'
+import { silentWatch } from '../../../src/contracts/reporter.ts'
+import { partOf } from '../../../src/sources/shared.ts'
+import { entriesOf, spec } from '../../contract/journal-parts.ts'
+import { SourceNotes } from '../../fakes/watches.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { never, openQuay, START } from '../delivery/quay.ts'
+import type { Quay } from '../delivery/quay.ts'
+import { driven } from '../app/desk.ts'
+
+const MINUTE = 60_000
+const origin = { workspace: 'acme', source: 'audit' } as const
+
+function page(from: number, count: number, more: Partial<Part> = {}): Part {
+  return partOf({ entries: entriesOf(Array.from({ length: count }, (_, i) => spec(from + i))), ...more })
+}
+
+/** Reads what `read` yields; says whether each reading was closed. */
+class FakeSource implements Source {
+  readonly origin = origin
+  readonly starts: (Cursor | undefined)[] = []
+  readonly times: number[] = []
+  closed = 0
+  caughtUp = false
+  dueAt = 0
+  pages: (cursor: Cursor | undefined) => Iterable<Part>
+  now: () => number = () => 0
+
+  constructor(pages: (cursor: Cursor | undefined) => Iterable<Part>) {
+    this.pages = pages
+  }
+
+  plan = () => ({ dueAt: this.dueAt, lane: 'live' as const, caughtUp: this.caughtUp })
+
+  async *read(cursor: Cursor | undefined) {
+    this.starts.push(cursor)
+    this.times.push(this.now())
+    try {
+      for (const part of this.pages(cursor)) yield part
+      this.dueAt = this.now() + MINUTE
+    } finally {
+      this.closed++
+    }
+  }
+}
+
+function collectorOf(quay: Quay, source: FakeSource, more: Partial<CollectOptions> = {}) {
+  const watch = new SourceNotes()
+  source.now = () => quay.clock.now()
+  const collector: CollectOptions = {
+    source,
+    journal: quay.journal,
+    watch,
+    log: quay.log,
+    clock: quay.clock,
+    random: () => 0.5,
+    wanted: () => true,
+    once: false,
+    ...more,
+  }
+  return { collector, watch }
+}
+
+async function pass(quay: Quay, until: number): Promise<void> {
+  for (;;) {
+    await settled()
+    if (!quay.clock.advance(until)) return
+  }
+}
+
+it('a page of several parts lands part by part, and the cursor with the last', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(function* () {
+    yield page(1, 3)
+    expect(quay.journal.stats().entries).toBe(3)
+    yield page(4, 3, { cursor: 'six' })
+  })
+  const { collector, watch } = collectorOf(quay, source)
+  expect((await collectOnce(collector, undefined, never)).cursor).toBe('six')
+  expect(await quay.journal.cursor(origin)).toBe('six')
+  expect([watch.sum('added'), watch.successes, source.closed]).toEqual([6, 1, 1])
+})
+
+it('behind each part that it kept, reading gives way to deliveries that are close behind', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
+  const { collector } = collectorOf(quay, source)
+  const journal = withMethods(quay.journal, {
+    stats: () => ({ ...quay.journal.stats(), bytes: 6 * 1024 * 1024 }),
+  })
+  await driven(quay.clock, collectOnce({ ...collector, journal }, undefined, never))
+  expect(quay.clock.now() - START).toBe(50)
+})
+
+it('a reading that moves no cursor leaves the one it began with', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [page(1, 3)])
+  expect((await collectOnce(collectorOf(quay, source).collector, 'here', never)).cursor).toBe('here')
+})
+
+it('what breaks in the middle of a page leaves its parts and the old cursor, and reading again is free of duplicates', async () => {
+  const quay = await openQuay()
+  let broken = true
+  const source = new FakeSource(function* () {
+    yield page(1, 3)
+    if (broken) throw new ConnectorError('unreachable', 'cut')
+    yield page(4, 3, { cursor: 'six' })
+  })
+  const { collector, watch } = collectorOf(quay, source)
+  await expect(collectOnce(collector, 'zero', never)).rejects.toMatchObject({ code: 'unreachable' })
+  expect(await quay.journal.cursor(origin)).toBeUndefined()
+  broken = false
+  await collectOnce(collector, 'zero', never)
+  expect(quay.journal.stats().entries).toBe(6)
+  expect(watch.sum('known')).toBe(3)
+})
+
+function remembering(quay: Quay, source: FakeSource) {
+  const notes = new SourceNotes()
+  const told = {
+    ...silentWatch,
+    caughtUp: () => notes.caughtUp(),
+    recalled: (last: Recalled) => notes.recalled(last),
+  }
+  const reads = keptReads(origin, told, quay)
+  return { notes, reads, ...collectorOf(quay, source, { reads, watch: reads.watch }) }
+}
+
+it('when a read last succeeded lands with its last part, and the next process is told', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
+  const first = remembering(quay, source)
+  first.reads.watch.caughtUp()
+  await collectOnce(first.collector, undefined, never)
+  expect(first.notes.caughtUps).toBe(1)
+  const next = remembering(quay, source)
+  await next.reads.recall()
+  expect(next.notes.recalls).toEqual([{ readAt: START, caughtUpAt: START, gapAt: 0 }])
+  // What was known of being caught up goes on to the process after that.
+  await collectOnce(next.collector, 'six', never)
+  expect(await quay.journal.note('read:acme:audit')).toBe(`${START} ${START}`)
+})
+
+it.each([
+  ['began and broke', [page(1, 0, { cursor: 'begun', underWay: true })]],
+  ['was bad', [page(1, 3, { cursor: 'three', fault: new ConnectorError('bad_reply', 'bad') })]],
+  [
+    'was bad before its end',
+    [page(1, 3, { fault: new ConnectorError('bad_reply', 'bad') }), page(4, 1, { cursor: 'four' })],
+  ],
+])('a read that %s is kept as no success', async (_what, pages) => {
+  const quay = await openQuay()
+  const source = new FakeSource(function* () {
+    yield* pages
+    throw new ConnectorError('unreachable', 'cut')
+  })
+  const { collector, reads, notes } = remembering(quay, source)
+  await expect(collectOnce(collector, undefined, never)).rejects.toThrow()
+  await reads.recall()
+  expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
+})
+
+it.each([`${START + MINUTE} 0`, 'not a time', ''])('a kept success of %j says nothing', async (value) => {
+  const quay = await openQuay()
+  await quay.journal.putNote('read:acme:audit', value)
+  const { reads, notes } = remembering(quay, new FakeSource(() => []))
+  await reads.recall()
+  expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
+})
+
+it('when a gap was last met lands with it, in a bad page too', async () => {
+  const quay = await openQuay()
+  const fault = new ConnectorError('bad_reply', 'bad')
+  const source = new FakeSource(() => [page(1, 1, { gaps: 1, cursor: 'one', fault })])
+  const { collector, reads, notes } = remembering(quay, source)
+  expect((await collectOnce(collector, undefined, never)).fault).toBe(fault)
+  await reads.recall()
+  expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: START }])
+})
+
+it('a page that cannot be kept is left: its request is closed', async () => {
+  const quay = await openQuay(['archive'], 100)
+  await quay.append(5)
+  const source = new FakeSource(() => [page(100, 3), page(103, 3, { cursor: 'on' })])
+  const { collector } = collectorOf(quay, source)
+  await expect(collectOnce(collector, undefined, never)).rejects.toMatchObject({ code: 'journal_full' })
+  expect(source.closed).toBe(1)
+})
+
+it('a bad page moves its cursor all the same, and is told', async () => {
+  const quay = await openQuay()
+  const fault = new ConnectorError('bad_reply', 'no JSON')
+  const source = new FakeSource(() => [page(1, 0, { cursor: 'tried once', fault })])
+  const { collector, watch } = collectorOf(quay, source)
+  expect(await collectOnce(collector, undefined, never)).toEqual({ cursor: 'tried once', fault })
+  expect(await quay.journal.cursor(origin)).toBe('tried once')
+  expect(watch.successes).toBe(0)
+})
+
+it('the loop goes on from the cursor of a bad page', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource((cursor) => [
+    cursor === undefined
+      ? page(1, 0, { cursor: 'tried once', fault: new ConnectorError('bad_reply', 'no JSON') })
+      : page(1, 1, { cursor: 'good' }),
+  ])
+  const { collector } = collectorOf(quay, source)
+  const stopping = new AbortController()
+  const loop = collect(collector, stopping.signal)
+  await pass(quay, START + 90_000)
+  stopping.abort()
+  await loop
+  expect(source.starts.slice(0, 2)).toEqual([undefined, 'tried once'])
+})
+
+it('the loop begins at the journal’s cursor', async () => {
+  const quay = await openQuay()
+  const first = new FakeSource(() => [page(1, 1, { cursor: 'here' })])
+  await collectOnce(collectorOf(quay, first).collector, undefined, never)
+  const source = new FakeSource(() => [page(2, 1, { cursor: 'there' })])
+  source.dueAt = START
+  const stopping = new AbortController()
+  const { collector } = collectorOf(quay, source)
+  const loop = collect(collector, stopping.signal)
+  await settled()
+  stopping.abort()
+  await loop
+  expect(source.starts[0]).toBe('here')
+})
+
+it('nothing is read before it is due, and `once` ends when all is read', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [page(1, 1, { cursor: 'on' })])
+  source.dueAt = START + MINUTE
+  const { collector, watch } = collectorOf(quay, source, { once: true })
+  const loop = collect(collector, never)
+  await pass(quay, START + MINUTE - 1)
+  expect(source.starts).toEqual([])
+  expect(watch.states).toEqual(['idle'])
+  source.caughtUp = true
+  await pass(quay, START + MINUTE)
+  await loop
+})
+
+async function waitsOf(code: ErrorCode, retryAfterMs?: number) {
+  const quay = await openQuay()
+  const source = new FakeSource(() => {
+    throw new ConnectorError(code, `says ${code}`, retryAfterMs === undefined ? {} : { retryAfterMs })
+  })
+  const { collector, watch } = collectorOf(quay, source)
+  const stopping = new AbortController()
+  const loop = collect(collector, stopping.signal)
+  await pass(quay, START + 60 * MINUTE)
+  stopping.abort()
+  await loop
+  const waits = source.times.slice(1).map((at, i) => at - (source.times[i] ?? 0))
+  const told = watch.triesInMs.slice(0, waits.length)
+  return { waits, told, states: new Set(watch.states), logged: quay.log.lines.length }
+}
+
+it.each<[ErrorCode, string, number, number]>([
+  ['unreachable', 'failing', 750, 300_000],
+  ['server_error', 'failing', 750, 300_000],
+  ['timeout', 'failing', 750, 300_000],
+  ['bad_reply', 'failing', 750, 5_000],
+  ['unauthorized', 'held', 7_500, 60_000],
+  ['forbidden', 'held', 7_500, 60_000],
+  ['redirected', 'held', 7_500, 60_000],
+  ['tls_invalid', 'held', 7_500, 60_000],
+])(
+  '%s: the source is %s, tried again no sooner than %i ms and no later than %i ms',
+  async (code, state, least, most) => {
+    const { waits, told, states, logged } = await waitsOf(code)
+    expect(states).toEqual(new Set([state]))
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(least)
+    expect(Math.max(...waits)).toBeLessThanOrEqual(most)
+    expect(waits.at(-1)).toBeGreaterThan(least)
+    expect(told).toEqual(waits)
+    expect(logged).toBeLessThan(20)
+  },
+)
+
+it('a rate limit, which the budget waits out, is told with no instant of the next try', async () => {
+  const quay = await openQuay()
+  const stopping = new AbortController()
+  const source = new FakeSource((): Part[] => {
+    if (source.starts.length > 1) stopping.abort()
+    throw new ConnectorError('rate_limited', 'the API said 429')
+  })
+  const { collector, watch } = collectorOf(quay, source)
+  await driven(quay.clock, collect(collector, stopping.signal))
+  expect(watch.states).toEqual(['failing'])
+  expect(watch.triesInMs).toEqual([])
+})
+
+it('a key that was changed meanwhile is asked with at once', async () => {
+  const quay = await openQuay()
+  let tries = 0
+  const source = new FakeSource(() => {
+    if (++tries === 1) throw new ConnectorError('unauthorized', 'the old key', { retryAfterMs: 0 })
+    return [page(1, 1, { cursor: 'on' })]
+  })
+  const stopping = new AbortController()
+  const { collector } = collectorOf(quay, source)
+  const loop = collect(collector, stopping.signal)
+  await pass(quay, START)
+  expect(source.times).toEqual([START, START])
+  stopping.abort()
+  await loop
+})
+
+it('a hint of the server is obeyed', async () => {
+  const { waits } = await waitsOf('server_error', 600_000)
+  expect(Math.min(...waits)).toBeGreaterThanOrEqual(600_000)
+})
+
+it('a disk without room is not asked every second: each try would be a request, and an entry of its own', async () => {
+  const { waits, told, states } = await waitsOf('disk_full')
+  expect(told).toEqual(waits)
+  expect(states).toEqual(new Set(['paused']))
+  expect(waits.length).toBeLessThan(100)
+  expect(Math.max(...waits)).toBeLessThanOrEqual(60_000)
+})
+
+it('what nothing cures is thrown, and so is a bug', async () => {
+  for (const thrown of [new ConnectorError('journal_corrupt', 'torn'), new TypeError('a bug')]) {
+    const quay = await openQuay()
+    const source = new FakeSource(() => {
+      throw thrown
+    })
+    await expect(collect(collectorOf(quay, source).collector, never)).rejects.toBe(thrown)
+  }
+})
+
+it('an abort ends the loop without a word, wherever it was', async () => {
+  const quay = await openQuay()
+  const source = new FakeSource(() => [])
+  source.dueAt = START + MINUTE
+  const stopping = new AbortController()
+  const { collector, watch } = collectorOf(quay, source)
+  const loop = collect(collector, stopping.signal)
+  await settled()
+  stopping.abort()
+  await loop
+  expect([quay.log.lines, watch.errors]).toEqual([[], []])
+})
+
+it.each<ErrorCode>(['unauthorized', 'unreachable', 'aborted'])(
+  'what a read fails with once a stop is asked for is told nobody: %s',
+  async (code) => {
+    const quay = await openQuay()
+    const stopping = new AbortController()
+    const source = new FakeSource(() => {
+      stopping.abort()
+      throw new ConnectorError(code, 'as told')
+    })
+    const { collector, watch } = collectorOf(quay, source)
+    await collect(collector, stopping.signal)
+    expect([quay.log.lines, watch.states]).toEqual([[], []])
+  },
+)
+
+it('a full journal is not read into: the loop waits, says paused, and goes on when there is room', async () => {
+  const quay = await openQuay(['archive'], 100)
+  await quay.append(5)
+  const source = new FakeSource(() => [page(100, 1, { cursor: 'on' })])
+  source.dueAt = START
+  const { collector, watch } = collectorOf(quay, source)
+  const stopping = new AbortController()
+  const loop = collect(collector, stopping.signal)
+  await pass(quay, START + MINUTE)
+  expect([source.starts, new Set(watch.states)]).toEqual([[], new Set(['paused'])])
+  source.dueAt = START + 60 * MINUTE
+  await quay.journal.settle('archive', { first: 1, through: 5, parked: [] })
+  await pass(quay, START + 61 * MINUTE)
+  expect(source.starts.length).toBeGreaterThan(0)
+  stopping.abort()
+  await loop
+})
+
+const NO_ROOM = 'There is no room for the journal: reading pauses until there is some'
+const ROOM = 'There is room in the journal again: reading goes on'
+
+function ofRoom({ log }: Quay): string[] {
+  const lines = log.lines.map((line) => JSON.stringify(line))
+  return [NO_ROOM, ROOM].flatMap((sentence) => lines.filter((line) => line.includes(sentence)))
+}
+
+it('a pause at journal.max_bytes is told once, and once when it ends, also where it begins in the middle of a read', async () => {
+  for (const atOnce of [true, false]) {
+    const quay = await openQuay(['archive'], 100)
+    if (atOnce) await quay.append(5)
+    const source = new FakeSource(() => [page(100, 5, { cursor: 'on' }), page(200, 5, { cursor: 'on' })])
+    source.dueAt = START
+    const { collector } = collectorOf(quay, source)
+    const stopping = new AbortController()
+    const loop = collect(collector, stopping.signal)
+    await pass(quay, START + 20 * MINUTE)
+    expect(ofRoom(quay)).toEqual([expect.stringContaining('journal.max_bytes')])
+    expect(JSON.stringify(quay.log.lines)).not.toContain('Reading failed')
+    source.dueAt = START + 60 * MINUTE
+    await quay.journal.settle('archive', { first: 1, through: 5, parked: [] })
+    await pass(quay, START + 21 * MINUTE)
+    expect(ofRoom(quay)).toHaveLength(2)
+    stopping.abort()
+    await loop
+  }
+})
+
+it('a journal that is full and not full by turns writes few lines, and the last of them is true', async () => {
+  const quay = await openQuay(['archive'])
+  const source = new FakeSource(() => [])
+  source.dueAt = START + 60 * MINUTE
+  const { collector } = collectorOf(quay, source)
+  let isFull = false
+  const journal = withMethods(quay.journal, {
+    stats: () => {
+      isFull = quay.clock.now() < START + 10 * MINUTE && !isFull
+      return { ...quay.journal.stats(), full: isFull }
+    },
+  })
+  source.plan = () => ({ dueAt: quay.clock.now() + 1_000, lane: 'live' as const, caughtUp: false })
+  const stopping = new AbortController()
+  const loop = collect({ ...collector, journal }, stopping.signal)
+  await pass(quay, START + 12 * MINUTE)
+  expect(ofRoom(quay).length).toBeLessThan(45)
+  expect(JSON.stringify(quay.log.lines.at(-1))).toContain(ROOM)
+  stopping.abort()
+  await loop
+})
+
+it('foreign fetches and malformed elements are told when they begin, and then as a sum an hour apart, while each is counted', async () => {
+  const quay = await openQuay()
+  let seq = 0
+  const malformed = () => {
+    const bytes = Buffer.from(`{"number":${seq}}`)
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    return { reason: 'no_id' as const, bytes, totalBytes: bytes.length, sha256 }
+  }
+  const source = new FakeSource(() => [
+    page((seq += 1), 1, {
+      ...{ cursor: String(seq), findings: [{ kind: 'foreign_fetch', index: 0 }] },
+      quarantined: [malformed()],
+    }),
+  ])
+  const { collector, watch } = collectorOf(quay, source)
+  const stop = new AbortController()
+  const reading = collect(collector, stop.signal)
+  await pass(quay, START + 150 * MINUTE)
+  stop.abort()
+  await pass(quay, START + 151 * MINUTE)
+  await reading
+  for (const words of ['fetched under our user', 'Malformed elements are quarantined']) {
+    const told = quay.log.lines.filter((line) => line.includes(words))
+    expect(told).toHaveLength(3)
+    expect(told[1]).toContain('60')
+  }
+  expect(watch.sum('findings')).toBeGreaterThan(140)
+  expect(watch.sum('quarantined')).toBeGreaterThan(140)
+})

@@ -1,0 +1,38 @@
+// The conductor of reading dies between any two appends.
+import { expect, test } from 'vitest'
+import { collectOnce } from '../../../src/ingest/loop.ts'
+import type { Journal } from '../../../src/contracts/journal.ts'
+import { driven, openDesk, origin } from '../app/desk.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+
+/** Lets so many appends land, then the process is gone. */
+function dyingAfter(appends: number, journal: Journal): Journal {
+  let landed = 0
+  return withMethods(journal, {
+    append: async (part) => {
+      if (landed === appends) throw new Error('crashed')
+      landed++
+      return journal.append(part)
+    },
+  })
+}
+
+test.each([0, 1, 2, 3, 4])(
+  'no crash between two appends leaves a cursor ahead of its entries: after %i of them all is read on',
+  async (appends) => {
+    const desk = await openDesk()
+    const added = desk.add(2_500)
+    const dying = { ...desk.collector, journal: dyingAfter(appends, desk.journal) }
+    const signal = new AbortController().signal
+    let cursor = await desk.journal.cursor(origin)
+    try {
+      for (let step = 0; step < 8; step++)
+        cursor = (await driven(desk.clock, collectOnce(dying, cursor, signal))).cursor
+    } catch (error) {
+      expect(error).toMatchObject({ message: 'crashed' })
+    }
+    desk.cursor = await desk.journal.cursor(origin)
+    await desk.drain()
+    expect((await desk.ids()).toSorted()).toEqual(added.toSorted())
+  },
+)

@@ -1,0 +1,143 @@
+// Backfills beside a live reader: the real journal, client and one budget for both, before the mock, on a clock that moves only when told.
+import { collect } from '../../../src/ingest/loop.ts'
+import { globFilter } from '../../../src/core/globs.ts'
+import type { Journal } from '../../../src/contracts/journal.ts'
+import type { PastSpan } from '../../../src/contracts/jobs.ts'
+import type { SurveyDay, Surveyed } from '../../../src/contracts/jobs.ts'
+import { Room } from '../../../src/core/memory-budget.ts'
+import { Secret } from '../../../src/core/secret.ts'
+import type { Origin } from '../../../src/contracts/source.ts'
+import { ApiBackfills } from '../../../src/jobs/backfills.ts'
+import type { RangeReader } from '../../../src/jobs/orders.ts'
+import { ApiSurveys } from '../../../src/jobs/surveys.ts'
+import { AuditRange } from '../../../src/sources/audit/range.ts'
+import { Client } from '../../../src/sources/http/client.ts'
+import { settled } from '../../simulation/virtual-clock.ts'
+import { AGENT, DAY, driven, HOUR, INSTANCE, openDesk, origin, SECOND, START } from '../app/desk.ts'
+import type { Desk, DeskOptions } from '../app/desk.ts'
+
+/** The three whole UTC days before the desk's today. */
+export const TODAY = START - 10 * HOUR
+export const SPAN: PastSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1000 }
+
+/** The audit log's past. `types`: as the source's own. */
+export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, types = ['*']): RangeReader {
+  return {
+    ...{ origin, watch, log, wanted: globFilter(types) },
+    open: (span, quiet) => {
+      const client = new Client({
+        ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport: mock.transport },
+        ...{ clock, budget, room: new Room(32 * 2 ** 20), watch: quiet, userAgent: AGENT },
+      })
+      const limits = { maxEntryBytes: 2 ** 24, maxDepth: 512 }
+      const common = {
+        origin,
+        clock,
+        log,
+        instance: INSTANCE,
+        expectedUserAgent: () => false,
+        sentTimes: options.sentTimes,
+      }
+      return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
+    },
+    startUs: () => undefined,
+    rateWait: () => ({ isLimited: budget.limitedUntil !== undefined, reason: 'the limiter says so' }),
+    unread: () => undefined,
+  }
+}
+
+export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): ApiBackfills {
+  const { clock, log } = desk
+  return new ApiBackfills({ ranges: [rangeOn(desk, types)], journal, clock, log, random: () => 0.5 })
+}
+
+export function surveysOf(desk: Desk): ApiSurveys {
+  const { clock, journal } = desk
+  return new ApiSurveys({ ranges: [rangeOn(desk)], journal, clock })
+}
+
+/** Entries evenly over the four days up to now. */
+export function fillPast(desk: Desk, count: number): void {
+  const from = TODAY - 3 * DAY - 12 * HOUR
+  const step = (START - from) / count
+  for (let i = 0; i < count; i++) desk.mock.add({ at: Math.floor(from + i * step), visibleAt: 0 })
+}
+
+export function idsIn(desk: Desk, { fromUs, toUs }: PastSpan): string[] {
+  const within = desk.mock.entries().filter(({ atUs }) => atUs >= fromUs && atUs < toUs)
+  return within.map(({ id }) => id).sort()
+}
+
+/** A desk whose live reader began now: of the past nothing is known. */
+export async function openLateDesk(options: DeskOptions, entries: number): Promise<Desk> {
+  const desk = await openDesk({ ...options, source: { start: { kind: 'latest' }, ...options.source } })
+  fillPast(desk, entries)
+  return desk
+}
+
+interface Reading<Told> {
+  run(signal: AbortSignal): Promise<void>
+  list(): readonly Told[]
+}
+
+/** Runs until `seen`, or until virtual time is up. Rejects with what stopped it. */
+export async function runUntil<Told>(
+  desk: Pick<Desk, 'clock' | 'collector'>,
+  past: Reading<Told>,
+  seen: (told: readonly Told[]) => boolean,
+  withLive = false,
+): Promise<void> {
+  const stop = new AbortController()
+  const state = { failed: false }
+  const loops = Promise.all([
+    past.run(stop.signal),
+    ...(withLive ? [collect(desk.collector, stop.signal)] : []),
+  ])
+  loops.catch(() => (state.failed = true))
+  for (let turn = 0; !state.failed && !seen(past.list()); turn++) {
+    if (turn > 20_000) throw new Error(`waited in vain: ${JSON.stringify(past.list())}`)
+    await settled()
+    if (!seen(past.list())) desk.clock.advance(desk.clock.now() + SECOND)
+  }
+  stop.abort()
+  await driven(desk.clock, loops)
+}
+
+export const isDone = (told: readonly { readonly endedAt: number | undefined }[]) =>
+  told.length > 0 && told.every(({ endedAt }) => endedAt)
+
+/** A whole walk that keeps nothing, summed by day. */
+export async function walkOver(
+  desk: Pick<Desk, 'clock'>,
+  surveys: Pick<ApiSurveys, 'survey'>,
+  span = SPAN,
+  whose: Origin = origin,
+) {
+  const days = new Map<number, SurveyDay>()
+  let unknown: string[] = []
+  let gaps = 0
+  let faults = 0
+  for (let place: string | undefined, steps = 0; ; steps++) {
+    if (steps > 500) throw new Error('no end')
+    const asked = surveys.survey({ walk: 'this', origin: whose, ...span, place })
+    const step: Surveyed = await driven(desk.clock, asked)
+    if (step.fault) faults++
+    if (step.anew) {
+      days.clear()
+      unknown = []
+    }
+    for (const { day, ...more } of step.days) {
+      const sum = days.get(day) ?? { fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
+      const each = (name: keyof typeof sum) => sum[name] + more[name]
+      days.set(day, {
+        ...{ day, fetched: each('fetched'), known: each('known'), filtered: each('filtered') },
+        ...{ malformed: each('malformed'), unknown: each('unknown'), changed: each('changed') },
+      })
+    }
+    unknown.push(...step.unknown.map(({ id }) => id))
+    gaps += step.gaps
+    place = step.place
+    if (step.done) return { days: [...days.values()], unknown, gaps, faults, unread: step.unread }
+    if (step.waitMs > 0) await driven(desk.clock, desk.clock.sleep(step.waitMs))
+  }
+}

@@ -1,0 +1,431 @@
+// Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
+import { expect, test } from 'vitest'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import { backfillStatusOf } from '../../../src/jobs/backfills.ts'
+import { ApiBackfills } from '../../../src/jobs/backfills.ts'
+import { withMethods } from '../../fakes/with-methods.ts'
+import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../app/desk.ts'
+import {
+  fillPast,
+  idsIn,
+  isDone,
+  openLateDesk,
+  pastOf,
+  rangeOn,
+  runUntil,
+  SPAN,
+  TODAY,
+  surveysOf,
+  walkOver,
+} from './backfill-desk.ts'
+
+const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
+
+test('a span filled by a backfill is whole, nothing of it twice, and the live cursor is where it was', async () => {
+  const desk = await openLateDesk({}, 4_000)
+  await desk.drain()
+  const cursor = await desk.journal.cursor(origin)
+  const past = pastOf(desk)
+  const [begun] = await past.backfill({}, SPAN)
+  expect(begun).toMatchObject({ origin, fromUs: SPAN.fromUs, endedAt: undefined })
+  await runUntil(desk, past, isDone)
+  const wanted = idsIn(desk, SPAN)
+  const kept = await desk.ids()
+  expect(kept.filter((id) => wanted.includes(id)).sort()).toEqual(wanted)
+  expect(new Set(kept).size).toBe(kept.length)
+  expect(await desk.journal.cursor(origin)).toBe(cursor)
+  const [ended] = past.list()
+  expect(ended?.counts).toEqual({
+    ...{ read: wanted.length, new: wanted.length, known: 0, filtered: 0, quarantined: 0, gaps: 0 },
+  })
+  expect(ended && backfillStatusOf(ended)).toMatchObject({
+    state: 'done',
+    progress: 1,
+    new_entries: wanted.length,
+  })
+})
+
+test('what is still to come is no part of a backfill', async () => {
+  const desk = await openLateDesk({}, 10)
+  const [begun] = await pastOf(desk).backfill({}, { ...SPAN, toUs: (START + DAY) * 1000 })
+  expect(begun).toMatchObject(NOW)
+})
+
+test('what is known already is not kept again, and counts as known', async () => {
+  const desk = await openDesk()
+  fillPast(desk, 2_500)
+  await desk.drain()
+  const before = (await desk.ids()).length
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+  expect((await desk.ids()).length).toBe(before)
+  const wanted = idsIn(desk, SPAN).length
+  expect(past.list()[0]?.counts).toMatchObject({ read: wanted, new: 0, known: wanted })
+})
+
+test('a backfill goes on after a restart where it stood, and nothing comes twice', async () => {
+  const desk = await openLateDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
+  const first = pastOf(desk)
+  await first.backfill({}, SPAN)
+  await runUntil(desk, first, ([one]) => (one?.counts.read ?? 0) > 1_000)
+  const asked = desk.asked().length
+  expect(isDone(first.list())).toBe(false)
+  const second = pastOf(desk)
+  const [found] = await second.backfills()
+  expect(found?.counts.read).toBeGreaterThan(1_000)
+  expect(found?.atUs).toBeGreaterThan(SPAN.fromUs)
+  expect(found?.atUs).toBe(first.list()[0]?.atUs)
+  await runUntil(desk, second, isDone)
+  const kept = await desk.ids()
+  expect([...kept].sort()).toEqual(idsIn(desk, SPAN))
+  // The rest, and not all of it again.
+  expect(asked + desk.asked().length).toBeLessThan(kept.length / 100 + 5)
+  expect(second.list()[0]?.counts).toMatchObject({ read: kept.length, new: kept.length })
+})
+
+test('a cancelled backfill ends in the middle of a page, keeps what it read, and does not come back with a restart', async () => {
+  const desk = await openLateDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  expect(await past.cancelBackfill({ workspace: 'other' })).toBe(0)
+  let cancelled: Promise<number> | undefined
+  let turns = 0
+  await runUntil(desk, past, ([one]) => {
+    if ((one?.counts.read ?? 0) > 100) cancelled ??= past.cancelBackfill({})
+    return cancelled !== undefined && ++turns > 20
+  })
+  expect(await cancelled).toBe(1)
+  expect(past.list()).toEqual([])
+  const kept = (await desk.ids()).length
+  expect(kept).toBeGreaterThan(100)
+  const next = pastOf(desk)
+  expect(await next.backfills()).toEqual([])
+  expect(kept).toBeLessThan(idsIn(desk, SPAN).length)
+})
+
+test('a backfill whose source is switched off over a restart is told as waiting for it, and can be cancelled', async () => {
+  const desk = await openLateDesk({}, 500)
+  await pastOf(desk).backfill({}, SPAN)
+  const { journal, clock, log } = desk
+  const off = new ApiBackfills({ ranges: [], journal, clock, log, random: () => 0.5 })
+  expect(await off.backfills()).toMatchObject([{ origin, endedAt: undefined, waitsFor: 'source' }])
+  expect(off.list()).toEqual([])
+  expect(await off.cancelBackfill({ source: 'history.usage' })).toBe(0)
+  expect(await off.cancelBackfill({ source: 'audit' })).toBe(1)
+  expect(await off.backfills()).toEqual([])
+  expect(await pastOf(desk).backfills()).toEqual([])
+})
+
+test('what a backfill finds is told as new, also where the process dies right behind a page of it', async () => {
+  const desk = await openLateDesk({}, 4_000)
+  let pages = 0
+  const dying = withMethods(desk.journal, {
+    append: async (part) => {
+      const appended = await desk.journal.append(part)
+      if (++pages === 2) throw new Error('killed')
+      return appended
+    },
+  })
+  const first = pastOf(desk, ['*'], dying)
+  await first.backfill({}, SPAN)
+  await expect(runUntil(desk, first, isDone)).rejects.toThrow('killed')
+  const next = pastOf(desk)
+  await runUntil(desk, next, isDone)
+  const count = idsIn(desk, SPAN).length
+  expect(next.list()[0]?.counts).toMatchObject({ read: count, new: count, known: 0 })
+})
+
+test('a disk too full for the note of its end stops neither the backfill nor the process', async () => {
+  const desk = await openLateDesk({}, 100)
+  let refused = 0
+  const full = withMethods(desk.journal, {
+    putNote: async (name, value) => {
+      if (++refused <= 3) throw new ConnectorError('disk_full', 'no room for a note')
+      await desk.journal.putNote(name, value)
+    },
+  })
+  const past = pastOf(desk, ['*'], full)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, ([one]) => one?.error?.code === 'disk_full')
+  expect(past.list()).toMatchObject([{ endedAt: undefined }])
+  await runUntil(desk, past, isDone)
+  expect(past.list()).toMatchObject([{ error: undefined }])
+  const again = pastOf(desk)
+  expect(await again.backfills()).toMatchObject([{ endedAt: expect.any(Number) as number }])
+})
+
+test('a page that lands after the cancel does not bring the backfill back', async () => {
+  const desk = await openLateDesk({}, 2_000)
+  const landing = withMethods(desk.journal, {
+    append: async (part) => {
+      const appended = await desk.journal.append(part)
+      await past.cancelBackfill({})
+      return appended
+    },
+  })
+  const past = pastOf(desk, ['*'], landing)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, (told) => told.length === 0)
+  expect(await pastOf(desk).backfills()).toEqual([])
+})
+
+test('a backfill that is begun while those before it are cancelled stays', async () => {
+  const desk = await openLateDesk({}, 10)
+  let again = 0
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      await desk.journal.changeNotes(change)
+      if (change.drop.length > 0 && again++ < 3) await past.backfill({}, SPAN)
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  await past.backfill({}, SPAN)
+  expect(await past.cancelBackfill({})).toBe(1)
+  expect(past.list()).toHaveLength(1)
+})
+
+test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
+  'a note of a backfill that is damaged or of another version is as good as none: %s',
+  async (note) => {
+    const desk = await openLateDesk({}, 10)
+    await desk.journal.putNote(`backfill:${origin.workspace}:${origin.source}`, note)
+    const past = pastOf(desk)
+    expect(await past.backfills()).toEqual([])
+    await past.backfill({}, SPAN)
+    await runUntil(desk, past, isDone)
+    expect(past.list()[0]?.counts.read).toBe(idsIn(desk, SPAN).length)
+  },
+)
+
+test('the same span is joined, another one is refused while the first is under way', async () => {
+  const desk = await openLateDesk({}, 10)
+  const past = pastOf(desk)
+  const [first] = await past.backfill({}, SPAN)
+  expect(await past.backfill({}, SPAN)).toEqual([first])
+  const span = `from ${new Date(SPAN.fromUs / 1000).toISOString()} to ${new Date(SPAN.toUs / 1000).toISOString()}`
+  await expect(past.backfill({}, NOW)).rejects.toThrow(`over another span is under way (${span})`)
+  await expect(past.backfill({ source: 'history.usage' }, SPAN)).rejects.toThrow(
+    'No source that is switched on',
+  )
+})
+
+test('one that is joined goes on, though nothing can be kept just then', async () => {
+  const desk = await openLateDesk({}, 10)
+  let isFull = false
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      if (isFull) throw new ConnectorError('disk_full', 'no room for a note')
+      await desk.journal.changeNotes(change)
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  const [first] = await past.backfill({}, SPAN)
+  isFull = true
+  expect(await past.backfill({}, SPAN)).toEqual([first])
+  await runUntil(desk, past, isDone)
+})
+
+test('what is begun of several sources is over one span, whatever another command begins meanwhile', async () => {
+  const desk = await openLateDesk({}, 10)
+  const usage = { workspace: 'acme', source: 'history.usage' } as const
+  const other = { fromUs: SPAN.fromUs, toUs: SPAN.fromUs + DAY * 1000 }
+  let second: Promise<string> | undefined
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      if (!second) {
+        const asked = past.backfill({ source: usage.source }, other)
+        second = asked.then(
+          () => 'begun',
+          (error: unknown) => String(error),
+        )
+        await second
+      }
+      await desk.journal.changeNotes(change)
+    },
+  })
+  const ranges = [rangeOn(desk), { ...rangeOn(desk), origin: usage }]
+  const past = new ApiBackfills({ ranges, journal, clock: desk.clock, log: desk.log, random: () => 0.5 })
+  const begun = await past.backfill({}, SPAN)
+  expect(begun).toMatchObject([
+    { origin, ...SPAN },
+    { origin: usage, ...SPAN },
+  ])
+  expect(await second).toMatch(/acme history.usage over another span is under way/)
+})
+
+test('one that ended whole is told so to who followed it, although another was begun right behind it', async () => {
+  const desk = await openLateDesk({}, 10)
+  const past = pastOf(desk)
+  const [first] = await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+  desk.clock.advance(desk.clock.now() + SECOND)
+  await past.backfill({}, NOW)
+  const all = await past.backfills()
+  expect(all.find(({ begunAt }) => begunAt === first?.begunAt)).toMatchObject({ ...SPAN, error: undefined })
+  expect(all.map(({ endedAt }) => endedAt === undefined)).toEqual([false, true])
+  expect(past.list()).toMatchObject([NOW])
+})
+
+test('types that are not wanted are counted and not kept', async () => {
+  const desk = await openLateDesk({}, 300)
+  const past = pastOf(desk, ['auth:*'])
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+  const kept = (await desk.ids()).length
+  const { read, filtered, ...rest } = past.list()[0]?.counts ?? {}
+  expect(rest).toMatchObject({ new: kept, known: 0 })
+  expect((read ?? 0) - (filtered ?? 0)).toBe(kept)
+  expect(filtered).toBeGreaterThan(0)
+})
+
+test('live reading comes first, and no minute holds more requests than the limit', async () => {
+  const limit = 10
+  const desk = await openLateDesk(
+    {
+      limit,
+      limits: { audit: limit },
+      switches: { self_audit: 'off', page_cap: 50 },
+      source: { intervalMs: MINUTE },
+    },
+    3_000,
+  )
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  let added = 0
+  await runUntil(
+    desk,
+    past,
+    (told) => {
+      const due = Math.floor((desk.clock.now() - START) / (30 * SECOND))
+      for (; added < due && added < 20; added++) desk.mock.add({ at: desk.clock.now(), visibleAt: 0 })
+      return isDone(told)
+    },
+    true,
+  )
+  expect(desk.watch.codes.filter((code) => code === '429')).toEqual([])
+  const times = desk.mock.requests.map(({ at }) => at)
+  const fullest = Math.max(...times.map((at) => times.filter((one) => one >= at && one < at + MINUTE).length))
+  expect(fullest).toBeLessThanOrEqual(limit)
+  expect(fullest).toBeGreaterThan(limit / 2)
+  const live = desk.mock.entries().filter(({ atUs }) => atUs > START * 1000)
+  expect(live.length).toBe(20)
+  // Each was shown to us within its poll's interval, whatever the backfill asked for.
+  for (const { atUs, shownAt = Infinity } of live) expect(shownAt - atUs / 1000).toBeLessThan(1.5 * MINUTE)
+})
+
+test('of each minute a backfill leaves four places in ten to those before it, though nobody takes them', async () => {
+  const limits = { limit: 10, limits: { audit: 10 } }
+  const desk = await openLateDesk({ ...limits, switches: { page_cap: 50 } }, 2_000)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+  const times = desk.mock.requests.map(({ at }) => at)
+  const fullest = Math.max(...times.map((at) => times.filter((one) => one >= at && one < at + MINUTE).length))
+  expect(times.length).toBeGreaterThan(12)
+  expect(fullest).toBe(6)
+})
+
+test('what it waits for is its own share of the budget, or the end of a 429 that others were answered', async () => {
+  const desk = await openLateDesk({ limit: 10 }, 8_000)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, () => past.list()[0]?.waitsFor === 'budget')
+  expect(desk.budget.used).toMatchObject({ places: 6, allowed: 10 })
+  await desk.budget.limited(90_000)
+  const from = desk.clock.now()
+  await runUntil(desk, past, () => desk.clock.now() > from + MINUTE)
+  expect(past.list()[0]).toMatchObject({ waitsFor: 'limit', error: undefined })
+})
+
+test('half of the journal is left to live reading: a backfill waits there and goes on when there is room', async () => {
+  const desk = await openLateDesk({}, 3_000)
+  let bytes = 0
+  const journal = withMethods(desk.journal, {
+    stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes: 1000 }),
+  })
+  const past = pastOf(desk, ['*'], journal)
+  bytes = 500
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, () => desk.clock.now() > START + 2 * MINUTE)
+  expect(past.list()[0]).toMatchObject({ waitsFor: 'room', counts: { read: 0 } })
+  bytes = 499
+  const next = pastOf(desk, ['*'], journal)
+  await runUntil(desk, next, isDone)
+  expect(next.list()[0]?.counts.new).toBe(idsIn(desk, SPAN).length)
+})
+
+test('an answer that is larger than what is left stops at half of the journal too, and goes on when there is room', async () => {
+  const late = { source: { start: { kind: 'latest' } }, switches: { huge_bytes: 24_000 } } as const
+  const desk = await openDesk(late)
+  for (let i = 0; i < 1_000; i++) desk.mock.add({ at: TODAY - DAY + i * 1000, visibleAt: 0, defect: 'huge' })
+  let bytes = 0
+  let most = 0
+  let capacityBytes = 8e6
+  const journal = withMethods(desk.journal, {
+    stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes }),
+    append: async (part) => {
+      if (part.entries.count > 0) most = Math.max(most, bytes)
+      for (let i = 0; i < part.entries.count; i++) bytes += part.entries.raw(i).length
+      return desk.journal.append(part)
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, () => desk.clock.now() > START + 2 * MINUTE)
+  expect(most).toBeLessThan(capacityBytes / 2)
+  expect(past.list()[0]).toMatchObject({ endedAt: undefined, waitsFor: 'room', error: undefined })
+  capacityBytes = 1e9
+  await runUntil(desk, past, isDone)
+  expect(past.list()[0]?.counts.new).toBe(1_000)
+})
+
+test('a backfill that could not be kept was not begun', async () => {
+  const desk = await openLateDesk({}, 10)
+  let failing = true
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      if (failing) throw new Error('no room')
+      await desk.journal.changeNotes(change)
+    },
+  })
+  const past = pastOf(desk, ['*'], journal)
+  await expect(past.backfill({}, SPAN)).rejects.toThrow('no room')
+  expect(past.list()).toEqual([])
+  failing = false
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, isDone)
+})
+
+test('a key that is refused is told, tried again, and the backfill goes on when it is good', async () => {
+  const desk = await openLateDesk({}, 100)
+  desk.mock.setFault('unauthorized', 1)
+  const past = pastOf(desk)
+  await past.backfill({}, SPAN)
+  await runUntil(desk, past, ([one]) => one?.error !== undefined)
+  const [held] = past.list()
+  expect(held?.error?.code).toBe('unauthorized')
+  expect(held && backfillStatusOf(held).state).toBe('failed')
+  desk.mock.setFault('unauthorized', undefined)
+  await runUntil(desk, past, isDone)
+  expect(past.list()[0]).toMatchObject({ error: undefined })
+})
+
+test('a walk that keeps nothing tells what is known, filtered, malformed and unknown, by day', async () => {
+  const desk = await openDesk()
+  fillPast(desk, 2_000)
+  desk.mock.add({ at: TODAY - DAY - 1000, visibleAt: 0, defect: 'no_id' })
+  await desk.drain()
+  const kept = (await desk.ids()).length
+  // Behind the cursor: nothing but the sweep would find it, and there is none here.
+  const lost = desk.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
+  const { days, unknown, gaps } = await walkOver(desk, surveysOf(desk))
+  expect((await desk.ids()).length).toBe(kept)
+  expect(unknown).toEqual([lost.id])
+  expect(gaps).toBe(0)
+  expect(days.map(({ day }) => day * DAY)).toEqual([3, 2, 1].map((ago) => TODAY - ago * DAY))
+  const sum = (name: 'fetched' | 'known' | 'malformed') => days.reduce((all, day) => all + day[name], 0)
+  expect(sum('malformed')).toBe(1)
+  expect(sum('fetched')).toBe(idsIn(desk, SPAN).length)
+  expect(sum('known')).toBe(sum('fetched') - 2)
+})

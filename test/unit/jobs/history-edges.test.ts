@@ -1,0 +1,34 @@
+// Windows overlap, so that nothing falls between them: what lies in an overlap is told and sent by the one window that it belongs to.
+import { expect, test } from 'vitest'
+import { ApiReplays } from '../../../src/jobs/replays.ts'
+import { ApiSurveys } from '../../../src/jobs/surveys.ts'
+import { historyEvent } from '../../fakes/history-server.ts'
+import { DAY, HOUR, SECOND } from '../app/desk.ts'
+import { eventsFrom, openHistoryDesk } from '../sources/history/desk.ts'
+import { isDone, runUntil, TODAY, walkOver } from './backfill-desk.ts'
+import { ARCHIVE } from './replay-desk.ts'
+
+const origin = { workspace: 'acme', source: 'history.usage' } as const
+const FROM = TODAY - 30 * DAY
+const TO = TODAY - 20 * DAY
+const SPAN = { fromUs: FROM * 1000, toUs: TO * 1000 }
+
+test.each([-500, -1, 0, 500, 999])(
+  'an event %d ms from the edge of a window is told once by a walk, and sent once by a replay',
+  async (ms) => {
+    const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 2 * DAY } } })
+    desk.server.events = eventsFrom(historyEvent, FROM - DAY + ms, 12 * 24, HOUR)
+    const within = desk.server.events.filter(({ at }) => at >= FROM && at < TO)
+    const { journal, clock, log } = desk
+    const common = { ranges: [desk.range()], journal, clock, log, random: () => 0.5 }
+    const { days } = await walkOver(desk, new ApiSurveys(common), SPAN, origin)
+    expect(days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(within.length)
+    const replays = new ApiReplays({ ...common, sinks: [ARCHIVE], readTo: async () => undefined })
+    await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })
+    await runUntil(desk, replays, isDone)
+    expect((await desk.times()).toSorted((a, b) => a - b)).toEqual(
+      // Written in whole seconds.
+      within.map(({ at }) => Math.floor(at / SECOND) * SECOND * 1000),
+    )
+  },
+)

@@ -1,0 +1,89 @@
+// What a walk over the past tells of itself under its source's name, and what it keeps silent about.
+import { expect, test } from 'vitest'
+import { keptReads } from '../../../src/ingest/read-times.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import { nothingAppended } from '../../../src/contracts/source.ts'
+import { silentWatch } from '../../../src/contracts/reporter.ts'
+import { notBegun, waitOf, watching } from '../../../src/jobs/orders.ts'
+import { openBoardStand, settle } from '../observability/board-stand.ts'
+
+const HOUR = 3_600_000
+
+const rateWait = () => ({ isLimited: false, reason: 'other requests' })
+
+test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
+  const stand = openBoardStand()
+  settle(stand)
+  const kept = keptReads({ workspace: 'acme', source: 'audit' }, stand.source, {
+    journal: { note: async () => undefined },
+    clock: stand.clock,
+  })
+  const progress = { ...notBegun }
+  const range = { watch: kept.watch, rateWait }
+  const watch = watching(range, progress)
+  const sourceOf = () => stand.board.status().workspaces[0]?.sources[0]
+  expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
+  for (let i = 0; i < 60; i++) {
+    stand.clock.pass(HOUR / 60)
+    watch.state('reading')
+    watch.request('200', 5)
+    watch.waited(5)
+    watch.readsAnswer().came()
+    watch.appended({ ...nothingAppended, added: 1 })
+    watch.gap(1)
+    watch.success()
+  }
+  expect(sourceOf()).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
+  const text = await stand.metrics.render()
+  expect(text).toMatch(/requests_total\{[^}]*code="200"[^}]*\} 60/)
+  expect(text).toMatch(/entries_total\{[^}]*source="audit"[^}]*outcome="new"[^}]*\} 60/)
+  expect(text).toMatch(/gaps_total\{[^}]*\} 60/)
+})
+
+test('an answer that waits for memory says what the walk waits for, until it has it', () => {
+  const progress = { ...notBegun }
+  const over = watching({ watch: silentWatch, rateWait }, progress).waitsForMemory()
+  expect(progress.waitsFor).toBe('memory')
+  over()
+  expect(progress).toEqual(notBegun)
+})
+
+test('to wait for room is no failure, and takes away none that was told', () => {
+  const progress = { ...notBegun }
+  const watch = watching({ watch: silentWatch, rateWait }, progress, {
+    cursor: () => undefined,
+  })
+  const full = new ConnectorError('journal_full', 'half of it is in use')
+  watch.state('paused', full)
+  expect(progress).toEqual({ ...notBegun, waitsFor: 'room' })
+  const late = new ConnectorError('timeout', 'no answer')
+  watch.state('failing', late)
+  watch.state('paused', full)
+  expect(progress).toEqual({ ...notBegun, error: late, waitsFor: 'room' })
+  watch.success()
+  expect(progress.error).toBeUndefined()
+})
+
+test.each([
+  ['paused', 'room', 'room'],
+  ['waiting', 'limit', 'budget'],
+  ['idle', undefined, undefined],
+  ['reading', undefined, undefined],
+  ['failing', undefined, undefined],
+] as const)('a job that is %s waits for: %s behind a 429, else: %s', (state, limited, free) => {
+  const reason = state === 'waiting' ? 'other requests' : undefined
+  const blocked = () => ({ ...rateWait(), isLimited: true })
+  expect(waitOf(state, { rateWait: blocked })).toEqual({ waitsFor: limited, waitReason: reason })
+  expect(waitOf(state, { rateWait })).toEqual({ waitsFor: free, waitReason: reason })
+})
+
+test('what went wrong is told until it has gone well, over each wait for the next try', () => {
+  const progress = { ...notBegun }
+  const watch = watching({ watch: silentWatch, rateWait }, progress)
+  const refused = new ConnectorError('unauthorized', 'refused')
+  watch.state('held', refused)
+  watch.state('idle')
+  expect(progress.error).toBe(refused)
+  watch.success()
+  expect(progress.error).toBeUndefined()
+})

@@ -1,0 +1,44 @@
+// A process whose files may not become large: fills a journal, gives out, takes in again, and tells what it met. `node limited.ts SETTINGS`
+import { type JournalOptions, openJournal } from '../../../../src/journal/sqlite/open.ts'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import { logOf, part, settlement, spec, TestClock } from '../../../contract/journal-parts.ts'
+
+export interface Met {
+  readonly kept: number
+  /** what the sink has settled of it */
+  readonly position: number
+  readonly full: string
+  readonly settled: string
+  readonly again: string
+  readonly sentences: readonly string[]
+}
+
+const toldOf = async (work: () => Promise<unknown>): Promise<string> => {
+  try {
+    await work()
+    return 'done'
+  } catch (error) {
+    return error instanceof ConnectorError ? `${error.code}: ${error.message}` : String(error)
+  }
+}
+
+const settings = JSON.parse(process.argv[2] ?? '{}') as Pick<JournalOptions, 'path'>
+const sentences: string[] = []
+const journal = await openJournal({
+  ...{ maxBytes: 2 ** 30, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: ['a'] },
+  ...{ clock: new TestClock(), log: logOf(sentences), ...settings },
+})
+const big = (n: number) => part([spec(n, { body: 'x'.repeat(500_000) })])
+let kept = 0
+let position = 0
+const full = await toldOf(async () => {
+  for (; kept < 300; kept++) await journal.append(big(kept + 1))
+})
+const settled = await toldOf(async () => {
+  for (; position < kept - 1; position++) await journal.settle('a', settlement(position + 1, position + 1))
+  while (await journal.prune()) continue
+})
+const again = await toldOf(() => journal.append(big(kept + 1)))
+await journal.close()
+const met: Met = { kept, position, full, settled, again, sentences }
+process.stdout.write(JSON.stringify(met))

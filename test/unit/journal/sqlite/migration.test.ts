@@ -1,0 +1,176 @@
+// A journal of each older version opens with nothing lost, also where the process died in the middle of a step.
+import { copyFileSync, existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Sqlite, { type Database } from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openJournal } from '../../../../src/journal/sqlite/open.ts'
+import { migrate } from '../../../../src/journal/sqlite/schema.ts'
+import { balanceOf } from '../../../../src/contracts/accounts.ts'
+import type { Journal } from '../../../../src/contracts/journal.ts'
+import { epochDay } from '../../../../src/core/time.ts'
+import {
+  audit,
+  idsOf,
+  logOf,
+  part,
+  plenty,
+  rawsOf,
+  spec,
+  START_US,
+  TestClock,
+  usage,
+} from '../../../contract/journal-parts.ts'
+
+let folder: string
+let opened: Journal[]
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'auditferry-migration-'))
+  opened = []
+})
+afterEach(async () => {
+  for (const journal of opened) await journal.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function open(path: string): Promise<Journal> {
+  const journal = await openJournal({
+    ...{ path, maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 2 ** 20, sinks: ['a', 'b'] },
+    ...{ clock: new TestClock(), log: logOf(), ballastBytes: 0 },
+  })
+  opened.push(journal)
+  return journal
+}
+
+/** Of these so many were accepted, of the audit log and of the history. */
+function delivered(first: number, through: number, audits: number, usages = 0) {
+  const day = epochDay(START_US)
+  const sums = { day, filtered: 0, replayed: 0 }
+  const tally = [
+    { ...sums, origin: audit, accepted: audits },
+    { ...sums, origin: usage, accepted: usages },
+  ].filter(({ accepted }) => accepted > 0)
+  return { first, through, parked: [], tally }
+}
+
+const finding = { index: 0, kind: 'foreign_fetch' as const }
+const malformed = { reason: 'no_id' as const, totalBytes: 3, sha256: 'ab', bytes: Buffer.from('{x}') }
+
+/** Something in every table: owed, settled ahead, intended, parked, put aside, found, noted. */
+async function fill(path: string): Promise<void> {
+  const journal = await open(path)
+  await journal.append(
+    part(
+      [1, 2, 3, 4].map((n) => spec(n)),
+      {
+        ...{ cursor: 'here', gaps: 1, headUs: START_US, quarantined: [malformed], findings: [finding] },
+      },
+    ),
+  )
+  await journal.append(part([spec(5), spec(6)], { origin: usage, cursor: 'there' }))
+  const parked = [{ seq: 2, code: 'refused', reason: 'no' }]
+  await journal.settle('a', { ...delivered(1, 2, 1), parked })
+  await journal.settle('a', delivered(4, 4, 1))
+  await journal.settle('b', delivered(1, 6, 4, 2))
+  await journal.intend('a', { first: 3, last: 3, shape: 'shape', detail: 'detail' })
+  await journal.putNote('instance', '123')
+  await journal.close()
+}
+
+/** Runs the first `steps` steps; `died`: what the process got to see of the one behind them, before it was no more. */
+function migrateTo(steps: number, path: string, died: (db: Database) => void = () => undefined): void {
+  const db = new Sqlite(path)
+  db.pragma('journal_mode = WAL')
+  let left = steps
+  const dying = new Proxy(db, {
+    get(target, name) {
+      if (name !== 'exec') {
+        const member: unknown = Reflect.get(target, name)
+        return typeof member === 'function' ? (member.bind(target) as unknown) : member
+      }
+      return (sql: string) => {
+        target.exec(sql)
+        if (left-- > 0) return
+        died(target)
+        throw new Error('died')
+      }
+    },
+  })
+  try {
+    expect(() => migrate(dying, path)).toThrow('died')
+  } finally {
+    db.close()
+  }
+}
+
+const columnsOf = (db: Database, table: string) =>
+  db.prepare<[string], string>(`SELECT name FROM pragma_table_info(?)`).pluck().all(table)
+
+/** What today's journal holds, in a file of an older version: all of it that had a place there. */
+function copyInto(path: string, from: string): void {
+  const db = new Sqlite(path)
+  db.prepare('ATTACH ? AS today').run(from)
+  const tables = db
+    .prepare<[], string>(`SELECT name FROM main.sqlite_master WHERE type = 'table'`)
+    .pluck()
+    .all()
+  for (const table of tables.filter((name) => !name.startsWith('sqlite_'))) {
+    const columns = columnsOf(db, table).join(', ')
+    db.exec(`INSERT INTO main.${table} (${columns}) SELECT ${columns} FROM today.${table}`)
+  }
+  db.close()
+}
+
+async function older(steps: number): Promise<string> {
+  const [today, path] = [join(folder, 'today.db'), join(folder, `v${steps}.db`)]
+  await fill(today)
+  migrateTo(steps, path)
+  copyInto(path, today)
+  return path
+}
+
+const seqs = (letters: readonly { seq: number }[]) => letters.map(({ seq }) => seq)
+
+async function expectWhole(path: string): Promise<void> {
+  const journal = await open(path)
+  expect([await journal.cursor(audit), await journal.cursor(usage)]).toEqual(['here', 'there'])
+  expect(await journal.note('instance')).toBe('123')
+  expect(journal.stats()).toMatchObject({ gaps: 1, findings: 1, quarantined: 1 })
+  expect(await journal.quarantined({})).toMatchObject([{ sha256: 'ab', keptBytes: 3 }])
+  expect(await journal.findings(10)).toMatchObject([{ kind: 'foreign_fetch', entryId: spec(1).id }])
+  expect(await journal.intents('a')).toEqual([{ first: 3, last: 3, shape: 'shape', detail: 'detail' }])
+  expect(seqs(await journal.deadLetters({ sink: 'a' }))).toEqual([2])
+  const known = await journal.append(part([spec(1), spec(7)]))
+  expect(known).toMatchObject({ added: 1, known: 1 })
+  expect(idsOf(await journal.range(3, 3))).toEqual([spec(3).id])
+  await journal.settle('a', delivered(3, 3, 1))
+  const rest = await journal.take('a', plenty)
+  expect(idsOf(rest)).toEqual([5, 6, 7].map((n) => spec(n).id))
+  expect(rawsOf(rest)[0]).toContain(spec(5).id)
+  await journal.settle('a', delivered(5, 7, 1, 2))
+  expect(await journal.retryDeadLetters({ sink: 'a' })).toBe(1)
+  expect(idsOf(await journal.take('a', plenty))).toEqual([spec(2).id])
+  await journal.settle('a', delivered(8, 8, 1))
+  expect(await journal.take('a', plenty)).toBeUndefined()
+  expect(idsOf(await journal.take('b', plenty))).toEqual([spec(7).id, spec(2).id])
+  const { rows } = await balanceOf(journal, { fromDay: 0, toDay: 1e6 }, ['a', 'b'])
+  expect(rows.map(({ missing }) => missing)).toEqual(rows.map(() => 0))
+}
+
+describe.each([1, 2, 3, 4])('version %i', (steps) => {
+  it('opens with all that was in it, which is delivered', async () => {
+    await expectWhole(await older(steps))
+  })
+
+  it('and so does what a step leaves that fails, or is killed, in its middle', async () => {
+    const path = await older(steps)
+    const killed = join(folder, 'killed.db')
+    migrateTo(0, path, () => {
+      for (const end of ['', '-wal']) if (existsSync(path + end)) copyFileSync(path + end, killed + end)
+    })
+    await expectWhole(killed)
+    await expectWhole(path)
+  })
+})

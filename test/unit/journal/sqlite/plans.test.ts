@@ -1,0 +1,35 @@
+// What is asked on the thread that everything else runs on goes to its rows by their keys, however many others there are.
+import Sqlite from 'better-sqlite3'
+import { expect, onTestFinished, test } from 'vitest'
+import { prepareLetters } from '../../../../src/journal/sqlite/dead-letters.ts'
+import { prepareQuarantine } from '../../../../src/journal/sqlite/quarantine.ts'
+import { prepareReplay } from '../../../../src/journal/sqlite/replay.ts'
+import { migrate } from '../../../../src/journal/sqlite/schema.ts'
+
+function openDatabase() {
+  const db = new Sqlite(':memory:')
+  onTestFinished(() => void db.close())
+  migrate(db, 'plans')
+  return db
+}
+
+const named = { ids: '[1]', sink: null, after: 0, limit: 1 }
+
+test.each([
+  [
+    'dead letters by their ids',
+    'dead_letters',
+    (db: Sqlite.Database) => prepareLetters(db).listOf.source,
+    [named],
+  ],
+  ['quarantine by ids', 'quarantine', (db: Sqlite.Database) => prepareQuarantine(db).listOf.source, [named]],
+  ['since when chunks are kept', 'chunks', (db: Sqlite.Database) => prepareReplay(db).keptSince.source, []],
+])('%s: nothing else is looked at', (_, table, sourceOf, parameters) => {
+  const db = openDatabase()
+  const plan = db
+    .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sourceOf(db)}`)
+    .all(...parameters)
+    .map(({ detail }) => detail)
+  expect(plan.join()).toContain(`SEARCH ${table} USING INTEGER PRIMARY KEY (rowid=?)`)
+  expect(plan.join()).not.toContain(`SCAN ${table}`)
+})

@@ -1,0 +1,87 @@
+// The last errors: what mended itself is still told, what repeats itself is told once, secrets never.
+import { describe, expect, it } from 'vitest'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import { Secret } from '../../../src/core/secret.ts'
+import { openBoard } from '../../../src/observability/status-registry.ts'
+import { openMetrics } from '../../../src/observability/metrics.ts'
+import { fakeStats, openBoardStand, testClock } from './board-stand.ts'
+
+const refused = new ConnectorError('unreachable', 'receiver refused the connection')
+
+describe('the last errors', () => {
+  it('stay to be read after the part has recovered', () => {
+    const { board, sink } = openBoardStand()
+    sink.state('failing', refused)
+    sink.success()
+    const { sinks, errors } = board.status()
+    expect(sinks[0]?.error).toBeNull()
+    expect(errors).toEqual([
+      {
+        ...{ part: 'archive', code: 'unreachable', message: 'receiver refused the connection', times: 1 },
+        ...{ first_at: '2026-11-21T10:00:00.000Z', last_at: '2026-11-21T10:00:00.000Z' },
+      },
+    ])
+  })
+
+  it('the same words of the same part are counted, and the newest comes first', () => {
+    const { board, clock, sink, source } = openBoardStand()
+    sink.state('failing', refused)
+    clock.pass(1000)
+    source.state('failing', refused)
+    clock.pass(1000)
+    sink.state('failing', refused)
+    expect(board.status().errors).toMatchObject([
+      {
+        part: 'archive',
+        times: 2,
+        first_at: '2026-11-21T10:00:00.000Z',
+        last_at: '2026-11-21T10:00:02.000Z',
+      },
+      { part: 'acme audit', times: 1 },
+    ])
+  })
+
+  it('are twenty at most, of bounded length', () => {
+    const { board, sink } = openBoardStand()
+    for (let i = 0; i < 50; i++)
+      sink.state('failing', new ConnectorError('server_error', `${'i'.repeat(i)} ${'x'.repeat(5000)}`))
+    const { errors } = board.status()
+    expect(errors).toHaveLength(20)
+    expect(errors[0]?.message).toMatch(/^i{49} /)
+    expect(errors.every(({ message }) => message.length <= 500)).toBe(true)
+  })
+
+  it('a message too long is cut at a word, and seen to be', () => {
+    const { board, sink } = openBoardStand()
+    sink.state('failing', new ConnectorError('server_error', 'no way. '.repeat(100)))
+    expect(board.status().errors[0]?.message).toMatch(/^(no way\. )+no( way\.)?…$/)
+    sink.state('failing', new ConnectorError('server_error', 'x'.repeat(501)))
+    expect(board.status().errors[0]?.message).toBe(`${'x'.repeat(499)}…`)
+  })
+
+  it('the same trouble told with other sizes is one row, in its newest words', () => {
+    const { board, sink } = openBoardStand()
+    for (const mib of [3, 12, 0.5])
+      sink.state('failing', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
+    expect(board.status().errors).toMatchObject([{ times: 3, message: 'make room: 0.5 MiB are free' }])
+  })
+
+  it('a receiver that repeats its token does not publish it', () => {
+    const secret = new Secret('s3cr3t-token')
+    const metrics = openMetrics({ version: '1', processMetrics: false })
+    const secrets = () => [secret]
+    const board = openBoard({
+      clock: testClock(),
+      metrics,
+      journalStats: () => fakeStats,
+      version: '1',
+      secrets,
+    })
+    board
+      .sink('siem', 'splunk_hec', 'stored')
+      .state('held', new ConnectorError('forbidden', 'no s3cr3t-token here'))
+    const told = JSON.stringify(board.status())
+    expect(told).not.toContain('s3cr3t-token')
+    expect(told).toContain('no *** here')
+  })
+})

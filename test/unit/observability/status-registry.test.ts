@@ -1,0 +1,869 @@
+// The board tells the truth: in JSON, in metrics and in one sentence.
+import { describe, expect, it } from 'vitest'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import { fakeStats, openBoardStand, settle, startAt, testClock } from './board-stand.ts'
+import { Secret } from '../../../src/core/secret.ts'
+import { openBoard } from '../../../src/observability/status-registry.ts'
+import { openMetrics } from '../../../src/observability/metrics.ts'
+import type { BackfillStatus } from '../../../src/observability/status.ts'
+import { spanText } from '../../../src/observability/words.ts'
+
+const refused = new ConnectorError('unreachable', 'receiver refused the connection')
+const badKey = new ConnectorError('unauthorized', 'the API refused the key: put a valid one into the file.')
+
+describe('/status', () => {
+  it('has the shape of the contract, with null for what has not happened yet', () => {
+    const { board } = openBoardStand()
+    expect(JSON.parse(JSON.stringify(board.status()))).toEqual({
+      version: '1.2.3',
+      started_at: '2026-11-21T10:00:00.000Z',
+      configured_at: '2026-11-21T10:00:00.000Z',
+      reported_at: '2026-11-21T10:00:00.000Z',
+      ok: true,
+      sentence: 'acme audit is starting',
+      workspaces: [
+        {
+          name: 'acme',
+          sources: [
+            {
+              name: 'audit',
+              state: 'starting',
+              last_success_at: null,
+              caught_up_at: null,
+              head_at: null,
+              cursor_at: null,
+              interval_seconds: 30,
+              lag_seconds: 0,
+              progress: null,
+              new_entries: 0,
+              filtered_entries: 0,
+              gaps: 0,
+              last_gap_at: null,
+              findings: 0,
+              error: null,
+            },
+          ],
+        },
+      ],
+      sinks: [
+        {
+          name: 'archive',
+          type: 'file',
+          assurance: 'stored',
+          state: 'starting',
+          owed_entries: 0,
+          lag_seconds: 0,
+          last_success_at: null,
+          accepted_entries: 0,
+          filtered_entries: 0,
+          dead_letters: 0,
+          error: null,
+        },
+      ],
+      journal: {
+        entries: 0,
+        bytes: 0,
+        capacity_bytes: 2147483648,
+        paused: false,
+        lost: null,
+        quarantined: 0,
+        gaps: 0,
+        findings: 0,
+        strangers: [],
+      },
+      config_refused_at: null,
+      config_refused_why: null,
+      warnings: [],
+      findings: [],
+      backfills: [],
+      replays: [],
+      errors: [],
+      history: { step_seconds: 30, read: [0], delivered: [0], owed: [0] },
+    })
+  })
+
+  it.each([
+    ['failing', 'archive cannot deliver: receiver refused the connection'],
+    ['held', 'archive is held: receiver refused the connection'],
+  ] as const)(
+    'a sink that is %s and behind by less than a second is not told as 0 s behind',
+    (state, told) => {
+      const stand = openBoardStand()
+      settle(stand)
+      stand.owe(12, startAt)
+      stand.clock.pass(200)
+      stand.sink.state(state, refused)
+      expect(stand.board.status().sentence).toBe(told)
+    },
+  )
+
+  it('a sink that fails is behind by the age of the oldest entry it owes, with the reason', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.owe(12, startAt)
+    stand.clock.pass(14_200)
+    stand.sink.state('failing', refused)
+    const { ok, sentence, sinks } = stand.board.status()
+    expect(ok).toBe(false)
+    expect(sentence).toBe('archive is 14 s behind: receiver refused the connection')
+    expect(sinks[0]).toMatchObject({ state: 'failing', owed_entries: 12, lag_seconds: 14.2 })
+    expect(sinks[0]?.error).toEqual({
+      code: 'unreachable',
+      message: 'receiver refused the connection',
+      since: '2026-11-21T10:00:14.200Z',
+    })
+  })
+
+  it('a part that tries again stays failing since the first time, until it succeeds', () => {
+    const { clock, board, sink } = openBoardStand()
+    sink.state('failing', refused)
+    clock.pass(5000)
+    sink.state('sending')
+    expect(board.status().sinks[0]?.state).toBe('failing')
+    sink.state('held', badKey)
+    expect(board.status().sinks[0]?.error).toMatchObject({
+      code: 'unauthorized',
+      since: '2026-11-21T10:00:00.000Z',
+    })
+    sink.state('sending')
+    sink.success()
+    expect(board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
+  })
+
+  it('a source that waits for its next try, or fails anew, fails since the first time', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const state = () => stand.board.status().workspaces[0]?.sources[0]
+    stand.source.state('failing', refused)
+    for (const next of ['idle', 'waiting', 'reading'] as const) {
+      stand.source.state(next)
+      expect(state()).toMatchObject({ state: 'failing', error: { code: 'unreachable' } })
+    }
+    stand.source.success()
+    expect(state()).toMatchObject({ state: 'reading', error: null })
+  })
+
+  it('a limit that is waited out is no failure, and its reason stays to be read', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('failing', new ConnectorError('rate_limited', 'the API said 429'))
+    stand.source.state('waiting')
+    stand.source.state('reading')
+    const { ok, workspaces } = stand.board.status()
+    expect(ok).toBe(true)
+    expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'waiting', error: { code: 'rate_limited' } })
+  })
+
+  it('the reason of a pause ends with the pause', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
+    stand.source.state('idle')
+    expect(stand.board.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
+  })
+
+  it('a pause for the disk lasts over each try, since the first, until something is kept', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.clock.pass(1_000)
+    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    for (const mib of [3, 2, 1]) {
+      stand.source.state('paused', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
+      stand.clock.pass(60_000)
+      stand.source.state('reading')
+      const error = {
+        code: 'disk_full',
+        message: `make room: ${mib} MiB are free`,
+        since: '2026-11-21T10:00:01.000Z',
+      }
+      expect(source()).toMatchObject({ state: 'paused', error })
+      expect(stand.board.status().journal.paused).toBe(true)
+    }
+    const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    stand.source.appended({ ...none, added: 5 })
+    expect(source()).toMatchObject({ state: 'reading', error: null })
+    expect(stand.board.status().journal.paused).toBe(false)
+  })
+
+  it('what was kept of a read that fails does not make it well, and a pause for the bound of the journal ends what failed before', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    stand.source.state('failing', refused)
+    stand.clock.pass(1_000)
+    const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    stand.source.appended({ ...none, added: 5 })
+    expect(source()).toMatchObject({ state: 'failing', error: { since: '2026-11-21T10:00:00.000Z' } })
+    stand.source.state('paused')
+    expect(source()).toMatchObject({ state: 'paused', error: null })
+  })
+
+  it('a sink whose receiver is not there is failing before anything is sent, until it is, or a delivery is over', () => {
+    const { board, sink, clock } = openBoardStand()
+    const shown = () => board.status().sinks[0]
+    sink.state('idle')
+    sink.probed(new ConnectorError('unreachable', 'siem refused the connection'), 5_000)
+    sink.state('collecting', undefined, 20_000)
+    const error = { code: 'unreachable', message: 'siem refused the connection' }
+    expect(shown()).toMatchObject({ state: 'failing', error })
+    expect(shown()?.error?.next_try_at).toBe(new Date(clock.now() + 5_000).toISOString())
+    expect(board.status()).toMatchObject({
+      ok: false,
+      sentence: expect.stringContaining('archive is failing: siem refused') as string,
+      errors: [{ message: 'siem refused the connection' }],
+    })
+    sink.probed(new ConnectorError('not_found', 'no such bucket'))
+    expect(shown()).toMatchObject({ state: 'held', error: { code: 'not_found' } })
+    sink.probed()
+    expect(shown()).toMatchObject({ state: 'collecting', error: null })
+    sink.probed(new ConnectorError('unreachable', 'gone again'))
+    // A delivery that is over says more, whatever became of it.
+    sink.request(5)
+    expect([sink.tried(), shown()?.state]).toEqual([true, 'collecting'])
+    sink.probed(new ConnectorError('unreachable', 'late word'))
+    expect(shown()).toMatchObject({ state: 'collecting', error: null })
+  })
+
+  it('a sink that collects says when that goes out, and is no trouble', () => {
+    const { board, sink, clock, owe } = openBoardStand()
+    owe(3, clock.now())
+    sink.state('collecting', undefined, 20_000)
+    const [shown] = board.status().sinks
+    expect(shown).toMatchObject({ state: 'collecting', error: null })
+    expect(shown?.next_upload_at).toBe(new Date(clock.now() + 20_000).toISOString())
+    sink.state('sending')
+    expect(board.status().sinks[0]).not.toHaveProperty('next_upload_at')
+  })
+
+  it('a sink whose receiver refuses all by name has recovered', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.sink.state('failing', refused)
+    stand.sink.state('sending')
+    stand.sink.settled({ accepted: 0, deadLettered: 1, filtered: 0 })
+    expect(stand.board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
+    stand.sink.state('held', badKey)
+    stand.sink.state('idle')
+    expect(stand.board.status().ok).toBe(true)
+  })
+
+  it('what fails or is held tells when it is tried next, until that try is under way', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const errors = () => {
+      const { workspaces, sinks } = stand.board.status()
+      return [workspaces[0]?.sources[0]?.error, sinks[0]?.error]
+    }
+    const since = '2026-11-21T10:00:00.000Z'
+    stand.source.state('held', badKey, 42_000)
+    stand.sink.state('failing', refused, 7_000)
+    expect(errors()).toMatchObject([
+      { since, next_try_at: '2026-11-21T10:00:42.000Z' },
+      { since, next_try_at: '2026-11-21T10:00:07.000Z' },
+    ])
+    stand.clock.pass(42_000)
+    stand.source.state('reading')
+    stand.sink.state('sending')
+    for (const error of errors()) expect(error).toEqual({ ...error, since, next_try_at: undefined })
+    stand.source.state('held', badKey, 60_000)
+    expect(errors()[0]).toMatchObject({ since, next_try_at: '2026-11-21T10:01:42.000Z' })
+  })
+
+  it('a source that waits says whether anything was read since the start', () => {
+    const stand = openBoardStand()
+    const sentence = () => stand.board.status().sentence
+    stand.source.state('idle')
+    expect(sentence()).toBe('acme audit waits for its first read')
+    stand.source.recalled({ readAt: startAt - 12_000, caughtUpAt: 0, gapAt: 0 })
+    expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 12 s ago')
+    stand.source.success()
+    expect(sentence()).toBe('acme audit waits for its next read')
+  })
+
+  it('a canary that waits for its next prompt keeps nothing from being caught up, and one that asks reads nothing', () => {
+    const stand = openBoardStand()
+    const canary = stand.board.source({ workspace: 'acme', source: 'assistant' })
+    settle(stand)
+    const sentence = () => stand.board.status().sentence
+    canary.state('idle')
+    expect(sentence()).toMatch(/^All caught up: last delivery/)
+    canary.state('reading')
+    expect(sentence()).toBe("acme's canary asks its prompt")
+    canary.state('waiting')
+    expect(sentence()).toBe("acme's canary asks its prompt, waiting for its request budget")
+    canary.state('failing', new ConnectorError('timeout', 'The canary did not come back'))
+    expect(sentence()).toContain('acme assistant has been failing for 0 s: The canary did not come back')
+  })
+
+  it('what an earlier process read stands until this one has read', () => {
+    const stand = openBoardStand()
+    stand.clock.pass(600_000)
+    stand.source.recalled({ readAt: startAt, caughtUpAt: startAt - 1000, gapAt: startAt - 2000 })
+    stand.source.state('idle')
+    const told = () => stand.board.status().workspaces[0]?.sources[0]
+    expect(told()).toMatchObject({
+      last_success_at: '2026-11-21T10:00:00.000Z',
+      caught_up_at: '2026-11-21T09:59:59.000Z',
+      ...{ gaps: 0, last_gap_at: '2026-11-21T09:59:58.000Z' },
+    })
+    stand.source.gap(1)
+    expect(told()).toMatchObject({ gaps: 1, last_gap_at: '2026-11-21T10:10:00.000Z' })
+    stand.source.success()
+    expect(told()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
+  })
+
+  it('after a start live reading counts as far as when it had last read all, and not as far as where it last succeeded, until it tells itself', () => {
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    const { board, source } = openBoardStand()
+    expect(board.reading(origin)?.readTo()).toBeUndefined()
+    expect(board.reading({ ...origin, source: 'history.usage' })).toBeUndefined()
+    source.recalled({ readAt: startAt, caughtUpAt: 0, gapAt: 0 })
+    expect(board.reading(origin)?.readTo()).toBeUndefined()
+    source.recalled({ readAt: startAt, caughtUpAt: startAt - 5_000, gapAt: 0 })
+    expect(board.reading(origin)?.readTo()).toBe((startAt - 5_000) * 1000)
+    source.cursor(startAt * 1000 + 123_456)
+    source.success()
+    expect(board.reading(origin)?.readTo()).toBe(startAt * 1000 + 123_456)
+  })
+
+  it('after a reload the process is as old as before, and nothing is called caught up that was read before it', () => {
+    const clock = testClock()
+    const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+    const startedAt = startAt - 3_600_000
+    const board = openBoard({ clock, metrics, version: '1.2.3', startedAt, journalStats: () => fakeStats })
+    const source = board.source({ workspace: 'acme', source: 'audit' }, 30_000)
+    source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
+    source.state('idle')
+    expect(board.status()).toMatchObject({
+      started_at: '2026-11-21T09:00:00.000Z',
+      configured_at: '2026-11-21T10:00:00.000Z',
+      sentence: 'acme audit waits for its first read since the reload, the last was 0 s ago',
+    })
+    source.caughtUp()
+    expect(board.status().sentence).toBe('All caught up, nothing to deliver since the reload')
+  })
+
+  it('nothing is called caught up that only an earlier process has read', () => {
+    const stand = openBoardStand()
+    const sentence = () => stand.board.status().sentence
+    stand.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
+    expect(sentence()).toBe('acme audit is starting')
+    stand.source.state('idle')
+    expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 0 s ago')
+    stand.source.state('reading')
+    expect(sentence()).toBe('acme audit is reading')
+    stand.source.caughtUp()
+    expect(sentence()).toBe('All caught up, nothing to deliver since the start')
+    settle(stand)
+    expect(sentence()).toBe('All caught up: last delivery 0 s ago')
+  })
+
+  it('who waits for a budget that a 429 holds says that, and until when, and else that it waits for its budget', () => {
+    const stand = openBoardStand()
+    const { clock, metrics } = stand
+    const journalStats = () => stand.journal.stats
+    let limited: object = { limited_until: new Date(startAt + 54_000).toISOString() }
+    const budget = () => [{ area: 'audit', used: 3, limit: 45, ...limited }]
+    const board = openBoard({ clock, metrics, journalStats, version: '1', budget })
+    const source = board.source({ workspace: 'acme', source: 'audit' })
+    source.state('waiting')
+    expect(board.status().sentence).toBe(
+      `acme audit is starting, waiting: the API answered 429, and nothing is asked until ${new Date(startAt + 54_000).toISOString().slice(0, 19).replace('T', ' ')} UTC (54 s more)`,
+    )
+    limited = {}
+    expect(board.status().sentence).toBe('acme audit is starting, waiting for its request budget')
+  })
+
+  it('a refused configuration comes first, and what follows it is no new sentence', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    expect(stand.board.status().sentence).toBe(
+      'The changed configuration is refused, the old one goes on: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
+    )
+    expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
+    stand.board.configRefused(
+      new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'),
+    )
+    expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: one. (and more: the log has all of it)')
+    stand.board.configRefused(undefined)
+    expect(stand.board.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
+  })
+
+  it('what is to be mended though no part fails is told since when, until it is over, and leaves ok as it is', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const secret = { code: 'secret_unread', about: 'acme api_key' } as const
+    const message = 'acme api_key cannot be read again, and a restart would fail: gone'
+    stand.board.warn(secret, message)
+    stand.clock.pass(1000)
+    stand.board.warn(secret, message)
+    const since = '2026-11-21T10:00:00.000Z'
+    expect(stand.board.status()).toMatchObject({
+      ok: true,
+      sentence: `${message}; all caught up: last delivery 1 s ago`,
+      warnings: [{ ...secret, message, since }],
+    })
+    stand.source.state('held', badKey)
+    expect(stand.board.status().sentence).toMatch(/^acme audit has been held for .*; acme api_key cannot/)
+    stand.board.warn(secret, undefined)
+    expect(stand.board.status().warnings).toEqual([])
+  })
+
+  it('a lost journal is told before the configuration that is refused because of it', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.journalLost('The journal is lost: a.db is gone')
+    stand.board.configRefused(new ConnectorError('config_invalid', 'journal.path: gone'))
+    expect(stand.board.status().sentence).toMatch(
+      /^The journal is lost: .*; The changed configuration is refused/,
+    )
+  })
+
+  it.each([1, 2])('a refused configuration is told beside %i that are at fault too', (count) => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    stand.source.state('held', badKey)
+    if (count > 1) stand.sink.state('held', badKey)
+    expect(stand.board.status().sentence).toMatch(
+      /^The changed configuration is refused, the old one goes on; .*acme audit has been held/,
+    )
+  })
+
+  it('a finding is told by its entry and its time, by nobody’s name', () => {
+    const { board, journal } = openBoardStand()
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    const found = { origin, kind: 'foreign_fetch', foundAt: startAt } as const
+    journal.stats = {
+      ...fakeStats,
+      lastFindings: [
+        { ...found, entryId: 'b', entryUs: (startAt - 1500) * 1000 },
+        { ...found, entryId: 'a', entryUs: undefined },
+      ],
+    }
+    const told = { ...origin, kind: 'foreign_fetch', found_at: '2026-11-21T10:00:00.000Z' }
+    expect(board.status().findings).toEqual([
+      { ...told, entry_id: 'b', entry_at: '2026-11-21T09:59:58.500Z' },
+      { ...told, entry_id: 'a', entry_at: null },
+    ])
+  })
+
+  it('a held source is named with its reason and since when', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('held', badKey)
+    stand.clock.pass(3 * 3_600_000)
+    const { ok, sentence } = stand.board.status()
+    expect(ok).toBe(false)
+    expect(sentence).toBe(
+      'acme audit has been held for 3 h: the API refused the key: put a valid one into the file',
+    )
+  })
+
+  it('a full journal is told with the sink that owes', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.sink.state('failing', refused)
+    stand.owe(12_345, startAt, { full: true })
+    stand.clock.pass(7_200_000)
+    stand.source.state('paused')
+    const { ok, sentence, journal } = stand.board.status()
+    expect([ok, journal.paused]).toEqual([false, true])
+    expect(sentence).toContain('Reading is paused because the journal is full: archive owes 12,345 entries')
+    expect(sentence).toContain('the oldest for 2 h (receiver refused the connection)')
+  })
+
+  it('a full disk is told as what it is', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
+    expect(stand.board.status()).toMatchObject({
+      ok: false,
+      sentence: 'Reading is paused: no space left in /var/lib/auditferry',
+    })
+  })
+
+  it('a journal that the next start would not find is told before all else', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.journalLost('The journal is lost: a.db is gone')
+    expect(stand.board.status()).toMatchObject({
+      ok: false,
+      sentence: 'The journal is lost: a.db is gone',
+      journal: { lost: 'The journal is lost: a.db is gone' },
+    })
+    stand.board.journalLost(undefined)
+    expect(stand.board.status()).toMatchObject({ ok: true, journal: { lost: null } })
+  })
+
+  it('an assurance that grows is told as it is by then', () => {
+    const stand = openBoardStand()
+    let assurance: 'received' | 'stored' = 'received'
+    stand.board.sink('siem', 'splunk_hec', () => assurance)
+    const told = () => stand.board.status().sinks.at(-1)?.assurance
+    expect(told()).toBe('received')
+    assurance = 'stored'
+    expect(told()).toBe('stored')
+  })
+
+  it('only a house in order is called caught up', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.clock.pass(14_000)
+    expect(stand.board.status()).toMatchObject({
+      ok: true,
+      sentence: 'All caught up: last delivery 14 s ago',
+    })
+    stand.owe(1000, startAt - 600_000)
+    expect(stand.board.status().sentence).toBe('archive is 10 min behind and catching up, 1,000 entries owed')
+  })
+
+  it('what is owed beyond its linger is not called caught up, before it is worth an alarm either', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.board.sink('bucket', 's3', 'stored', 300_000)
+    const owe = (sink: string, seconds: number) =>
+      (stand.journal.stats = {
+        ...fakeStats,
+        sinks: [
+          { sink, position: 1, owedEntries: 7, oldestOwedAt: startAt - seconds * 1000, deadLetters: 0 },
+        ],
+      })
+    const sentence = () => stand.board.status().sentence
+    owe('archive', 1)
+    expect(sentence()).toBe('All caught up: last delivery 0 s ago')
+    owe('archive', 2)
+    expect(sentence()).toBe('7 entries on the way to archive, the oldest for 2 s')
+    owe('bucket', 299)
+    expect(sentence()).toBe('All caught up: last delivery 0 s ago')
+    owe('bucket', 302)
+    expect(sentence()).toBe('7 entries on the way to bucket, the oldest for 5 min')
+    owe('bucket', 360)
+    expect(sentence()).toBe('bucket is 6 min behind and catching up, 7 entries owed')
+  })
+
+  it('before the first delivery, what waits for its linger is named', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const { board, journal, metrics, clock } = stand
+    const fresh = openBoard({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
+    fresh.sink('bucket', 's3', 'stored', 300_000)
+    journal.stats = {
+      ...fakeStats,
+      sinks: [{ sink: 'bucket', position: 1, owedEntries: 48, oldestOwedAt: startAt, deadLetters: 0 }],
+    }
+    expect(fresh.status().sentence).toBe('All caught up, not due for delivery yet: 48 entries')
+    expect(board.status().sentence).toBe('All caught up: last delivery 0 s ago')
+  })
+
+  it('possible gaps and what is quarantined are told even when all is well', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const told = (more: Partial<typeof fakeStats>) => {
+      stand.journal.stats = { ...fakeStats, ...more }
+      return stand.board.status().sentence
+    }
+    const calm = 'All caught up: last delivery 0 s ago'
+    expect(told({ gaps: 1 })).toBe(`${calm}; 1 possible gap`)
+    expect(told({ quarantined: 5 })).toBe(`${calm}; 5 quarantined`)
+    const sinks = [{ sink: 'archive', position: 1, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 2 }]
+    const all = { gaps: 2, quarantined: 1_200, sinks }
+    expect(told(all)).toBe(`${calm}; 2 possible gaps, 1,200 quarantined; 2 dead letters at archive`)
+  })
+
+  it('foreign fetches are told for a day after the last was found, beside whatever is wrong', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    const found = { origin, kind: 'foreign_fetch', foundAt: startAt } as const
+    const lastFindings = [
+      { ...found, entryId: 'b', entryUs: (startAt - 90_000) * 1000 },
+      { ...found, entryId: 'a', entryUs: (startAt - 60_000) * 1000 },
+    ]
+    const told = () => stand.board.status().sentence
+    stand.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
+    const calm = 'All caught up: last delivery 0 s ago'
+    expect(told()).toBe(`${calm}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC; 5 quarantined`)
+    stand.journal.stats = { ...fakeStats, findings: 12, lastFindings }
+    expect(told()).toBe(`${calm}; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC`)
+    stand.source.state('held', badKey)
+    stand.clock.pass(24 * 3_600_000)
+    expect(told()).toMatch(
+      /^acme audit has been held.*; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC$/,
+    )
+    stand.clock.pass(3_600_000)
+    expect(told()).not.toMatch(/foreign/)
+  })
+
+  it('dead letters are told even when all is well', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const sinks = [{ sink: 'archive', position: 1, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 1 }]
+    stand.journal.stats = { ...fakeStats, sinks }
+    expect(stand.board.status().sentence).toBe(
+      'All caught up: last delivery 0 s ago; 1 dead letter at archive',
+    )
+  })
+
+  it('a source whose answer waits for memory is not caught up, and fails by that where it lasts: a restart would not help', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('reading')
+    const over = stand.source.waitsForMemory()
+    stand.clock.pass(20_000)
+    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    const since = '2026-11-21T10:00:00.000Z'
+    expect(source()).toMatchObject({ state: 'reading', error: null, waits_for_memory_since: since })
+    expect(stand.board.status().sentence).toBe(
+      'acme audit is reading, waiting for memory that other answers hold',
+    )
+    stand.clock.pass(3_600_000)
+    const message =
+      /^nothing was read for 60 min since its answer waits for memory .* goes on when one of those ends$/
+    expect(source()).toMatchObject({
+      state: 'failing',
+      error: { code: 'timeout', message: expect.stringMatching(message) as string },
+    })
+    expect(stand.board.status().ok).toBe(false)
+    over()
+    expect(source()).toMatchObject({ state: 'reading', error: null })
+    expect(source()).not.toHaveProperty('waits_for_memory_since')
+    stand.clock.pass(3_600_000)
+    expect(source()?.error?.message).toContain('restart the daemon')
+  })
+
+  it('a source whose answer dribbles for hours is reading, since when it says, and a restart is not called for', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('reading')
+    const answer = stand.source.readsAnswer()
+    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    const since = '2026-11-21T10:00:00.000Z'
+    for (let minute = 0; minute < 180; minute++) {
+      expect(source()).toMatchObject({ state: 'reading', error: null, answer_comes_since: since })
+      stand.clock.pass(60_000)
+      answer.came()
+    }
+    expect(stand.board.status()).toMatchObject({
+      ok: true,
+      sentence: 'acme audit is reading, one answer has been coming for 3 h',
+    })
+    answer.over()
+    expect(source()).not.toHaveProperty('answer_comes_since')
+    expect(stand.board.status().sentence).not.toContain('answer')
+  })
+
+  it('an answer of which nothing comes any more is no sign of life, nor is its end', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('reading')
+    const answer = stand.source.readsAnswer()
+    stand.clock.pass(120_001)
+    const message = () => stand.board.status().workspaces[0]?.sources[0]?.error?.message
+    expect(message()).toContain('restart the daemon')
+    answer.over()
+    expect(message()).toContain('restart the daemon')
+  })
+
+  it('an answer that comes for less than a minute is no news', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('reading')
+    const { sentence } = stand.board.status()
+    stand.source.readsAnswer()
+    stand.clock.pass(59_999)
+    expect(stand.board.status().sentence).toBe(sentence.replace('0 s ago', '60 s ago'))
+    stand.clock.pass(1)
+    expect(stand.board.status().sentence).toContain('one answer has been coming for 60 s')
+  })
+
+  it('a source that has silently died is told as failing', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.clock.pass(120_000)
+    expect(stand.board.status().ok).toBe(true)
+    stand.clock.pass(1)
+    const { ok, workspaces } = stand.board.status()
+    expect(ok).toBe(false)
+    expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
+    stand.source.success()
+    expect(stand.board.status().ok).toBe(true)
+  })
+
+  it('a clock that is set right by a day makes no source a dead one', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    const elapsed = stand.clock.elapsed()
+    stand.clock.pass(86_400_000)
+    stand.clock.elapsed = () => elapsed
+    expect(stand.board.status().ok).toBe(true)
+  })
+
+  it('lag is head minus cursor by the entries’ own times, and 0 when caught up', async () => {
+    const { board, source, metrics } = openBoardStand()
+    const lag = () => board.status().workspaces[0]?.sources[0]?.lag_seconds
+    source.head(5_000_000_000_000_000)
+    source.cursor(4_999_999_997_500_000)
+    expect(lag()).toBe(2.5)
+    source.caughtUp()
+    expect(lag()).toBe(0)
+    source.head(5_000_000_010_000_000)
+    expect(lag()).toBe(12.5)
+    expect(await metrics.render()).toContain(
+      'auditferry_source_lag_seconds{workspace="acme",source="audit"} 12.5',
+    )
+    expect(board.status().workspaces[0]?.sources[0]?.head_at).toBe('2128-06-11T08:53:30.000Z')
+  })
+
+  it('while reading is paused nobody looks at the head: from when the next read was due lag goes on with the clock, from where all was read', async () => {
+    const stand = openBoardStand()
+    const lag = () => stand.board.status().workspaces[0]?.sources[0]?.lag_seconds
+    settle(stand)
+    stand.clock.pass(1_000)
+    stand.source.state('paused')
+    expect(lag()).toBe(0)
+    stand.clock.pass(7_199_000)
+    expect(lag()).toBe(7_200)
+    expect(await stand.metrics.render()).toContain(
+      'auditferry_source_lag_seconds{workspace="acme",source="audit"} 7200',
+    )
+    stand.source.state('reading')
+    expect(lag()).toBe(0)
+  })
+
+  it('a pause in the middle of a backlog tells no less than what is known, also right after a restart', () => {
+    const stand = openBoardStand()
+    const lag = () => stand.board.status().workspaces[0]?.sources[0]?.lag_seconds
+    stand.source.recalled({ readAt: startAt - 60_000, caughtUpAt: startAt - 3_600_000, gapAt: 0 })
+    stand.source.state('paused')
+    expect(lag()).toBe(3_600)
+    stand.source.cursor((startAt - 600_000) * 1000)
+    expect(lag()).toBe(600)
+    stand.source.head((startAt + 60_000) * 1000)
+    expect(lag()).toBe(660)
+  })
+
+  it('a journal that has room again is no full one while its readers have not looked yet', () => {
+    const stand = openBoardStand()
+    settle(stand)
+    stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
+    expect(stand.board.status()).toMatchObject({ ok: true, journal: { paused: false } })
+  })
+
+  it('a backlog tells how far it is read, from where it began to the head', () => {
+    const { board, source } = openBoardStand()
+    const progress = () => board.status().workspaces[0]?.sources[0]?.progress
+    expect(progress()).toBeNull()
+    source.head(5_000_000_100_000_000)
+    source.cursor(5_000_000_000_000_000)
+    expect(progress()).toBe(0)
+    source.cursor(5_000_000_025_000_000)
+    expect(progress()).toBe(0.25)
+    source.cursor(5_000_000_100_000_000)
+    source.caughtUp()
+    expect(progress()).toBeNull()
+    source.head(5_000_000_200_000_000)
+    source.cursor(5_000_000_150_000_000)
+    expect(progress()).toBe(0.5)
+  })
+
+  it('counts an hour of entries read and delivered, and what is owed', () => {
+    const { board, source, sink, clock, owe } = openBoardStand()
+    const none = { filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    source.appended({ added: 5, late: 2, known: 9, ...none })
+    clock.pass(30_000)
+    sink.settled({ accepted: 3, deadLettered: 1, filtered: 1 })
+    owe(4, startAt)
+    expect(board.status().history).toEqual({
+      step_seconds: 30,
+      read: [7, 0],
+      delivered: [0, 3],
+      owed: [0, 4],
+    })
+  })
+
+  it('tells how much was filtered: by the types of a source, and by what a sink takes', () => {
+    const { board, source, sink } = openBoardStand()
+    const none = { known: 0, late: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+    source.appended({ added: 5, filtered: 7, ...none })
+    sink.settled({ accepted: 2, deadLettered: 0, filtered: 3 })
+    const { workspaces, sinks } = board.status()
+    expect(workspaces[0]?.sources[0]).toMatchObject({ new_entries: 5, filtered_entries: 7 })
+    expect(sinks[0]).toMatchObject({ accepted_entries: 2, filtered_entries: 3 })
+  })
+
+  it('gauges follow the journal at each scrape', async () => {
+    const stand = openBoardStand()
+    stand.owe(7, startAt - 3000, { full: true, quarantined: 2, strangers: ['old'] })
+    const text = await stand.metrics.render()
+    for (const line of [
+      'auditferry_journal_entries 7',
+      'auditferry_journal_bytes 700',
+      'auditferry_journal_paused 1',
+      'auditferry_quarantined 2',
+      'auditferry_sink_owed_entries{sink="archive"} 7',
+      'auditferry_sink_lag_seconds{sink="archive"} 3',
+    ])
+      expect(text).toContain(`${line}\n`)
+    expect(stand.board.status().journal.strangers).toEqual(['old'])
+  })
+
+  it('a closed journal breaks neither page nor scrape: its last word counts', async () => {
+    const stand = openBoardStand()
+    stand.owe(7, startAt)
+    stand.board.status()
+    let closed = false
+    const metrics = openMetrics({ version: '1', processMetrics: false })
+    const journalStats = () => {
+      if (closed) throw new Error('the database connection is not open')
+      return stand.journal.stats
+    }
+    const budget = () => [{ area: 'audit', used: 3, limit: 60 }]
+    const board = openBoard({ clock: stand.clock, metrics, journalStats, version: '1', budget })
+    board.source({ workspace: 'acme', source: 'audit' })
+    expect(board.status().workspaces[0]?.budget).toEqual([{ area: 'audit', used: 3, limit: 60 }])
+    closed = true
+    expect(board.status().journal.entries).toBe(7)
+    expect(await metrics.render()).toContain('auditferry_journal_entries 7')
+  })
+
+  it('many troubles make one sentence of bounded length', () => {
+    const { board, sink } = openBoardStand()
+    const names = ['b', 'c', 'd', 'e', 'f']
+    const watches = names.map((name) => board.sink(name, 'file', 'stored'))
+    const long = new ConnectorError('server_error', 'x'.repeat(5000))
+    for (const watch of [sink, ...watches]) watch.state('failing', long)
+    const { sentence } = board.status()
+    expect(sentence).toMatch(/; and 3 more$/)
+    expect(sentence.length).toBeLessThan(2000)
+  })
+})
+
+it.each([
+  [0, '0 s'],
+  [89, '89 s'],
+  [90, '2 min'],
+  [3600, '60 min'],
+  [5400, '2 h'],
+  [172_800, '2 days'],
+])('%i seconds read as %s', (seconds, text) => {
+  expect(spanText(seconds)).toBe(text)
+})
+
+it('what holds a backfill up is told without a secret of the configuration', () => {
+  const { clock } = openBoardStand()
+  const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
+  const backfill: BackfillStatus = {
+    ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'failed' },
+    ...{ waits_for: 'budget', wait_reason: null, progress: 0, read_entries: 0, new_entries: 0, gaps: 0 },
+    error: { code: 'unreachable', message: 'proxy refused planted-secret' },
+  }
+  const board = openBoard({
+    ...{ clock, metrics, journalStats: () => fakeStats, version: '1.2.3' },
+    secrets: () => [new Secret('planted-secret')],
+    backfills: () => [backfill],
+  })
+  const error = { code: 'unreachable', message: 'proxy refused ***' }
+  expect(board.status().backfills).toEqual([{ ...backfill, error }])
+})

@@ -1,0 +1,120 @@
+// The decorators leave each part as it was: its private state, what is optional, what it throws; objects have their spans too.
+import { TracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace'
+import { describe, expect, it } from 'vitest'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import type { Journal } from '../../../../src/contracts/journal.ts'
+import type { ObjectContent, OpenObject, StoredObject } from '../../../../src/contracts/sink.ts'
+import type { ObjectSink } from '../../../../src/contracts/sink.ts'
+import { overlay } from '../../../../src/core/overlay.ts'
+import { tracingOver } from '../../../../src/observability/tracing/traced.ts'
+
+function open() {
+  const exporter = new InMemorySpanExporter()
+  const provider = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] })
+  const tracing = tracingOver(provider.getTracer('test'), () => provider.shutdown())
+  return { tracing, spans: () => exporter.getFinishedSpans() }
+}
+
+const signal = new AbortController().signal
+const group = {
+  origin: { workspace: 'acme', source: 'audit' },
+  day: '2026-11-21',
+  replay: undefined,
+} as const
+const content: ObjectContent = { group, count: 7, first: 11, last: 20, firstAtUs: 0, lastAtUs: 0 }
+const stored: StoredObject = {
+  ...content,
+  ...{ key: 'planted/key', linesBytes: 700, linesSha256: '', bodySha256: '', bodyBytes: 70, there: false },
+}
+
+/** Stores at the second try. */
+class Bucket {
+  readonly #name = 'evidence'
+  readonly type = 's3'
+  #tries = 0
+  readonly objects = { maxBytes: 1, maxAgeMs: 1 }
+
+  get name(): string {
+    return this.#name
+  }
+
+  async open(): Promise<OpenObject> {
+    const put = async () => {
+      if (++this.#tries === 1) throw new ConnectorError('unreachable', 'planted words of the bucket')
+      return stored
+    }
+    const discard = async () => undefined
+    return { write: discard, discard, end: async () => ({ put, discard }) }
+  }
+}
+
+describe('an object', () => {
+  it('has a span for each try, and its settlement stands below the last', async () => {
+    const { tracing, spans } = open()
+    const sink = tracing.sink(new Bucket() as unknown as ObjectSink)
+    const ready = await (await sink.open(0)).end(content)
+    await expect(ready.put(signal)).rejects.toThrow('planted words')
+    expect(await ready.put(signal)).toBe(stored)
+    const journal = tracing.journal({ settle: async () => undefined } as unknown as Journal)
+    await journal.settle('evidence', { first: 5, through: 20, parked: [] })
+    const [failed, done, settled] = spans()
+    expect(failed?.attributes).toEqual({
+      ...{ 'auditferry.sink': 'evidence', 'auditferry.type': 's3', 'auditferry.entries': 7 },
+      ...{ 'auditferry.outcome': 'unreachable', 'error.type': 'unreachable' },
+    })
+    expect(done?.attributes).toMatchObject({ 'auditferry.outcome': 'ok', 'auditferry.bytes': 70 })
+    expect(settled?.name).toBe('settle')
+    expect(settled?.parentSpanContext?.spanId).toBe(done?.spanContext().spanId)
+    expect(
+      JSON.stringify(spans().map(({ attributes, status, events }) => [attributes, status, events])),
+    ).not.toContain('planted')
+  })
+
+  it('what a settlement settles that no try carried has no parent', async () => {
+    const { tracing, spans } = open()
+    const journal = tracing.journal({ settle: async () => undefined } as unknown as Journal)
+    await journal.settle('evidence', { first: 1, through: 2, parked: [] })
+    expect(spans()[0]?.parentSpanContext).toBeUndefined()
+  })
+})
+
+describe('a part under a decorator', () => {
+  it('keeps its private state, what it inherits, and what it lacks', () => {
+    const sink = overlay(new Bucket() as unknown as ObjectSink, {})
+    expect(sink.name).toBe('evidence')
+    expect('objects' in sink).toBe(true)
+    expect(sink.evidence).toBeUndefined()
+  })
+
+  it('a request that is refused says its status, one that fails its code; both throw or answer as before', async () => {
+    const { tracing, spans } = open()
+    const origin = { workspace: 'acme', source: 'audit' } as const
+    const ask = {
+      method: 'GET',
+      url: 'https://api.example.com/?from=planted',
+      headers: { authorization: 'planted' },
+    } as const
+    const refusal = { status: 403, headers: {}, body: (async function* () {})() }
+    expect(await tracing.transport(origin, async () => refusal)(ask, signal)).toBe(refusal)
+    const gone = new ConnectorError('aborted', 'stopped')
+    await expect(tracing.transport(origin, () => Promise.reject(gone))(ask, signal)).rejects.toBe(gone)
+    expect(spans().map(({ attributes, status }) => [attributes['auditferry.outcome'], status.code])).toEqual([
+      ['403', 0],
+      ['aborted', 0],
+    ])
+    expect(JSON.stringify(spans().map(({ attributes }) => attributes))).not.toContain('planted')
+  })
+
+  it('a bug says only that it was one', async () => {
+    const { tracing, spans } = open()
+    const journal = tracing.journal({
+      settle: () => Promise.reject(new Error('planted')),
+    } as unknown as Journal)
+    await expect(journal.settle('x', { first: 1, through: 2, parked: [] })).rejects.toThrow('planted')
+    expect(spans()[0]).toMatchObject({
+      attributes: { 'auditferry.outcome': 'bug' },
+      status: { code: 2 },
+      events: [],
+    })
+  })
+})

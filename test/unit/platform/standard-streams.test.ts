@@ -1,0 +1,58 @@
+// The log's way out where the reader is slow, stands still or comes back.
+import { expect, test } from 'vitest'
+import { LineWriter } from '../../../src/platform/standard-streams.ts'
+
+/** A pipe that takes so many bytes, and what is to be done later. */
+function openPipe(room = Infinity) {
+  const pipe = { room, text: '', due: [] as (() => void)[] }
+  const writer = new LineWriter({
+    put: (bytes) => {
+      const taken = bytes.subarray(0, pipe.room)
+      pipe.room -= taken.length
+      pipe.text += Buffer.from(taken).toString('latin1')
+      return taken.length
+    },
+    later: (again) => void pipe.due.push(again),
+    dropped: (lines) => `dropped ${lines}\n`,
+  })
+  const pass = () => pipe.due.splice(0).forEach((again) => again())
+  return { pipe, writer, pass }
+}
+
+test('while somebody reads, a line is out before the call returns, and nothing is done later', () => {
+  const { pipe, writer } = openPipe()
+  writer.write('one\n')
+  expect(pipe).toMatchObject({ text: 'one\n', due: [] })
+})
+
+test('what a full pipe cut goes on where it was cut, in order, once there is room', () => {
+  const { pipe, writer, pass } = openPipe(6)
+  for (const line of ['one\n', 'two\n', 'three\n']) writer.write(line)
+  expect(pipe.text).toBe('one\ntw')
+  pass()
+  expect(pipe).toMatchObject({ text: 'one\ntw', due: [expect.any(Function)] })
+  pipe.room = Infinity
+  pass()
+  expect(pipe).toMatchObject({ text: 'one\ntwo\nthree\n', due: [] })
+  expect(writer.isWaiting).toBe(false)
+})
+
+test('where nobody reads, a mebibyte waits and the lines beyond it are counted, and told to who reads again', () => {
+  const { pipe, writer, pass } = openPipe(0)
+  const line = `${'x'.repeat(1023)}\n`
+  for (let i = 0; i < 1030; i++) writer.write(line)
+  pipe.room = Infinity
+  pass()
+  expect(pipe.text).toBe(`${line.repeat(1024)}dropped 6\n`)
+  writer.write('after\n')
+  expect(pipe.text.endsWith('dropped 6\nafter\n')).toBe(true)
+})
+
+test('a single line that is larger than what may wait is not lost', () => {
+  const { pipe, writer, pass } = openPipe(1)
+  const line = `${'x'.repeat(2 ** 21)}\n`
+  writer.write(line)
+  pipe.room = Infinity
+  pass()
+  expect(pipe.text).toBe(line)
+})

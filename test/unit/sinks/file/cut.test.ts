@@ -1,0 +1,209 @@
+// A file sink's file that somebody made shorter: told with how many bytes are gone, in this life and over an orderly stop; what the sink does to it itself is told by nobody.
+import { expect, test } from 'vitest'
+import type { Lines, Sink } from '../../../../src/contracts/sink.ts'
+import { sinkKinds } from '../../../../src/sinks/index.ts'
+import { FakeDisk } from '../../../fakes/disk.ts'
+import { linesOf, runOf, someEntries } from '../../../fakes/lines.ts'
+import { sinkDeps, StepClock } from '../../../fakes/sink-deps.ts'
+
+const PATH = '/out/entries.ndjson'
+const never = new AbortController().signal
+const hour = 3_600_000
+
+const batchOf = (sink: Sink, count: number, from: number): Lines =>
+  linesOf(runOf(someEntries(count, from)), sink.frame)
+const text = (lines: Lines) => Buffer.from(lines.bytes).toString()
+
+function stand() {
+  const disk = new FakeDisk()
+  const clock = new StepClock()
+  const told: (string | undefined)[] = []
+  const removed: (string | undefined)[] = []
+  let kept: string | undefined
+  const deps = sinkDeps({
+    ...{ disk, clock },
+    fileCut: (message) => told.push(message),
+    fileRemoved: (message) => removed.push(message),
+    lastEnd: { kept: async () => kept, keep: async (end) => void (kept = end) },
+  })
+  /** As the next process opens it. */
+  const open = (rotate?: object): Sink => {
+    const options = sinkKinds.file.options.parse({ path: PATH, ...(rotate ? { rotate } : {}) })
+    return sinkKinds.file.open('archive', options, deps)
+  }
+  const cut = async (bytes: number) => {
+    const file = await disk.open(PATH)
+    await file.truncate((await file.size()) - bytes)
+    await file.close()
+  }
+  const content = () => disk.content(PATH)?.toString() ?? ''
+  return { ...{ disk, clock, told, removed, open, cut, content }, lines: deps.log.lines }
+}
+
+async function deliver(sink: Sink, lines: Lines, doubtful = false): Promise<string> {
+  const detail = (await sink.prepare?.(lines, never)) ?? ''
+  await sink.deliver({ lines, detail, doubtful }, never)
+  return detail
+}
+
+test('a file that is shorter at the next batch is told, each time, with what is gone; lines go on at its end', async () => {
+  const { open, cut, content, told, lines } = stand()
+  const sink = open()
+  await deliver(sink, batchOf(sink, 3, 1))
+  await cut(30)
+  const left = content()
+  await deliver(sink, batchOf(sink, 2, 4))
+  await deliver(sink, batchOf(sink, 2, 6))
+  expect(content()).toBe(`${left}\n${text(batchOf(sink, 4, 4))}`)
+  expect(lines).toEqual([expect.stringMatching(/^The file of this sink was cut, .*"bytes":30\b/)])
+  expect(told).toEqual([expect.stringMatching(/^archive: .*entries\.ndjson was cut .*30 bytes/)])
+  await cut(7)
+  await deliver(sink, batchOf(sink, 2, 8))
+  expect(told).toEqual([expect.anything(), expect.stringContaining('7 bytes')])
+})
+
+test('it is over after a day', async () => {
+  const { open, cut, told, clock } = stand()
+  const sink = open()
+  await deliver(sink, batchOf(sink, 3, 1))
+  await cut(30)
+  for (const from of [4, 6, 8]) {
+    await deliver(sink, batchOf(sink, 2, from))
+    clock.pass(23 * hour)
+  }
+  await deliver(sink, batchOf(sink, 2, 10))
+  expect(told).toEqual([expect.anything(), undefined])
+})
+
+test('what a copytruncate took is told', async () => {
+  const { open, disk, cut, content, told, removed } = stand()
+  const sink = open()
+  await deliver(sink, batchOf(sink, 3, 1))
+  const length = disk.content(PATH)?.length ?? 0
+  disk.put(`${PATH}.1`, content())
+  await cut(length)
+  await deliver(sink, batchOf(sink, 2, 4))
+  expect(told).toEqual([expect.stringContaining(`${length} bytes`)])
+  expect([removed, content()]).toEqual([[], text(batchOf(sink, 2, 4))])
+})
+
+test('a cut while the sink was closed is told by the next process, once, and not by the one after a kill', async () => {
+  const { open, cut, told } = stand()
+  const first = open()
+  await deliver(first, batchOf(first, 3, 1))
+  await first.close()
+  await open().close()
+  await cut(30)
+  const next = open()
+  await deliver(next, batchOf(next, 1, 4))
+  expect(told).toEqual([expect.stringContaining('30 bytes')])
+  const afterKill = open()
+  await deliver(afterKill, batchOf(afterKill, 1, 5))
+  expect(told).toHaveLength(1)
+})
+
+test('after a kill the batch in doubt tells how long the file was', async () => {
+  const { open, cut, content, told } = stand()
+  const first = open()
+  await deliver(first, batchOf(first, 3, 1))
+  const lines = batchOf(first, 2, 4)
+  const detail = (await first.prepare?.(lines, never)) ?? ''
+  await cut(30)
+  const left = content()
+  const next = open()
+  await next.deliver({ lines, detail, doubtful: true }, never)
+  await deliver(next, batchOf(next, 1, 6))
+  expect(told).toEqual([expect.stringContaining('30 bytes')])
+  expect(content()).toBe(`${left}\n${text(batchOf(next, 3, 4))}`)
+})
+
+test('a batch that goes on failing behind a cut tells it once', async () => {
+  const { open, disk, cut, told } = stand()
+  const first = open()
+  await deliver(first, batchOf(first, 3, 1))
+  const lines = batchOf(first, 2, 4)
+  const detail = (await first.prepare?.(lines, never)) ?? ''
+  await cut(30)
+  const next = open()
+  for (let nth = 0; nth < 3; nth++) {
+    disk.fail('sync', nth === 1 ? 'disk_full' : 'unreachable')
+    await next.deliver({ lines, detail, doubtful: true }, never).catch(() => undefined)
+  }
+  await next.deliver({ lines, detail, doubtful: true }, never)
+  await deliver(next, batchOf(next, 1, 6))
+  expect(told).toHaveLength(1)
+})
+
+test('nothing is told of a rotation, ours or another program’s, nor of a file that grew', async () => {
+  const { open, disk, told, removed } = stand()
+  const sink = open({ max_bytes: '100B', keep: 3 })
+  for (let from = 1; from < 8; from++) await deliver(sink, batchOf(sink, 1, from))
+  await sink.close()
+  const next = open()
+  await deliver(next, batchOf(next, 3, 8))
+  await next.close()
+  await disk.rename(PATH, '/out/entries-20261121.ndjson')
+  const last = open()
+  await deliver(last, batchOf(last, 1, 11))
+  const file = await disk.open(PATH)
+  await file.write(Buffer.from('theirs\n'), await file.size())
+  await file.close()
+  await deliver(last, batchOf(last, 1, 12))
+  expect([told, removed]).toEqual([[], []])
+})
+
+test.each(['disk_full', 'unreachable'] as const)(
+  'nothing is told of a torn batch that the sink cuts back itself: %s, and after a kill',
+  async (code) => {
+    const { open, disk, told } = stand()
+    const sink = open()
+    await deliver(sink, batchOf(sink, 3, 1))
+    const lines = batchOf(sink, 2, 4)
+    const detail = (await sink.prepare?.(lines, never)) ?? ''
+    disk.fail('sync', code)
+    await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toThrow('sync failed')
+    await sink.close()
+    const shorter = linesOf(runOf(someEntries(2, 4).map((entry) => ({ ...entry, raw: '{}' }))), sink.frame)
+    const next = open()
+    await next.deliver({ lines: shorter, detail, doubtful: true }, never)
+    await deliver(next, batchOf(next, 1, 6))
+    expect(told).toEqual([])
+  },
+)
+
+test('a cut that was told is not told again after a kill, however much more it took than was written since', async () => {
+  const { open, cut, content, told } = stand()
+  const first = open()
+  await deliver(first, batchOf(first, 9, 1))
+  await first.close()
+  await cut(content().length - 10)
+  const next = open()
+  await deliver(next, batchOf(next, 1, 10))
+  const afterKill = open()
+  await deliver(afterKill, batchOf(afterKill, 1, 11))
+  expect(told).toHaveLength(1)
+})
+
+test('what is to be sent again ends with the last write before the cut, or before the removal', async () => {
+  const { open, disk, cut, clock, told, removed, lines } = stand()
+  const sink = open()
+  await deliver(sink, batchOf(sink, 3, 1))
+  clock.pass(hour)
+  await deliver(sink, batchOf(sink, 3, 4))
+  clock.pass(hour)
+  await cut(30)
+  await deliver(sink, batchOf(sink, 3, 7))
+  expect(told).toEqual([
+    expect.stringContaining('auditferry replay --sink archive --from <time> --to 2026-11-21T13:00:01Z'),
+  ])
+  clock.pass(hour)
+  await disk.remove(PATH)
+  await deliver(sink, batchOf(sink, 3, 10))
+  expect(removed).toEqual([
+    expect.stringContaining('auditferry replay --sink archive --from <time> --to 2026-11-21T14:00:01Z'),
+  ])
+  expect(lines).toEqual([
+    expect.stringContaining('"replayTo":"2026-11-21T13:00:01Z"'),
+    expect.stringContaining('"replayTo":"2026-11-21T14:00:01Z"'),
+  ])
+})

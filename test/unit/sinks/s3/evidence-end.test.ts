@@ -1,0 +1,80 @@
+// The end of a chain against a time from outside: what a clock did that jumped ahead does not speak for hours that were cut away.
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { BEGIN_AT, HOUR_MS, Stand } from './evidence-stand.ts'
+
+const YEARS_MS = 10 * 365 * 24 * HOUR_MS
+let stand: Stand
+beforeEach(async () => {
+  stand = await Stand.open()
+  await stand.append(500)
+  await stand.step()
+  await stand.ship(10)
+  await stand.hour()
+})
+afterEach(() => stand.close())
+
+/** Keeps so many manifests, and of the objects those that they list. */
+function cutBehind(count: number): void {
+  for (const [at, key] of stand.bucket.keys('manifest/').entries())
+    if (at >= count) {
+      for (const object of stand.manifest(at + 1)['objects'] as { key: string }[])
+        stand.bucket.objects.delete(object.key)
+      stand.bucket.objects.delete(key)
+    }
+}
+
+async function hours(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    await stand.ship(5)
+    await stand.hour()
+  }
+}
+
+it.each([0, 2])(
+  'a clock that once jumped ahead, and ran on for %i hours, does not hide that the end was cut',
+  async (ranOn) => {
+    stand.clock.nowMs += YEARS_MS
+    await stand.ship(5)
+    await stand.hour()
+    await hours(ranOn)
+    stand.clock.nowMs = BEGIN_AT + HOUR_MS
+    await stand.step()
+    await hours(5)
+    const untilAt = stand.clock.nowMs - HOUR_MS
+    expect((await stand.verify({ untilAt })).faultLines).toEqual([])
+    cutBehind(2 + ranOn)
+    expect((await stand.verify()).faultLines).toEqual([])
+    expect((await stand.verify({ untilAt })).faultLines).toEqual([
+      expect.stringMatching(/by one manifest alone, number 2, which spans .*the clock had jumped ahead/),
+    ])
+  },
+)
+
+it('a time at which nothing ran is not proved, and one before or behind it is', async () => {
+  const stoppedAt = Math.floor(stand.clock.nowMs / HOUR_MS) * HOUR_MS
+  stand.clock.nowMs += 5 * HOUR_MS
+  await stand.step()
+  await hours(1)
+  const faultsAt = async (untilAt: number) => (await stand.verify({ untilAt })).faultLines.length
+  expect(await faultsAt(BEGIN_AT - HOUR_MS)).toBe(0)
+  expect(await faultsAt(stoppedAt)).toBe(0)
+  expect(await faultsAt(stoppedAt + 1)).toBe(1)
+  expect(await faultsAt(stoppedAt + 5 * HOUR_MS - 1)).toBe(1)
+  expect(await faultsAt(stoppedAt + 5 * HOUR_MS)).toBe(0)
+  expect(await faultsAt(stoppedAt + 6 * HOUR_MS)).toBe(0)
+  expect(await faultsAt(stoppedAt + 6 * HOUR_MS + 1)).toBe(1)
+})
+
+it('an interval that is left incomplete is reached at its begin and no further', async () => {
+  const beginAt = Math.floor(stand.clock.nowMs / HOUR_MS) * HOUR_MS
+  for (let i = 0; i < 300; i++) await stand.ship(1)
+  await stand.hour()
+  expect(stand.manifest(2)).toMatchObject({ complete: false })
+  const faultsAt = async (untilAt: number) => (await stand.verify({ untilAt })).faultLines
+  expect(await faultsAt(beginAt + HOUR_MS)).toEqual([])
+  cutBehind(2)
+  expect(await faultsAt(beginAt)).toEqual([])
+  expect(await faultsAt(beginAt + 1)).toEqual([
+    expect.stringContaining(`ends at ${new Date(beginAt).toISOString()}, before`),
+  ])
+})

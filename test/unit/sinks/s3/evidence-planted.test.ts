@@ -1,0 +1,345 @@
+// What somebody who may write to the bucket puts into it: it neither brings the daemon down nor hides behind an excuse.
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import { manifestStore } from '../../../../src/sinks/s3/evidence-bucket.ts'
+import { objectFault } from '../../../../src/sinks/s3/verify/objects.ts'
+import type { WalkedChain } from '../../../../src/sinks/s3/verify/chain.ts'
+import { TouchedSum } from '../../../../src/sinks/s3/verify/verify.ts'
+import { excuseOf } from '../../../../src/sinks/s3/verify/unlisted.ts'
+import type { Finding } from '../../../../src/sinks/s3/verify/objects.ts'
+import { verifyEvidence } from '../../../../src/sinks/s3/verify/verify.ts'
+import { readPublicKeys } from '../../../../src/sinks/s3/evidence/manifest.ts'
+import { sha256 } from '../../../../src/sinks/s3/evidence/manifest.ts'
+import { options } from '../../../../src/sinks/s3/options.ts'
+import { systemClock } from '../../../../src/platform/clock.ts'
+import { never } from '../../delivery/quay.ts'
+import { Fate, HOUR_MS, MemoryBucket, Stand } from './evidence-stand.ts'
+
+/** Bytes without end, and how many were taken of them. */
+function endless() {
+  const taken = { bytes: 0, left: false }
+  async function* body() {
+    try {
+      for (;;) {
+        if (taken.bytes > 2 ** 24) throw new Error('read without end')
+        taken.bytes += 65_536
+        yield Buffer.alloc(65_536, '{')
+      }
+    } finally {
+      taken.left = true
+    }
+  }
+  return { taken, body }
+}
+
+describe('a body without end under the name of the next manifest', () => {
+  const bucketWith = (fetch: () => Promise<AsyncIterable<Uint8Array>>) =>
+    manifestStore(
+      {
+        where: 'bucket logs',
+        put: async () => ({ outcome: 'there', encryption: undefined }),
+        fetch,
+      },
+      options.parse({ bucket: 'logs' }),
+      systemClock,
+    )
+
+  it('is read no further than it was asked for, and then left', async () => {
+    const { taken, body } = endless()
+    const store = bucketWith(async () => body())
+    expect(await store.get('manifest/x', 100_000, never)).toHaveLength(100_000)
+    expect(taken).toEqual({ bytes: 131_072, left: true })
+  })
+
+  it('is another manifest to the daemon: held, told, and not kept in memory', async () => {
+    const stand = await Stand.open()
+    try {
+      const { taken, body } = endless()
+      const store = bucketWith(async () => body())
+      await stand.step()
+      stand.clock.nowMs += HOUR_MS
+      Object.assign(stand.bucket, store)
+      await expect(stand.step()).rejects.toThrow(/Another manifest stands under/)
+      expect(taken).toEqual({ bytes: 65_536, left: true })
+    } finally {
+      await stand.close()
+    }
+  })
+
+  it('is to a verifier larger than any manifest: told, and read no further', async () => {
+    const stand = await Stand.open()
+    try {
+      await stand.step()
+      await stand.hour()
+      const [key = ''] = stand.bucket.keys('manifest/')
+      const seen = stand.bucket.seen()
+      let bytes = 0
+      async function* body() {
+        for (; bytes < 2 ** 26; bytes += 2 ** 20) yield Buffer.alloc(2 ** 20, '{')
+      }
+      stand.bucket.seen = () => ({ ...seen, get: async () => body() })
+      expect((await stand.verify()).faultLines).toEqual([`${key} is larger than any manifest`])
+      expect(bytes).toBe(2 ** 24)
+    } finally {
+      await stand.close()
+    }
+  })
+
+  it('that begins with ours is not ours', async () => {
+    const stand = await Stand.open()
+    try {
+      await stand.step()
+      stand.clock.nowMs += HOUR_MS
+      stand.bucket.refuse = () => new ConnectorError('server_error', 'down')
+      await expect(stand.step()).rejects.toThrow('down')
+      stand.bucket.refuse = undefined
+      const { key, body } = JSON.parse((await stand.journal.note('evidence:archive:pending')) ?? '') as {
+        key: string
+        body: string
+      }
+      stand.bucket.objects.set(key, Buffer.from(`${body}{"more":1}\n`))
+      await expect(stand.step()).rejects.toThrow(/Another manifest stands under/)
+      stand.bucket.objects.set(key, Buffer.from(body))
+      await stand.step()
+    } finally {
+      await stand.close()
+    }
+  })
+})
+
+it('a body that unpacks to nothing, without end, is given up where packing cannot have made it so long', async () => {
+  let bytes = 0
+  const empty = Buffer.concat(Array.from({ length: 3_000 }, () => gzipSync('')))
+  async function* nothings() {
+    for (;;) {
+      if (bytes > 2 ** 25) throw new Error('read without end')
+      bytes += empty.length
+      yield empty
+    }
+  }
+  const hash = 'a'.repeat(64)
+  const fault = await objectFault(
+    { list: () => nothings() as never, get: async () => nothings() },
+    {
+      key: `workspace=acme/source=audit/dt=2026-01-31/0000000000000001-0000000000000001-${hash.slice(0, 16)}.ndjson.gz`,
+      ...{ sha256: hash, bytes: 20, entries: 1, first_sequence: 1, last_sequence: 1 },
+      ...{ first_time: null, last_time: null },
+    },
+  )
+  expect(fault).toBe('is longer than its manifest says')
+})
+
+const lines = Buffer.from('{"id":"forged"}\n')
+const digits = (seq: number) => String(seq).padStart(16, '0')
+const forged = (first: number, last = first) =>
+  `workspace=acme/source=audit/dt=2026-01-31/${digits(first)}-${digits(last)}-${sha256(lines).slice(0, 16)}.ndjson.gz`
+
+describe('objects that no manifest lists', () => {
+  let long: Stand
+  let short: Stand
+  /** One chain of the entries 1 to 60 but for a gap from 41 to 50, and a second journal's of 1 to 8. */
+  beforeAll(async () => {
+    long = await Stand.open()
+    await long.append(60)
+    await long.step()
+    await long.ship(40)
+    await long.hour()
+    await long.ship(10, { evidence: false })
+    await long.ship(10)
+    await long.hour()
+    short = await Stand.open()
+    await short.journal.putNote('instance', 'ffffffffffffffffffffffff')
+    await short.append(8)
+    await short.step()
+    await short.ship(8)
+    await short.hour()
+  })
+  afterAll(async () => {
+    await long.close()
+    await short.close()
+  })
+
+  async function told(stands: readonly Stand[], planted: readonly string[], without?: string) {
+    const bucket = new MemoryBucket(new Fate())
+    for (const stand of stands) for (const [key, body] of stand.bucket.objects) bucket.objects.set(key, body)
+    for (const key of planted) bucket.objects.set(key, gzipSync(lines))
+    if (without !== undefined) bucket.objects.delete(without)
+    const findings: Finding[] = []
+    const keys = readPublicKeys(stands.map((stand) => stand.keys.publicPem).join(''))
+    const acceptedGaps = [{ first: 41, last: 50 }]
+    await verifyEvidence(bucket.seen(), { keys, acceptedGaps, storedIn: long.storedIn }, (finding) =>
+      findings.push(finding),
+    )
+    const of = (level: Finding['level']) =>
+      findings.filter((each) => each.level === level).map(({ where, what }) => `${where} ${what}`)
+    return { faults: of('fault'), notes: of('note') }
+  }
+
+  it('are a fault where a chain covers their numbers, whatever another chain would excuse', async () => {
+    for (const stands of [[long], [long, short], [short, long]]) {
+      const { faults } = await told(stands, [forged(20)])
+      expect(faults).toEqual([expect.stringContaining(`${forged(20)} is listed by no manifest`)])
+    }
+    expect((await told([long, short], [forged(20)])).faults[0]).toContain('or the chain of sink archive')
+    expect((await told([long], [forged(20)])).faults[0]).not.toContain('or the chain')
+  })
+
+  it('are excused by the end of all chains, and by a gap where no other chain covers it', async () => {
+    const { faults, notes } = await told([long, short], [forged(61), forged(45)])
+    expect(faults).toEqual([])
+    // Two objects were really stored meanwhile.
+    expect(notes).toContainEqual(expect.stringContaining(`${forged(61)} is newer than the last manifest`))
+    expect(notes).toContainEqual(expect.stringContaining('and 2 more are stored while evidence was off'))
+  })
+
+  it('are excused by a missing manifest of the chain itself, and not where another chain covers them', async () => {
+    const [first] = long.bucket.keys('manifest/')
+    const { faults } = await told([long, short], [forged(20), forged(7)], first)
+    expect(faults).not.toContainEqual(expect.stringContaining(forged(20)))
+    expect(faults).toContainEqual(`${first ?? ''} is missing`)
+    expect(faults).toContainEqual(expect.stringContaining(forged(7)))
+  })
+
+  it('are a fault where they straddle the edge of what is covered', async () => {
+    for (const key of [forged(60, 61), forged(40, 41), forged(50, 51), forged(1, 99)]) {
+      const { faults } = await told([long], [key])
+      expect(faults).toEqual([expect.stringContaining(`${key} is listed by no manifest`)])
+    }
+  })
+
+  it('stand inside an edge or outside, to the number', () => {
+    const base = { sink: 'archive', journal: 'a', manifests: 1, last: undefined, filtered: 0, parked: 0 }
+    const chain = (after: number, through: number): WalkedChain => ({
+      ...{ ...base, after, through, hashes: new Set<string>(), intervals: [], blind: [], gaps: [] },
+    })
+    const one = [chain(10, 20)]
+    expect(
+      (
+        [
+          [9, 10],
+          [10, 11],
+          [11, 11],
+          [20, 20],
+          [20, 21],
+          [21, 22],
+        ] as const
+      ).map(([first, last]) => excuseOf(forged(first, last), one)),
+    ).toEqual(['older', undefined, undefined, undefined, undefined, 'newer'])
+    const two = [chain(0, 8), chain(30, 40)]
+    expect([8, 9, 30, 31, 41].map((seq) => excuseOf(forged(seq), two))).toEqual([
+      ...[undefined, 'outside', 'outside', undefined, 'newer'],
+    ])
+    const blind = [{ ...chain(0, 20), blind: [{ after: 5, through: 9 }] }]
+    expect(
+      (
+        [
+          [5, 6],
+          [6, 9],
+          [9, 10],
+        ] as const
+      ).map(([first, last]) => excuseOf(forged(first, last), blind)),
+    ).toEqual([undefined, 'blind', undefined])
+  })
+
+  it('under a name of their own are a fault wherever tables or manifests are read from', async () => {
+    const planted = [
+      'workspace=acme/source=audit/dt=2026-01-31/part-0.ndjson',
+      'workspace=acme/part-0.ndjson.gz',
+      'workspace=',
+      'replay=x/part-0.ndjson',
+      'manifest/sink=archive/journal=a1b2c3d4e5f6a1b2c3d4e5f6/part-0.ndjson',
+    ]
+    for (const key of planted)
+      expect((await told([long], [key])).faults).toEqual([
+        expect.stringContaining(`${key} is a name that this program gives to nothing`),
+      ])
+    expect((await told([long], planted)).faults).toHaveLength(5)
+    const many = Array.from({ length: 30 }, (_, i) => `workspace=acme/part-${i}`)
+    const { faults } = await told([long], many)
+    expect(faults).toHaveLength(21)
+    expect(faults.at(-1)).toContain('10 more such names')
+  })
+
+  it.each([
+    [0, 0],
+    [0, 5],
+    [5, 0],
+    [66, 0],
+    [67, 3],
+    [9_999_999_999_999_999, 5],
+    [67, 9_007_199_254_740_992],
+  ])('are a fault under the numbers %i to %i, which no journal gives', async (first, last) => {
+    for (const stands of [[long], [long, short]])
+      expect((await told(stands, [forged(first, last)])).faults).toEqual([
+        expect.stringContaining(`${forged(first, last)} is a name that this program gives to nothing`),
+      ])
+  })
+
+  it('beside all that are told, and so is what hides beside the probes', async () => {
+    const probes = ['.auditferry/probe-0a1b2c3d', '.auditferry/check-0a1b2c3d4e5f-race']
+    const { faults, notes } = await told([long], [...probes, 'other/part-0', '.auditferry/x/part-0.ndjson'])
+    expect(faults).toEqual([])
+    expect(notes.filter((note) => !/says nothing|evidence was off/.test(note))).toEqual([
+      ...[".auditferry/x/part-0.ndjson is not what the sink's probes leave there"],
+      ...[". holds 1 more objects that are none of this program's"],
+    ])
+  })
+})
+
+describe('a chain that was made for another place, signed with the same key', () => {
+  it('is a fault, told once; where nobody knows the place it is told what the manifests say', async () => {
+    const stand = await Stand.open()
+    try {
+      await stand.append(4)
+      await stand.step()
+      await stand.ship(4)
+      await stand.hour()
+      await stand.hour()
+      expect((await stand.verify()).faultLines).toEqual([])
+      for (const storedIn of [
+        { bucket: 'other', prefix: 'logs/acme' },
+        { bucket: 'acme-audit', prefix: 'logs' },
+      ])
+        expect((await stand.verify({ storedIn })).faultLines).toEqual([
+          expect.stringContaining('was made for s3://acme-audit/logs/acme: it was copied here, to s3://'),
+        ])
+      const { faultLines, noteLines } = await stand.verify({ storedIn: undefined })
+      expect(faultLines).toEqual([])
+      expect(noteLines).toEqual([
+        expect.stringContaining('says that it was stored in s3://acme-audit/logs/acme: a folder cannot show'),
+      ])
+    } finally {
+      await stand.close()
+    }
+  })
+
+  it('is a fault from the manifest on where the place changes', async () => {
+    const stand = await Stand.open()
+    try {
+      await stand.step()
+      await stand.hour()
+      Object.assign(stand.storedIn, { bucket: 'moved' })
+      stand.evidence = stand.anew()
+      await stand.hour()
+      await stand.hour()
+      const { faultLines } = await stand.verify({ storedIn: { bucket: 'acme-audit', prefix: 'logs/acme' } })
+      expect(faultLines).toEqual([expect.stringMatching(/0002\.ndjson was made for s3:\/\/moved/)])
+    } finally {
+      await stand.close()
+    }
+  })
+})
+
+it('what several faults name is counted once in what they touch, and what has no time leaves the time as it is', () => {
+  const sum = new TouchedSum()
+  const time = '2026-01-31T00:00:00.000000Z'
+  sum.add('a', { entries: 3, first: 5, last: 9, from: time, until: time })
+  sum.add('a', { entries: 3, first: 5, last: 9, from: time, until: time })
+  sum.add('b', { entries: 1, first: 2, last: 2, from: null, until: null })
+  sum.add('c', { first: 30, last: 31 })
+  expect(sum.all()).toEqual({
+    listed: { count: 2, entries: 4, first: 2, last: 9, from: time, until: time },
+    planted: { count: 1, entries: 0, first: 30, last: 31, from: undefined, until: undefined },
+  })
+})

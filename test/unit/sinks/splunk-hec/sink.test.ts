@@ -1,0 +1,567 @@
+// The Splunk sink over a transport that answers as told.
+import { gunzipSync } from 'node:zlib'
+import { expect, test } from 'vitest'
+import type { SinkDeps } from '../../../../src/contracts/sink-kind.ts'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import { Secret } from '../../../../src/core/secret.ts'
+import type { Lines } from '../../../../src/contracts/sink.ts'
+import { sinkKinds } from '../../../../src/sinks/index.ts'
+import { linesOf, runOf, someEntries } from '../../../fakes/lines.ts'
+import { hecReply, type ScriptedReply, ScriptedTransport } from '../../../fakes/scripted-transport.ts'
+import { sinkDeps, StepClock } from '../../../fakes/sink-deps.ts'
+
+const kind = sinkKinds.splunk_hec
+const never = new AbortController().signal
+const TOKEN = '5ec2e700-0000-4000-8000-000000000001'
+
+function open(
+  replies: readonly ScriptedReply[],
+  options: Record<string, unknown> = {},
+  parts: Partial<SinkDeps> = {},
+) {
+  const transport = new ScriptedTransport(replies)
+  const where = options['urls'] ? {} : { url: 'https://splunk:8088' }
+  const parsed = kind.options.parse({ ...where, token: TOKEN, ...options })
+  const deps = sinkDeps({ transport: () => transport.send, ...parts })
+  return { sink: kind.open('splunk', parsed, deps), transport, clock: deps.clock, parsed }
+}
+
+type Opened = ReturnType<typeof open>
+
+const batchOf = ({ sink }: Opened, count: number): Lines => linesOf(runOf(someEntries(count)), sink.frame)
+const deliver = (opened: Opened, count = 5, signal = never) =>
+  opened.sink.deliver({ lines: batchOf(opened, count), detail: '', doubtful: false }, signal)
+
+const ok = hecReply(200, 0, 'Success')
+const whole = { settled: 5, refused: [] }
+
+test('a batch is one gzipped POST of concatenated objects, with token and channel', async () => {
+  const opened = open([ok])
+  expect(await deliver(opened, 2)).toEqual({ settled: 2, refused: [] })
+  const [request] = opened.transport.asked
+  expect(request?.method).toBe('POST')
+  expect(request?.url).toBe('https://splunk:8088/services/collector/event')
+  expect(request?.headers).toMatchObject({
+    authorization: `Splunk ${TOKEN}`,
+    'content-encoding': 'gzip',
+    'content-type': 'application/json',
+  })
+  expect(request?.headers['x-splunk-request-channel']).toMatch(
+    /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+  )
+  const body = gunzipSync(request?.body ?? new Uint8Array(0)).toString()
+  expect(body.match(/\{"time":/g)).toHaveLength(2)
+})
+
+test('compression none sends the bytes as they are', async () => {
+  const opened = open([ok], { compression: 'none' })
+  const lines = batchOf(opened, 3)
+  await opened.sink.deliver({ lines, detail: '', doubtful: false }, never)
+  expect(Buffer.from(opened.transport.asked[0]?.body ?? []).equals(lines.bytes)).toBe(true)
+  expect(opened.transport.asked[0]?.headers).not.toHaveProperty('content-encoding')
+})
+
+test('code 0 with 200 settles the whole batch', async () => {
+  expect(await deliver(open([ok]))).toEqual(whole)
+})
+
+test.each([24, 25])('code %i is success, and the next batches wait longer each time', async (code) => {
+  const opened = open([hecReply(200, code), hecReply(200, code), ok, ok])
+  expect(await deliver(opened)).toEqual(whole)
+  const pauses: number[] = []
+  for (let i = 0; i < 3; i++) {
+    const before = opened.clock.slept.length
+    const delivery = deliver(opened)
+    const pause = opened.clock.slept[before] ?? 0
+    if (pause < 60_000) pauses.push(pause)
+    opened.clock.pass(16_000)
+    expect(await delivery).toEqual(whole)
+  }
+  expect(pauses).toEqual([1000, 2000, 0])
+})
+
+test('a refused token that comes from a file is told to be read again there by itself, and no other is', async () => {
+  const advice = '; a good one in its file is read again by itself'
+  const unknown = hecReply(403, 4, 'Invalid token')
+  const messageOf = async (opened: Opened) =>
+    deliver(opened).then(String, (error: unknown) => (error as ConnectorError).message)
+  const fromFile = (replies: readonly ScriptedReply[], options = {}) => {
+    const opened = open(replies, options)
+    opened.parsed.token.follow(() => TOKEN)
+    return opened
+  }
+  expect(await messageOf(fromFile([unknown, unknown]))).toBe(
+    `Splunk at splunk:8088 answered 403, code 4 "Invalid token": the token is not known there; check 'token'${advice}`,
+  )
+  expect(await messageOf(fromFile([{ status: 401, body: '' }]))).toContain(`check 'token'${advice}`)
+  expect(await messageOf(open([unknown, unknown]))).toMatch(/check 'token'$/)
+  expect(await messageOf(fromFile([hecReply(503, 9, 'Server is busy')]))).not.toContain(advice)
+})
+
+const splunkd = { server: 'Splunkd' }
+const unauthenticated = '<response>\n  <messages>\n    <msg type="WARN">call not properly authenticated</msg>'
+
+test.each<[string, ScriptedReply, string]>([
+  ['the API, without a key', { status: 401, body: '{"error":"Invalid token"}' }, 'as the workspace'],
+  ['the API, without such a path', { status: 404, body: '{"error":"Not found"}' }, 'as the workspace'],
+  [
+    'the management port',
+    { status: 401, body: unauthenticated, headers: { ...splunkd, 'content-type': 'text/xml' } },
+    'management port',
+  ],
+  ['the web port', { status: 303, headers: { ...splunkd, location: '/en-US/account/login' } }, 'web port'],
+  [
+    'the web port’s page',
+    { status: 200, body: '<html>', headers: { ...splunkd, 'content-type': 'text/html' } },
+    'web port',
+  ],
+])('another server in the place of a collector is recognised: %s', async (_, reply, words) => {
+  const error = await deliver(open([reply])).then(String, (each: unknown) => each)
+  expect(error).toMatchObject({ code: 'misconfigured' })
+  expect(String(error)).toContain(words)
+  expect(String(error)).toContain("'url'")
+  expect(String(error)).not.toContain("'token'")
+})
+
+test('a gateway’s own words on a size, a rate or a fault count as before, whatever their form', async () => {
+  const codeOf = async (status: number) =>
+    deliver(open([{ status, body: '{"error":"no"}' }])).then(
+      String,
+      (each: unknown) => (each as ConnectorError).code,
+    )
+  expect([await codeOf(413), await codeOf(429), await codeOf(502)]).toEqual([
+    'too_large',
+    'rate_limited',
+    'server_error',
+  ])
+})
+
+test.each([5, 6, 12, 13, 15])('code %i with N takes 0..N-1, refuses N, and owes the rest', async (code) => {
+  const reply = hecReply(400, code, 'invalid DATA format', { 'invalid-event-number': 2 })
+  const outcome = await deliver(open([reply]))
+  expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 2, code: 'refused' }] })
+  expect(outcome.refused[0]?.reason).toBe(`Splunk answered 400, code ${code} "Invalid data format"`)
+})
+
+test('a prefix answer about the first line alone settles that one', async () => {
+  const reply = hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0, ackId: 3 })
+  expect(await deliver(open([reply]))).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+})
+
+test.each([
+  ['none', {}],
+  ['one that is not in the batch', { 'invalid-event-number': 5 }],
+  ['a negative one', { 'invalid-event-number': -1 }],
+  ['no number', { 'invalid-event-number': '2' }],
+])('code 6 that names %s means that nothing was taken', async (_, more) => {
+  await expect(deliver(open([hecReply(400, 6, 'Invalid', more)]))).rejects.toMatchObject({ code: 'refused' })
+})
+
+test('an id that nobody will ask for leaves its channel behind', async () => {
+  let draws = 0
+  const random = () => (draws++ % 7) / 7
+  const opened = open([hecReply(400, 6, '', { 'invalid-event-number': 0, ackId: 0 }), ok, ok], {}, { random })
+  expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+  for (let i = 0; i < 2; i++) await deliver(opened)
+  const [first, ...then] = opened.transport.asked.map(({ headers }) => headers['x-splunk-request-channel'])
+  expect(then).not.toContain(first)
+  expect(new Set(then).size).toBe(1)
+})
+
+test('over 5 MiB, code 6 about event 0 is 413 in disguise', async () => {
+  const reply = hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0 })
+  const opened = open([reply, reply])
+  const raw = JSON.stringify({ text: 'x'.repeat(3 * 2 ** 20) })
+  const large = runOf([{ id: 'a', raw }, { id: 'b', raw }]) // prettier-ignore
+  const lines = linesOf(large, opened.sink.frame)
+  const delivery = { lines, detail: '', doubtful: false }
+  await expect(opened.sink.deliver(delivery, never)).rejects.toMatchObject({ code: 'too_large' })
+  expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+})
+
+test('code 7 names the object after the bad one: all before the bad one is settled, then it holds', async () => {
+  const opened = open([
+    hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 3 }),
+    hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 1 }),
+  ])
+  expect(await deliver(opened)).toEqual({ settled: 2, refused: [] })
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured', action: 'hold' })
+})
+
+test.each([
+  ['no number', {}],
+  ['0', { 'invalid-event-number': 0 }],
+  ['a number beyond the batch', { 'invalid-event-number': 99 }],
+])('code 7 with %s settles nothing', async (_, more) => {
+  await expect(deliver(open([hecReply(400, 7, 'Incorrect index', more)]))).rejects.toMatchObject({
+    code: 'misconfigured',
+  })
+})
+
+test('code 7 about the last object settles all before it', async () => {
+  const reply = hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 5 })
+  expect(await deliver(open([reply]))).toEqual({ settled: 4, refused: [] })
+})
+
+test.each([
+  [403, 1, 'forbidden', 'hold'],
+  [401, 2, 'unauthorized', 'hold'],
+  [401, 3, 'unauthorized', 'hold'],
+  [403, 4, 'forbidden', 'hold'],
+  [400, 5, 'refused', 'split'],
+  [500, 8, 'server_error', 'retry'],
+  [503, 9, 'rate_limited', 'retry'],
+  [400, 10, 'misconfigured', 'hold'],
+  [400, 11, 'misconfigured', 'hold'],
+  [400, 14, 'misconfigured', 'hold'],
+  [400, 16, 'unauthorized', 'hold'],
+  [503, 18, 'rate_limited', 'retry'],
+  [503, 23, 'unreachable', 'retry'],
+  [429, 26, 'rate_limited', 'retry'],
+  [429, 27, 'rate_limited', 'retry'],
+  [400, 28, 'misconfigured', 'hold'],
+  [200, 99, 'misconfigured', 'hold'],
+  [413, 6, 'too_large', 'split'],
+  [502, 6, 'server_error', 'retry'],
+  [502, 0, 'server_error', 'retry'],
+] as const)('%i with code %i settles nothing: %s, %s', async (status, code, name, action) => {
+  const error = await deliver(open([hecReply(status, code, 'Server is busy')])).catch((each: unknown) => each)
+  expect(error).toMatchObject({ code: name, action })
+  expect((error as Error).message).toContain(`splunk:8088 answered ${status}, code ${code} "Server is busy"`)
+})
+
+test.each([
+  [200, 'misconfigured'],
+  [204, 'misconfigured'],
+  [302, 'redirected'],
+  [400, 'bad_request'],
+  [401, 'unauthorized'],
+  [403, 'forbidden'],
+  [404, 'misconfigured'],
+  [405, 'misconfigured'],
+  [407, 'misconfigured'],
+  [408, 'timeout'],
+  [413, 'too_large'],
+  [415, 'misconfigured'],
+  [418, 'misconfigured'],
+  [429, 'rate_limited'],
+  [500, 'server_error'],
+  [502, 'server_error'],
+  [503, 'server_error'],
+  [504, 'server_error'],
+] as const)('%i with a page of somebody else’s: %s', async (status, code) => {
+  const page = { status, body: '<html>a portal of secrets</html>' }
+  const error = await deliver(open([page])).catch((each: unknown) => each)
+  expect(error).toMatchObject({ code })
+  expect((error as Error).message).not.toContain('portal of secrets')
+})
+
+test.each(['{"code":"0","text":"x"}', '{"text":"x"}', '{"code":0}', '[0]', 'null', '""', ''])(
+  '200 with %s is not delivered',
+  async (body) => {
+    const error = await deliver(open([{ status: 200, body }])).catch((each: unknown) => each)
+    expect(error).toMatchObject({ code: 'misconfigured' })
+    expect((error as Error).message).toContain('not delivered')
+  },
+)
+
+test('Retry-After is passed on, in seconds and as a date', async () => {
+  const clock = new StepClock()
+  const date = new Date(clock.now() + 90_000).toUTCString()
+  for (const [header, ms] of [
+    ['7', 7000],
+    [date, 90_000],
+    ['soon', undefined],
+  ] as const) {
+    // prettier-ignore
+    const busy = { ...hecReply(503, 9), headers: { 'retry-after': header } }
+    await expect(deliver(open([busy], {}, { clock }))).rejects.toMatchObject({ retryAfterMs: ms })
+  }
+})
+
+test.each([
+  ['999999999', 3_600_000],
+  ['1.5', 1_500],
+  ['Sun, 06 Nov 2099 08:49:37 GMT', 3_600_000],
+  ['-5', undefined],
+])('Retry-After %j holds a sink back for %s ms: an hour at the most', async (header, ms) => {
+  const busy = { ...hecReply(503, 9), headers: { 'retry-after': header } }
+  await expect(deliver(open([busy]))).rejects.toMatchObject({ code: 'rate_limited', retryAfterMs: ms })
+})
+
+const tokensOf = ({ transport }: Opened) => transport.asked.map(({ headers }) => headers['authorization'])
+
+test('a token that is refused is read again once, and nobody is told', async () => {
+  let token = TOKEN
+  const opened = open([ok, hecReply(403, 4, 'Invalid token'), ok])
+  opened.parsed.token.follow(() => token)
+  await deliver(opened)
+  token = 'new-token'
+  expect(await deliver(opened)).toEqual(whole)
+  expect(tokensOf(opened)).toEqual([`Splunk ${TOKEN}`, `Splunk ${TOKEN}`, 'Splunk new-token'])
+})
+
+test('a token that did not change is not tried twice', async () => {
+  const opened = open([hecReply(403, 4)])
+  opened.parsed.token.follow(() => TOKEN)
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'forbidden' })
+  expect(opened.transport.asked).toHaveLength(1)
+})
+
+const three = { urls: ['https://a:1', 'https://b:2', 'https://c:3'] }
+const hosts = ({ transport }: Opened) => transport.asked.map(({ url }) => new URL(url).host).join(' ')
+
+test('several endpoints are asked in turn', async () => {
+  const opened = open([ok, ok, ok, ok], three)
+  for (let i = 0; i < 4; i++) await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 c:3 a:1')
+})
+
+test('a failed endpoint rests, and its batch goes to the next on the next try', async () => {
+  const opened = open([{ error: 'unreachable' }, ok, ok, ok, ok, ok], three)
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'unreachable' })
+  for (let i = 0; i < 3; i++) await deliver(opened)
+  opened.clock.pass(60_000)
+  for (let i = 0; i < 2; i++) await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 c:3 b:2 c:3 a:1')
+})
+
+test('a success ends the count of failures: the next rest is a short one again', async () => {
+  const down = { error: 'unreachable' } as const
+  const opened = open([down, ok, ok, ok, down, ok, ok], { urls: ['https://a:1', 'https://b:2'] })
+  await expect(deliver(opened)).rejects.toThrow()
+  await deliver(opened)
+  opened.clock.pass(60_000)
+  for (let i = 0; i < 2; i++) await deliver(opened)
+  await expect(deliver(opened)).rejects.toThrow()
+  await deliver(opened)
+  opened.clock.pass(700)
+  await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 a:1 b:2 a:1 b:2 a:1')
+})
+
+test('when all rest, the one that is ready first is asked: a sink never waits on its own', async () => {
+  const down = { error: 'unreachable' } as const
+  const opened = open([down, down, down, ok], three)
+  for (let i = 0; i < 3; i++) await expect(deliver(opened)).rejects.toThrow()
+  await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 c:3 a:1')
+})
+
+test('one that shuts down has taken nothing: the next is asked at once, each but once', async () => {
+  const opened = open([hecReply(503, 23), ok], three)
+  expect(await deliver(opened)).toEqual(whole)
+  expect(hosts(opened)).toBe('a:1 b:2')
+  const all = open([hecReply(503, 23), hecReply(503, 23), hecReply(503, 23)], three)
+  await expect(deliver(all)).rejects.toMatchObject({ code: 'unreachable' })
+})
+
+test('a fault of the settings or of a line does not make an endpoint rest', async () => {
+  const opened = open([hecReply(403, 4), hecReply(400, 6), ok, ok], { urls: ['https://a:1', 'https://b:2'] })
+  for (let i = 0; i < 2; i++) await expect(deliver(opened)).rejects.toThrow()
+  for (let i = 0; i < 2; i++) await deliver(opened)
+  expect(hosts(opened)).toBe('a:1 b:2 a:1 b:2')
+})
+
+test('an answer without end is left at 64 KiB and counts as none', async () => {
+  const opened = open([{ status: 200, body: '{"text":"Success","code":0', endless: true }])
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured' })
+  expect(opened.transport.left).toBe(1)
+})
+
+test('an answer cut in the middle settles nothing', async () => {
+  const opened = open([{ status: 200, body: '{"text":"Success","code":0}', cut: 'unreachable' }])
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'unreachable' })
+})
+
+test('a receiver that is silent for a minute is a timeout, and a timer is never left behind', async () => {
+  const opened = open([{ deaf: true }, ok])
+  const delivery = deliver(opened)
+  const failure = expect(delivery).rejects.toMatchObject({ code: 'timeout' })
+  await new Promise((resolve) => setImmediate(resolve))
+  opened.clock.pass(60_000)
+  await failure
+  await deliver(opened)
+  expect(opened.clock.sleeping).toBe(0)
+})
+
+test('an abort in the air, or in a pause, throws aborted', async () => {
+  const opened = open([hecReply(200, 24), { deaf: true }])
+  await deliver(opened)
+  for (let i = 0; i < 2; i++) {
+    const stop = new AbortController()
+    const failure = expect(deliver(opened, 5, stop.signal)).rejects.toMatchObject({ code: 'aborted' })
+    if (i === 1) opened.clock.pass(1000)
+    await new Promise((resolve) => setImmediate(resolve))
+    stop.abort()
+    await failure
+  }
+  expect(opened.clock.sleeping).toBe(0)
+})
+
+test('a batch is compressed once: ahead of its turn, and for all its tries', async () => {
+  let packed = 0
+  const gzip = async (bytes: Uint8Array) => (packed++, bytes)
+  const opened = open([{ error: 'unreachable' }, ok, ok], {}, { gzip })
+  const [lines, other] = [batchOf(opened, 3), batchOf(opened, 4)]
+  opened.sink.warm?.(lines)
+  const delivery = { lines, detail: '', doubtful: false }
+  await expect(opened.sink.deliver(delivery, never)).rejects.toThrow()
+  await opened.sink.deliver({ ...delivery, doubtful: true }, never)
+  expect(packed).toBe(1)
+  await opened.sink.deliver({ lines: other, detail: '', doubtful: false }, never)
+  expect(packed).toBe(2)
+})
+
+test('a compression that failed is done again', async () => {
+  let calls = 0
+  const gzip = (bytes: Uint8Array) => (calls++ ? Promise.resolve(bytes) : Promise.reject(new Error('no')))
+  const opened = open([ok], {}, { gzip })
+  const delivery = { lines: batchOf(opened, 3), detail: '', doubtful: false }
+  opened.sink.warm?.(delivery.lines)
+  await expect(opened.sink.deliver(delivery, never)).rejects.toThrow('no')
+  expect(await opened.sink.deliver(delivery, never)).toMatchObject({ settled: 3 })
+})
+
+const echoes = [`Invalid token ${TOKEN}`, 'Invalid token: planted-content', 'x'.repeat(9999), '\u001b[31m']
+
+test.each(echoes)('a receiver that echoes is not quoted: %j', async (words) => {
+  const first = { 'invalid-event-number': 0 }
+  const codes = [[403, 4, {}], [400, 6, {}], [400, 7, first], [500, 99, {}], [413, 6, {}]] as const // prettier-ignore
+  for (const [status, code, more] of codes) {
+    const error = await deliver(open([hecReply(status, code, words, more)])).catch((each: unknown) => each)
+    expect((error as Error).message).toContain(`answered ${status}, code ${code}: `)
+    expect((error as Error).message).not.toContain(words)
+    expect((error as Error).message).not.toMatch(/planted|5ec2e700|xxx|\u001b/)
+  }
+  for (const code of [5, 6, 12, 13, 15]) {
+    const { refused } = await deliver(open([hecReply(400, code, words, first)]))
+    expect(refused.map(({ reason }) => reason)).toEqual([`Splunk answered 400, code ${code}`])
+  }
+  const busy = open([hecReply(503, 9, words), hecReply(503, 9, words)])
+  expect(JSON.stringify(await busy.sink.check(never))).not.toMatch(/planted|5ec2e700|xxx|u001b/)
+})
+
+test('a code that is no small number is none of Splunk’s, and is not quoted', async () => {
+  const error = await deliver(open([hecReply(400, 5200700000001)])).catch((each: unknown) => each)
+  expect((error as Error).message).not.toContain('5200700000001')
+})
+
+// prettier-ignore
+test.each([5, 6, 7, 12, 13, 15].flatMap((code) => [200, 401, 403, 404, 413, 500, 503].map((status) => [status, code] as const)))(
+  '%i with code %i and an event’s number settles nothing and parks nothing',
+  async (status, code) => {
+    const reply = hecReply(status, code, 'Invalid data format', { 'invalid-event-number': 2 })
+    await expect(deliver(open([reply]))).rejects.toBeInstanceOf(ConnectorError)
+  },
+)
+
+test('check tells health, token, index and acknowledgements in plain words, and indexes nothing', async () => {
+  const acks = { status: 200, body: '{"acks":{"0":false}}' }
+  const good = open([hecReply(200, 17), hecReply(400, 5), hecReply(400, 12), acks], { index: 'audit' })
+  const results = await good.sink.check(never)
+  expect(results.map(({ ok: fine, what }) => `${what}: ${fine}`)).toEqual([
+    'splunk:8088 health: true',
+    'splunk:8088 token: true',
+    'splunk:8088 index: true',
+    'splunk:8088 acknowledgements: true',
+  ])
+  expect(good.transport.asked.map(({ method, body }) => [method, body?.length])).toEqual([
+    ['GET', undefined],
+    ['POST', 0],
+    ['POST', 17],
+    ['POST', 12],
+  ])
+})
+
+test.each([0, 24, 25])(
+  'check takes success on a post of nothing (code %i) for a good token, and sends nothing that could be taken for an event',
+  async (code) => {
+    const opened = open([hecReply(200, 17), hecReply(200, code)], { index: 'audit', acks: false })
+    const results = await opened.sink.check(never)
+    expect(results.map(({ ok: fine, what, message }) => `${what}: ${fine}, ${message}`)).toEqual([
+      'splunk:8088 health: true, the collector is up',
+      'splunk:8088 token: true, the token is accepted',
+      'splunk:8088 index: true, not asked: this receiver could take the question for an event',
+    ])
+    expect(opened.transport.asked.map(({ body }) => body?.length ?? 0)).toEqual([0, 0])
+  },
+)
+
+test('check says where acknowledgements are off: no fault for `auto`, one for `true`', async () => {
+  for (const [acks, ok] of [
+    ['auto', true],
+    [true, false],
+  ] as const) {
+    const opened = open([hecReply(200, 17), hecReply(400, 5), hecReply(400, 14, 'ACK is disabled')], { acks })
+    const results = await opened.sink.check(never)
+    expect(results.at(-1)).toMatchObject({ what: 'splunk:8088 acknowledgements', ok })
+    expect(results.at(-1)?.message).toContain('off')
+  }
+})
+
+test('check tells how far the clocks are apart, and from a minute on as a fault', async () => {
+  for (const [aheadMs, ok, words] of [
+    [500, true, 'agrees'],
+    [-20_000, true, '20 s behind'],
+    [90_000, false, '90 s ahead'],
+  ] as const) {
+    const clock = new StepClock()
+    const headers = { date: new Date(clock.now() + aheadMs).toUTCString() }
+    const opened = open([{ ...hecReply(200, 17), headers }, hecReply(400, 5)], { acks: false }, { clock })
+    const told = (await opened.sink.check(never)).find(({ what }) => what === 'splunk:8088 clock')
+    expect([told?.ok, told?.message]).toEqual([ok, expect.stringContaining(words)])
+  }
+})
+
+test.each([
+  ['a bad token', [hecReply(200, 17), hecReply(403, 4, 'Invalid token')], "check 'token'"],
+  ['a wrong index', [hecReply(200, 17), hecReply(400, 5), hecReply(400, 7)], 'the index'],
+  ['nobody there', [{ error: 'unreachable' as const }], 'as scripted'],
+  [
+    'a portal',
+    [
+      { status: 200, body: '<html>' },
+      { status: 200, body: '<html>' },
+    ],
+    'not delivered',
+  ],
+])('check finds %s', async (_, replies, word) => {
+  const results = await open(replies, { index: 'audit' }).sink.check(never)
+  const bad = results.filter((each) => !each.ok)
+  expect(bad.map(({ message }) => message).join()).toContain(word)
+})
+
+test.each([
+  [{ acks: 'yes' }, 'want true or false without quotes, or auto'],
+  [{ url: 'https://splunk:8088/services' }, 'want http(s)://host:port'],
+  [{ url: 'https://user:pw@splunk:8088' }, 'want http(s)://host:port'],
+  [{ url: 'ftp://splunk:8088' }, 'want http(s)://host:port'],
+  [{ url: undefined }, 'want either url or urls'],
+  [{ urls: ['https://b:1'] }, 'want either url or urls'],
+  [{ ack_timeout: '5 minutes' }, 'want a duration'],
+  [{ ack_timeout: '25h' }, 'want at most 1d'],
+  [{ compression: 'deflate' }, 'gzip'],
+  [{ tls: { cert_file: '/c.pem' } }, 'both cert_file and key_file'],
+  [{ tokn: 'x' }, 'tokn'],
+])('%o is refused: %s', (given, message) => {
+  const result = kind.options.safeParse({ url: 'https://splunk:8088', token: 'x', ...given })
+  expect(result.error?.issues.map((issue) => issue.message).join()).toContain(message)
+})
+
+test('without options it asks for acks where the token has them, waits five minutes for them, compresses, and has one batch in flight', () => {
+  const parsed = kind.options.parse({ url: 'https://splunk:8088', token: 'x' })
+  expect(parsed).toMatchObject({ acks: 'auto', ack_timeout: 300_000, compression: 'gzip', max_in_flight: 1 })
+  expect(parsed.token).toBeInstanceOf(Secret)
+  expect(kind.urls?.(parsed)).toEqual(['https://splunk:8088'])
+})
+
+test('files that TLS needs are named for the check of references', () => {
+  const tls = { ca_file: '/ca.pem', cert_file: '/c.pem', key_file: '/k.pem', server_name: 'splunk.internal' }
+  const parsed = kind.options.parse({ url: 'https://splunk:8088', token: 'x', tls })
+  expect(kind.files?.(parsed)).toMatchObject([
+    { field: 'tls.ca_file', path: '/ca.pem' },
+    { field: 'tls.cert_file', path: '/c.pem' },
+    { field: 'tls.key_file', path: '/k.pem' },
+  ])
+})

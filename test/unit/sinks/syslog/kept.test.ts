@@ -1,0 +1,57 @@
+// What a stream keeps to send again: how much of it, and at what cost.
+import { expect, test } from 'vitest'
+import type { Lines } from '../../../../src/contracts/sink.ts'
+import { Kept } from '../../../../src/sinks/syslog/stream.ts'
+
+const MOST_BYTES = 1_000_000
+
+/** Tells how much of it somebody looked at to copy. */
+class Looked extends Uint8Array {
+  looked = 0
+
+  override subarray(start = 0, end = this.length): Uint8Array<ArrayBuffer> {
+    this.looked += end - start
+    return new Uint8Array(this.buffer, start, end - start)
+  }
+}
+
+function linesOf(sizes: readonly number[], fill = 1): Lines & { readonly bytes: Looked } {
+  let end = 0
+  const ends = Uint32Array.from(sizes, (size) => (end += size))
+  const bytes = new Looked(end)
+  bytes.fill(fill)
+  return { bytes, ends, count: sizes.length, seqs: new Float64Array(sizes.length) }
+}
+
+async function keptIn(kept: Kept): Promise<number[]> {
+  const found: number[] = []
+  await kept.sendAgain(
+    async (bytes) => void found.push(bytes[0] as number, bytes.length),
+    () => 0,
+  )
+  return found
+}
+
+test('a line over the bound is not copied to be forgotten, and what came before it goes as it would have', async () => {
+  const kept = new Kept(30_000, MOST_BYTES)
+  kept.add(linesOf([500_000], 1), 0)
+  const huge = linesOf([5_000_000], 2)
+  kept.add(huge, 0)
+  expect([huge.bytes.looked, kept.bytes]).toEqual([0, 0])
+  expect(await keptIn(kept)).toEqual([])
+})
+
+test('of a batch over the bound only its end is copied: whole lines that fit', async () => {
+  const kept = new Kept(30_000, MOST_BYTES)
+  kept.add(linesOf([500_000], 1), 0)
+  const batch = linesOf([900_000, 400_000, 400_000], 2)
+  kept.add(batch, 0)
+  expect([batch.bytes.looked, kept.bytes]).toEqual([800_000, 800_000])
+  expect(await keptIn(kept)).toEqual([2, 400_000, 2, 400_000])
+})
+
+test('what fits pushes out no more than it must', async () => {
+  const kept = new Kept(30_000, MOST_BYTES)
+  for (const fill of [1, 2, 3]) kept.add(linesOf([400_000], fill), 0)
+  expect(await keptIn(kept)).toEqual([2, 400_000, 3, 400_000])
+})

@@ -1,0 +1,115 @@
+// What is remembered between two reads: survives as JSON, stays bounded.
+import { expect, it } from 'vitest'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import {
+  closeAuditCursor,
+  freshAuditCursor,
+  leaveTrail,
+  noteLateness,
+  openAuditCursor,
+  overlapStart,
+} from '../../../../src/sources/audit/cursor.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+
+const us = (ms: number) => ms * 1000
+const place = (ms: number) => ({ id: `at-${ms}`, at: us(ms) })
+
+it('a cursor survives as text', () => {
+  const cursor = freshAuditCursor(START)
+  expect(openAuditCursor(closeAuditCursor(cursor), START + 1, 'acme')).toEqual(cursor)
+})
+
+it.each([
+  ['{"v":2,"head":{"id":"secret-id","at":1}}', 'is of version 2, and only version 1 can be read here'],
+  ['{"v":"1"}', 'is damaged'],
+  ['{"v":1}', 'is damaged'],
+  ['{}', 'is damaged'],
+  ['null', 'is damaged'],
+  ['{"v":1,"head":{"id":"secret-id"', 'is damaged'],
+])('a cursor of another version, or damaged, is refused and never guessed at: %s', (text, state) => {
+  const opening = () => openAuditCursor(text, START, 'acme')
+  expect(opening).toThrow(ConnectorError)
+  expect(opening).toThrow(expect.objectContaining({ code: 'journal_corrupt', action: 'exit' }))
+  expect(opening).toThrow('cursor for audit of workspace acme')
+  expect(opening).toThrow(state)
+  expect(opening).toThrow('start the version of this program that wrote it')
+  expect(opening).not.toThrow('secret-id')
+})
+
+it('what a step changes leaves the text that it came from alone', () => {
+  const text = closeAuditCursor(freshAuditCursor(START))
+  openAuditCursor(text, START, 'acme').headUs = 5
+  expect(openAuditCursor(text, START, 'acme').headUs).toBe(0)
+})
+
+it('the trail is bounded in number and reach', () => {
+  const cursor = freshAuditCursor(START)
+  for (let i = 0; i < 1_000; i++) {
+    cursor.headUs = us(START + i * MINUTE)
+    leaveTrail(cursor, [place(START + i * MINUTE)])
+  }
+  expect(cursor.trail.length).toBeLessThanOrEqual(24)
+  expect(cursor.trail[0]?.at).toBe(cursor.headUs - us(15 * MINUTE))
+})
+
+it('a poll begins at least two minutes behind the head where the trail reaches, and at the head where there is none', () => {
+  const cursor = freshAuditCursor(START)
+  const head = place(START)
+  cursor.headUs = head.at
+  expect(overlapStart(cursor, head)).toBe(head)
+  leaveTrail(cursor, [place(START - 110 * SECOND), place(START - 10 * SECOND)])
+  expect(overlapStart(cursor, head)).toEqual(place(START - 110 * SECOND))
+  cursor.trail = []
+  leaveTrail(cursor, [place(START - HOUR), place(START - 10 * MINUTE), place(START - 110 * SECOND)])
+  expect(overlapStart(cursor, head)).toEqual(place(START - 10 * MINUTE))
+})
+
+it.each([
+  ['20 entries every 5 s', 20, 5 * SECOND],
+  ['125 entries a second', 125, SECOND],
+  ['30 entries every quarter of a second', 30, 250],
+  ['1,000 entries every two hours', 1_000, 2 * HOUR],
+])(
+  'the overlap covers its two minutes, and little more, however short or long the pages: %s',
+  (_, count, everyMs) => {
+    const cursor = freshAuditCursor(START)
+    for (let page = 0; page < 1_000; page++) {
+      const entries = Array.from({ length: count }, (_, i) =>
+        place(START + page * everyMs + (i * everyMs) / count),
+      )
+      cursor.headUs = entries.at(-1)?.at ?? 0
+      leaveTrail(
+        cursor,
+        entries.filter((_one, i) => [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512].includes(count - 1 - i)),
+      )
+    }
+    const behindMs = (cursor.headUs - overlapStart(cursor, place(0)).at) / 1000
+    expect(behindMs).toBeGreaterThanOrEqual(120 * SECOND)
+    expect(behindMs).toBeLessThanOrEqual(5 * MINUTE)
+  },
+)
+
+it('the overlap grows with the lateness seen, to a bound', () => {
+  const cursor = freshAuditCursor(START)
+  const head = place(START)
+  cursor.headUs = head.at
+  leaveTrail(
+    cursor,
+    [20, 16, 9, 7, 1].map((minutes) => place(START - minutes * MINUTE)),
+  )
+  noteLateness(cursor, us(4 * MINUTE), START)
+  expect(overlapStart(cursor, head)).toEqual(place(START - 9 * MINUTE))
+  noteLateness(cursor, us(60 * MINUTE), START)
+  expect(overlapStart(cursor, head)).toEqual(place(START - 16 * MINUTE))
+})
+
+it('lateness halves each day without one, and is forgotten below a second', () => {
+  const cursor = freshAuditCursor(START)
+  noteLateness(cursor, us(64 * SECOND), START)
+  noteLateness(cursor, 0, START + MINUTE)
+  expect(cursor.lateUs).toBe(us(64 * SECOND))
+  for (let day = 1; day <= 3; day++) noteLateness(cursor, 0, START + day * DAY)
+  expect(cursor.lateUs).toBe(us(8 * SECOND))
+  for (let day = 4; day <= 10; day++) noteLateness(cursor, 0, START + day * DAY)
+  expect(cursor.lateUs).toBe(0)
+})

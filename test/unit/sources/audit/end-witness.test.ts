@@ -1,0 +1,132 @@
+// Who may say that the log ends here: a witness that fails says nothing either way, and who says less than was known contradicts nobody.
+import { expect, test } from 'vitest'
+import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
+import { MINUTE, SECOND, START, endpoints, openDesk } from '../../app/desk.ts'
+import type { Desk } from '../../app/desk.ts'
+
+type Kind = 'page' | 'latest' | 'search' | 'earliest'
+type Mistake = (kind: Kind, nth: number) => [status: number, body: string] | undefined
+
+const reply = ([status, text]: [number, string]): HttpReply => ({
+  ...{ status, headers: { 'content-type': 'application/json' } },
+  body: (async function* () {
+    yield Buffer.from(text)
+  })(),
+})
+
+/** `mistake` sees each request, and which of its kind it is, from 1. */
+const mistaken =
+  (mistake: Mistake) =>
+  (send: Transport): Transport => {
+    const asked = new Map<Kind, number>()
+    return (request, signal) => {
+      const [, name] = /audit\/(\w+)/.exec(request.url) ?? []
+      const kind = (name ?? 'page') as Kind
+      const nth = (asked.get(kind) ?? 0) + 1
+      asked.set(kind, nth)
+      const wrong = mistake(kind, nth)
+      return wrong ? Promise.resolve(reply(wrong)) : send(request, signal)
+    }
+  }
+
+const unreadOf = async (desk: Desk) => {
+  const met = new Set(await desk.ids())
+  return desk.mock.entries().filter(({ id }) => !met.has(id)).length
+}
+
+const failing: [number, string] = [500, '{"error":"no"}']
+const broken: [number, string] = [200, '{"log":{"id":"abc","timest']
+
+test('malformed elements alone are no end while `latest` fails: what stands behind them is read', async () => {
+  const desk = await openDesk({
+    switches: { page_cap: 3 },
+    wrap: mistaken((kind) => (kind === 'latest' ? failing : undefined)),
+  })
+  desk.add(6, START - 20 * MINUTE)
+  for (let i = 0; i < 3; i++)
+    desk.mock.add({ at: START - 15 * MINUTE + i * SECOND, visibleAt: 0, defect: 'no_id' })
+  desk.add(4, START - 5 * MINUTE)
+  await desk.live(START + 30 * MINUTE)
+  expect(await unreadOf(desk)).toBe(3)
+  expect(desk.journal.stats().quarantined).toBe(3)
+})
+
+test('a `latest` that cannot be read is told as that, one that shows nothing is not', async () => {
+  for (const [answer, told] of [
+    [broken, 1],
+    [[200, 'null'] as [number, string], 0],
+  ] as const) {
+    const desk = await openDesk({
+      wrap: mistaken((kind, nth) => {
+        if (kind === 'page' && nth >= 2) return [200, '[]']
+        return kind === 'latest' ? answer : undefined
+      }),
+    })
+    desk.add(5, START - MINUTE)
+    const faults: string[] = []
+    for (let i = 0; i < 4; i++) faults.push((await desk.try())?.message ?? '')
+    expect(faults.filter((text) => text.includes('where the end of the log was to be proven'))).toHaveLength(
+      told,
+    )
+  }
+})
+
+test('where nobody can say that the log ends, it is asked again at the next poll, and not at once', async () => {
+  const desk = await openDesk({
+    wrap: mistaken((kind, nth) => {
+      if (kind === 'page' && nth >= 2) return [200, '[]']
+      return kind === 'latest' || kind === 'search' ? broken : undefined
+    }),
+  })
+  desk.add(5, START - MINUTE)
+  await desk.live(START + 30 * MINUTE)
+  // Six polls and the first: three empty pages, each with its `latest`, and `search` at last.
+  expect(endpoints(desk.asked()).length).toBeLessThanOrEqual(7 * 8 + 1)
+  expect(desk.state().caughtUp).toBe(false)
+  expect(desk.watch.gaps).toBe(0)
+})
+
+test('a head that is gone is no gap where `latest` shows nothing newer, and nobody is asked twice for it', async () => {
+  const desk = await openDesk({ source: { sweepMs: 0 } })
+  const ids = desk.add(5, START - MINUTE)
+  await desk.live(START + MINUTE)
+  desk.mock.purge([ids.at(-1) ?? ''])
+  desk.asked()
+  await desk.live(START + 6 * MINUTE)
+  expect(desk.state().caughtUp).toBe(true)
+  expect(desk.watch.gaps).toBe(0)
+  expect(desk.log.lines.filter((line) => line.includes('Possible gap'))).toEqual([])
+  expect(endpoints(desk.asked()).filter((name) => name === 'search').length).toBeLessThanOrEqual(2)
+})
+
+test('a place that `search` does not find by mistake is no end where `latest` fails: it is asked again', async () => {
+  const desk = await openDesk({
+    source: { once: true },
+    wrap: mistaken((kind, nth) => {
+      if (kind === 'page' && nth === 2) return [404, '{"error":"no such entry"}']
+      if (kind === 'search' && nth === 1) return [200, '{}']
+      return kind === 'latest' ? failing : undefined
+    }),
+  })
+  desk.add(3_000, START - MINUTE)
+  for (let i = 0; i < 40 && !desk.source.plan(desk.cursor).caughtUp; i++) await desk.try()
+  expect(await unreadOf(desk)).toBe(0)
+  expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
+})
+
+test('the same holds where that is the first thing a poll meets', async () => {
+  const state = { pages: 0, searches: 0 }
+  const wrap = mistaken((kind) => {
+    if (kind === 'page' && state.pages-- > 0) return [404, '{"error":"no such entry"}']
+    if (kind === 'search' && state.searches-- > 0) return [200, '{}']
+    return kind === 'latest' ? failing : undefined
+  })
+  const desk = await openDesk({ wrap })
+  desk.add(5, START - MINUTE)
+  await desk.live(START + MINUTE)
+  // Of the trail, and of the head itself.
+  Object.assign(state, { pages: 2, searches: 1 })
+  desk.add(3, START + 2 * MINUTE)
+  await desk.live(START + 7 * MINUTE)
+  expect(await unreadOf(desk)).toBe(0)
+})

@@ -1,0 +1,257 @@
+// Answers that are errors whatever their status says: an outage passes nothing, and only a good page elsewhere proves that one place fails (law 6).
+import { describe, expect, it } from 'vitest'
+import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
+import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk } from '../../app/desk.ts'
+import type { Desk, DeskOptions } from '../../app/desk.ts'
+import { compared, openRangeStand, spread } from './range-stand.ts'
+
+const reply = (text: string, status = 200): HttpReply => ({
+  ...{ status, headers: { 'content-type': 'application/json' } },
+  body: (async function* () {
+    yield Buffer.from(text)
+  })(),
+})
+
+type Kind = 'page' | 'search' | 'earliest' | 'latest'
+
+const kindOf = (url: string): Kind => (/audit\/(\w+)/.exec(url)?.[1] ?? 'page') as Kind
+
+/** While `is.out`, what `strikes` names answers as `answer`. */
+function outage(strikes: (kind: Kind, url: string) => boolean, answer: () => HttpReply) {
+  const is = { out: false }
+  const wrap =
+    (send: Transport): Transport =>
+    (request, signal) =>
+      is.out && strikes(kindOf(request.url), request.url) ? Promise.resolve(answer()) : send(request, signal)
+  return { is, wrap }
+}
+
+const bodies = [
+  '{"error":"Internal Server Error"}',
+  '[{"error":"Internal Server Error"}]',
+  '[null]',
+  '{"timestamp":"2026-11-17T10:00:30.000+00:00","status":500,"error":"Internal Server Error"}',
+  '<html>log in</html>',
+  '',
+]
+
+/** Each step with a wait of some seconds behind one that failed, as the conductor has it. */
+async function live(desk: Desk, until: number): Promise<(Error | undefined)[]> {
+  const errors: (Error | undefined)[] = []
+  while (desk.clock.now() < until) {
+    const { dueAt } = desk.source.plan(desk.cursor)
+    if (dueAt > desk.clock.now()) {
+      await driven(desk.clock, desk.clock.sleep(Math.min(dueAt, until) - desk.clock.now()))
+      continue
+    }
+    const error = await desk.try()
+    errors.push(error)
+    if (error) await driven(desk.clock, desk.clock.sleep(5 * SECOND))
+  }
+  return errors
+}
+
+const places: [string, (kind: Kind) => boolean][] = [
+  ['pages', (kind) => kind === 'page'],
+  ['`search` and `earliest`', (kind) => kind === 'search' || kind === 'earliest'],
+  ['all but `latest`', (kind) => kind !== 'latest'],
+  ['everything', () => true],
+]
+
+describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
+  it.each(bodies.flatMap((body) => places.map(([name, strikes]) => [name, body, strikes] as const)))(
+    'while %s answer 200 with %j nothing is passed, nothing is quarantined, and all is read afterwards',
+    async (_name, body, strikes) => {
+      const { is, wrap } = outage(strikes, () => reply(body))
+      const desk = await openDesk({ switches: { from }, source: { sweepMs: DAY }, wrap })
+      const ids = desk.add(20, START - SECOND)
+      await desk.live(START + MINUTE)
+      is.out = true
+      for (let at = 2; at < 60; at += 3) ids.push(...desk.add(2, START + at * MINUTE))
+      await live(desk, START + HOUR)
+      expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+      is.out = false
+      await live(desk, START + HOUR + 10 * MINUTE)
+      expect((await desk.ids()).toSorted()).toEqual(ids.toSorted())
+      expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+    },
+  )
+
+  it.each(bodies)(
+    'a log that is met for the first time while all but `latest` answer %j is read from its start afterwards',
+    async (body) => {
+      const { is, wrap } = outage(
+        (kind) => kind !== 'latest',
+        () => reply(body),
+      )
+      for (const start of [{ kind: 'earliest' }, { kind: 'span', ms: HOUR }] as const) {
+        const desk = await openDesk({ switches: { from }, source: { start }, wrap })
+        is.out = true
+        const ids = desk.add(20, START - SECOND)
+        await live(desk, START + 20 * MINUTE)
+        is.out = false
+        await live(desk, START + 40 * MINUTE)
+        expect(await desk.ids()).toEqual(ids)
+        expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+      }
+    },
+  )
+
+  it.each(bodies)('`run --once` is not done while pages answer %j, and says why', async (body) => {
+    const { is, wrap } = outage(
+      (kind) => kind === 'page',
+      () => reply(body),
+    )
+    const desk = await openDesk({ switches: { from }, source: { once: true }, wrap })
+    const ids = desk.add(20, START - SECOND)
+    is.out = true
+    const errors: (Error | undefined)[] = []
+    for (let i = 0; i < 40; i++) errors.push(await desk.try())
+    expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
+    expect(errors.at(-1)?.message).toContain('GET /api/v1/logs/audit')
+    is.out = false
+    for (let i = 0; i < 40 && !desk.source.plan(desk.cursor).caughtUp; i++) await desk.try()
+    expect(await desk.ids()).toEqual(ids)
+    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+  })
+
+  it('malformed elements that no page shows beside an entry are quarantined once other pages are good again and again', async () => {
+    const desk = await openDesk({ switches: { from, page_cap: 2 } })
+    const before = desk.add(6, START - 10 * MINUTE)
+    for (let i = 0; i < 4; i++)
+      desk.mock.add({ at: START - 9 * MINUTE + i, visibleAt: 0, defect: 'no_id', data: { i } })
+    const after = desk.add(6, START - SECOND)
+    await live(desk, START + 20 * MINUTE)
+    expect((await desk.ids()).toSorted()).toEqual([...before, ...after].toSorted())
+    expect(desk.journal.stats().quarantined).toBeGreaterThanOrEqual(1)
+    // Others of their second were never shown.
+    expect(desk.watch.gaps).toBe(1)
+  })
+})
+
+const brokenCursor = async (options: DeskOptions = {}) => {
+  const broken = { id: 'nobody' }
+  const { is, wrap } = outage(
+    (kind, url) => kind === 'page' && url.includes(`from=${broken.id}&`),
+    () => reply('{"error":"no"}', 500),
+  )
+  const desk = await openDesk({ wrap, ...options })
+  const ids = desk.add(40, START - MINUTE + 500)
+  // Where the first page ends.
+  broken.id = ids[options.switches?.from === 'inclusive' ? 9 : 10] ?? ''
+  is.out = true
+  return { desk, ids }
+}
+
+describe.each(['exclusive', 'inclusive'] as const)('a cursor that alone answers 500, from %s', (from) => {
+  it('is left after some ten minutes, not before: the place is found by time, and a possible gap is reported', async () => {
+    const { desk, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
+    await live(desk, START + 9 * MINUTE)
+    expect((await desk.ids()).length).toBeLessThan(12)
+    expect(desk.watch.gaps).toBe(0)
+    await live(desk, START + 12 * MINUTE)
+    expect(await desk.ids()).toEqual(ids)
+    expect(desk.watch.gaps).toBe(1)
+  })
+
+  it('is no gap where an older entry of its second leads on', async () => {
+    const { desk, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
+    // Visible late, so that no page ended there.
+    const at = desk.mock.entries().find(({ id }) => id === ids[from === 'inclusive' ? 9 : 10])?.atUs ?? 0
+    const late = desk.mock.add({ atUs: at - 1, visibleAt: START + 5 * MINUTE }).id
+    await live(desk, START + 12 * MINUTE)
+    expect(new Set(await desk.ids())).toEqual(new Set([...ids, late]))
+    expect(desk.watch.gaps).toBe(0)
+  })
+})
+
+it('pages that all answer 500 while `search` and `latest` answer are an outage: no place is left, however long', async () => {
+  const { is, wrap } = outage(
+    (kind) => kind === 'page',
+    () => reply('{"error":"no"}', 500),
+  )
+  const desk = await openDesk({ wrap })
+  const ids = desk.add(20, START - SECOND)
+  await desk.step()
+  is.out = true
+  await live(desk, START + HOUR)
+  is.out = false
+  ids.push(...desk.add(2))
+  await live(desk, START + HOUR + 10 * MINUTE)
+  expect(await desk.ids()).toEqual(ids)
+  expect(desk.watch.gaps).toBe(0)
+})
+
+it('one entry that makes each page too slow is read alone, once a page elsewhere shows that the server answers', async () => {
+  const slow = { id: 'nobody' }
+  const desk = await openDesk({
+    wrap: (send) => async (request, signal) => {
+      const take = Number(new URL(request.url).searchParams.get('take'))
+      return take > 5 && request.url.includes(`from=${slow.id}&`)
+        ? reply('{"error":"timeout"}', 504)
+        : send(request, signal)
+    },
+  })
+  const ids = desk.add(40, START - SECOND)
+  slow.id = ids[0] ?? ''
+  await live(desk, START + 10 * MINUTE)
+  expect(await desk.ids()).toEqual(ids)
+  expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+})
+
+it.each([1, 2])('a 404 for the last entry that passes, %d times, is no gap', async (times) => {
+  const left = { times: 0 }
+  const desk = await openDesk({
+    wrap: (send) => (request, signal) =>
+      kindOf(request.url) === 'page' && left.times-- > 0
+        ? Promise.resolve(reply('{"error":"not found"}', 404))
+        : send(request, signal),
+  })
+  const ids = desk.add(1, START - MINUTE)
+  await desk.drain()
+  ids.push(...desk.add(5, START + MINUTE))
+  left.times = times
+  await live(desk, START + 10 * MINUTE)
+  expect(await desk.ids()).toEqual(ids)
+  expect(desk.watch.gaps).toBe(0)
+})
+
+it.each(bodies.flatMap((body) => places.map(([name, strikes]) => [name, body, strikes] as const)))(
+  'a walk over the past waits while %s answer 200 with %j, and leaves nothing out',
+  async (_name, body, strikes) => {
+    const { is, wrap } = outage(strikes, () => reply(body))
+    const at = openRangeStand({ wrap })
+    spread(at, 2_500)
+    await driven(at.clock, at.step())
+    await driven(at.clock, at.step())
+    is.out = true
+    for (let i = 0; i < 60; i++)
+      await driven(
+        at.clock,
+        at.step().catch(() => at.clock.sleep(SECOND)),
+      )
+    is.out = false
+    const { ids, gaps, malformed } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps, malformed }).toEqual({
+      ...{ missing: 0, strange: 0, twice: 0, gaps: 0, malformed: 0 },
+    })
+  },
+)
+
+it.each(bodies)('no sweep counts as whole that met pages which answer %j', async (body) => {
+  const { is, wrap } = outage(
+    (kind) => kind !== 'latest',
+    () => reply(body),
+  )
+  const desk = await openDesk({ source: { sweepMs: DAY }, wrap })
+  desk.add(20, START - SECOND)
+  await live(desk, START + 7 * HOUR)
+  const late = desk.mock.add({ at: START - 5 * SECOND, visibleAt: START + 8 * HOUR }).id
+  is.out = true
+  await live(desk, START + 13 * HOUR)
+  is.out = false
+  await live(desk, START + 26 * HOUR)
+  expect(await desk.ids()).toContain(late)
+  expect(endpoints(desk.asked())).toContain('search')
+  expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+})

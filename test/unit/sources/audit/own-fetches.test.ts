@@ -1,0 +1,259 @@
+// Reading writes (law 7): which audit fetches are ours, and which are somebody else's under our user.
+import { describe, expect, it, vi } from 'vitest'
+import { nothingAppended } from '../../../../src/contracts/source.ts'
+import { AuditRange } from '../../../../src/sources/audit/range.ts'
+import { classify, freshFetches, noteSent } from '../../../../src/sources/audit/own-fetches.ts'
+import type { Fetches, Kind } from '../../../../src/sources/audit/own-fetches.ts'
+import { entriesOf } from '../../../fakes/lines.ts'
+import { AGENT, DAY, HOUR, INSTANCE, MINUTE, SECOND, START, driven, openDesk } from '../../app/desk.ts'
+import type { Desk } from '../../app/desk.ts'
+
+const by = {
+  instance: INSTANCE,
+  expected: (agent: string) => agent.startsWith('known-tool/'),
+  sentTimes: { sent: [] },
+}
+
+interface Fetch {
+  readonly at?: number
+  readonly user?: string
+  readonly ip?: string
+  readonly agent?: string
+  readonly type?: string
+}
+
+function meet(
+  fetches: Fetches,
+  { at = START, user = 'siem', ip = '203.0.113.5', agent = AGENT, type = 'api:audit_log_fetch' }: Fetch,
+): Kind {
+  const time = new Date(at).toISOString().slice(0, -1)
+  const raw = JSON.stringify({ id: 'x', timestamp: time, type, user, ip, user_agent: agent })
+  return classify(fetches, entriesOf([{ id: 'x', time, type, raw }]), 0, by)
+}
+
+describe('by user agent', () => {
+  it('a fetch that carries our instance is own, and tells who we are', () => {
+    const fetches = freshFetches(START)
+    expect(meet(fetches, {})).toBe('own')
+    expect(fetches.user).toBe('siem')
+  })
+
+  it('another instance of ours is another tool', () => {
+    const fetches = freshFetches(START)
+    meet(fetches, {})
+    expect(meet(fetches, { agent: 'auditferry/0.0.0 (instance another)' })).toBe('foreign')
+  })
+
+  it('what is no audit fetch is never ours, whatever its user agent', () => {
+    expect(meet(freshFetches(START), { type: 'auth:login' })).toBe('other')
+  })
+
+  it('a fetch of another user is nobody’s business', () => {
+    const fetches = freshFetches(START)
+    meet(fetches, {})
+    expect(meet(fetches, { user: 'backup', agent: 'curl/8' })).toBe('other')
+  })
+
+  it('a fetch under our user before we began is no finding: other tools were the rule', () => {
+    const fetches = freshFetches(START)
+    meet(fetches, {})
+    expect(meet(fetches, { at: START - MINUTE, agent: 'curl/8' })).toBe('other')
+    expect(meet(fetches, { at: START + MINUTE, agent: 'curl/8' })).toBe('foreign')
+  })
+
+  it('an expected user agent is no finding', () => {
+    const fetches = freshFetches(START)
+    meet(fetches, {})
+    expect(meet(fetches, { agent: 'known-tool/3' })).toBe('other')
+  })
+})
+
+describe('by time, where the user agent is not recorded', () => {
+  const generic = { agent: 'api-client' }
+
+  function sentEachMinute(count: number): Fetches {
+    const fetches = freshFetches(START)
+    for (let i = 0; i < count; i++) noteSent(fetches, START + i * MINUTE)
+    return fetches
+  }
+
+  it('fetches at the very times of our requests are ours', () => {
+    const fetches = sentEachMinute(10)
+    for (let i = 0; i < 10; i++)
+      expect(meet(fetches, { ...generic, at: START + i * MINUTE + SECOND })).toBe('own')
+    expect([fetches.user, fetches.byTimeIp]).toEqual(['siem', '203.0.113.5'])
+  })
+
+  it('fetches at other times under that user are foreign', () => {
+    const fetches = sentEachMinute(10)
+    for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
+    expect(meet(fetches, { ...generic, at: START + 30 * SECOND })).toBe('foreign')
+  })
+
+  it('a fetch at our time from another address is foreign', () => {
+    const fetches = sentEachMinute(10)
+    for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
+    expect(meet(fetches, { ...generic, at: START + 5 * MINUTE, ip: '198.51.100.9' })).toBe('foreign')
+  })
+
+  it('a fetch of our address from before the oldest request that is remembered may be our own: it is no finding', () => {
+    const fetches = sentEachMinute(1_000)
+    for (let i = 990; i < 993; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
+    const early = START + 5 * MINUTE + 30 * SECOND
+    expect(meet(fetches, { ...generic, at: early })).toBe('other')
+    expect(meet(fetches, { ...generic, at: early, ip: '198.51.100.9' })).toBe('foreign')
+    expect(meet(fetches, { ...generic, at: START + 990.5 * MINUTE })).toBe('foreign')
+  })
+
+  it('when the User-Agent is recorded from now on, own fetches from before are no findings', () => {
+    const fetches = sentEachMinute(10)
+    for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
+    expect(meet(fetches, { at: START + 5 * MINUTE })).toBe('own')
+    expect(meet(fetches, { ...generic, at: START + MINUTE })).toBe('other')
+    expect(meet(fetches, { ...generic, at: START + 6 * MINUTE })).toBe('foreign')
+  })
+
+  it('one that carries our instance later ends the guessing', () => {
+    const fetches = sentEachMinute(10)
+    for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE, user: 'guessed' })
+    expect(meet(fetches, {})).toBe('own')
+    expect(fetches).toMatchObject({ user: 'siem', byTimeIp: null })
+  })
+
+  it('the times of our requests are remembered in a bounded number', () => {
+    expect(sentEachMinute(1_000).sent.length).toBeLessThanOrEqual(128)
+  })
+
+  it('an id or content that is no text costs nothing', () => {
+    const raw =
+      '{"id":"x","timestamp":"2026-11-17T10:00:00","type":"api:audit_log_fetch","user":{"a":1},"ip":null,"user_agent":7}'
+    const entries = entriesOf([{ id: 'x', time: '2026-11-17T10:00:00', type: 'api:audit_log_fetch', raw }])
+    expect(classify(freshFetches(START), entries, 0, by)).toBe('other')
+  })
+})
+
+it('a fetch is told without the rest of it being parsed, however much that is', () => {
+  const raw = `{"user":"siem","user_agent":"${AGENT}","more":[${'{},'.repeat(100_000)}{}]}`
+  const entries = entriesOf([{ id: 'x', time: '2026-11-21T10:00:00', type: 'api:audit_log_fetch', raw }])
+  const parse = vi.spyOn(JSON, 'parse')
+  expect(classify(freshFetches(START), entries, 0, by)).toBe('own')
+  expect(parse).not.toHaveBeenCalled()
+  parse.mockRestore()
+})
+
+describe('in the feed', () => {
+  async function polls(desk: Desk, count: number): Promise<void> {
+    for (let i = 0; i < count; i++) await desk.live(desk.clock.now() + 5 * MINUTE)
+  }
+
+  const foreign = {
+    type: 'api:audit_log_fetch',
+    user: 'siem@acme.example',
+    ip: '198.51.100.9',
+    userAgent: 'curl/8',
+  }
+
+  it('a foreign fetch under our user is a finding, told once however often its page is read', async () => {
+    const desk = await openDesk({ switches: { self_audit: 'all' }, source: { sweepMs: 20 * MINUTE } })
+    desk.add(3, START - MINUTE)
+    await polls(desk, 3)
+    const { id } = desk.mock.add(foreign)
+    await polls(desk, 20)
+    const findings = await desk.journal.findings(10)
+    expect(findings.map(({ entryId, kind }) => [entryId, kind])).toEqual([[id, 'foreign_fetch']])
+  })
+
+  it.each(['sent', 'generic'] as const)(
+    'a foreign fetch is a finding, once, where fetches are not wanted as entries, and own ones are none (user agent %s)',
+    async (user_agent) => {
+      const desk = await openDesk({
+        types: ['*', '!api:audit_log_fetch'],
+        switches: { self_audit: 'all', user_agent },
+        source: { sweepMs: 20 * HOUR },
+      })
+      desk.add(3, START - MINUTE)
+      await polls(desk, 10)
+      await desk.live(desk.clock.now() + 2 * MINUTE)
+      const { id } = desk.mock.add(foreign)
+      await desk.live(desk.clock.now() + 20 * HOUR)
+      const findings = await desk.journal.findings(10)
+      expect(findings.map(({ entryId, kind }) => [entryId, kind])).toEqual([[id, 'foreign_fetch']])
+      expect((await desk.ids()).length).toBe(3)
+    },
+  )
+
+  it('`expected_user_agents` silences known tools', async () => {
+    const desk = await openDesk({
+      switches: { self_audit: 'all' },
+      source: { expectedUserAgent: (agent) => agent === 'curl/8' },
+    })
+    await polls(desk, 3)
+    desk.mock.add(foreign)
+    await polls(desk, 3)
+    expect(desk.journal.stats().findings).toBe(0)
+  })
+
+  it.each(['sent', 'generic'] as const)(
+    'own fetches are no findings, and shipped like all others (user agent %s)',
+    async (user_agent) => {
+      const desk = await openDesk({ switches: { self_audit: 'all', user_agent } })
+      desk.add(3, START - MINUTE)
+      await polls(desk, 30)
+      expect(desk.journal.stats().findings).toBe(0)
+      const own = desk.mock.entries().filter(({ origin }) => origin === 'self')
+      expect(own.length).toBeGreaterThan(30)
+      const kept = new Set(await desk.ids())
+      // The last poll's own are for the next one to find.
+      expect(own.slice(0, -4).every(({ id }) => kept.has(id))).toBe(true)
+    },
+  )
+
+  it('where the user agent is not recorded a foreign fetch is found all the same', async () => {
+    const desk = await openDesk({ switches: { self_audit: 'all', user_agent: 'generic' } })
+    desk.add(3, START - MINUTE)
+    await polls(desk, 10)
+    await desk.live(desk.clock.now() + 2 * MINUTE)
+    const { id } = desk.mock.add({ ...foreign, userAgent: 'api-client' })
+    await polls(desk, 3)
+    expect((await desk.journal.findings(10)).map(({ entryId }) => entryId)).toEqual([id])
+  })
+
+  it('fetches of a walk over the past beside live reading are no findings either, where the user agent is not recorded', async () => {
+    const desk = await openDesk({ switches: { self_audit: 'all', user_agent: 'generic' } })
+    desk.add(3, START - MINUTE)
+    await polls(desk, 10)
+    await desk.live(desk.clock.now() + 2 * MINUTE)
+    const span = { fromUs: (START - DAY) * 1000, toUs: START * 1000 }
+    const range = new AuditRange({ ...desk.options, ...span })
+    let place: string | undefined
+    for (let step = 0; step < 10 && !range.plan(place).caughtUp; step++) {
+      const parts = range.read(place, new AbortController().signal)
+      for (
+        let next = await driven(desk.clock, parts.next());
+        !next.done;
+        next = await driven(desk.clock, parts.next(nothingAppended))
+      )
+        place = next.value.cursor ?? place
+    }
+    expect(range.plan(place).caughtUp).toBe(true)
+    await polls(desk, 10)
+    expect(desk.journal.stats().findings).toBe(0)
+  })
+
+  it('an own fetch found again tells how late entries appear', async () => {
+    const desk = await openDesk({ switches: { self_audit: 'all' } })
+    await polls(desk, 4)
+    expect(desk.watch.latenesses.length).toBeGreaterThan(2)
+    expect(Math.max(...desk.watch.latenesses)).toBeLessThanOrEqual(5 * MINUTE)
+    expect(Math.min(...desk.watch.latenesses)).toBeGreaterThanOrEqual(0)
+  })
+
+  it('where the user agent is not recorded reading cannot keep itself going either', async () => {
+    const desk = await openDesk({ switches: { self_audit: 'all', user_agent: 'generic' } })
+    desk.add(3, START - MINUTE)
+    await polls(desk, 6)
+    desk.asked()
+    await polls(desk, 10)
+    expect(desk.asked().length).toBeLessThanOrEqual(40)
+  })
+})

@@ -1,0 +1,114 @@
+// The stand of the range reader: the real reader, client and budget before the mock, its walk to the end, and what came of it in numbers.
+import { expect } from 'vitest'
+import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
+import { Room } from '../../../../src/core/memory-budget.ts'
+import { Secret } from '../../../../src/core/secret.ts'
+import { AuditRange } from '../../../../src/sources/audit/range.ts'
+import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { Client } from '../../../../src/sources/http/client.ts'
+import type { FaultName, FaultPlan, Switches } from '../../../../src/mock/switches.ts'
+import { openMock } from '../../../../src/mock/mock.ts'
+import { LogLines } from '../../../fakes/sink-deps.ts'
+import { SourceNotes } from '../../../fakes/watches.ts'
+import { VirtualClock } from '../../../simulation/virtual-clock.ts'
+import { AGENT, DAY, driven, HOUR, INSTANCE, origin, SECOND, START } from '../../app/desk.ts'
+
+const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+
+export interface RangeStand {
+  readonly switches?: Partial<Switches>
+  readonly faults?: Partial<Record<FaultName, number | FaultPlan>>
+  readonly wrap?: (send: Transport) => Transport
+  readonly from?: number
+  readonly to?: number
+  /** our clock before the server's, ms */
+  readonly ahead?: number
+}
+
+export function openRangeStand({
+  ahead = 0,
+  switches,
+  faults,
+  wrap = (send) => send,
+  from = START - DAY,
+  to = START,
+}: RangeStand = {}) {
+  const clock = new VirtualClock(START)
+  const mock = openMock({
+    ...{ clock, traffic: { entriesPerHour: 0 }, limits: { audit: 0 } },
+    switches: { self_audit: 'off', ...switches },
+    ...(faults && { faults }),
+  })
+  const watch = new SourceNotes()
+  const store = { load: async () => undefined, save: async () => undefined }
+  const budget = new Budget({ limit: () => 10_000, clock, random: () => 0.5, store })
+  const client = new Client({
+    ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport: wrap(mock.transport) },
+    ...{ clock, budget, room: new Room(32 * 2 ** 20), watch, userAgent: AGENT },
+  })
+  const ours = { elapsed: () => clock.elapsed(), sleep: clock.sleep.bind(clock) }
+  const range = new AuditRange({
+    ...{
+      origin,
+      client,
+      clock: { ...ours, now: () => clock.now() + ahead },
+      watch,
+      log: new LogLines(),
+      instance: INSTANCE,
+    },
+    ...{ expectedUserAgent: () => false, sentTimes: { sent: [] }, maxEntryBytes: 2 ** 24, maxDepth: 512 },
+    ...{ fromUs: from * 1000, toUs: to * 1000 },
+  })
+  const read = { ids: [] as string[], gaps: 0, malformed: 0, steps: 0 }
+  let place: string | undefined
+  const step = async () => {
+    const parts = range.read(place, new AbortController().signal)
+    for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
+      const { entries, quarantined, gaps, cursor } = next.value
+      for (let i = 0; i < entries.count; i++) read.ids.push(entries.id(i))
+      read.malformed += quarantined.length
+      read.gaps += gaps
+      place = cursor ?? place
+    }
+  }
+  const walk = async (most = 200) => {
+    for (; !range.plan(place).caughtUp; read.steps++) {
+      if (read.steps >= most) throw new Error(`no end after ${most} steps: ${place ?? ''}`)
+      await driven(
+        clock,
+        step().catch(() => clock.sleep(SECOND)),
+      )
+    }
+    return read
+  }
+  const expected = () =>
+    mock
+      .entries()
+      .filter(({ atUs }) => atUs >= from * 1000 && atUs < to * 1000)
+      .map(({ id }) => id)
+  return { clock, mock, watch, range, walk, step, read, expected, placeOf: () => place }
+}
+
+export const spread = (stand: ReturnType<typeof openRangeStand>, count: number, span = 2 * DAY) => {
+  for (let i = 0; i < count; i++)
+    stand.mock.add({ at: START - span + Math.floor((i * (span + HOUR)) / count), visibleAt: 0 })
+}
+
+/** In numbers: thousands of ids tell nobody anything. */
+export function compared(ids: readonly string[], expected: readonly string[]) {
+  const met = new Set(ids)
+  const wanted = new Set(expected)
+  expect(wanted.size).toBeGreaterThan(0)
+  return {
+    missing: expected.filter((id) => !met.has(id)).length,
+    strange: ids.filter((id) => !wanted.has(id)).length,
+    twice: ids.length - met.size,
+  }
+}
+
+export const jsonReply = (text: string, status = 200): HttpReply => ({
+  ...{ status, headers: { 'content-type': 'application/json' } },
+  body: (async function* () {
+    yield Buffer.from(text)
+  })(),
+})

@@ -1,0 +1,219 @@
+// A span of the audit log's past: whole, nothing twice, and an end, whatever the server does. The real reader, client and budget before the mock.
+import { expect, test } from 'vitest'
+import { AGENT, DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { compared, jsonReply, openRangeStand, spread } from './range-stand.ts'
+import type { RangeStand } from './range-stand.ts'
+
+test.each([
+  { name: 'as it is', stand: {} },
+  { name: 'where from is answered too', stand: { switches: { from: 'inclusive' } } },
+  { name: 'where pages are sent again', stand: { faults: { repeated_page: { nth: [3, 4] } } } },
+  {
+    name: 'where from is answered too and pages are sent again',
+    stand: { switches: { from: 'inclusive' }, faults: { repeated_page: { nth: [3, 4] } } },
+  },
+  { name: 'where elements come twice', stand: { faults: { duplicated: 1 } } },
+  { name: 'where pages are empty by mistake', stand: { faults: { empty_page: { nth: [3, 6] } } } },
+  { name: 'where every fetch is an entry', stand: { switches: { self_audit: 'all' } } },
+  { name: 'where answers break off', stand: { faults: { cut: 0.3, error_500: 0.2 } } },
+] as { name: string; stand: RangeStand }[])(
+  'a span is read whole and nothing of it twice, $name',
+  async ({ stand }) => {
+    const at = openRangeStand(stand)
+    spread(at, 4_500)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+  },
+)
+
+test('a year ago and more is read from the earliest entry on, and only the span is kept', async () => {
+  const at = openRangeStand({ from: START - 400 * DAY, to: START - 390 * DAY })
+  for (let day = 420; day > 380; day--) at.mock.add({ at: START - day * DAY + HOUR, visibleAt: 0 })
+  const { ids } = await at.walk()
+  expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+  expect(at.expected()).toHaveLength(10)
+})
+
+test.each([
+  ['on', HOUR / 2],
+  ['off', HOUR / 2],
+  ['on', 2 * HOUR],
+] as const)(
+  'what the walk itself writes into the log does not keep it going, with the server’s clock behind ours (Date: %s, by %d ms)',
+  async (date_header, ahead) => {
+    const switches = { self_audit: 'all', date_header } as const
+    const at = openRangeStand({ switches, to: START + HOUR, ahead })
+    for (let i = 50; i > 0; i--) at.mock.add({ at: START - i * MINUTE, visibleAt: 0 })
+    const { steps } = await at.walk(20)
+    expect(steps).toBeLessThan(6)
+  },
+)
+
+test('a walk tells how far it is by the last entry read, and at its end by the end of the span', async () => {
+  const at = openRangeStand({ to: START - HOUR })
+  spread(at, 4_500)
+  const times = new Map(at.mock.entries().map(({ id, atUs }) => [id, atUs]))
+  const untold = -1
+  at.watch.cursorUs = untold
+  const told: [number, number | undefined][] = []
+  while (!at.range.plan(at.placeOf()).caughtUp) {
+    await driven(at.clock, at.step())
+    const lastUs = times.get(at.read.ids.at(-1) ?? '')
+    if (at.watch.cursorUs !== untold) told.push([at.watch.cursorUs, lastUs])
+  }
+  expect(told.pop()?.[0]).toBe((START - HOUR) * 1000)
+  expect(told.length).toBeGreaterThan(1)
+  for (const [atUs, lastUs] of told) expect(atUs).toBe(lastUs)
+})
+
+test('a span without an entry is at its end at once', async () => {
+  const at = openRangeStand({ from: START - 3 * DAY, to: START - 2 * DAY })
+  at.mock.add({ at: START - HOUR, visibleAt: 0 })
+  expect(await at.walk()).toEqual({ ids: [], gaps: 0, malformed: 0, steps: 1 })
+})
+
+test.each(['404', '400', '410', '422', 'empty', '204'] as const)(
+  'an entry that is purged under the walk (%s) is found again by time',
+  async (gone) => {
+    const at = openRangeStand({ switches: { gone } })
+    spread(at, 3_000, DAY)
+    for (let i = 0; i < 3; i++) await driven(at.clock, at.step())
+    at.mock.purge([at.read.ids.at(-1) ?? ''])
+    const { ids } = await at.walk()
+    expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+  },
+)
+
+test('an entry that stays unreadable is quarantined and passed without a gap, and what stands behind it is read', async () => {
+  const at = openRangeStand()
+  spread(at, 600, DAY)
+  const poison = at.mock.add({ at: START - 5 * HOUR, visibleAt: 0, defect: 'poison' })
+  const { ids, gaps, malformed } = await at.walk()
+  const readable = at.expected().filter((id) => id !== poison.id)
+  expect(compared(ids, readable)).toEqual({ missing: 0, strange: 0, twice: 0 })
+  expect({ gaps, malformed }).toEqual({ gaps: 0, malformed: 1 })
+})
+
+test('malformed elements are told apart, each once', async () => {
+  const at = openRangeStand({ switches: { from: 'inclusive' } })
+  spread(at, 1_500, DAY)
+  for (let i = 1; i <= 5; i++) at.mock.add({ at: START - i * 3 * HOUR, visibleAt: 0, defect: 'no_id' })
+  const { ids, malformed } = await at.walk()
+  expect(malformed).toBe(5)
+  expect(new Set(ids).size).toBe(ids.length)
+})
+
+test.each([2, 3])(
+  'page %d is another reader’s, wholly behind the span: that is no end of it',
+  async (nth) => {
+    let pages = 0
+    const others: string[] = []
+    const at = openRangeStand({
+      ...{ from: START - 3 * DAY, to: START - DAY },
+      wrap: (send) => (request, signal) => {
+        const isOthers = request.url.includes('from=') && ++pages === nth
+        const url = isOthers ? request.url.replace(/from=[^&]*/, `from=${others[0]}`) : request.url
+        return send({ ...request, url }, signal)
+      },
+    })
+    for (let i = 0; i < 3_500; i++) at.mock.add({ at: START - 3 * DAY + i * 40 * SECOND, visibleAt: 0 })
+    for (let i = 0; i < 20; i++) others.push(at.mock.add({ at: START - (20 - i) * MINUTE, visibleAt: 0 }).id)
+    const { ids, gaps } = await at.walk()
+    expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+  },
+)
+
+test('a walk goes on where it stood: its place is all that it needs', async () => {
+  const at = openRangeStand()
+  spread(at, 3_000, DAY)
+  for (let i = 0; i < 2; i++) await driven(at.clock, at.step())
+  expect(Buffer.byteLength(JSON.stringify({ place: at.placeOf() }))).toBeLessThan(60_000)
+  const { ids } = await at.walk()
+  expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+})
+
+test('a page that is empty by mistake is no end where the entry behind it is malformed', async () => {
+  let pages = 0
+  const at = openRangeStand({
+    wrap: (send) => async (request, signal) =>
+      request.url.includes('from=') && ++pages === 2 ? jsonReply('[]') : send(request, signal),
+  })
+  for (let i = 0; i < 3_000; i++) {
+    const malformed = i >= 1001 && i <= 1003 ? { defect: 'no_id' as const } : {}
+    at.mock.add({ at: START - DAY + i * 20 * SECOND, visibleAt: 0, ...malformed })
+  }
+  const { ids, gaps, malformed } = await at.walk()
+  const readable = at.mock.entries().filter(({ raw }) => Buffer.from(raw).includes('"id"'))
+  const wanted = readable.map(({ id }) => id)
+  expect({ ...compared(ids, wanted), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+  expect(malformed).toBe(3)
+})
+
+test.each([1, 3, Infinity])(
+  'a page that is empty by mistake is no end where `search` breaks off %d times in proving it',
+  async (most) => {
+    let pages = 0
+    let searches = 0
+    const at = openRangeStand({
+      wrap: (send) => async (request, signal) => {
+        if (request.url.includes('from=') && ++pages === 2) return jsonReply('[]')
+        if (request.url.includes('search') && ++searches > 1 && searches <= 1 + most)
+          return jsonReply('{"log":{"id":"abc","timest')
+        return send(request, signal)
+      },
+    })
+    for (let i = 0; i < 3_000; i++) at.mock.add({ at: START - DAY + i * 20 * SECOND, visibleAt: 0 })
+    const { ids, gaps } = await at.walk()
+    expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
+    // `latest` proves it as well.
+    expect(gaps).toBe(0)
+  },
+)
+
+test.each([
+  ['on', 0],
+  ['off', 0],
+  ['on', 2 * HOUR],
+] as const)(
+  'fetches of an earlier walk are no end, however few a page shows (Date: %s, our clock ahead by %d ms)',
+  async (date_header, ahead) => {
+    const at = openRangeStand({ switches: { date_header }, ahead })
+    for (let i = 0; i < 900; i++) {
+      const own = i % 3 > 0 ? { type: 'api:audit_log_fetch', userAgent: AGENT } : {}
+      at.mock.add({ at: START - DAY + i * MINUTE, visibleAt: 0, ...own })
+    }
+    const poison = {
+      at: START - 20 * HOUR + 4 * MINUTE + 5 * SECOND,
+      visibleAt: 0,
+      defect: 'poison',
+    } as const
+    const { id: unreadable } = at.mock.add(poison)
+    const { ids, gaps } = await at.walk(800)
+    const readable = at.expected().filter((id) => id !== unreadable)
+    expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+  },
+)
+
+test('fetches of an earlier walk that fill a narrowed page are no end: what stands behind the bad entry is read', async () => {
+  // Without the server's clock whatever is of the last hour may be what this walk wrote itself.
+  const at = openRangeStand({ switches: { date_header: 'off' } })
+  const own = { type: 'api:audit_log_fetch', userAgent: AGENT, visibleAt: 0 }
+  const from = START - 50 * MINUTE
+  at.mock.add({ at: from, visibleAt: 0 })
+  for (let i = 1; i <= 3; i++) at.mock.add({ ...own, at: from + i * SECOND })
+  const poison = at.mock.add({ at: from + MINUTE, visibleAt: 0, defect: 'poison' })
+  for (let i = 2; i <= 40; i++) at.mock.add({ at: from + i * MINUTE, visibleAt: 0 })
+  const { ids, gaps } = await at.walk()
+  const readable = at.expected().filter((id) => id !== poison.id)
+  expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+})
+
+test('fetches of live reading’s last hour that are all that a page shows are no end: where no clock is told, others may stand behind them', async () => {
+  const at = openRangeStand({ switches: { date_header: 'off', page_cap: 10 } })
+  const own = { type: 'api:audit_log_fetch', userAgent: AGENT, visibleAt: 0 }
+  at.mock.add({ at: START - 55 * MINUTE, visibleAt: 0 })
+  for (let i = 0; i < 30; i++) at.mock.add({ ...own, at: START - 50 * MINUTE + i * MINUTE })
+  for (let i = 0; i < 5; i++) at.mock.add({ at: START - 10 * MINUTE + i, visibleAt: 0 })
+  const { ids, gaps } = await at.walk()
+  expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
+})

@@ -1,0 +1,141 @@
+// What of the history comes next, by the cursor alone: clocks that were set back, days that take long, two versions, windows that failed.
+import { expect, test } from 'vitest'
+import { freshHistoryCursor, stepTo, walkOver } from '../../../../src/sources/history/cursor.ts'
+import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
+import { beginLive, endWalk, nextDue, taskOf, troubleDueAt } from '../../../../src/sources/history/due.ts'
+import type { HistoryOptions, Task } from '../../../../src/sources/history/step.ts'
+import { adoptBoundary } from '../../../../src/sources/history/version.ts'
+import { SourceNotes } from '../../../fakes/watches.ts'
+import { DAY, HOUR, MINUTE, START } from '../../app/desk.ts'
+import { openHistoryDesk } from './desk.ts'
+
+const TODAY = Math.floor(START / DAY) * DAY
+
+/** All is read, each trailing day just now; the next poll is far. */
+function openCursor(more: Partial<HistoryCursor> = {}) {
+  const read = [3, 2, 1].map((day) => [String(TODAY - day * DAY), [START, 0]] as const)
+  const cursor: HistoryCursor = {
+    ...freshHistoryCursor(START, START - 30 * DAY, 0),
+    ...{ todo: [], polledTo: START, dueAt: START + 40 * HOUR, rereads: Object.fromEntries(read) },
+    ...more,
+  }
+  const options = {
+    ...{
+      clock: { now: () => START },
+      client: { freeAt: () => 0, announce: () => 0 },
+      watch: new SourceNotes(),
+    },
+    ...{ intervalMs: 40 * HOUR, rereadMs: 2 * DAY, once: false, version: 'v2', v1Until: undefined },
+  } as unknown as HistoryOptions
+  return { cursor, options }
+}
+
+test('an open day that has not come, by a clock that was set back since, is today', () => {
+  const { cursor } = openCursor({ openDay: TODAY + 5 * DAY })
+  expect(beginLive(cursor, START)).toMatchObject({ from: TODAY, to: START })
+  expect([cursor.openDay, cursor.todo]).toEqual([TODAY, []])
+})
+
+test('a day that was read in the future, by a clock that was set back since, is read again at once', () => {
+  const { cursor, options } = openCursor()
+  expect(nextDue(options, cursor)[1]).toBeGreaterThan(START)
+  cursor.rereads[String(TODAY - DAY)] = [START + 5 * DAY, 0]
+  expect(nextDue(options, cursor)).toEqual(['sweep', START])
+  expect(taskOf(options, cursor, 'sweep')?.walk.from).toBe(TODAY - DAY)
+})
+
+test.each([
+  [30 * MINUTE, 5 * HOUR],
+  [10 * HOUR, DAY],
+])('a day that takes %i ms to read is read again the more rarely, once a day at least', (tookMs, waitMs) => {
+  const { cursor, options } = openCursor()
+  for (const day of Object.keys(cursor.rereads)) cursor.rereads[day] = [START, tookMs]
+  const [kind, dueAt] = nextDue(options, cursor)
+  expect([kind, dueAt - START]).toEqual(['sweep', Math.max(waitMs, (START - TODAY) / 2)])
+})
+
+test.each([
+  ['a moment', 10_000, 6 * HOUR - 10_000],
+  ['hours, while the journal was full or the API away', 12 * HOUR, MINUTE],
+])('the open day is due an interval after its last reading began: one that took %s', (_, tookMs, waitMs) => {
+  const { cursor, options } = openCursor()
+  const walk = walkOver(TODAY, START - tookMs, START - tookMs)
+  cursor.live = walk
+  endWalk({ ...options, intervalMs: 6 * HOUR }, cursor, {
+    kind: 'live',
+    lane: 'live',
+    walk,
+    width: cursor.widths.live,
+  })
+  expect(cursor.dueAt - START).toBe(waitMs)
+})
+
+test('a trouble across the change of version is read up to it', () => {
+  const trouble = { sinceAt: START, tries: 0, dueAt: START }
+  const boundaryAt = TODAY - 5 * DAY
+  const across = { from: boundaryAt - 6 * HOUR, to: boundaryAt + 6 * HOUR, ...trouble }
+  const { cursor, options } = openCursor({ boundaryAt, troubles: [across] })
+  expect(taskOf(options, cursor, 'trouble')?.walk).toMatchObject({ from: across.from, to: boundaryAt })
+  cursor.boundaryAt = 0
+  expect(taskOf(options, cursor, 'trouble')?.walk.to).toBe(across.to)
+})
+
+test('a trouble waits six hours at most, whatever a clock that was ahead has written', () => {
+  const trouble = { from: TODAY, to: TODAY + MINUTE, sinceAt: START, tries: 3 }
+  const { cursor } = openCursor({ troubles: [{ ...trouble, dueAt: START + 10 * DAY }] })
+  expect(troubleDueAt(cursor, START)).toBeLessThanOrEqual(START + 6 * HOUR)
+})
+
+test('a day of which only the end was read does not count as read again', () => {
+  const { cursor, options } = openCursor({ rereads: {} })
+  const walk = walkOver(TODAY - DAY - HOUR, TODAY, START)
+  const task: Task = { kind: 'todo', lane: 'past', walk, width: cursor.widths.backfill }
+  endWalk(options, cursor, task)
+  expect(Object.keys(cursor.rereads)).toEqual([String(TODAY - DAY)])
+})
+
+test('another version begins its re-reads anew', () => {
+  const { cursor, options } = openCursor({ sweep: walkOver(TODAY - DAY, TODAY, START) })
+  adoptBoundary(cursor, { ...options, version: 'v1' })
+  expect(cursor.sweep).toBeNull()
+})
+
+test('a step forward forgets what went wrong at the window before', () => {
+  const walk = { ...walkOver(TODAY, START, START), failures: 2, proofs: 3, elsewhere: 4 }
+  stepTo(walk, TODAY + HOUR)
+  expect(walk).toMatchObject({ at: TODAY + HOUR, failures: 0, proofs: 0, elsewhere: 0 })
+})
+
+test('a server’s clock more than 30 days behind is not believed, one a day behind is', async () => {
+  for (const [days, behindMs] of [
+    [40, 0],
+    [1, DAY],
+  ] as const) {
+    const desk = await openHistoryDesk()
+    desk.server.options.dateAt = () => desk.clock.now() - days * DAY
+    await desk.try()
+    expect(Math.abs(desk.state().serverBehindMs - behindMs)).toBeLessThan(5_000)
+  }
+})
+
+test('an empty answer is held against the other unit once an hour', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+  await desk.step()
+  expect(desk.asked()).toHaveLength(2)
+  expect(desk.state().unitDoubtAt).toBe(desk.clock.now() + HOUR)
+  await desk.live(START + 50 * MINUTE)
+  expect(desk.asked()).toHaveLength(3)
+})
+
+test('a window that is refused in both units proves neither', async () => {
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 20 * DAY }, rereadMs: 0 },
+    fault: ({ from }) => (from < START - 5 * DAY ? { status: 400 } : undefined),
+  })
+  for (let steps = 0; steps < 40 && desk.watch.gaps === 0; steps++) {
+    await desk.try()
+    desk.clock.advance(desk.clock.now() + 1_000)
+  }
+  expect(desk.watch.gaps).toBe(1)
+  expect([desk.state().unit, desk.state().unitSure]).toEqual(['s', false])
+})

@@ -1,0 +1,83 @@
+// A history API that refuses an end still to come, which the specification leaves open.
+import { expect, test } from 'vitest'
+import { dayStart } from '../../../../src/core/time.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
+
+const source = { start: { kind: 'span', ms: DAY }, rereadMs: 0, intervalMs: 7 * MINUTE } as const
+
+test.each([
+  ['tells the same time', { behindMs: 0 }],
+  ['tells the same time, in milliseconds', { behindMs: 0, unit: 'ms' }],
+  ['is 40 s behind', { behindMs: 40 * SECOND }],
+  ['is 40 s behind and not told', { behindMs: 40 * SECOND, hidesDate: true }],
+  [
+    'is 40 s behind and not told, in milliseconds that seconds find empty',
+    { behindMs: 40 * SECOND, hidesDate: true, unit: 'ms', otherUnit: 'empty' },
+  ],
+  ['is an hour behind', { behindMs: HOUR, unit: 'ms' }],
+] as const)(
+  'an end still to come that is refused is asked for up to now where the server’s clock %s',
+  async (_, { behindMs, ...more }) => {
+    const desk = await openHistoryDesk({ source, endsInPast: true, ...more })
+    const serverNow = () => desk.clock.now() - behindMs
+    desk.server.options.dateAt = serverNow
+    desk.server.events = eventsFrom(historyEvent, START - HOUR, 2 * 24 * 60, MINUTE).map((event) => ({
+      ...event,
+      visibleAt: event.at,
+    }))
+    const errors: (Error | undefined)[] = []
+    const tryOnce = desk.try.bind(desk)
+    desk.try = async () => {
+      errors.push(await tryOnce())
+      return errors.at(-1)
+    }
+    await desk.live(START + DAY + HOUR)
+    expect(errors.filter((error) => error !== undefined)).toEqual([])
+    const due = desk.server.events.filter(({ at }) => at < serverNow() - 9 * MINUTE)
+    expect(due.length).toBeGreaterThan(24 * 60)
+    const times = new Set(await desk.times())
+    expect(due.filter(({ at }) => !times.has(at * 1000))).toEqual([])
+    expect(desk.watch.gaps).toBe(0)
+  },
+)
+
+test('a window of the past that is refused is not asked for up to now', async () => {
+  const desk = await openHistoryDesk({
+    source,
+    fault: ({ from }) => (from < START - 12 * HOUR ? { status: 400 } : undefined),
+  })
+  await desk.live(START + MINUTE)
+  const past = desk.asked().filter(({ from }) => from < START - 12 * HOUR)
+  expect(past.length).toBeGreaterThan(0)
+  expect(past.filter(({ to }) => to > START - 9 * HOUR)).toEqual([])
+})
+
+test('an open day that shows nothing is asked for once a poll, where the unit is known', async () => {
+  const desk = await openHistoryDesk({ source })
+  desk.server.events = eventsFrom(historyEvent, START - 20 * HOUR, 5, HOUR)
+  await desk.live(START + MINUTE)
+  expect(desk.state().unitSure).toBe(true)
+  desk.asked()
+  await desk.live(START + source.intervalMs + SECOND)
+  expect(desk.asked()).toHaveLength(1)
+})
+
+test('no second before a midnight is left out by a poll just after it', async () => {
+  const midnight = dayStart(START) + DAY
+  const desk = await openHistoryDesk({
+    ...{ source, startAt: midnight + 1_900 - source.intervalMs, endsInPast: true, startInclusive: false },
+    dateAt: () => desk.clock.now() - 2 * SECOND,
+  })
+  desk.server.events = [3, 2, 1].map((seconds) => historyEvent(midnight - seconds * SECOND))
+  await desk.live(midnight + HOUR)
+  expect(await desk.ids()).toHaveLength(3)
+})
+
+test('where that is refused too, the poll has failed', async () => {
+  const desk = await openHistoryDesk({ source, fault: () => ({ status: 400 }) })
+  expect((await desk.try()) ?? (await desk.try())).toMatchObject({ code: 'bad_request' })
+  // In either unit, up to now, a little less and a minute less.
+  expect(desk.asked()).toHaveLength(6)
+})

@@ -1,0 +1,163 @@
+// Answers of the history with status 200 that hold an error, or elements that are no events: an outage is waited for, and only what comes again and again beside events is malformed.
+import { describe, expect, test } from 'vitest'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import type { HistoryEvent, HistoryRequest } from '../../../fakes/history-server.ts'
+import { dice } from '../../../simulation/random.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
+
+const TODAY = Math.floor(START / DAY) * DAY
+const page = '<html><body>Sign in</body></html>'
+const bodies = {
+  v2: [
+    '{"error":"no"}',
+    '[{"error":"no"}]',
+    '{"events":[null]}',
+    '{"events":[{"error":"no"}]}',
+    '[null]',
+    page,
+  ],
+  v1: ['{"error":"no"}', '[{"error":"no"}]', '[null]', '["no","no"]', page],
+}
+const cases = (['v2', 'v1'] as const).flatMap((version) =>
+  bodies[version].map((body) => [version, body] as const),
+)
+/** Of an element that is no event, as the server holds it. */
+const noEvent = (at: number, text: string): HistoryEvent => ({ at, v2: text, v1: text })
+const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at < to
+
+describe.each(cases)('of %s, 200 with %s', (version, body) => {
+  test('is an outage: nothing is passed, quarantined or reported, and all is read when it is over', async () => {
+    let isBroken = false
+    const desk = await openHistoryDesk({
+      source: { version, start: { kind: 'span', ms: 9 * DAY } },
+      fault: () => (isBroken ? { body } : undefined),
+    })
+    desk.server.events = eventsFrom(historyEvent, START - 9 * DAY, 9 * 24 + 48, HOUR)
+    // In the midst of the past.
+    for (let steps = 0; steps < 2; steps++) await desk.step()
+    isBroken = true
+    await desk.live(START + 5 * HOUR)
+    expect([desk.watch.gaps, desk.watch.sum('quarantined')]).toEqual([0, 0])
+    expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
+    expect(desk.state()).toMatchObject({ troubles: [], timeless: false })
+    isBroken = false
+    await desk.live(START + 6 * HOUR)
+    expect(new Set(await desk.ids()).size).toBe(9 * 24 + 6)
+    expect([desk.watch.gaps, desk.watch.sum('quarantined')]).toEqual([0, 0])
+    expect(desk.state()).toMatchObject({ troubles: [], timeless: false })
+  })
+
+  test('is no end for a single run', async () => {
+    let isBroken = true
+    const desk = await openHistoryDesk({
+      source: { version, start: { kind: 'span', ms: 2 * DAY }, once: true },
+      fault: () => (isBroken ? { body } : undefined),
+    })
+    desk.server.events = eventsFrom(historyEvent, START - 2 * DAY, 48, HOUR)
+    for (let tries = 0; tries < 60; tries++) {
+      expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
+      await driven(desk.clock, desk.clock.sleep(5 * SECOND))
+      expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
+    }
+    isBroken = false
+    await desk.once()
+    expect(await desk.ids()).toHaveLength(48)
+    expect([desk.watch.gaps, desk.watch.sum('quarantined')]).toEqual([0, 0])
+  })
+})
+
+test.each(cases)(
+  'of %s, two answers of three with %s by chance lose nothing and report nothing',
+  async (version, body) => {
+    const random = dice(7)
+    const desk = await openHistoryDesk({
+      source: { version, start: { kind: 'span', ms: 4 * DAY }, once: true },
+      fault: () => (random() < 2 / 3 ? { body } : undefined),
+    })
+    desk.server.events = eventsFrom(historyEvent, START - 4 * DAY, 4 * 24, HOUR)
+    await desk.once()
+    expect(new Set(await desk.ids()).size).toBe(4 * 24)
+    expect([desk.watch.gaps, desk.watch.sum('quarantined')]).toEqual([0, 0])
+  },
+)
+
+test.each(['null', '{"error":"file not found"}', '7'])(
+  'an element %s that comes again and again beside events is quarantined with its bytes, and is no gap',
+  async (text) => {
+    const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+    desk.server.events = [
+      historyEvent(START - HOUR),
+      noEvent(START - HOUR, text),
+      historyEvent(START - MINUTE),
+    ]
+    expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
+    expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
+    // What is good of the answer waits for nothing.
+    expect([(await desk.ids()).length, desk.watch.sum('quarantined')]).toEqual([2, 0])
+    await desk.step()
+    expect(desk.watch.sum('quarantined')).toBe(1)
+    expect(desk.watch.gaps).toBe(0)
+    desk.asked()
+    await desk.live(START + 2 * HOUR)
+    // Known by now: one request a poll.
+    expect(desk.asked().length).toBeLessThanOrEqual(9)
+    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 0])
+  },
+)
+
+test('an answer that breaks off with an error beside its events is asked for again, and what it lacked is read', async () => {
+  let times = 0
+  const events = eventsFrom(historyEvent, TODAY - 5 * DAY, 20, HOUR)
+  const part = `{"events":[${[...events.slice(0, 5).map(({ v2 }) => v2), '{"error":"no"}'].join(',')}]}`
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'time', atUs: (TODAY - 5 * DAY) * 1000 }, rereadMs: 0 },
+    fault: (request) => (holds(request, TODAY - 5 * DAY) && times++ < 2 ? { body: part } : undefined),
+  })
+  desk.server.events = events
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(20)
+  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+})
+
+test('an element that is alone for good while all else is read is quarantined, is no gap, and holds up nothing', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 5 * DAY } } })
+  desk.server.events = [
+    ...eventsFrom(historyEvent, TODAY - 5 * DAY, 24, HOUR),
+    noEvent(TODAY - 3 * DAY + 7 * HOUR, 'null'),
+    ...eventsFrom(historyEvent, TODAY - DAY, 24 + 20, HOUR),
+  ]
+  await desk.live(START + 5 * HOUR)
+  expect(await desk.ids()).toHaveLength(14 + 24 + 16)
+  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 0])
+  expect(desk.state().troubles).toEqual([])
+})
+
+test('a minute that shows an error for good while all else is read is a possible gap, and is read after all when it can be', async () => {
+  const at = TODAY - 3 * DAY + 7 * HOUR
+  let isBroken = true
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 5 * DAY } },
+    fault: (request) =>
+      isBroken && holds(request, at) ? { body: '{"events":[{"error":"no"}]}' } : undefined,
+  })
+  desk.server.events = [historyEvent(at), ...eventsFrom(historyEvent, TODAY - DAY, 24, HOUR)]
+  await desk.live(START + HOUR)
+  expect([(await desk.ids()).length, desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([24, 0, 1])
+  isBroken = false
+  await desk.live(START + 12 * HOUR)
+  expect([(await desk.ids()).length, desk.watch.gaps]).toEqual([25, 1])
+})
+
+test('an event without an id, or without a time that can be read, is malformed at once: its bytes are kept', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 } })
+  const { v2 } = historyEvent(START - HOUR)
+  desk.server.events = [
+    noEvent(START - HOUR, v2.replace('unique_usage_id', 'was_id')),
+    noEvent(START - HOUR, v2.replace('utc_time', 'was_time')),
+  ]
+  await desk.step()
+  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([2, 0])
+  expect(desk.asked()).toHaveLength(1)
+})

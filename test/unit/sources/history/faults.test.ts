@@ -1,0 +1,332 @@
+// The history’s reader before an API that fails, in each of the ways the mock knows.
+import { Readable } from 'node:stream'
+import { expect, test } from 'vitest'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import type { HistoryFault, HistoryRequest } from '../../../fakes/history-server.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
+
+const TODAY = Math.floor(START / DAY) * DAY
+/** A window's own width, without the second more at both ends. */
+const widthOf = ({ from, to }: HistoryRequest) => to - from - 2 * SECOND
+const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
+const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at <= to
+
+test.each<[string, HistoryFault, number]>([
+  ['a server that fails', { status: 500 }, 5],
+  ['an answer that is cut', { cutBytes: 60 }, 5],
+  ['an answer that ends too early', { shortBytes: 60 }, 5],
+  ['an answer that stops coming', { cutBytes: 60, cutError: 'timeout' }, 0],
+  ['an answer over the cap', { cutBytes: 60, cutError: 'too_large' }, 0],
+])('a window is halved for %s, and grows again', async (_, fault, chances) => {
+  const limit = 3 * HOUR
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'time', atUs: (TODAY - DAY) * 1000 }, rereadMs: 0 },
+    fault: (request) => (widthOf(request) > limit ? fault : undefined),
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY - DAY, 34, HOUR)
+  await desk.once()
+  const widths = desk.asked().map(widthOf)
+  // Ten hours of today: as often as it may be chance, then halved.
+  expect(widths.slice(0, 3 + chances)).toEqual([
+    ...Array<number>(1 + chances).fill(10 * HOUR),
+    5 * HOUR,
+    2.5 * HOUR,
+  ])
+  expect(await desk.ids()).toHaveLength(34)
+  expect(new Set(await desk.ids()).size).toBe(34)
+  expect(desk.watch.gaps).toBe(0)
+  desk.server.options.fault = () => undefined
+  await desk.live(START + 13 * HOUR)
+  expect(desk.asked().map(widthOf).at(-1)).toBeGreaterThan(22 * HOUR)
+})
+
+test.each<[string, HistoryFault, string]>([
+  ['a key that is refused', { status: 401 }, 'unauthorized'],
+  ['a rate limit', { status: 429 }, 'rate_limited'],
+  ['a host that cannot be reached', { error: 'unreachable' }, 'unreachable'],
+])('%s says nothing about the window: it is asked for again as it is', async (_, fault, code) => {
+  let broken = true
+  const desk = await openHistoryDesk({ source: latest, fault: () => (broken ? fault : undefined) })
+  desk.server.events = [historyEvent(START)]
+  for (let i = 0; i < 5; i++) {
+    expect(await desk.try()).toMatchObject({ code })
+    await driven(desk.clock, desk.clock.sleep(10 * MINUTE))
+  }
+  broken = false
+  await desk.step()
+  // Not where the host was never reached.
+  expect(desk.asked().every(({ from }) => from === TODAY - SECOND)).toBe(true)
+  expect(await desk.ids()).toHaveLength(1)
+})
+
+test('a minute that stays unreadable is one gap, is passed once others are known to be read, and is read after all when it can be', async () => {
+  const poison = START - 5 * HOUR + 30 * SECOND
+  let broken = true
+  const desk = await openHistoryDesk({
+    source: latest,
+    fault: (request) => (broken && holds(request, poison) ? { status: 500 } : undefined),
+  })
+  desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+  desk.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 600, MINUTE)
+  await desk.live(START + HOUR)
+  expect(await desk.ids()).toHaveLength(599)
+  expect(desk.watch.gaps).toBe(1)
+  expect(desk.journal.stats().gaps).toBe(1)
+  expect(desk.state().troubles).toMatchObject([{ to: (desk.state().troubles[0]?.from ?? 0) + MINUTE }])
+  // Not before something else was read in its place.
+  expect(desk.watch.caughtUps).toBeGreaterThan(0)
+  expect(desk.log.lines.some((line) => line.includes('stays unreadable'))).toBe(true)
+  desk.asked()
+  await desk.live(START + 12 * HOUR)
+  const again = desk.asked().filter((request) => holds(request, poison))
+  // Every poll reads around it; it alone is tried ever more rarely.
+  expect(again.length).toBeLessThan(10)
+  expect(desk.watch.gaps).toBe(1)
+  broken = false
+  await desk.live(START + 20 * HOUR)
+  expect(await desk.ids()).toHaveLength(600)
+  expect(desk.state().troubles).toEqual([])
+})
+
+test('what is whole of a window that cannot be read is kept', async () => {
+  const broken = TODAY + 30 * SECOND
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 },
+    fault: (request) => (holds(request, broken) ? { cutBytes: 500 } : undefined),
+  })
+  desk.server.events = eventsFrom(historyEvent, broken, 10, SECOND)
+  await desk.live(START + HOUR)
+  // Some two elements fit into the bytes that came.
+  expect((await desk.ids()).length).toBeGreaterThanOrEqual(2)
+  expect((await desk.ids()).length).toBeLessThan(10)
+  expect(desk.watch.gaps).toBe(1)
+})
+
+test('an API that fails everywhere passes no window, however long it lasts', async () => {
+  let broken = false
+  const desk = await openHistoryDesk({ source: latest, fault: () => (broken ? { status: 503 } : undefined) })
+  desk.server.events = eventsFrom(historyEvent, START, 48, HOUR)
+  await desk.live(START + HOUR)
+  broken = true
+  await desk.live(START + 8 * HOUR)
+  expect(desk.watch.gaps).toBe(0)
+  expect(desk.state().troubles).toEqual([])
+  broken = false
+  await desk.live(START + 24.5 * HOUR)
+  expect(await desk.ids()).toHaveLength(25)
+  expect(desk.watch.gaps).toBe(0)
+})
+
+test('a past out of the API’s reach is one gap, and what is within it is read', async () => {
+  const reach = START - 100 * DAY
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 200 * DAY }, rereadMs: 0 },
+    fault: ({ from }) => (from < reach ? { status: 400 } : undefined),
+  })
+  desk.server.events = eventsFrom(historyEvent, START - 200 * DAY, 200, DAY)
+  await desk.once()
+  expect((await desk.ids()).length).toBeGreaterThanOrEqual(98)
+  expect(desk.watch.gaps).toBe(1)
+  expect(desk.state().troubles).toHaveLength(1)
+})
+
+test('malformed elements are quarantined once, however often their window is read', async () => {
+  const desk = await openHistoryDesk({ source: latest })
+  desk.server.events = [
+    historyEvent(START),
+    { at: START, v2: '{"unique_usage_id":"a","utc_time":"soon"}', v1: '' },
+    { at: START, v2: '[1]', v1: '' },
+  ]
+  await desk.live(START + HOUR)
+  expect(await desk.ids()).toHaveLength(1)
+  expect(desk.watch.sum('quarantined')).toBe(2)
+})
+
+test('a journal that fills up in mid-answer holds the answer for a while; with room in time nothing is asked for again', async () => {
+  const desk = await openHistoryDesk({ source: latest, maxBytes: 1_000_000 })
+  const text = 'x'.repeat(1_000)
+  desk.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
+  const reading = desk.try()
+  await driven(desk.clock, desk.clock.sleep(5 * SECOND))
+  expect(desk.watch.states.at(-1)).toBe('paused')
+  let settled = 0
+  for (let i = 0; i < 20; i++) {
+    settled += await settleAll(desk)
+    await driven(desk.clock, desk.clock.sleep(SECOND))
+  }
+  expect(await reading).toBeUndefined()
+  settled += await settleAll(desk)
+  expect(settled).toBe(6_000)
+  // One window, and none in doubt.
+  expect(desk.asked()).toHaveLength(1)
+})
+
+test('a journal that stays full gives the answer up, and what was kept of it is known the next time', async () => {
+  const desk = await openHistoryDesk({ source: latest, maxBytes: 1_000_000 })
+  const text = 'x'.repeat(1_000)
+  desk.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
+  const before = desk.clock.now()
+  expect(await desk.try()).toMatchObject({ code: 'journal_full' })
+  expect(desk.clock.now() - before).toBeGreaterThanOrEqual(30 * SECOND)
+  expect(desk.clock.now() - before).toBeLessThan(35 * SECOND)
+  let settled = 0
+  for (let i = 0; i < 10; i++) {
+    settled += await settleAll(desk)
+    await desk.try()
+  }
+  settled += await settleAll(desk)
+  expect(settled).toBe(6_000)
+  // Never halved: it was our own fault.
+  expect(desk.asked().every(({ from }) => from === TODAY - SECOND)).toBe(true)
+})
+
+test.each(['s', 'ms'] as const)('the unit is found where the other one is refused (%s)', async (unit) => {
+  const desk = await openHistoryDesk({ unit, otherUnit: 'refused' })
+  desk.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(72)
+  expect(desk.state()).toMatchObject({ unit, unitSure: true })
+})
+
+test.each(['s', 'ms'] as const)('the unit is found where the other one shows nothing (%s)', async (unit) => {
+  const desk = await openHistoryDesk({ unit, otherUnit: 'empty' })
+  desk.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(72)
+  expect(desk.state()).toMatchObject({ unit, unitSure: true })
+})
+
+test('a server that shows events of other times for times that it cannot read is not believed', async () => {
+  const desk = await openHistoryDesk({ source: latest })
+  const stale = Buffer.from(`{"events":[${historyEvent(START - 50 * DAY).v2}]}`)
+  const shown: string[] = []
+  // In the unit that it does not know it shows what it likes.
+  desk.through((request, signal) => {
+    if (!/start_time=\d{13}/.test(request.url)) return desk.server.transport(request, signal)
+    shown.push(request.url)
+    return Promise.resolve({ status: 200, headers: {}, body: Readable.from([stale]) })
+  })
+  await desk.live(START + HOUR)
+  expect(shown.length).toBeGreaterThan(0)
+  expect(desk.state()).toMatchObject({ unit: 's', unitSure: false })
+  expect(await desk.ids()).toEqual([])
+})
+
+test('rows without a time prove the unit too', async () => {
+  const desk = await openHistoryDesk({
+    unit: 'ms',
+    otherUnit: 'empty',
+    source: { version: 'v1', start: { kind: 'span', ms: 3 * DAY } },
+  })
+  const timeless = (at: number) => historyEvent(at, { timeless: true })
+  desk.server.events = eventsFrom(timeless, START - 30 * HOUR, 30, HOUR)
+  await desk.live(START + MINUTE)
+  expect(desk.state()).toMatchObject({ unit: 'ms', unitSure: true, timeless: true })
+  expect(await desk.ids()).toHaveLength(30)
+})
+
+test('rows without a time that are shown for any day prove no unit', async () => {
+  const desk = await openHistoryDesk({ source: { ...latest, version: 'v1' } })
+  const anything = Buffer.from(`[${historyEvent(START, { timeless: true }).v1}]`)
+  const asked: string[] = []
+  desk.through((request, signal) => {
+    if (!/start_time=\d{13}/.test(request.url)) return desk.server.transport(request, signal)
+    asked.push(request.url)
+    return Promise.resolve({ status: 200, headers: {}, body: Readable.from([anything]) })
+  })
+  await desk.live(START + MINUTE)
+  expect(asked).toHaveLength(2)
+  expect(desk.state()).toMatchObject({ unit: 's', unitSure: false })
+})
+
+async function settleAll(desk: Awaited<ReturnType<typeof openHistoryDesk>>): Promise<number> {
+  const batch = await desk.batch()
+  if (!batch) return 0
+  await desk.journal.settle('archive', { first: batch.first, through: batch.last, parked: [] })
+  return batch.count
+}
+
+/** Each window that has not been asked for before shows nothing, though it may hold something. */
+const emptyAtFirst = () => {
+  const asked = new Set<string>()
+  return ({ version, from, to }: HistoryRequest): HistoryFault | undefined => {
+    const name = `${from} ${to}`
+    if (asked.has(name)) return undefined
+    asked.add(name)
+    return { body: version === 'v2' ? '{"events":[]}' : '[]' }
+  }
+}
+
+test('a window of the past that shows nothing once by mistake is not taken for empty', async () => {
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 20 * DAY }, rereadMs: 0 },
+    fault: emptyAtFirst(),
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY - 18 * DAY, 18, DAY)
+  await desk.live(START + HOUR)
+  expect(await desk.ids()).toHaveLength(18)
+})
+
+/** An event that cannot be read at first, and then shows nothing once. */
+async function withTrouble() {
+  const at = TODAY - 20 * DAY + 6 * HOUR
+  let fault: HistoryFault | undefined = { status: 500 }
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 25 * DAY }, rereadMs: 0 },
+    fault: (request) => {
+      const told = holds(request, at) ? fault : undefined
+      if (told?.body !== undefined) fault = undefined
+      return told
+    },
+  })
+  desk.server.events = [historyEvent(at), historyEvent(TODAY - DAY)]
+  return { desk, at, showNothing: () => (fault = { body: '{"events":[]}' }) }
+}
+
+test('nor is what was unreadable, when it is tried again', async () => {
+  const { desk, at, showNothing } = await withTrouble()
+  await desk.once()
+  expect(desk.state().troubles).toHaveLength(1)
+  showNothing()
+  await desk.live(START + DAY)
+  expect(desk.state().troubles).toEqual([])
+  expect(await desk.times()).toContain(at * 1000)
+})
+
+const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
+
+test('nor is what was unreadable to a walk over the past', async () => {
+  const { desk, at, showNothing } = await withTrouble()
+  const range = desk.range().open({ fromUs: (at - DAY) * 1000, toUs: TODAY * 1000 }, desk.watch, 'keep')
+  const times: number[] = []
+  let place: string | undefined
+  const step = async () => {
+    const parts = range.read(place, new AbortController().signal)
+    for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
+      const { entries, gaps, cursor } = next.value
+      times.push(...entries.times)
+      if (gaps > 0) showNothing()
+      place = cursor ?? place
+    }
+  }
+  for (let i = 0; i < 200 && !range.plan(place).caughtUp; i++) await driven(desk.clock, step())
+  expect(times).toContain(at * 1000)
+})
+
+test('nor is the open day of a single run, which nobody reads again', async () => {
+  const desk = await openHistoryDesk({ fault: emptyAtFirst() })
+  desk.open({ ...latest, once: true })
+  desk.server.events = [historyEvent(START - SECOND), historyEvent(START)]
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(1)
+})
+
+test('a past that is empty costs each of its windows one more request, and no more', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY }, rereadMs: 0 } })
+  desk.server.events = [historyEvent(START)]
+  await desk.live(START + HOUR)
+  const windows = desk.asked().filter(({ to }) => to <= TODAY + SECOND)
+  const times = Map.groupBy(windows, ({ from, to }) => `${from} ${to}`)
+  expect([...times.values()].map(({ length }) => length).every((length) => length === 2)).toBe(true)
+})

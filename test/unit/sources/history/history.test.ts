@@ -1,0 +1,372 @@
+// The history’s reader: which windows it reads, when, and when one is done.
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { envelope } from '../../../../src/formats/raw.ts'
+import { ByteWriter } from '../../../../src/core/bytes.ts'
+import { freshHistoryCursor, openHistoryCursor } from '../../../../src/sources/history/cursor.ts'
+import { freshWidth } from '../../../../src/sources/history/width.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import type { HistoryFault, HistoryRequest } from '../../../fakes/history-server.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { eachEntry, eventsFrom, openHistoryDesk } from './desk.ts'
+
+const TODAY = Math.floor(START / DAY) * DAY
+
+test('a first read begins with the open day, then goes through the past oldest first', async () => {
+  const desk = await openHistoryDesk()
+  desk.server.events = [historyEvent(START - HOUR)]
+  await desk.step()
+  expect(desk.asked()).toMatchObject([
+    { version: 'v2', kind: 'usage', from: TODAY - SECOND, to: START + SECOND },
+  ])
+  expect(desk.source.plan(desk.cursor)).toMatchObject({ lane: 'past', caughtUp: false })
+  await desk.step()
+  expect(desk.asked()[0]).toMatchObject({ from: TODAY - 7 * DAY - SECOND, to: TODAY - 6 * DAY + SECOND })
+})
+
+test('all that lies between the start and now is shipped, byte for byte, and nothing before', async () => {
+  const desk = await openHistoryDesk()
+  const before = eventsFrom(historyEvent, START - 7 * DAY - 3 * HOUR, 3, HOUR)
+  const wanted = eventsFrom(historyEvent, START - 7 * DAY, 400, 25 * MINUTE)
+  desk.server.events = [...before, ...wanted]
+  await desk.once()
+  expect((await desk.raws()).sort()).toEqual(wanted.map(({ v2 }) => v2).sort())
+})
+
+test.each([
+  [true, true],
+  [true, false],
+  [false, true],
+  [false, false],
+])(
+  'nothing at an edge is lost or doubled (start inclusive %s, end inclusive %s)',
+  async (startInclusive, endInclusive) => {
+    const desk = await openHistoryDesk({ startInclusive, endInclusive })
+    desk.server.events = eventsFrom(historyEvent, TODAY - 7 * DAY + DAY, 6 * 24, HOUR)
+    await desk.once()
+    expect((await desk.ids()).length).toBe(6 * 24)
+    expect(new Set(await desk.ids()).size).toBe(6 * 24)
+  },
+)
+
+test('stretches without events are read in ever wider windows, never of more than 30 days', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY } } })
+  desk.server.events = [
+    historyEvent(START - 300 * DAY),
+    historyEvent(START - 40 * DAY),
+    historyEvent(START - HOUR),
+  ]
+  await desk.once()
+  const asked = desk.asked()
+  // Each that shows nothing is asked for twice.
+  expect(asked.length).toBeLessThan(2 * 20)
+  expect(Math.max(...asked.map(({ from, to }) => to - from))).toBe(29 * DAY + 2 * SECOND)
+  expect(desk.server.refused).toEqual([])
+  expect(await desk.ids()).toHaveLength(3)
+})
+
+test.each([
+  ['latest', { kind: 'latest' }, 1, 2],
+  ['a time in the middle of a day', { kind: 'time', atUs: (START - 2 * HOUR) * 1000 }, 2, 2],
+  ['earliest, a year back', { kind: 'earliest' }, 4, 2 * 20],
+] as const)('the start may be %s', async (_, start, entries, requests) => {
+  const desk = await openHistoryDesk({ source: { start } })
+  desk.server.events = [
+    historyEvent(START - 300 * DAY),
+    historyEvent(START - 3 * HOUR),
+    historyEvent(START - HOUR),
+    historyEvent(START),
+  ]
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(entries)
+  expect(desk.asked().length).toBeLessThanOrEqual(requests)
+})
+
+test('the open day is read again at every interval, and a closed one as a whole with the first poll after midnight', async () => {
+  const desk = await openHistoryDesk({
+    startAt: Date.UTC(2026, 10, 30, 23, 40),
+    source: { start: { kind: 'latest' }, rereadMs: 0 },
+  })
+  const day = Date.UTC(2026, 10, 30)
+  desk.server.events = eventsFrom(historyEvent, Date.UTC(2026, 10, 30, 23, 40), 60, MINUTE)
+  await desk.live(Date.UTC(2026, 11, 1, 0, 30))
+  const windows = desk
+    .asked()
+    .map(({ from, to }) => [(from - day + SECOND) / MINUTE, (to - day - SECOND) / MINUTE])
+  expect(windows).toEqual([
+    [0, 1420],
+    [0, 1435],
+    // Across the midnight and the month's end: what was open is read to its end, then what is open now.
+    [0, 1440],
+    [1440, 1450],
+    [1440, 1465],
+  ])
+  expect(await desk.ids()).toHaveLength(46)
+  expect(desk.watch.sum('late')).toBe(0)
+})
+
+test('the last days are read again, the youngest most often, and what came late is counted as late', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 5 * DAY } } })
+  const late = historyEvent(START - 2 * DAY)
+  desk.server.events = [historyEvent(START - 4 * DAY), { ...late, visibleAt: START + 10 * HOUR }]
+  await desk.live(START + HOUR)
+  desk.asked()
+  await desk.live(START + DAY)
+  const sweeps = desk.asked().filter(({ from, to }) => to - from === DAY + 2 * SECOND)
+  const perDay = new Map<number, number>()
+  for (const { from } of sweeps) {
+    const day = (from + SECOND - TODAY) / DAY
+    perDay.set(day, (perDay.get(day) ?? 0) + 1)
+  }
+  // Today has become yesterday meanwhile and is read most; none before the span of three days.
+  expect([...perDay.keys()].sort()).toEqual([-1, -2, -3, 0].sort())
+  for (const [day, count] of perDay) expect(count, `day ${day}`).toBeLessThanOrEqual(day === 0 ? 9 : 6)
+  expect(perDay.get(-2)).toBeGreaterThanOrEqual(3)
+  expect(await desk.ids()).toHaveLength(2)
+  expect(desk.watch.sum('late')).toBe(1)
+})
+
+test('a pause while a day was read for the first time does not put off that it is read again', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY }, rereadMs: DAY } })
+  // Within the trailing span for nine hours more.
+  desk.server.events = [{ ...historyEvent(START - DAY + HOUR), visibleAt: START + 5 * HOUR }]
+  await desk.step()
+  // The journal is full, or the daemon does not run.
+  while (desk.clock.advance(START + 4 * HOUR));
+  await desk.live(START + 2 * DAY)
+  expect(await desk.ids()).toHaveLength(1)
+})
+
+test('what reading a day takes is its share of the time that the answers took, failed ones too', async () => {
+  let failures = 1
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'span', ms: 2 * DAY } },
+    fault: ({ from }) => (from < TODAY - DAY && failures-- > 0 ? { status: 500 } : undefined),
+  })
+  desk.through(async (request, signal) => {
+    await desk.clock.sleep(20 * SECOND, signal)
+    return desk.server.transport(request, signal)
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY - 2 * DAY, 58, HOUR)
+  await desk.live(START + HOUR)
+  // One that failed, and each of the two days.
+  const took = Object.values(desk.state().rereads).map(([, tookMs]) => tookMs / SECOND)
+  expect(took).toEqual([30, 30])
+})
+
+test('backfill does not keep the open day waiting', async () => {
+  const desk = await openHistoryDesk({
+    limit: 4,
+    source: { start: { kind: 'span', ms: 300 * DAY }, rereadMs: 0, intervalMs: 5 * MINUTE },
+  })
+  // Heavy days, so that each is read by itself.
+  const text = 'x'.repeat(1_200_000)
+  desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), TODAY - 299 * DAY, 20, DAY)
+  await desk.live(START + 30 * MINUTE)
+  const live = desk.asked().filter(({ to }) => to >= START)
+  const gaps = live.slice(1).map(({ at }, i) => at - (live[i]?.at ?? 0))
+  expect(Math.max(...gaps)).toBeLessThanOrEqual(6 * MINUTE + SECOND)
+})
+
+test('caught up is told when the open day and all before it are read, and the lag is honest until then', async () => {
+  const desk = await openHistoryDesk({ source: { rereadMs: 0 } })
+  desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 7 * 24, HOUR)
+  await desk.step()
+  expect(desk.watch.caughtUps).toBe(0)
+  expect(desk.watch.headUs).toBe((START - HOUR) * 1000)
+  expect(desk.watch.cursorUs).toBe((TODAY - 7 * DAY) * 1000)
+  await desk.once()
+  expect(desk.watch.caughtUps).toBe(1)
+  expect(desk.watch.cursorUs).toBe(desk.watch.headUs)
+})
+
+test('a single run without a lookback reads from where reading stopped up to now, once', async () => {
+  const desk = await openHistoryDesk()
+  desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 7 * 24 + 12 * 24, HOUR)
+  desk.open({ once: true, rereadMs: 0 })
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(7 * 24 + 1)
+  desk.asked()
+  await driven(desk.clock, desk.clock.sleep(5 * DAY))
+  desk.open({ once: true, rereadMs: 0 })
+  await desk.once()
+  expect(await desk.ids()).toHaveLength(12 * 24 + 1)
+  const asked = desk.asked()
+  expect(Math.min(...asked.map(({ from }) => from))).toBe(TODAY - SECOND)
+  expect(new Set(asked.map(({ from, to }) => `${from} ${to}`)).size).toBe(asked.length)
+})
+
+test('after a long absence the open day comes first, the days between from spare budget', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' } } })
+  desk.server.events = eventsFrom(historyEvent, START, 10 * 24, HOUR)
+  await desk.live(START + HOUR)
+  await driven(desk.clock, desk.clock.sleep(8 * DAY))
+  desk.asked()
+  await desk.live(desk.clock.now() + 2 * HOUR)
+  expect(desk.asked()[1]).toMatchObject({ from: TODAY + 8 * DAY - SECOND })
+  expect(await desk.ids()).toHaveLength(8 * 24 + 4)
+})
+
+test.each([
+  ['while its keys are kept', 35 * DAY, 1],
+  ['not once they are gone', 6 * DAY, 0],
+])('a re-read that a pause prevented is made after it, once: %s', async (_, keepKeysMs, times) => {
+  const midnight = TODAY + DAY
+  const desk = await openHistoryDesk({ source: { keepKeysMs, start: { kind: 'span', ms: 2 * DAY } } })
+  const late = { ...historyEvent(midnight - 10 * MINUTE), visibleAt: midnight + 2 * HOUR }
+  desk.server.events = [...eventsFrom(historyEvent, START - HOUR, 10, MINUTE), late]
+  await desk.live(midnight + HOUR)
+  while (desk.clock.advance(midnight + 5 * DAY));
+  desk.asked()
+  await desk.live(midnight + 8 * DAY)
+  const again = desk.asked().filter(({ from }) => from === TODAY - SECOND)
+  expect(again).toHaveLength(times)
+  expect((await desk.ids()).length).toBe(10 + times)
+  expect(Object.keys(desk.state().rereads).every((day) => Number(day) > midnight + 3 * DAY)).toBe(true)
+})
+
+test('a clock that was ahead and is set back loses nothing', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+  let aheadMs = 0
+  const now = desk.clock.now.bind(desk.clock)
+  desk.clock.now = () => now() + aheadMs
+  // The server keeps the true time.
+  desk.server.options.dateAt = now
+  desk.server.events = eventsFrom(historyEvent, START, 4 * 24, HOUR).map((event) => ({
+    ...event,
+    visibleAt: event.at,
+  }))
+  await desk.live(START + 2 * HOUR)
+  aheadMs = 5 * DAY
+  const trueEnd = START + DAY
+  while (now() < trueEnd) {
+    // Live reading, and what it leaves to backfill.
+    for (let i = 0; i < 4; i++) await desk.try()
+    await driven(desk.clock, desk.clock.sleep(15 * MINUTE))
+  }
+  aheadMs = 0
+  await desk.live(START + 3 * DAY)
+  expect((await desk.ids()).length).toBe(3 * 24 + 1)
+  expect(new Set(await desk.ids()).size).toBe(3 * 24 + 1)
+})
+
+test('the same id with other content is a new version, and reaches the formats as one', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' } } })
+  const id = '7d3f0000-0000-4000-8000-00000000abcd'
+  desk.server.events = [historyEvent(START, { id })]
+  await desk.step()
+  desk.server.events = [historyEvent(START, { id, fields: { feedback_comments: 'good' } })]
+  await driven(desk.clock, desk.clock.sleep(15 * MINUTE))
+  await desk.step()
+  const batch = await desk.batch()
+  expect(eachEntry(batch, (entries, i) => [entries.id(i), entries.version(i)])).toEqual([
+    [id, 0],
+    [id, 2],
+  ])
+  const format = envelope()
+  const lines = (batch?.runs ?? []).map((run) => {
+    const out = new ByteWriter(256)
+    format(run, 0, out)
+    return JSON.parse(Buffer.from(out.view()).toString()) as { version?: number }
+  })
+  expect(lines.map(({ version }) => version)).toEqual([undefined, 2])
+})
+
+test('the type is the product area, so that patterns over types fit', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' } } })
+  desk.server.events = [historyEvent(START, { fields: { product_surface_area: 'VAULT' } })]
+  await desk.step()
+  expect(eachEntry(await desk.batch(), (entries, i) => entries.type(i))).toEqual(['VAULT'])
+})
+
+test.each(['no JSON', '[]', '{"v":2}', '{"v":1}'])(
+  'a cursor that is damaged (%s) is told clearly',
+  async (text) => {
+    const desk = await openHistoryDesk()
+    expect(() => desk.source.plan(text)).toThrow(/cursor for history.usage of workspace acme/)
+  },
+)
+
+test('a cursor that an earlier build stored in the midst of failing windows is read on from', async () => {
+  const desk = await openHistoryDesk()
+  const walk = { from: START, to: START + DAY, at: START + DAY / 2, begunAt: START }
+  const width = { ms: DAY / 4, failedMs: DAY, good: 3 }
+  const earlier = {
+    ...freshHistoryCursor(START + 2 * DAY, START, START),
+    todo: [{ ...walk, failures: 2, stuck: 3, doubts: 1 }],
+    widths: { live: width, sweep: width, backfill: width },
+  }
+  const { todo, widths } = openHistoryCursor(JSON.stringify(earlier), 'acme', 'history.usage')
+  expect(todo).toEqual([{ ...walk, failures: 0, proofs: 0, elsewhere: 0 }])
+  expect(widths.live).toEqual(freshWidth())
+  expect(() => desk.source.plan(JSON.stringify(earlier))).not.toThrow()
+})
+
+test('every instant from the start to now is covered by windows that were read, whatever fails on the way', async () => {
+  const random = fc.record({
+    startBackMs: fc.integer({ min: 0, max: 80 * DAY }),
+    hours: fc.integer({ min: 0, max: 47 }),
+    // Which requests fail, and how.
+    faults: fc.array(fc.constantFrom('ok', 'ok', 'ok', 'slow', 'cut', '500', '429', 'down'), {
+      maxLength: 60,
+    }),
+  })
+  await fc.assert(
+    fc.asyncProperty(random, async ({ startBackMs, hours, faults }) => {
+      const left = [...faults]
+      const good: HistoryRequest[] = []
+      const desk = await openHistoryDesk({
+        keepOpen: true,
+        source: { start: { kind: 'span', ms: startBackMs }, rereadMs: 0 },
+        fault: (request) => {
+          const fault = left.shift() ?? 'ok'
+          if (fault === 'ok') good.push(request)
+          return faultNamed[fault]
+        },
+      })
+      try {
+        desk.server.events = [historyEvent(START - 1)]
+        await desk.live(START + (hours + 4) * HOUR)
+        const from = Math.floor((START - startBackMs) / SECOND) * SECOND
+        expect(uncovered(good, from, START + hours * HOUR)).toEqual([])
+        expect(desk.server.refused).toEqual([])
+        expect(desk.state().troubles).toEqual([])
+      } finally {
+        await desk.close()
+      }
+    }),
+    { numRuns: 25 },
+  )
+}, 60_000)
+
+const faultNamed: Readonly<Record<string, HistoryFault | undefined>> = {
+  slow: { delayMs: 100_000 },
+  cut: { cutBytes: 20 },
+  '500': { status: 500 },
+  '429': { status: 429 },
+  down: { error: 'unreachable' },
+}
+
+/** What of [from, to] no good request covers. */
+function uncovered(good: readonly HistoryRequest[], from: number, to: number): [number, number][] {
+  const left: [number, number][] = []
+  let at = from
+  for (const request of good.toSorted((a, b) => a.from - b.from)) {
+    if (request.from > at && at < to) left.push([at, request.from])
+    at = Math.max(at, request.to)
+  }
+  if (at < to) left.push([at, to])
+  return left
+}
+
+test('an event that is dated far in the future is shipped, but does not lead', async () => {
+  const desk = await openHistoryDesk()
+  const event = historyEvent(START - HOUR)
+  const future = historyEvent(START - 2 * HOUR)
+  const dated = future.v2.replace(/"utc_time":"\d{4}/, '"utc_time":"2099')
+  expect(dated).not.toBe(future.v2)
+  desk.server.events = [{ ...future, v2: dated }, event]
+  await desk.once()
+  expect((await desk.raws()).sort()).toEqual([dated, event.v2].sort())
+  expect(desk.watch.headUs).toBe(event.at * 1000)
+})

@@ -1,0 +1,141 @@
+// Where the history begins when the clock was wrong at the first start.
+import { expect, test } from 'vitest'
+import { Entries } from '../../../../src/contracts/entries.ts'
+import type { HistoryOptions } from '../../../../src/sources/history/history.ts'
+import { historyEvent } from '../../../fakes/history-server.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { eventsFrom, openHistoryDesk } from './desk.ts'
+
+const events = eventsFrom(historyEvent, START - 10 * DAY, 12 * 24, HOUR)
+
+/** A desk at START with the cursor of one that began `aheadMs` later. */
+async function openAfter(aheadMs: number, source: Partial<HistoryOptions> = {}) {
+  const ahead = await openHistoryDesk({ startAt: START + aheadMs, dateAt: () => START, source })
+  ahead.server.events = events
+  for (let i = 0; i < 5; i++) await ahead.try()
+  const desk = await openHistoryDesk({ source })
+  desk.server.events = events
+  const { origin } = desk.source
+  const nothing = { quarantined: [], findings: [], headUs: undefined, gaps: 0 }
+  await desk.journal.append({ origin, entries: Entries.none, ...nothing, cursor: ahead.cursor })
+  desk.cursor = ahead.cursor
+  return { ahead, desk }
+}
+
+test('a start that was settled by a clock far ahead is settled anew once the clock is right, and both are told', async () => {
+  const { ahead, desk } = await openAfter(3_000 * DAY)
+  expect(await ahead.ids()).toEqual([])
+  expect(ahead.log.lines.filter((line) => line.includes('3000'))).toHaveLength(1)
+  await desk.live(START + DAY)
+  expect(await desk.ids()).toHaveLength(8 * 24 + 1)
+  expect(desk.log.lines.filter((line) => line.includes('settled anew'))).toHaveLength(1)
+})
+
+test('a start that lies ahead by the server’s clock is settled anew by it, while ours is still wrong', async () => {
+  const desk = await openHistoryDesk({ startAt: START + 10 * DAY, dateAt: () => START })
+  desk.server.events = events.filter(({ at }) => at <= START)
+  await desk.live(START + 10 * DAY + HOUR)
+  // The server's Date has whole seconds: the one event at the very edge is not counted on.
+  expect((await desk.ids()).length).toBeGreaterThanOrEqual(7 * 24)
+})
+
+test('a start to come that was written as a time stays', async () => {
+  const { desk } = await openAfter(0, { start: { kind: 'time', atUs: (START + DAY / 2) * 1000 } })
+  await desk.live(START + DAY)
+  expect(await desk.ids()).toHaveLength(12 + 1)
+  expect(desk.log.lines).toEqual([])
+})
+
+test('a clock that is set back behind the start changes nothing where events were read', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY } } })
+  desk.server.events = events.filter(({ at }) => at <= START)
+  await desk.once()
+  const { startAt, startUs } = desk.state()
+  const back = await openHistoryDesk({
+    startAt: START - 300 * DAY,
+    source: { start: { kind: 'span', ms: DAY } },
+  })
+  back.server.events = events
+  back.cursor = desk.cursor
+  await back.try()
+  expect(back.state()).toMatchObject({ startAt, startUs })
+})
+
+test('after a restart it tells how far it was read before it asks anything', async () => {
+  const before = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY } } })
+  before.server.events = events.filter(({ at }) => at <= START)
+  await before.once()
+  const after = await openHistoryDesk()
+  after.source.plan(before.cursor)
+  expect(after.watch.cursorUs).toBeGreaterThan(0)
+  expect(after.watch).toMatchObject({ cursorUs: before.watch.cursorUs, headUs: before.watch.headUs })
+  expect(after.watch.codes).toEqual([])
+})
+
+const TODAY = Math.floor(START / DAY) * DAY
+const WANTED = START - HOUR
+
+/** A desk whose history begins an hour ago, at an API that cannot tell the instant `poison`. */
+async function openBeside(poison: number, source: Partial<HistoryOptions> = {}) {
+  const start = { kind: 'time', atUs: WANTED * 1000 } as const
+  const desk = await openHistoryDesk({
+    source: { start, rereadMs: 0, ...source },
+    fault: ({ from, to }) => (from <= poison && poison <= to ? { status: 500 } : undefined),
+  })
+  desk.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 20 * 60, MINUTE)
+  return desk
+}
+
+test.each(['v1', 'v2'] as const)(
+  'of a first day that is read in parts none is asked for that ends before the start: %s',
+  async (version) => {
+    const desk = await openBeside(TODAY + 3 * HOUR, { version })
+    await desk.live(START + HOUR)
+    const parts = desk.asked().filter(({ from, to }) => from > TODAY || to < WANTED)
+    expect(parts.length).toBeGreaterThan(0)
+    expect(parts.filter(({ to }) => to - SECOND <= WANTED)).toEqual([])
+    expect(parts.length).toBeLessThan(20)
+    expect(await desk.ids()).toHaveLength(120)
+    expect([desk.watch.gaps, desk.state().troubles]).toEqual([0, []])
+  },
+)
+
+test.each(['v1', 'v2'] as const)(
+  'what is unreadable in %s and ends before the start is no gap, and what holds the start is one',
+  async (version) => {
+    const before = await openBeside(WANTED - 20 * MINUTE, { version })
+    await before.live(START + HOUR)
+    expect(await before.ids()).toHaveLength(120)
+    expect([before.watch.gaps, before.state().troubles]).toEqual([0, []])
+    expect(before.log.lines.filter((line) => line.includes('possible gap'))).toEqual([])
+    const upon = await openBeside(WANTED + SECOND, { version })
+    await upon.live(START + HOUR)
+    expect(upon.watch.gaps).toBe(1)
+    expect(upon.state().troubles).toHaveLength(1)
+  },
+)
+
+test('a malformed element that says a time before the start is passed, and one that says none or a later one is not', async () => {
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'time', atUs: WANTED * 1000 }, rereadMs: 0 },
+  })
+  const dated = (at: number) => historyEvent(at, { fields: { unique_usage_id: null } })
+  const untold = { ...historyEvent(WANTED - 2 * HOUR), v2: '{"utc_time":"soon","text":"?"}' }
+  const wanted = dated(WANTED + MINUTE)
+  desk.server.events = [dated(WANTED - HOUR), untold, wanted, dated(WANTED - SECOND)]
+  await desk.live(START + HOUR)
+  const records = await desk.journal.quarantined({})
+  const raws = await Promise.all(records.map(({ id }) => desk.journal.quarantinedRaw(id)))
+  expect(raws.map((raw) => Buffer.from(raw ?? []).toString()).toSorted()).toEqual(
+    [untold.v2, wanted.v2].toSorted(),
+  )
+})
+
+test('while the start is still to come, what is unreadable is no gap', async () => {
+  const start = { kind: 'time', atUs: (START + 5 * HOUR) * 1000 } as const
+  const desk = await openBeside(START - 30 * SECOND, { start })
+  await desk.live(START + 6 * HOUR + 5 * MINUTE)
+  expect(await desk.ids()).toHaveLength(60)
+  expect([desk.watch.gaps, desk.state().troubles]).toEqual([0, []])
+  expect(desk.log.lines.filter((line) => line.includes('possible gap'))).toEqual([])
+})

@@ -1,0 +1,53 @@
+// A request that several budgets count has a place in each of them, or in none.
+import { expect, it } from 'vitest'
+import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { JointBudget } from '../../../../src/sources/http/permits.ts'
+import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
+import { driven, MINUTE, START } from '../../app/desk.ts'
+
+const never = new AbortController().signal
+
+it('where one of several budgets cannot write its places down, those in the others come back as for any answer', async () => {
+  const clock = new VirtualClock(START)
+  const full = new Error('no room')
+  const open = (save: () => Promise<void>) =>
+    new Budget({ limit: () => 10, clock, random: () => 0.5, store: { load: async () => undefined, save } })
+  const [good, bad, late] = [
+    open(async () => undefined),
+    open(() => Promise.reject(full)),
+    // Heard of after the one that failed.
+    open(() => clock.sleep(100)),
+  ]
+  const joint = new JointBudget(() => [good, bad, late], clock)
+  await expect(driven(clock, joint.enter('live', never))).rejects.toBe(full)
+  clock.advance(START + 2 * MINUTE)
+  expect([good, bad, late].map(({ used }) => used.places)).toEqual([0, 0, 0])
+})
+
+/** As a restart finds it. */
+const kept = (clock: VirtualClock, blockedMs: number) => {
+  const state = JSON.stringify({ savedAt: START, answered: [], ahead: 0, blockedMs })
+  const store = { load: async () => state, save: async () => undefined }
+  return new Budget({ limit: () => 10, clock, random: () => 0.5, store })
+}
+
+it('while one of several has no place none is held in another, right after a start too', async () => {
+  const clock = new VirtualClock(START)
+  const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
+  const entering = new JointBudget(() => [free, blocked], clock).enter('live', never)
+  await settled()
+  expect(free.used.places).toBe(0)
+  await driven(clock, entering)
+  expect([clock.now() - START, free.used.places, blocked.used.places]).toEqual([MINUTE, 1, 1])
+})
+
+it('a limit that one of several has met is told of all', async () => {
+  const clock = new VirtualClock(START)
+  const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
+  await Promise.all([blocked.load(), free.load()])
+  const all = new JointBudget(() => [free, blocked], clock)
+  expect(all.limitedUntil).toBe(START + MINUTE)
+  expect(new JointBudget(() => [free], clock).limitedUntil).toBeUndefined()
+  clock.advance(START + MINUTE)
+  expect(all.limitedUntil).toBeUndefined()
+})

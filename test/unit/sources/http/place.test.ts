@@ -1,0 +1,77 @@
+// A place in the budget for a key that is rotated while it is waited for.
+import { expect, test } from 'vitest'
+import { Secret, SecretLook } from '../../../../src/core/secret.ts'
+import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { JointBudget } from '../../../../src/sources/http/permits.ts'
+import { takePlace } from '../../../../src/sources/http/permits.ts'
+import { SourceNotes } from '../../../fakes/watches.ts'
+import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
+
+/** One key in its file, a budget for each of its values, and the one of the first waits out a 429 of an hour. */
+async function stand() {
+  const clock = new VirtualClock(0)
+  const store = { load: async () => undefined, save: async () => undefined }
+  const [first, second] = [1, 2].map(
+    () => new Budget({ limit: () => 1, clock, random: () => 0.5, store }),
+  ) as [Budget, Budget]
+  const file = { text: 'old' }
+  const secret = new Secret('old', () => file.text)
+  const look = new SecretLook([secret], clock)
+  const keyNow = () => {
+    look.look()
+    return secret.reveal()
+  }
+  const budget = new JointBudget(() => [secret.reveal() === 'old' ? first : second], clock)
+  const place = (signal: AbortSignal, mayRotate = true) =>
+    takePlace({ budget, clock, watch: new SourceNotes(), keyNow, mayRotate }, 'live', signal)
+  await first.limited(3_600_000)
+  const pass = async (ms: number) => {
+    const until = clock.now() + ms
+    do await settled()
+    while (clock.advance(until))
+  }
+  return { clock, first, second, file, place, pass }
+}
+
+const never = new AbortController().signal
+
+test('who waits out a 429 of its key has a place of the next key as soon as that has room, and none of the first', async () => {
+  const { clock, first, second, file, place, pass } = await stand()
+  const leave = await second.enter('live', never)
+  let at = Infinity
+  const placed = place(never).then(({ key }) => {
+    at = clock.now()
+    return key
+  })
+  await pass(10_000)
+  leave()
+  file.text = 'new'
+  await pass(59_000)
+  expect(at).toBe(Infinity)
+  await pass(2_000)
+  expect(at).toBeLessThan(71_000)
+  expect(await placed).toBe('new')
+  expect([first.used.places, second.used.places]).toEqual([0, 1])
+})
+
+test('a key that cannot become another one is not looked for', async () => {
+  const { file, place, pass } = await stand()
+  const stop = new AbortController()
+  const placed = place(stop.signal, false)
+  file.text = 'new'
+  await pass(120_000)
+  stop.abort(new Error('told to stop'))
+  await expect(placed).rejects.toThrow('told to stop')
+})
+
+test('who gives up waiting is told why, and nobody looks on', async () => {
+  const { clock, first, place, pass } = await stand()
+  const stop = new AbortController()
+  const placed = place(stop.signal)
+  await pass(5_000)
+  stop.abort(new Error('told to stop'))
+  await expect(placed).rejects.toThrow('told to stop')
+  await settled()
+  expect(clock.advance(clock.now() + 10_000_000)).toBe(false)
+  expect(first.used.places).toBe(0)
+})

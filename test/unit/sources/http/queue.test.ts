@@ -1,0 +1,256 @@
+// Who waits for a place in a budget, and who goes: nobody is overtaken, whoever leaves leaves nothing behind, and what the store knows is neither lost nor taken twice.
+import { expect, test } from 'vitest'
+import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import type { BudgetStore } from '../../../../src/sources/http/rate-limiter.ts'
+import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
+import { driven, MINUTE, SECOND, START } from '../../app/desk.ts'
+
+const never = new AbortController().signal
+
+/** A store whose writes land when the test says so. */
+function slowStore(text?: string) {
+  const state = { text, landing: [] as (() => void)[] }
+  const store: BudgetStore = {
+    load: async () => state.text,
+    save: async (saved) => {
+      await new Promise<void>((resolve) => state.landing.push(resolve))
+      state.text = saved
+    },
+  }
+  const land = async () => {
+    for (const resolve of state.landing.splice(0)) resolve()
+    await settled()
+  }
+  return { state, store, land }
+}
+
+function open(limit: number, given: { clock?: VirtualClock; store?: BudgetStore; random?: number } = {}) {
+  const { clock = new VirtualClock(START), random = 0.5 } = given
+  const store = given.store ?? { load: async () => undefined, save: async () => undefined }
+  return { clock, budget: new Budget({ limit: () => limit, clock, random: () => random, store }) }
+}
+
+/** Uses a place up. */
+async function spend(budget: Budget, places: number) {
+  for (let i = 0; i < places; i++) (await budget.enter('live', never))()
+}
+
+const written = (more: object) =>
+  JSON.stringify({ savedAt: START, answered: [], ahead: 0, blockedMs: 0, ...more })
+
+test('within one lane the last to ask is the last to go, however many wait', async () => {
+  const { clock, budget } = open(1)
+  await spend(budget, 1)
+  const order: number[] = []
+  const all = [1, 2, 3, 4].map(async (nth) => {
+    const answered = await budget.enter('live', never)
+    order.push(nth)
+    answered()
+  })
+  await driven(clock, Promise.all(all))
+  expect(order).toEqual([1, 2, 3, 4])
+})
+
+test('nobody overtakes those who wait, even where a place has come free this moment', async () => {
+  const { clock, budget } = open(1)
+  await spend(budget, 1)
+  const order: string[] = []
+  const live = budget.enter('live', never).then((answered) => {
+    order.push('live')
+    answered()
+  })
+  await settled()
+  clock.advance(START + 2 * MINUTE)
+  const past = budget.enter('past', never).then(() => order.push('past'))
+  await driven(clock, Promise.all([live, past]))
+  expect(order).toEqual(['live', 'past'])
+})
+
+test('whoever was let in and stops later takes nobody else out of the queue', async () => {
+  const { clock, budget } = open(1)
+  await spend(budget, 1)
+  const stopping = new AbortController()
+  const first = budget.enter('live', stopping.signal)
+  const second = budget.enter('live', never)
+  const answered = await driven(clock, first)
+  stopping.abort()
+  answered()
+  await driven(clock, second)
+  expect(budget.used.places).toBe(1)
+})
+
+test('whoever has a place at once is not told to wait', async () => {
+  const { budget } = open(2)
+  let told = 0
+  await budget.enter('live', never, () => (told += 1))
+  expect(told).toBe(0)
+})
+
+test('whoever asks when it is to stop already neither waits nor takes a place', async () => {
+  const { clock, budget } = open(1)
+  await spend(budget, 1)
+  const entering = expect(budget.enter('live', AbortSignal.abort())).rejects.toThrow()
+  await settled()
+  expect(clock.advance(Infinity)).toBe(false)
+  await entering
+})
+
+test('whoever stops while its place is written down does not go, and its place comes back in its time', async () => {
+  const { store, land } = slowStore()
+  const { clock, budget } = open(1, { store })
+  const stopping = new AbortController()
+  const entering = expect(budget.enter('live', stopping.signal)).rejects.toThrow()
+  await settled()
+  stopping.abort()
+  await land()
+  await entering
+  clock.advance(START + 2 * MINUTE)
+  expect(budget.used.places).toBe(0)
+})
+
+test('where the last who waited has left nothing sleeps on', async () => {
+  const { clock, budget } = open(1)
+  await spend(budget, 1)
+  const leaving = new AbortController()
+  const entering = expect(budget.enter('live', leaving.signal)).rejects.toThrow()
+  await settled()
+  leaving.abort()
+  await entering
+  await settled()
+  expect(clock.advance(Infinity)).toBe(false)
+})
+
+test('a budget of one request a minute lets every lane have its turn', async () => {
+  for (const lane of ['live', 'sweep', 'past'] as const) {
+    const { budget } = open(1)
+    expect(budget.waitMs(lane)).toBe(0)
+  }
+})
+
+test('once loaded, a place that is free is taken before the call returns', async () => {
+  const { budget } = open(2)
+  await budget.load()
+  void budget.enter('live', never)
+  expect(budget.used.places).toBe(1)
+})
+
+test('what the store knows is taken over once, however often it is asked for', async () => {
+  const { store } = slowStore(written({ answered: [[SECOND, 2]] }))
+  const { budget } = open(10, { store })
+  await Promise.all([budget.load(), budget.load()])
+  await budget.load()
+  expect(budget.used.places).toBe(2)
+})
+
+test('what was used is told as it is now, not as it was when somebody asked last', async () => {
+  const { clock, budget } = open(2)
+  await spend(budget, 2)
+  clock.advance(START + 2 * MINUTE)
+  expect(budget.used.places).toBe(0)
+})
+
+test('when a place comes free is told in whole milliseconds, and never too early', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(1, { clock }).budget
+  await spend(budget, 1)
+  let atMs = START
+  clock.elapsed = () => atMs
+  atMs = START + 0.25
+  const freeAt = budget.freeAt('live')
+  expect(Number.isInteger(freeAt)).toBe(true)
+  expect(freeAt - START).toBeGreaterThanOrEqual(budget.waitMs('live'))
+})
+
+test('a shorter hint does not end the wait of a longer one', async () => {
+  const { clock, budget } = open(10)
+  await budget.limited(2 * MINUTE)
+  await budget.limited(SECOND)
+  expect(budget.waitMs('live')).toBe(2 * MINUTE)
+  expect(clock.now()).toBe(START)
+})
+
+test('clients that met a 429 together do not come back together', async () => {
+  const waits = []
+  for (const random of [0, 0.5, 0.999]) {
+    const { budget } = open(10, { random })
+    await budget.limited(undefined)
+    waits.push(budget.waitMs('live'))
+  }
+  expect(waits).toEqual([61_000, 63_000, 64_996])
+})
+
+test('a 429 is told as over when the store knows of it, not before', async () => {
+  const { state, store, land } = slowStore()
+  const { budget } = open(10, { store })
+  await budget.load()
+  let told = false
+  const telling = budget.limited(2 * MINUTE).then(() => (told = true))
+  await settled()
+  expect(told).toBe(false)
+  await land()
+  await telling
+  expect(JSON.parse(state.text ?? '{}')).toMatchObject({ blockedMs: 2 * MINUTE })
+})
+
+test('a 429 that comes before the store was read is no less obeyed, and what the store knows is not lost over it', async () => {
+  const known = written({ answered: [[SECOND, 3]], blockedMs: SECOND, lowered: [8, 0] })
+  const { state, store, land } = slowStore(known)
+  const { budget } = open(10, { store })
+  const telling = budget.limited(2 * MINUTE)
+  await settled()
+  await land()
+  await telling
+  expect(budget.waitMs('live')).toBe(2 * MINUTE)
+  expect(budget.used).toEqual({ places: 3, live: 0, allowed: 6, limit: 10 })
+  expect(JSON.parse(state.text ?? '{}')).toMatchObject({ answered: [[SECOND, 3]], blockedMs: 2 * MINUTE })
+})
+
+test('a budget that nobody used, or that could not be read, leaves the store as it is', async () => {
+  const known = written({ answered: [[SECOND, 3]] })
+  let reads = 0
+  const state = { text: known }
+  const save = async (text: string) => void (state.text = text)
+  const unused = open(10, { store: { load: async () => known, save } }).budget
+  await unused.close()
+  expect(state.text).toBe(known)
+  const load = () => (reads++, Promise.reject(new Error('the disk is gone')))
+  const unread = open(10, { store: { load, save } }).budget
+  await expect(unread.load()).rejects.toThrow('the disk is gone')
+  await unread.close()
+  expect([reads, state.text]).toEqual([1, known])
+})
+
+test('a budget that is closed while its store is read does not write over what it has not seen yet', async () => {
+  const known = written({ answered: [[SECOND, 3]] })
+  const state = { text: known, read: (): void => undefined }
+  const store: BudgetStore = {
+    load: async () => {
+      await new Promise<void>((resolve) => (state.read = resolve))
+      return known
+    },
+    save: async (text) => void (state.text = text),
+  }
+  const { budget } = open(10, { store })
+  const loading = budget.load()
+  await budget.close()
+  state.read()
+  await loading
+  expect(state.text).toBe(known)
+})
+
+test('the exact window is written behind what is being written, and closing waits for both', async () => {
+  const { state, store, land } = slowStore()
+  const { clock, budget } = open(60, { store })
+  const entering = budget.enter('live', never)
+  await settled()
+  let closed = false
+  const closing = budget.close().then(() => (closed = true))
+  await settled()
+  expect(state.landing).toHaveLength(1)
+  await land()
+  expect(state.landing).toHaveLength(1)
+  expect(closed).toBe(false)
+  await land()
+  await Promise.all([entering, closing])
+  expect(JSON.parse(state.text ?? '{}')).toMatchObject({ savedAt: clock.now(), ahead: 1 })
+})

@@ -1,0 +1,490 @@
+// Law 5: no rolling minute as the server counts it holds more than the limit, whatever travels, crashes or jumps.
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import type { Clock } from '../../../../src/core/clock.ts'
+import type { Lane } from '../../../../src/contracts/source.ts'
+import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import type { BudgetStore } from '../../../../src/sources/http/rate-limiter.ts'
+import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
+import { driven, openDesk, START } from '../../app/desk.ts'
+
+const MINUTE = 60_000
+const never = new AbortController().signal
+
+class Notes implements BudgetStore {
+  text: string | undefined
+  saves = 0
+  load = async () => this.text
+  save = async (state: string) => {
+    this.text = state
+    this.saves++
+  }
+}
+
+/** A wall clock that can be set, over a time that only runs. */
+class JumpyClock implements Clock {
+  readonly time = new VirtualClock(START)
+  offsetMs = 0
+  now = () => this.time.now() + this.offsetMs
+  elapsed = () => this.time.elapsed()
+  sleep = (ms: number, signal?: AbortSignal) => this.time.sleep(ms, signal)
+}
+
+function open(limit: number, clock: Clock = new VirtualClock(START), store: BudgetStore = new Notes()) {
+  return new Budget({ limit: () => limit, clock, random: () => 0.5, store })
+}
+
+/** Takes a place as soon as there is one and gives the answer at once; when that was. */
+async function pass(budget: Budget, clock: Clock & { time?: VirtualClock }, lane: Lane = 'live') {
+  const time = clock.time ?? (clock as unknown as VirtualClock)
+  const answered = await driven(time, budget.enter(lane, never))
+  answered()
+  return time.elapsed()
+}
+
+/** The most arrivals within any minute; a server that counts both ends in is the strictest there is. */
+function busiest(arrivals: readonly number[]): number {
+  const sorted = [...arrivals].sort((a, b) => a - b)
+  let most = 0
+  for (let from = 0, to = 0; to < sorted.length; to++) {
+    while ((sorted[to] ?? 0) - (sorted[from] ?? 0) > MINUTE) from++
+    most = Math.max(most, to - from + 1)
+  }
+  return most
+}
+
+it('a budget lets its limit through at once, and the next one a minute after the first answer', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(3, clock)
+  const times = [await pass(budget, clock), await pass(budget, clock), await pass(budget, clock)]
+  expect(times).toEqual([START, START, START])
+  const fourth = await pass(budget, clock)
+  expect(fourth).toBeGreaterThan(START + MINUTE)
+  expect(fourth).toBeLessThan(START + MINUTE + 200)
+})
+
+it('a place comes back a minute after its answer came, not after it was sent', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(1, clock)
+  const answered = await budget.enter('live', never)
+  clock.advance(START + 40_000)
+  answered()
+  expect(await pass(budget, clock)).toBeGreaterThan(START + 40_000 + MINUTE)
+})
+
+it('an answer told twice gives one place back', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(2, clock)
+  const answered = await budget.enter('live', never)
+  answered()
+  answered()
+  expect(budget.used.places).toBe(1)
+  clock.advance(START + 2 * MINUTE)
+  expect(budget.used.places).toBe(0)
+})
+
+it('no rolling minute as the server counts it holds more than the limit, whatever travels and however long answers take, over crashes and restarts', async () => {
+  const request = fc.record({
+    transitMs: fc.nat(4_000),
+    latencyMs: fc.oneof(fc.nat(200), fc.nat(40_000)),
+    pauseMs: fc.oneof(fc.constant(0), fc.nat(3_000)),
+    lane: fc.constantFrom<Lane>('live', 'sweep', 'past'),
+    end: fc.constantFrom('none', 'none', 'none', 'none', 'none', 'crash', 'close'),
+    downMs: fc.nat(8_000),
+  })
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 12 }),
+      fc.array(request, { minLength: 20, maxLength: 80 }),
+      async (limit, requests) => {
+        const clock = new VirtualClock(START)
+        const store = new Notes()
+        const arrivals: number[] = []
+        let budget = open(limit, clock, store)
+        const flights: Promise<void>[] = []
+        let life = 0
+        for (const { transitMs, latencyMs, pauseMs, lane, end, downMs } of requests) {
+          const answered = await driven(clock, budget.enter(lane, never))
+          const born = life
+          const flight = (async () => {
+            await clock.sleep(transitMs)
+            arrivals.push(clock.now())
+            await clock.sleep(latencyMs)
+            // To a dead process no answer comes.
+            if (born === life) answered()
+          })()
+          flights.push(flight)
+          await driven(clock, clock.sleep(pauseMs))
+          if (end === 'none') continue
+          if (end === 'close') {
+            await driven(clock, Promise.all(flights))
+            await budget.close()
+          }
+          life++
+          await driven(clock, clock.sleep(downMs))
+          budget = open(limit, clock, store)
+        }
+        await driven(clock, Promise.all(flights))
+        expect(busiest(arrivals)).toBeLessThanOrEqual(limit)
+      },
+    ),
+    { numRuns: 150 },
+  )
+})
+
+it('a restart forgets no place: what was sent before a crash still counts, whatever was written down of it', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(30, clock, store)
+  for (let i = 0; i < 30; i++) await pass(first, clock)
+  const second = open(30, clock, store)
+  expect(await pass(second, clock)).toBeGreaterThan(START + MINUTE)
+})
+
+it('a request that was in the air at the crash may be counted after it: its place is kept from the restart on', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(6, clock, store)
+  // Blocks of one: the second place writes the state down while the first request is in the air.
+  await first.enter('live', never)
+  await first.enter('live', never)
+  clock.advance(START + 30_000)
+  const second = open(6, clock, store)
+  for (let i = 0; i < 3; i++) await pass(second, clock)
+  const times: number[] = []
+  for (let i = 0; i < 3; i++) times.push(await pass(second, clock))
+  for (const time of times.slice(1)) expect(time).toBeGreaterThan(START + 30_000 + MINUTE)
+})
+
+it('a clean restart gives back what was reserved and not used', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  await first.close()
+  const second = open(60, clock, store)
+  await pass(second, clock)
+  expect(second.used.places).toBe(2)
+})
+
+it('a restart over an hour later begins with an empty minute', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(5, clock, store)
+  for (let i = 0; i < 5; i++) await pass(first, clock)
+  await first.close()
+  clock.advance(START + 3_600_000)
+  const second = open(5, clock, store)
+  expect(await pass(second, clock)).toBe(START + 3_600_000)
+  expect(second.used.places).toBe(1)
+})
+
+it('places are written down in blocks, not one by one', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const budget = open(60, clock, store)
+  for (let i = 0; i < 60; i++) await pass(budget, clock)
+  expect(store.saves).toBeLessThanOrEqual(6)
+})
+
+it('those who wait go in the order of their lanes, and in order of asking within one', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(1, clock)
+  await pass(budget, clock)
+  const order: string[] = []
+  const ask = async (name: string, lane: Lane) => {
+    const answered = await budget.enter(lane, never)
+    order.push(name)
+    answered()
+  }
+  const all = [
+    ask('past', 'past'),
+    ask('sweep 1', 'sweep'),
+    ask('live 1', 'live'),
+    ask('sweep 2', 'sweep'),
+    ask('live 2', 'live'),
+  ]
+  await driven(clock, Promise.all(all))
+  expect(order).toEqual(['live 1', 'live 2', 'sweep 1', 'sweep 2', 'past'])
+})
+
+it('live reading finds room at once however long a sweep waits', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(8, clock)
+  for (let i = 0; i < 6; i++) await pass(budget, clock, 'sweep')
+  const sweep = budget.enter('sweep', never)
+  await settled()
+  expect(await pass(budget, clock, 'live')).toBe(START)
+  await driven(clock, sweep)
+})
+
+it('a sweep leaves a quarter of the limit untouched, a backfill two fifths', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(60, clock)
+  let backfills = 0
+  while (budget.freeAt('past') <= clock.now()) {
+    await pass(budget, clock, 'past')
+    backfills++
+  }
+  let sweeps = backfills
+  while (budget.freeAt('sweep') <= clock.now()) {
+    await pass(budget, clock, 'sweep')
+    sweeps++
+  }
+  expect([backfills, sweeps]).toEqual([36, 45])
+  for (let i = 0; i < 15; i++) expect(await pass(budget, clock, 'live')).toBe(START)
+})
+
+it('where nobody reads live, a backfill has all of it', async () => {
+  const clock = new VirtualClock(START)
+  const budget = new Budget({
+    limit: () => 60,
+    clock,
+    random: () => 0.5,
+    store: new Notes(),
+    pastAlone: true,
+  })
+  for (let i = 0; i < 60; i++) expect(await pass(budget, clock, 'past')).toBe(START)
+  expect(budget.freeAt('past')).toBeGreaterThan(clock.now())
+})
+
+it('one who gives up waiting leaves the queue, and the others go on', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(1, clock)
+  await pass(budget, clock)
+  const leaving = new AbortController()
+  const gone = budget.enter('live', leaving.signal)
+  const stays = budget.enter('sweep', never)
+  await settled()
+  leaving.abort()
+  await expect(gone).rejects.toThrow()
+  await driven(clock, stays)
+  expect(budget.used.places).toBe(1)
+})
+
+it('a 429 with a hint is obeyed: nothing leaves before it, and something at it', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(60, clock)
+  await pass(budget, clock)
+  await budget.limited(17_000)
+  expect(budget.freeAt('live')).toBe(START + 17_000)
+  expect(await pass(budget, clock)).toBe(START + 17_000)
+})
+
+it('a 429 without a hint waits past a full minute', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(60, clock)
+  await pass(budget, clock)
+  await budget.limited(undefined)
+  const next = await pass(budget, clock)
+  expect(next).toBeGreaterThan(START + MINUTE)
+  expect(next).toBeLessThan(START + 66_000)
+})
+
+it('after a 429 less is allowed, never less than one, and the limit grows back while none comes', async () => {
+  const clock = new VirtualClock(START)
+  const budget = open(60, clock)
+  await pass(budget, clock)
+  await budget.limited(0)
+  expect(budget.used.allowed).toBe(45)
+  for (let i = 0; i < 30; i++) await budget.limited(0)
+  expect(budget.used.allowed).toBe(1)
+  clock.advance(START + 6 * MINUTE)
+  expect(budget.used.allowed).toBeGreaterThan(1)
+  clock.advance(START + 60 * MINUTE)
+  expect(budget.used.allowed).toBe(60)
+})
+
+it('a 429 survives a restart: its wait and what is allowed after it', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  await first.limited(120_000)
+  await first.close()
+  const second = open(60, clock, store)
+  expect(await pass(second, clock)).toBe(START + 120_000)
+  expect(second.used.allowed).toBe(45)
+})
+
+it('a lowered limit goes on growing back over restarts, however short each process lives', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  await first.limited(0)
+  await first.close()
+  const allowed: number[] = []
+  for (let minutes = 3; minutes <= 18; minutes += 3) {
+    clock.advance(START + minutes * MINUTE)
+    const next = open(60, clock, store)
+    await next.load()
+    allowed.push(next.used.allowed)
+    await next.close()
+  }
+  expect(allowed).toEqual([45, 51, 51, 57, 60, 60])
+})
+
+it('a limit that was raised in the configuration holds from the next start on', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(10, clock, store)
+  await pass(first, clock)
+  await first.close()
+  const second = open(600, clock, store)
+  await second.load()
+  expect(second.used.allowed).toBe(600)
+})
+
+it('what a 429 left of a limit holds behind a restart, whatever the configuration says by then', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  await first.limited(0)
+  await first.close()
+  const second = open(600, clock, store)
+  await second.load()
+  expect(second.used.allowed).toBe(45)
+})
+
+it('the wait of a 429 outlives a process that is killed right after it', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  await first.limited(200_000)
+  const second = open(60, clock, store)
+  expect(await pass(second, clock)).toBe(START + 200_000)
+  expect(second.used.allowed).toBeLessThan(60)
+})
+
+it('a place that is taken while a 429 is written down is forgotten by no restart', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(60, clock, store)
+  await pass(first, clock)
+  // A disk that takes its time, and a hint that lets all go on at once.
+  let land = (): void => undefined
+  store.save = async (state) => {
+    await new Promise<void>((resolve) => (land = resolve))
+    store.text = state
+  }
+  const told = first.limited(0)
+  await settled()
+  let sent = 0
+  for (let i = 0; i < 15; i++) void first.enter('live', never).then(() => sent++)
+  await settled()
+  for (let i = 0; i < 5; i++) {
+    land()
+    await settled()
+  }
+  await told
+  expect(sent).toBe(15)
+  const second = open(60, clock, { load: store.load, save: async () => undefined })
+  await driven(clock, second.enter('live', never))
+  expect(second.used.places).toBeGreaterThanOrEqual(1 + sent + 1)
+})
+
+it('a 429 that comes while places are written down is written down behind them', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const first = open(6, clock, store)
+  const slow = { land: (): void => undefined }
+  store.save = async (state) => {
+    await new Promise<void>((resolve) => (slow.land = resolve))
+    store.text = state
+  }
+  const entering = first.enter('live', never)
+  await settled()
+  const told = first.limited(200_000)
+  for (let i = 0; i < 5; i++) {
+    slow.land()
+    await settled()
+  }
+  await Promise.all([entering, told])
+  const second = open(6, clock, { load: store.load, save: async () => undefined })
+  expect(await pass(second, clock)).toBe(START + 200_000)
+})
+
+it('a wall clock that jumps back holds no place for longer than its minute', async () => {
+  const clock = new JumpyClock()
+  const budget = open(6, clock)
+  for (let i = 0; i < 6; i++) {
+    await pass(budget, clock)
+    clock.time.advance(START + (i + 1) * 5_000)
+  }
+  clock.offsetMs = -3_600_000
+  const times: number[] = []
+  for (let i = 0; i < 6; i++) times.push(await pass(budget, clock))
+  expect(times.at(-1)).toBeLessThan(START + 25_000 + MINUTE + 500)
+})
+
+it('a wall clock that jumps forward gives no place back early', async () => {
+  const clock = new JumpyClock()
+  const budget = open(6, clock)
+  const times: number[] = []
+  for (let i = 0; i < 6; i++) times.push(await pass(budget, clock))
+  clock.offsetMs = 3_600_000
+  for (let i = 0; i < 6; i++) times.push(await pass(budget, clock))
+  expect(busiest(times)).toBeLessThanOrEqual(6)
+})
+
+it('a wall clock that jumped back over a restart holds no place for longer than its minute', async () => {
+  const clock = new JumpyClock()
+  const store = new Notes()
+  const first = open(6, clock, store)
+  for (let i = 0; i < 6; i++) await pass(first, clock)
+  await first.limited(30_000)
+  await first.close()
+  clock.offsetMs = -86_400_000
+  const second = open(6, clock, store)
+  expect(await pass(second, clock)).toBeLessThan(START + MINUTE + 10_000)
+})
+
+it('a store that fails fails the request, and its place comes back', async () => {
+  const clock = new VirtualClock(START)
+  const store = new Notes()
+  const budget = open(1, clock, store)
+  store.save = () => Promise.reject(new Error('the disk is full'))
+  await expect(budget.enter('live', never)).rejects.toThrow('the disk is full')
+  store.save = async (state) => void (store.text = state)
+  expect(await pass(budget, clock)).toBeLessThan(START + MINUTE + 200)
+})
+
+it('a backlog of 150 pages takes at most 1.05 times what the limit allows, and no minute holds more', async () => {
+  const desk = await openDesk({
+    limit: 60,
+    limits: { audit: 60 },
+    traffic: { backlog: 150_000, exotic: 0 },
+    switches: { self_audit: 'off', latency: 20, transit: 30 },
+    source: { activity: 'low', intervalMs: undefined },
+  })
+  // The limit allows 60 at once and 60 more in each minute after: the 150th page and the entry before the first in two minutes.
+  await desk.step()
+  await desk.drain(300)
+  const asked = desk.asked()
+  const tookMs = desk.clock.now() - START
+  const allowedMs = Math.floor(150 / 60) * MINUTE
+  expect(asked.length).toBeLessThanOrEqual(150 * 1.05)
+  expect(asked.some(({ status }) => status === 429)).toBe(false)
+  expect(busiest(asked.map(({ at }) => at))).toBeLessThanOrEqual(60)
+  expect(desk.journal.stats().entries).toBe(150_000)
+  expect(tookMs).toBeLessThanOrEqual(allowedMs * 1.05)
+})
+
+it('whoever has to wait is told before, also when the window comes from before a restart', async () => {
+  const store = new Notes()
+  const clock = new VirtualClock(START)
+  const before = open(1, clock, store)
+  await pass(before, clock)
+  await before.close()
+  const told: number[] = []
+  const after = open(1, clock, store)
+  await driven(
+    clock,
+    after.enter('live', never, () => void told.push(clock.now())),
+  )
+  expect(told).toEqual([START])
+  expect(clock.now()).toBeGreaterThanOrEqual(START + MINUTE)
+})

@@ -1,0 +1,188 @@
+// Random histories of a workspace, changed between any two requests of a pass, with crashes and errors in between: what was told is what is there.
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { ConnectorError } from '../../../../src/core/errors.ts'
+import type { Journal } from '../../../../src/contracts/journal.ts'
+import { withMethods } from '../../../fakes/with-methods.ts'
+import { HOUR } from '../../app/desk.ts'
+import { foldedTruth, foldRecords, openVaultDesk, sorted } from './desk.ts'
+import type { FakeProject, Manner, VaultDesk } from './desk.ts'
+
+type Act =
+  | { readonly do: 'read' | 'wait' | 'crash' | 'append_lost' | 'append_fails' | 'api_fails' | 'add' }
+  | { readonly do: 'touch' | 'delete' | 'flag'; readonly which: number }
+  | { readonly do: 'rename'; readonly which: number; readonly name: number }
+  | { readonly do: 'share' | 'unshare'; readonly which: number; readonly who: number; readonly level: string }
+
+const which = fc.nat(30)
+const acts = fc.array(
+  fc.oneof(
+    { weight: 12, arbitrary: fc.constant({ do: 'read' } as const) },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        { do: 'wait' },
+        { do: 'crash' },
+        { do: 'append_lost' },
+        { do: 'append_fails' },
+        { do: 'api_fails' },
+      ),
+    },
+    { weight: 2, arbitrary: fc.constant({ do: 'add' } as const) },
+    { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('touch', 'delete', 'delete', 'flag'), which }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('rename'), which, name: fc.nat(99) }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        ...{ do: fc.constantFrom('share', 'share', 'unshare'), which, who: fc.nat(3) },
+        level: fc.constantFrom('VIEW', 'EDIT'),
+      }),
+    },
+  ),
+  { minLength: 10, maxLength: 150 },
+)
+
+const manners = (
+  totals: readonly Manner['total'][],
+  ties: readonly Manner['ties'][] = ['stable'],
+): fc.Arbitrary<Manner> =>
+  fc.record({
+    cap: fc.integer({ min: 1, max: 4 }),
+    total: fc.constantFrom(...totals),
+    beyond: fc.constantFrom('empty', 'not_found', 'last_page_again'),
+    shuffled: fc.boolean(),
+    ties: fc.constantFrom(...ties),
+  })
+
+/** A journal that a test can make fail before or after the transaction, as a crash does. */
+function frail(state: { lost: number; fails: number }) {
+  return (journal: Journal): Journal =>
+    withMethods(journal, {
+      append: async (part) => {
+        if (state.fails > 0 && state.fails-- > 0)
+          throw new ConnectorError('disk_full', 'as the test wants it')
+        const appended = await journal.append(part)
+        if (state.lost > 0 && state.lost-- > 0)
+          throw new ConnectorError('disk_failed', 'as the test wants it')
+        return appended
+      },
+    })
+}
+
+function act(desk: VaultDesk, action: Act): void {
+  const { vault } = desk
+  if (action.do === 'add') vault.add(`name ${vault.projects.size % 7}`)
+  if (!('which' in action)) return
+  const all = [...vault.projects.values()]
+  const project: FakeProject | undefined = all[action.which % Math.max(1, all.length)]
+  if (!project) return
+  switch (action.do) {
+    case 'touch':
+      vault.touch(project)
+      return
+    case 'delete':
+      vault.projects.delete(project.id)
+      return
+    case 'flag':
+      project.flag = !project.flag
+      return
+    case 'rename':
+      project.name = `name ${action.name}`
+      return
+    case 'share':
+      vault.share(project, action.who, action.level, action.who % 2 === 0 ? 'user' : 'workspace')
+      return
+    case 'unshare':
+      project.shares = project.shares.filter(({ who }) => who !== action.who)
+  }
+}
+
+async function live(manner: Manner, history: readonly Act[]): Promise<VaultDesk> {
+  const state = { lost: 0, fails: 0 }
+  const desk = await openVaultDesk({ journal: frail(state) })
+  const { vault, clock } = desk
+  Object.assign(vault.manner, manner)
+  for (let i = 0; i < 8; i++) vault.add(`name ${i}`)
+  const alive = new Set(vault.projects.keys())
+  let told = 0
+  const look = async () => {
+    const records = await desk.records()
+    for (const { type, project_id: id } of records.slice(told))
+      if (type === 'vault:project_deleted')
+        expect(vault.projects.has(id), 'is told as deleted and is there').toBe(false)
+    told = records.length
+  }
+  for (const action of history) {
+    clock.advance(clock.now() + 1_500)
+    act(desk, action)
+    for (const id of vault.projects.keys()) alive.add(id)
+    if (action.do === 'wait') clock.advance(clock.now() + 6 * HOUR)
+    if (action.do === 'append_lost') state.lost = 1
+    if (action.do === 'append_fails') state.fails = 1
+    if (action.do === 'api_fails') {
+      vault.instead = () => ({ status: 500 })
+      await desk.step()
+      vault.instead = () => undefined
+    }
+    if (action.do === 'crash') await desk.restart()
+    if (action.do !== 'read' || desk.source.plan(desk.cursor).dueAt > clock.now() + HOUR) continue
+    // What a failed append has left on the disk only the next process knows.
+    if (await desk.step()) await desk.restart()
+    await look()
+  }
+  state.lost = 0
+  state.fails = 0
+  await desk.restart()
+  await desk.later(4)
+  await look()
+  return desk
+}
+
+const runs = { numRuns: 40 }
+
+it('what is told, applied in order, is what is there; each project is told once, and none as deleted that is there', async () => {
+  await fc.assert(
+    fc.asyncProperty(manners(['true']), acts, async (manner, history) => {
+      const desk = await live(manner, history)
+      const records = await desk.records()
+      expect(sorted(foldRecords(records))).toEqual(sorted(foldedTruth(desk.vault)))
+      expect(new Set(records.map(({ id }) => id)).size).toBe(records.length)
+      for (const kind of ['project_deleted', 'project_created', 'project_listed']) {
+        const ids = records.filter(({ type }) => type === `vault:${kind}`).map((record) => record.project_id)
+        expect(new Set(ids).size).toBe(ids.length)
+      }
+    }),
+    runs,
+  )
+})
+
+it('the same where the pagination is missing or makes no sense, as long as no project changes its place by its own name', async () => {
+  await fc.assert(
+    fc.asyncProperty(manners(['none', 'of_page']), acts, async (manner, history) => {
+      const desk = await live(
+        { ...manner, ties: 'stable' },
+        history.filter((action) => action.do !== 'rename'),
+      )
+      expect(sorted(foldRecords(await desk.records()))).toEqual(sorted(foldedTruth(desk.vault)))
+    }),
+    runs,
+  )
+})
+
+it('whatever moves, no project is told as deleted that is there, and none as created that was there before the first pass', async () => {
+  await fc.assert(
+    fc.asyncProperty(manners(['true', 'too_high'], ['stable', 'chance']), acts, async (manner, history) => {
+      const desk = await live(manner, history)
+      const records = await desk.records()
+      // Throws where one is told that was never there, or twice.
+      foldRecords(records)
+      const began = Math.min(...records.map(({ seen_at: at }) => Date.parse(at)))
+      for (const { type, project } of records)
+        if (type === 'vault:project_created')
+          expect(
+            Date.parse(`${(project as unknown as { created_at: string }).created_at}Z`),
+          ).toBeGreaterThanOrEqual(began)
+    }),
+    runs,
+  )
+})
