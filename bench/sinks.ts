@@ -12,9 +12,7 @@ import type { Lines, Sink } from '../src/contracts/sink.ts'
 import type { SinkDeps } from '../src/contracts/sink-kind.ts'
 import { ByteWriter } from '../src/core/bytes.ts'
 import { disk } from '../src/platform/disk.ts'
-import { deniedBy } from '../src/delivery/redact.ts'
-import { type Change, redactBy } from '../src/delivery/redact.ts'
-import { redactedFrame } from '../src/delivery/redact.ts'
+import { deniedBy, redactBy, redactedFrame, type Change } from '../src/delivery/redact.ts'
 import { sinkKinds } from '../src/sinks/index.ts'
 
 const BATCH = 1000

@@ -1,9 +1,7 @@
 // The world as the daemon may touch it.
 import type { Clock, Random } from '../core/clock.ts'
-import type { Disk } from '../contracts/platform.ts'
-import type { Transport } from '../contracts/platform.ts'
+import type { Connect, Disk, OpenDatagrams, TlsOptions, Transport } from '../contracts/platform.ts'
 import type { Log } from '../core/log.ts'
-import type { Connect, OpenDatagrams, TlsOptions } from '../contracts/platform.ts'
 import type { Tracing } from '../contracts/reporter.ts'
 
 export interface Network {

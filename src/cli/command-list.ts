@@ -1,30 +1,29 @@
 // Every command: its name, what it does, how its arguments are read, and the function that does it.
 import type { Command } from 'commander'
 import { MOST_LINES } from '../observability/taps.ts'
-import { listenAddress, tapLimit } from './command-options.ts'
-import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './records/dead-letters.ts'
 import {
   cancelOption,
   chosenLetters,
   chosenQuarantine,
   listed,
+  listenAddress,
   mockOptions,
   replayOptions,
   shown,
   sinkTypes,
+  tapLimit,
   toFile,
   verifyOptions,
   withConfig,
 } from './command-options.ts'
+import { dropLetters, exportLetters, listLetters, retryLetters, showLetter } from './records/dead-letters.ts'
 import { bundle } from './bundle.ts'
 import { backfill } from './backfill.ts'
-import { configPrint } from './config.ts'
-import { init } from './config.ts'
+import { configPrint, init, schema } from './config.ts'
 import { dropQuarantine, exportQuarantine, listQuarantine, showQuarantine } from './records/quarantine.ts'
 import { reconcile } from './reconcile/reconcile.ts'
 import { replay } from './replay/replay.ts'
 import { run } from './run/run.ts'
-import { schema } from './config.ts'
 import { status } from './status.ts'
 import { tap } from './tap.ts'
 import { validate } from './validate.ts'

@@ -1,8 +1,7 @@
 // How a command is found and run; turns whatever it ends with into an exit code.
 import { Argument, Command, CommanderError, Help, type Option } from 'commander'
 import { ConfigFaults } from '../config/faults.ts'
-import { ConnectorError } from '../core/errors.ts'
-import { bugLine } from '../core/errors.ts'
+import { bugLine, ConnectorError } from '../core/errors.ts'
 import { completion, type Shell, shells } from './completion.ts'
 import type { CompletedCommand } from './completion.ts'
 import { exitCodeOf, exitCodes, type World } from './shared/world.ts'

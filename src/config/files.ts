@@ -14,10 +14,16 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { type OwnerCalls, ownerCalls } from '../core/file-owners.ts'
-import { isOfKernel, networkFileSystem } from '../journal/sqlite/files.ts'
-import { isForeign, isSqlite, MOST_PAGE_BYTES, newerPageFault } from '../journal/sqlite/files.ts'
+import {
+  firstPageIn,
+  isForeign,
+  isOfKernel,
+  isSqlite,
+  MOST_PAGE_BYTES,
+  networkFileSystem,
+  newerPageFault,
+} from '../journal/sqlite/files.ts'
 import { type LinkCalls, resolvedPath } from '../core/paths.ts'
-import { firstPageIn } from '../journal/sqlite/files.ts'
 
 /** Keys, certificates and configurations are small; a larger file is the wrong one. */
 const MOST_BYTES = 2 ** 20

@@ -1,11 +1,9 @@
 // How a sink is declared: its options' schema beside the function that opens it. The map of all of them is sinks/index.ts.
 import type { z } from 'zod'
 import type { Clock, Random } from '../core/clock.ts'
-import type { Disk } from './platform.ts'
-import type { Transport } from './platform.ts'
+import type { Connect, Disk, OpenDatagrams, TlsOptions, Transport } from './platform.ts'
 import type { Log } from '../core/log.ts'
 import type { Assurance, ObjectSink, Sink } from './sink.ts'
-import type { Connect, OpenDatagrams, TlsOptions } from './platform.ts'
 
 /** The world outside, as a sink may know it. */
 export interface SinkDeps {

@@ -7,9 +7,15 @@ import { ConnectorError, errnoOf } from '../core/errors.ts'
 import type { ErrorCode } from '../core/errors.ts'
 import type { Replayed } from '../contracts/journal.ts'
 import type { DeadLetter, QuarantineRecord, Retried } from '../contracts/records.ts'
-import type { Backfill, Backfills } from '../contracts/jobs.ts'
-import type { Surveyed, Surveys } from '../contracts/jobs.ts'
-import type { ApiReplay, BegunReplay, Replays } from '../contracts/jobs.ts'
+import type {
+  ApiReplay,
+  Backfill,
+  Backfills,
+  BegunReplay,
+  Replays,
+  Surveyed,
+  Surveys,
+} from '../contracts/jobs.ts'
 import type { Origin } from '../contracts/source.ts'
 import { ownerCalls, ownerFault } from '../core/file-owners.ts'
 import { controlPath } from '../journal/sqlite/files.ts'

@@ -1,6 +1,5 @@
 // Which member of an entry stands in which field, for every format of fields, and where it lies in the entry's bytes.
-import { eachMember } from '../core/json.ts'
-import { type FindName, findNameOf } from '../core/json.ts'
+import { eachMember, findNameOf, type FindName } from '../core/json.ts'
 import type { SourceName } from '../contracts/source.ts'
 import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'

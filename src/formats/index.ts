@@ -1,9 +1,8 @@
 // The formats by the word that stands in the configuration.
 import type { Format } from '../contracts/sink.ts'
 import { cef } from './cef.ts'
-import { envelope } from './raw.ts'
+import { envelope, raw } from './raw.ts'
 import { leef } from './leef.ts'
-import { raw } from './raw.ts'
 
 const formats = { raw: () => raw, envelope, cef, leef } as const satisfies Record<string, () => Format>
 

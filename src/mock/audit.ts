@@ -1,13 +1,10 @@
 // The audit log area: pages from an id, search by time, earliest and latest, and the entry that each such read leaves.
 import { DAY_MS } from '../core/time.ts'
-import { leaveTrace } from './area.ts'
+import { leaveTrace, routeTable } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
-import { arranged, emptyPage } from './replies.ts'
-import type { Page } from './replies.ts'
+import { arranged, documented, emptyPage, failure, json } from './replies.ts'
+import type { Page, Reply } from './replies.ts'
 import { below, chanceOf, dice, mix } from './random.ts'
-import { documented, failure, json } from './replies.ts'
-import type { Reply } from './replies.ts'
-import { routeTable } from './area.ts'
 
 const YEAR_MS = 365 * DAY_MS
 const MAX_TAKE = 1000

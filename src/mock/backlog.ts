@@ -7,9 +7,8 @@ import type { MockEntry } from './entry.ts'
 import { join } from './replies.ts'
 import type { Page } from './replies.ts'
 import { userOf } from './people.ts'
-import { chanceOf, mix, streamSeed } from './random.ts'
+import { chanceOf, mix, streamSeed, uuidStream } from './random.ts'
 import { compose } from './traffic.ts'
-import { uuidStream } from './random.ts'
 import type { Uuids } from './random.ts'
 
 interface BacklogSettings {

@@ -1,12 +1,11 @@
 // The history area (spec §4.2): usage and query events of a range of time, in v2's and v1's form.
-import { leaveTrace, perWorkspace } from './area.ts'
+import { leaveTrace, perWorkspace, routeTable } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
 import { HistoryEvents } from './history-events.ts'
 import type { HistoryKind, HistoryVersion, SecondRange, Showing } from './history-events.ts'
 import { below, chanceOf, dice, mix } from './random.ts'
 import { documented, failure, json } from './replies.ts'
 import type { Reply } from './replies.ts'
-import { routeTable } from './area.ts'
 import type { Streamed } from './answer.ts'
 
 const MOST_DAYS = 30

@@ -1,11 +1,8 @@
 // What the faults of kind `body` do to an honest reply on its way out.
 import { gzipSync } from 'node:zlib'
-import { isStreamed, lengthOf } from './answer.ts'
-import type { Body, Manner } from './answer.ts'
-import type { Page } from './replies.ts'
-import type { Reply } from './replies.ts'
-import { gzipped, halfOf, withoutLast } from './answer.ts'
-import type { Streamed } from './answer.ts'
+import { gzipped, halfOf, isStreamed, lengthOf, withoutLast } from './answer.ts'
+import type { Body, Manner, Streamed } from './answer.ts'
+import type { Page, Reply } from './replies.ts'
 import type { FaultName, Switches } from './switches.ts'
 
 interface Outgoing {

@@ -4,11 +4,10 @@ import { drawType, types } from './catalogue.ts'
 import { Entry } from './entry.ts'
 import type { Fate } from './faults.ts'
 import { actorOf, dataOf, drawPerson, userOf } from './people.ts'
-import { below, chanceOf, dice, mix, poisson, streamSeed } from './random.ts'
+import { below, chanceOf, dice, mix, poisson, streamSeed, uuidStream } from './random.ts'
 import { render } from './render.ts'
 import type { DefectSizes } from './render.ts'
 import type { Defect } from './switches.ts'
-import { uuidStream } from './random.ts'
 
 /** mean entries of a burst: one person clicking around */
 const BURST = 4

@@ -1,12 +1,8 @@
 // Changes of the vault by hand, for tests and for faults: each leaves the audit entry that a person's would.
-import type { Permission } from './vault-project.ts'
-import type { CellEdit } from './vault-project.ts'
-import { editCell } from './vault-project.ts'
-import { someFile } from './vault-project.ts'
-import type { NewFile } from './vault-project.ts'
+import type { CellEdit, NewFile, Permission } from './vault-project.ts'
+import { editCell, someFile } from './vault-project.ts'
 import { dice } from './random.ts'
-import type { Deed } from './vault-state.ts'
-import type { Partner } from './vault-state.ts'
+import type { Deed, Partner } from './vault-state.ts'
 import type { Workspace } from './workspace.ts'
 
 /** `project` is an id. What is left out is made up. */

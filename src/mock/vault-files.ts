@@ -6,12 +6,19 @@ import type { Part } from './multipart.ts'
 import { documented, failure, text } from './replies.ts'
 import type { Reply } from './replies.ts'
 import { stampOf } from './render.ts'
-import { INVALID, notFound } from './vault-listing.ts'
-import { contentTypeOf } from './vault-project.ts'
-import type { NewFile } from './vault-project.ts'
-import { liveFiles } from './vault-project.ts'
-import type { Project, VaultFile } from './vault-project.ts'
-import { allValid, byText, holds, numberIn, secondsIn, textIn, wordIn } from './vault-listing.ts'
+import {
+  allValid,
+  byText,
+  holds,
+  INVALID,
+  notFound,
+  numberIn,
+  secondsIn,
+  textIn,
+  wordIn,
+} from './vault-listing.ts'
+import { contentTypeOf, liveFiles } from './vault-project.ts'
+import type { NewFile, Project, VaultFile } from './vault-project.ts'
 import type { Deed } from './vault-state.ts'
 
 export function succeeded(call: Call, value: unknown): Reply {

@@ -1,11 +1,9 @@
 // What the entries of the traffic did to the vault: each that says so moves its state, by its user, at its time.
 import type { Random } from '../core/clock.ts'
 import { below, dice, mix, pick } from './random.ts'
-import { projectName, reviewTitle, someFile } from './vault-project.ts'
-import { liveFiles } from './vault-project.ts'
+import { liveFiles, projectName, reviewTitle, someFile } from './vault-project.ts'
 import type { Permission, Project } from './vault-project.ts'
-import type { Deed } from './vault-state.ts'
-import type { Partner, VaultState } from './vault-state.ts'
+import type { Deed, Partner, VaultState } from './vault-state.ts'
 
 export interface Named {
   readonly project: Project

@@ -1,11 +1,10 @@
 // The vault area: the workspace's projects, their files, review tables, and the entry that each call leaves.
 import { vaultPaths } from '../core/api.ts'
-import { leaveTrace } from './area.ts'
+import { leaveTrace, routeTable } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
 import { failure } from './replies.ts'
 import type { Reply } from './replies.ts'
 import { stampOf } from './render.ts'
-import { routeTable } from './area.ts'
 import {
   deleteFile,
   deleteProject,

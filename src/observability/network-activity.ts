@@ -1,7 +1,6 @@
 // A sink's networks with an ear in between: each request, and each sign of life on a stream, is told to whoever watches the sink.
-import type { HttpRequest, Transport } from '../contracts/platform.ts'
+import type { Connect, HttpRequest, Transport } from '../contracts/platform.ts'
 import { overlay } from '../core/overlay.ts'
-import type { Connect } from '../contracts/platform.ts'
 import type { Asked, SinkWatch } from '../contracts/reporter.ts'
 
 export type Ear = Pick<SinkWatch, 'asked' | 'heard'>

@@ -1,12 +1,10 @@
 // What /status says: its shape.
 import type { ErrorCode } from '../core/errors.ts'
 import type { FindingRecord } from '../contracts/records.ts'
-import type { Backfill } from '../contracts/jobs.ts'
-import type { WaitsFor } from '../contracts/jobs.ts'
+import type { Backfill, WaitsFor } from '../contracts/jobs.ts'
 import type { Assurance } from '../contracts/sink.ts'
 import type { SinkState, SourceState } from '../contracts/reporter.ts'
-import type { LastHourStatus } from './recent.ts'
-import type { ErrorStatus } from './recent.ts'
+import type { ErrorStatus, LastHourStatus } from './recent.ts'
 
 /** ISO 8601; null until the first time. */
 type Instant = string | null

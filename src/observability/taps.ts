@@ -3,8 +3,7 @@ import { LF } from '../core/bytes.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import { overlay } from '../core/overlay.ts'
-import type { OpenObject } from '../contracts/sink.ts'
-import type { Delivery, ObjectSink, Outcome, Sink } from '../contracts/sink.ts'
+import type { Delivery, ObjectSink, OpenObject, Outcome, Sink } from '../contracts/sink.ts'
 
 /** A sample is for the eye: a longer line is cut, and nobody can make the daemon hold more than this. */
 export const MOST_LINES = 1_000

@@ -6,8 +6,7 @@ import type { Clock } from '../../src/core/clock.ts'
 import { VERSION } from '../../src/contracts/entries.ts'
 import type { Entries } from '../../src/contracts/entries.ts'
 import type { Appended } from '../../src/contracts/source.ts'
-import type { Batch, Journal } from '../../src/contracts/journal.ts'
-import type { ReplayQuery, Resend } from '../../src/contracts/journal.ts'
+import type { Batch, Journal, ReplayQuery, Resend } from '../../src/contracts/journal.ts'
 import type { Log } from '../../src/core/log.ts'
 import {
   audit,

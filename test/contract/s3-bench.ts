@@ -1,7 +1,6 @@
 // Buckets on the bench, behind the conductor of objects: in memory, and TLS over real sockets.
 import type { Secret } from '../../src/core/secret.ts'
-import type { Transport } from '../../src/contracts/platform.ts'
-import type { TlsOptions } from '../../src/contracts/platform.ts'
+import type { TlsOptions, Transport } from '../../src/contracts/platform.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { openTransport } from '../../src/platform/transport.ts'
 import { ObjectShipper } from '../../src/delivery/objects.ts'

@@ -1,6 +1,16 @@
 // Entries, runs and framed lines for tests of formats and sinks.
-import { COLUMNS, Entries, ID_END, ID_START, RAW_END, RAW_START } from '../../src/contracts/entries.ts'
-import { TIME_END, TIME_START, TYPE, VERSION } from '../../src/contracts/entries.ts'
+import {
+  COLUMNS,
+  Entries,
+  ID_END,
+  ID_START,
+  RAW_END,
+  RAW_START,
+  TIME_END,
+  TIME_START,
+  TYPE,
+  VERSION,
+} from '../../src/contracts/entries.ts'
 import type { Run } from '../../src/contracts/journal.ts'
 import type { Format, Frame, Lines } from '../../src/contracts/sink.ts'
 import { parseInstantText } from '../../src/core/time.ts'

@@ -1,7 +1,6 @@
 // What must hold of the past that was read again over deaths and reloads: each order came to its end, its entries are at its sinks, none stands twice, and its counts are true.
 import type { App } from '../../src/app/app.ts'
-import type { Backfill } from '../../src/contracts/jobs.ts'
-import type { ApiReplay } from '../../src/contracts/jobs.ts'
+import type { ApiReplay, Backfill } from '../../src/contracts/jobs.ts'
 import { DAY_US } from '../../src/core/time.ts'
 import { paths } from './reloads-run.ts'
 import type { ReloadsWorld } from './reloads-run.ts'

@@ -1,9 +1,7 @@
 // What the operator of some seeds does: has the past read again, for every sink and for one alone, and sees the daemon die over it.
 import type { App } from '../../src/app/app.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
-import type { Backfill } from '../../src/contracts/jobs.ts'
-import type { PastSpan } from '../../src/contracts/jobs.ts'
-import type { ApiReplay } from '../../src/contracts/jobs.ts'
+import type { ApiReplay, Backfill, PastSpan } from '../../src/contracts/jobs.ts'
 import { dice } from './random.ts'
 
 const SHARE = 0.15

@@ -11,10 +11,7 @@ import { printable } from '../../core/printable.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, noneText, withMeant } from './selection.ts'
 import type { AsideOptions, ShowOptions } from './selection.ts'
-import { exportAside } from './list.ts'
-import { showList } from './list.ts'
-import { inChunks, only, pages } from './list.ts'
-import { Sums } from './list.ts'
+import { exportAside, inChunks, only, pages, showList, Sums } from './list.ts'
 
 interface LetterOptions extends AsideOptions {
   readonly sink?: string

@@ -9,10 +9,7 @@ import { instantText } from '../shared/instants.ts'
 import { exitCodes, type World } from '../shared/world.ts'
 import { exitOf, idsQuery, isOf, lacksYes, noneText, withMeant } from './selection.ts'
 import type { AsideOptions, ShowOptions } from './selection.ts'
-import { exportAside } from './list.ts'
-import { showList } from './list.ts'
-import { inChunks, only, pages } from './list.ts'
-import { Sums } from './list.ts'
+import { exportAside, inChunks, only, pages, showList, Sums } from './list.ts'
 
 interface QuarantineOptions extends AsideOptions {
   readonly reason?: string

@@ -2,11 +2,9 @@
 import type { Database } from 'better-sqlite3'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
-import type { Ballast } from './space.ts'
+import type { Ballast, LimitReached, Space } from './space.ts'
 import { translate } from './database.ts'
-import type { LimitReached } from './space.ts'
 import { diskFull } from './space.ts'
-import type { Space } from './space.ts'
 
 interface TransactionsOptions {
   readonly path: string

@@ -22,8 +22,6 @@ import {
   usedText,
   waitText,
 } from '../words.ts'
-import { tableHtml } from './html.ts'
-import type { Row } from './html.ts'
 import {
   agoHtml,
   escapeHtml,
@@ -34,10 +32,12 @@ import {
   progressHtml,
   soft,
   stateHtml,
+  tableHtml,
   unbroken,
   verbatim,
   zeroIsWell,
 } from './html.ts'
+import type { Row } from './html.ts'
 
 /** So many workspaces are shown open; of more only those in trouble are. */
 const OPEN_WORKSPACES = 6

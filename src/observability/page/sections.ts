@@ -2,8 +2,7 @@
 import { countText, numberText } from '../words.ts'
 import type { FindingStatus, StatusReport, WarningStatus } from '../status.ts'
 import type { ErrorStatus } from '../recent.ts'
-import { tableHtml } from './html.ts'
-import { agoHtml, escapeHtml, soft, verbatim } from './html.ts'
+import { agoHtml, escapeHtml, soft, tableHtml, verbatim } from './html.ts'
 
 interface Matter {
   readonly key: string

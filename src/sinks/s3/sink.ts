@@ -1,21 +1,35 @@
 // A bucket as a sink: objects of many lines, each stored once under a name that follows from its content.
-import type { Evidence, Memory } from '../../contracts/sink.ts'
-import type { ObjectContent, OpenObject, ReadyObject } from '../../contracts/sink.ts'
-import type { CheckResult, ObjectLimits, ObjectSink } from '../../contracts/sink.ts'
+import type {
+  CheckResult,
+  Evidence,
+  Memory,
+  ObjectContent,
+  ObjectLimits,
+  ObjectSink,
+  OpenObject,
+  ReadyObject,
+} from '../../contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
 import { Certificates } from '../kit/certificate-expiry.ts'
 import { lineFrame } from '../kit/line-frame.ts'
-import { isUsualName, unusualNameDoubt } from './options.ts'
+import {
+  bucketOf,
+  filesOf,
+  isUsualName,
+  options,
+  placeOf,
+  type S3Options,
+  unusualNameDoubt,
+  urlsOf,
+} from './options.ts'
 import { lockedUntil } from './bucket.ts'
 import { openEvidence } from './evidence/evidence.ts'
 import { checkSigningKey } from './evidence/manifest.ts'
 import { manifestStore } from './evidence-bucket.ts'
 import { objectKey } from './object-key.ts'
-import { lookAtFormer } from './store.ts'
-import { bucketOf, filesOf, options, placeOf, type S3Options, urlsOf } from './options.ts'
+import { lookAtFormer, Store } from './store.ts'
 import { checkBucket, proveBucket } from './probe.ts'
 import { clearSpools, Spool, type Spooled } from './spool.ts'
-import { Store } from './store.ts'
 
 const contentTypes = {
   gzip: 'application/gzip',

@@ -1,8 +1,7 @@
 // What `validate --connect` asks of each collector: its health, certificates and clock, whether the token is good and acknowledges, whether the index is allowed. Indexes nothing.
 import type { CheckResult } from '../../contracts/sink.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import type { Collector } from './client.ts'
-import type { Endpoint } from './client.ts'
+import type { Collector, Endpoint } from './client.ts'
 import { type HecReply, judge, said } from './reply.ts'
 
 interface Expected {

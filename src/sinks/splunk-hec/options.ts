@@ -2,9 +2,7 @@
 import { z } from 'zod'
 import { DAY_MS } from '../../core/time.ts'
 import { duration, eachOnce, secret, twiceFault } from '../../core/units.ts'
-import { always } from '../kit/options.ts'
-import { isBareUrl, isEncrypted } from '../kit/options.ts'
-import { tlsOptions } from '../kit/options.ts'
+import { always, isBareUrl, isEncrypted, tlsOptions } from '../kit/options.ts'
 
 const url = () =>
   z

@@ -6,15 +6,13 @@ import { isGone } from '../http/reply.ts'
 import type { AuditCursor, Drain, Position } from './cursor.ts'
 import { forgetFailures, goOn, jumpTo, leaveTrail, overlapStart, walkFrom } from './cursor.ts'
 import type { PageView } from './page.ts'
-import { askLatest, leaveEmptyPage } from './end.ts'
+import { askLatest, endDrain, giveUpDrain, leaveEmptyPage } from './end.ts'
 import { askHead, followProbe, passByTime, reanchor, settleLost } from './recover.ts'
-import { endDrain, giveUpDrain } from './end.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './clock.ts'
 import type { Step, Parts } from './step.ts'
-import { currentPace, lastPart } from './step.ts'
+import { currentPace, lastPart, MAX_TAKE } from './step.ts'
 import { NoAnswer, noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
 import { BAD_TRIES } from './probe.ts'
-import { MAX_TAKE } from './step.ts'
 
 /** The largest page seen counts for so much less after each smaller one: a server may change its mind. */
 const FADING = 0.98

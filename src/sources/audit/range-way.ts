@@ -1,10 +1,9 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
-import { anchorAt, brokenEntry, reachUs, REACH_MARGIN_US } from './lookup.ts'
+import { anchorAt, askLatestAlone, brokenEntry, isReadByTime, REACH_MARGIN_US, reachUs } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { walkFrom } from './cursor.ts'
-import { askLatestAlone, isReadByTime } from './lookup.ts'
 import type { Position, Walk } from './cursor.ts'
 import { askedAgain, keptOf, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import type { RangePlace } from './range-place.ts'

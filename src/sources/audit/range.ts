@@ -1,6 +1,5 @@
 // A span of the audit log's past, page by page: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is not touched.
-import type { Appended } from '../../contracts/source.ts'
-import type { Cursor, Origin, Part, Plan, Source } from '../../contracts/source.ts'
+import type { Appended, Cursor, Origin, Part, Plan, Source } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import { isGone } from '../http/reply.ts'
 import { freshAuditCursor, goOn } from './cursor.ts'
@@ -12,10 +11,9 @@ import { checkEnd, endOrDoubt, findPlace, lose, noteClock, passFrom } from './ra
 import type { RangeStep } from './range-way.ts'
 import { CLOCKS_APART_MS } from './clock.ts'
 import type { PagingOptions, Parts } from './step.ts'
-import { lastPart } from './step.ts'
+import { lastPart, MAX_TAKE } from './step.ts'
 import { noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
 import { noteSent } from './own-fetches.ts'
-import { MAX_TAKE } from './step.ts'
 
 /** In the second in which the walk began, or without a server's clock: so few entries, all our own fetches, are what it made itself. */
 const OWN_ALONE = 3

@@ -1,9 +1,7 @@
 // What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
-import type { Appended } from '../../contracts/source.ts'
-import type { Lane, Part } from '../../contracts/source.ts'
+import type { Appended, Lane, Part } from '../../contracts/source.ts'
 import { partOf } from '../shared.ts'
-import type { SourceOptions } from '../shared.ts'
-import type { Start } from '../shared.ts'
+import type { SourceOptions, Start } from '../shared.ts'
 import type { HistoryCursor, Walk } from './cursor.ts'
 import { closeHistoryCursor } from './cursor.ts'
 import type { Sightings } from '../http/sightings.ts'

@@ -10,21 +10,23 @@ import type { Lane } from '../../contracts/source.ts'
 import type { SourceWatch } from '../../contracts/reporter.ts'
 import type { Budgeting } from './permits.ts'
 import { takePlace } from './permits.ts'
-import { abandon, finishing, readBody } from './reply.ts'
-import { Deadline, usualLimits } from './deadline.ts'
-import type { BodyLimits } from './deadline.ts'
 import {
+  abandon,
   adviceOn,
   adviceOnLimit,
   checkType,
   codeOfStatus,
+  finishing,
   heldBytes,
   isJson,
   isSplunk,
   named,
   notTheApi,
+  readBody,
   withName,
 } from './reply.ts'
+import { Deadline, usualLimits } from './deadline.ts'
+import type { BodyLimits } from './deadline.ts'
 
 interface ClientOptions {
   /** without a slash at its end */

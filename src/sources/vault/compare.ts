@@ -1,10 +1,8 @@
 // One project of the list against what was told of it: the changes that lead from one to the other, each applied as it is given out.
-import { eachMember } from '../../core/json.ts'
-import { keyText, memberValue, valueText } from '../../core/json.ts'
-import { headOf } from './digest.ts'
+import { eachMember, keyText, memberValue, valueText } from '../../core/json.ts'
+import { Digests, headOf } from './digest.ts'
 import { MARK, NO_MARK } from './cursor.ts'
 import type { Known, Principal, VaultCursor } from './cursor.ts'
-import { Digests } from './digest.ts'
 import { applyShare, readShares, shareChanges, sharingDigest, Tables } from './shares.ts'
 import type { Share, ShareChange } from './shares.ts'
 

@@ -1,11 +1,9 @@
 // With whom a project is shared (spec §2.5), read from the bytes of its `sharing`, and what is different from before.
 import { OPEN_ARRAY } from '../../core/bytes.ts'
-import { eachMember } from '../../core/json.ts'
-import { eachElement, keyText, memberValue, valueText } from '../../core/json.ts'
+import { eachElement, eachMember, keyText, memberValue, valueText } from '../../core/json.ts'
 import { checkTable, MOST_LEVELS, MOST_PRINCIPALS } from './bounds.ts'
-import { headOf, keptId } from './digest.ts'
+import { digestOf, Digests, headOf, keptId } from './digest.ts'
 import type { Principal, VaultCursor } from './cursor.ts'
-import { digestOf, Digests } from './digest.ts'
 
 /** What is known of each share is kept in the cursor. For a project with more of them than this only that they changed is told. */
 const MOST_SHARES = 20_000

@@ -4,18 +4,26 @@ import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../../contracts/source.ts'
 import { turns } from '../../core/abort.ts'
-import { BodySample } from '../http/groups.ts'
+import { BodySample, hold } from '../http/groups.ts'
 import type { Answer } from '../http/client.ts'
-import { hold } from '../http/groups.ts'
 import { Sightings } from '../http/sightings.ts'
 import { partOf } from '../shared.ts'
 import type { SourceOptions } from '../shared.ts'
-import { isEnd, PageSize, pathOf, smallerThan, withPermission } from './page.ts'
+import {
+  cutPage,
+  isEnd,
+  isNoProject,
+  oversized,
+  PageSize,
+  pathOf,
+  smallerThan,
+  type VaultPage,
+  withPermission,
+} from './page.ts'
 import { checkWeight } from './bounds.ts'
 import { Comparison, noteUnreadable } from './compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './cursor.ts'
 import type { Pass, Planned, VaultCursor } from './cursor.ts'
-import { cutPage, isNoProject, oversized, type VaultPage } from './page.ts'
 import {
   beginPass,
   endPass,
@@ -28,8 +36,7 @@ import {
   passUnderWay,
   type Verdict,
 } from './pass.ts'
-import { Records } from './records.ts'
-import { isNew, type Sighting, sightingOf } from './records.ts'
+import { isNew, Records, sightingOf, type Sighting } from './records.ts'
 
 /** Records that wait for the cursor to be written. */
 const WAITING_BYTES = 1024 * 1024

@@ -1,8 +1,7 @@
 // Two journals in one folder: what one daemon has on its way is none of the other's.
 import { expect, test } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
-import type { ObjectGroup } from '../../../src/contracts/sink.ts'
-import type { ObjectSink } from '../../../src/contracts/sink.ts'
+import type { ObjectGroup, ObjectSink } from '../../../src/contracts/sink.ts'
 import { openSink } from '../../../src/app/delivery.ts'
 import { FakeS3, s3Transport } from '../../fakes/s3.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'

@@ -1,9 +1,7 @@
 // A trace is told among entries that others wrote: nothing in one of them may end the reading of all.
 import { expect, test } from 'vitest'
-import { noticed } from '../../../src/canary/traces.ts'
-import { traceIn } from '../../../src/canary/traces.ts'
-import type { Appended } from '../../../src/contracts/source.ts'
-import type { Source } from '../../../src/contracts/source.ts'
+import { noticed, traceIn } from '../../../src/canary/traces.ts'
+import type { Appended, Source } from '../../../src/contracts/source.ts'
 import { audit, entriesOf, part, spec, START_US } from '../../contract/journal-parts.ts'
 import { COLUMNS, Entries } from '../../../src/contracts/entries.ts'
 import { entriesOf as made } from '../../fakes/lines.ts'

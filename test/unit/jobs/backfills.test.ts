@@ -1,8 +1,7 @@
 // Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import { backfillStatusOf } from '../../../src/jobs/backfills.ts'
-import { ApiBackfills } from '../../../src/jobs/backfills.ts'
+import { ApiBackfills, backfillStatusOf } from '../../../src/jobs/backfills.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../app/desk.ts'
 import {

@@ -2,8 +2,7 @@
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { ErrorCode } from '../../../src/core/errors.ts'
-import { keepUnlessStopped } from '../../../src/jobs/orders.ts'
-import { jobOf } from '../../../src/jobs/orders.ts'
+import { jobOf, keepUnlessStopped } from '../../../src/jobs/orders.ts'
 
 const failingWith = (code: ErrorCode, times: number) => {
   let tries = 0

@@ -1,8 +1,7 @@
 // A receiver that owes an answer is told as failing within half a minute, long before anybody gives up on it.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { HttpReply, Transport } from '../../../src/contracts/platform.ts'
-import type { Connection } from '../../../src/contracts/platform.ts'
+import type { Connection, HttpReply, Transport } from '../../../src/contracts/platform.ts'
 import { heardConnect, heardTransport } from '../../../src/observability/network-activity.ts'
 import { openBoardStand, settle } from './board-stand.ts'
 

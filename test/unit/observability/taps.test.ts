@@ -1,7 +1,6 @@
 // Live samples: only what the receiver took, only while somebody looks, and never more than was asked for.
 import { expect, test } from 'vitest'
-import type { OpenObject } from '../../../src/contracts/sink.ts'
-import type { Delivery, ObjectSink, Sink } from '../../../src/contracts/sink.ts'
+import type { Delivery, ObjectSink, OpenObject, Sink } from '../../../src/contracts/sink.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { Taps } from '../../../src/observability/taps.ts'
 import { FakeSink, taken } from '../../fakes/sink.ts'

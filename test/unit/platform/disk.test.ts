@@ -16,8 +16,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { messageOf } from '../../../src/observability/words.ts'
-import { diskError, syncError } from '../../../src/platform/disk.ts'
-import { disk } from '../../../src/platform/disk.ts'
+import { disk, diskError, syncError } from '../../../src/platform/disk.ts'
 
 let folder: string
 beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'disk-'))))

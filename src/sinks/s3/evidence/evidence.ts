@@ -4,21 +4,23 @@ import { ConnectorError } from '../../../core/errors.ts'
 import type { Note } from '../../../contracts/records.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../../contracts/sink.ts'
-import { intervalOver, listSettled, MOST_RECORDS, type Listed } from './intervals.ts'
-import { manifestOf, objectOf } from './intervals.ts'
-import type { Chain, Pending, SettledNote } from './intervals.ts'
 import {
   chainName,
+  intervalOver,
+  listSettled,
+  manifestOf,
+  MOST_RECORDS,
+  objectOf,
   pendingName,
   readChain,
   readPending,
   readSettledNote,
   settledNote,
   settledPrefix,
+  type Listed,
 } from './intervals.ts'
-import { keyId, signedManifest } from './manifest.ts'
-import { manifestKey, manifestLine, sha256 } from './manifest.ts'
-import { signingKey } from './manifest.ts'
+import type { Chain, Pending, SettledNote } from './intervals.ts'
+import { keyId, manifestKey, manifestLine, sha256, signedManifest, signingKey } from './manifest.ts'
 
 /** While entries flow, a manifest that failed is tried again this much later. */
 const RETRY_MS = 30_000

@@ -1,7 +1,6 @@
 // What `list` shows of what was set aside, and whether it says that there is more.
 import { expect, test } from 'vitest'
-import { showList } from '../../../../src/cli/records/list.ts'
-import { Sums } from '../../../../src/cli/records/list.ts'
+import { showList, Sums } from '../../../../src/cli/records/list.ts'
 import type { World } from '../../../../src/cli/shared/world.ts'
 
 async function shown(found: number, limit: number, json: boolean) {

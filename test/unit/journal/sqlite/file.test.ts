@@ -22,11 +22,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import Sqlite from 'better-sqlite3'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import type { JournalOptions } from '../../../../src/journal/sqlite/open.ts'
-import { openDatabase } from '../../../../src/journal/sqlite/database.ts'
-import { Ballast, freeBytesOf } from '../../../../src/journal/sqlite/space.ts'
-import { translate } from '../../../../src/journal/sqlite/database.ts'
-import { atStart } from '../../../../src/journal/sqlite/space.ts'
-import { Handover } from '../../../../src/journal/sqlite/database.ts'
+import { Handover, openDatabase, translate } from '../../../../src/journal/sqlite/database.ts'
+import { atStart, Ballast, freeBytesOf } from '../../../../src/journal/sqlite/space.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import {
   audit,

@@ -1,12 +1,10 @@
 // What is told where the journal has no room: the fact, then what to do, and all of it fits into what the status shows.
 import type { Database } from 'better-sqlite3'
 import { expect, it } from 'vitest'
-import { Ballast } from '../../../../src/journal/sqlite/space.ts'
+import { atStart, Ballast, diskFull, Space } from '../../../../src/journal/sqlite/space.ts'
 import type { Core } from '../../../../src/journal/sqlite/core.ts'
 import { translate } from '../../../../src/journal/sqlite/database.ts'
 import { explaining } from '../../../../src/journal/sqlite/append.ts'
-import { atStart, diskFull } from '../../../../src/journal/sqlite/space.ts'
-import { Space } from '../../../../src/journal/sqlite/space.ts'
 import { messageOf } from '../../../../src/observability/words.ts'
 
 const path = `/var/lib/auditferry/${'volume-of-the-journal/'.repeat(4)}auditferry.db`

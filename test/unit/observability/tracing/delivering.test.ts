@@ -3,8 +3,7 @@ import { TracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@open
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
-import type { ObjectContent, OpenObject, StoredObject } from '../../../../src/contracts/sink.ts'
-import type { ObjectSink } from '../../../../src/contracts/sink.ts'
+import type { ObjectContent, ObjectSink, OpenObject, StoredObject } from '../../../../src/contracts/sink.ts'
 import { overlay } from '../../../../src/core/overlay.ts'
 import { tracingOver } from '../../../../src/observability/tracing/traced.ts'
 

@@ -2,8 +2,7 @@
 import fc from 'fast-check'
 import { crc32, gunzipSync, gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { BlockWriter } from '../../../../src/platform/gzip/gzip.ts'
-import { gzip } from '../../../../src/platform/gzip/gzip.ts'
+import { BlockWriter, gzip } from '../../../../src/platform/gzip/gzip.ts'
 import { PIECE_BYTES } from '../../../../src/platform/gzip/layout.ts'
 
 /** Deterministic, and nothing of it repeats. */

@@ -4,8 +4,12 @@ import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { reportOf } from '../../../../src/cli/verify.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
-import { readPublicKeys, signedManifest } from '../../../../src/sinks/s3/evidence/manifest.ts'
-import { manifestKey, manifestPlace } from '../../../../src/sinks/s3/evidence/manifest.ts'
+import {
+  manifestKey,
+  manifestPlace,
+  readPublicKeys,
+  signedManifest,
+} from '../../../../src/sinks/s3/evidence/manifest.ts'
 import { readUpTo } from '../../../../src/sinks/kit/http.ts'
 import { type EvidenceStore, objectFault } from '../../../../src/sinks/s3/verify/objects.ts'
 import { verifyEvidence, type VerifyOptions } from '../../../../src/sinks/s3/verify/verify.ts'

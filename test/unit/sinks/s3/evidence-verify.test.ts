@@ -2,8 +2,14 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { constants, gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { readPublicKeys, readSigningKey, signedManifest } from '../../../../src/sinks/s3/evidence/manifest.ts'
-import { manifestLine, sha256, type Manifest } from '../../../../src/sinks/s3/evidence/manifest.ts'
+import {
+  manifestLine,
+  readPublicKeys,
+  readSigningKey,
+  sha256,
+  signedManifest,
+  type Manifest,
+} from '../../../../src/sinks/s3/evidence/manifest.ts'
 import { verifyEvidence } from '../../../../src/sinks/s3/verify/verify.ts'
 import { keyPair, MemoryBucket, Stand, Fate } from './evidence-stand.ts'
 

@@ -1,11 +1,21 @@
 // What a RELP server answers, cut anywhere, and the frames that it gets.
-import { assert, constantFrom, integer, nat, oneof, property, record, string, uint8Array } from 'fast-check'
-import { array, tuple } from 'fast-check'
+import {
+  array,
+  assert,
+  constantFrom,
+  integer,
+  nat,
+  oneof,
+  property,
+  record,
+  string,
+  tuple,
+  uint8Array,
+} from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import { ByteWriter } from '../../../../src/core/bytes.ts'
-import { offers, putFrame } from '../../../../src/sinks/syslog/relp-replies.ts'
-import { codeOf, EMPTY, ReplyParser } from '../../../../src/sinks/syslog/relp-replies.ts'
+import { codeOf, EMPTY, offers, putFrame, ReplyParser } from '../../../../src/sinks/syslog/relp-replies.ts'
 
 interface Frame {
   txnr: number

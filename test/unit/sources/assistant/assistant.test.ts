@@ -8,8 +8,12 @@ import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../../../src/contracts/platform.ts'
 import { Room } from '../../../../src/core/memory-budget.ts'
 import { Secret } from '../../../../src/core/secret.ts'
-import { Assistant, type AssistantOptions, type Prompt } from '../../../../src/sources/assistant/assistant.ts'
-import { assistantText } from '../../../../src/sources/assistant/assistant.ts'
+import {
+  Assistant,
+  assistantText,
+  type AssistantOptions,
+  type Prompt,
+} from '../../../../src/sources/assistant/assistant.ts'
 import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'

@@ -2,8 +2,7 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { BodySample } from '../../../../src/sources/http/groups.ts'
-import { hold } from '../../../../src/sources/http/groups.ts'
+import { BodySample, hold } from '../../../../src/sources/http/groups.ts'
 
 /** Counts the chunks that were asked for. */
 function bodyOf(sizes: readonly number[]) {

@@ -2,8 +2,7 @@
 import { expect, test } from 'vitest'
 import { Secret, SecretLook } from '../../../../src/core/secret.ts'
 import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
-import { JointBudget } from '../../../../src/sources/http/permits.ts'
-import { takePlace } from '../../../../src/sources/http/permits.ts'
+import { JointBudget, takePlace } from '../../../../src/sources/http/permits.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
 

@@ -1,7 +1,6 @@
 // Where the splitter's limits lie, to the byte: what stands before an entry in the same memory moves none of them, and no cut does.
 import { describe, expect, test } from 'vitest'
-import { splitOne } from '../../../../src/sources/splitter/splitter.ts'
-import { openSplitter } from '../../../../src/sources/splitter/splitter.ts'
+import { openSplitter, splitOne } from '../../../../src/sources/splitter/splitter.ts'
 import { drain, entry, everyByte, options, splitAll } from './splitter-fixtures.ts'
 
 const ahead = ' '.repeat(5_000)
