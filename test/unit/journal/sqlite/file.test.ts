@@ -61,7 +61,7 @@ describe('one journal, one process', () => {
   it('a second process is refused, before and after one in this process was', async () => {
     const journal = await open()
     const script = `
-      const { openJournal } = await import(${JSON.stringify(new URL('../../../src/journal/sqlite/open.ts', import.meta.url).href)})
+      const { openJournal } = await import(${JSON.stringify(new URL('../../../../src/journal/sqlite/open.ts', import.meta.url).href)})
       const log = { debug() {}, info() {}, warn() {}, error() {}, with: () => log }
       const clock = { now: () => 0, elapsed: () => 0, sleep: async () => {} }
       await openJournal({ path: ${JSON.stringify(path)}, maxBytes: 1e9, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: [], clock, log, ballastBytes: 0 })
@@ -831,7 +831,7 @@ describe('no room', () => {
 
   it('what a failed write left of the ballast is taken away again', () => {
     const script = `
-      const { Ballast } = await import(${JSON.stringify(new URL('../../../src/journal/sqlite/space.ts', import.meta.url).href)})
+      const { Ballast } = await import(${JSON.stringify(new URL('../../../../src/journal/sqlite/space.ts', import.meta.url).href)})
       console.log(new Ballast(${JSON.stringify(join(folder, 'j'))}, 100_000, () => Infinity).ensure())`
     const { stdout } = spawnSync(
       'sh',
