@@ -121,7 +121,7 @@ function alarmOf({ sentAt }: Round, lacking: readonly CanaryTrace[], boundMs: nu
   const minutes = Math.round(boundMs / 60_000)
   return new ConnectorError(
     'timeout',
-    `The canary of ${new Date(sentAt).toISOString()} did not come back within ${minutes} min: missing ${lacking.map(nameOf).join(', ')}. docs/operations.md tells what each means`,
+    `The canary of ${new Date(sentAt).toISOString()} did not come back within ${minutes} min: missing ${lacking.map(nameOf).join(', ')}. docs/operations/canary.md explains each`,
   )
 }
 

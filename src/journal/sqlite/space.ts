@@ -96,7 +96,7 @@ export class Space {
     const volume = this.#volumeBytes(dirname(this.#path))
     const wanted = `they take ${inMib(wantedBytes(this.#bounds))} plus keys`
     if (bytes >= volume * FILLING_SHARE) {
-      const what = `make room, or set journal.max_bytes and journal.keep_settled to fit the volume (${wanted}; docs/operations.md)`
+      const what = `make room, or set journal.max_bytes and journal.keep_settled to fit the volume (${wanted}; docs/operations/full-disk.md)`
       const own = `its own file takes ${inMib(bytes)} of ${inMib(volume)}`
       return { remedy: { what }, why: `${why}; ${own} and does not shrink` }
     }

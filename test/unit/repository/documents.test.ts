@@ -14,7 +14,9 @@ const inFolder = (folder: string): string[] =>
 const documents = [
   ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'src/mock/README.md', 'test/README.md'],
   ...['helm/auditferry/README.md', 'helm/auditferry/UPGRADING.md'],
-  ...['docs', 'docs/deploy', 'docs/runbooks', 'docs/sinks', 'docs/decisions'].flatMap(inFolder),
+  ...['docs', 'docs/deploy', 'docs/runbooks', 'docs/sinks', 'docs/decisions', 'docs/operations'].flatMap(
+    inFolder,
+  ),
 ]
 
 interface Block {
@@ -126,11 +128,11 @@ describe('commands in the documents', () => {
   })
 })
 
-test('operations.md has every metric, and none that is not there', async () => {
+test('metrics.md has every metric, and none that is not there', async () => {
   const text = await openMetrics({ version: '0.0.0', processMetrics: false }).render()
   const there = Array.from(text.matchAll(/^# TYPE (\S+)/gm), ([, name = '']) => name).sort()
   const told = Array.from(
-    read('docs/operations.md').matchAll(/^\| `(auditferry_\w+)` /gm),
+    read('docs/operations/metrics.md').matchAll(/^\| `(auditferry_\w+)` /gm),
     ([, name = '']) => name,
   )
   expect([...new Set(told)].sort()).toEqual(there)

@@ -87,7 +87,7 @@ describe('the runbooks', () => {
     const text = read(`docs/runbooks/${page}`)
     expect(text.startsWith(`# ${page.replace('.md', '')}\n`)).toBe(true)
     expect(text.match(/^## .*/gm)).toEqual(['## At risk', '## Look', '## Do', '## Resolves'])
-    const there = `${await exposed()}${recorded.join('\n')}${read('docs/operations.md')}`
+    const there = `${await exposed()}${recorded.join('\n')}${read('docs/operations/metrics.md')}`
     for (const series of seriesIn(text)) expect(there, series).toContain(series)
     for (const [other] of text.matchAll(/Auditferry[A-Z]\w+/g)) expect(pages).toContain(`${other}.md`)
   })
@@ -148,11 +148,11 @@ describe('the dashboard', () => {
   })
 })
 
-test('rules and dashboard ask for nothing that is not exposed, recorded or told in operations.md', async () => {
+test('rules and dashboard ask for nothing that is not exposed, recorded or in metrics.md', async () => {
   const known = new Set([
     ...((await exposed()).match(/^\w+(?=[{ ])/gm) ?? []),
     ...recorded,
-    ...Array.from(read('docs/operations.md').matchAll(/^\| `(\w+)` /gm), ([, name = '']) => name),
+    ...Array.from(read('docs/operations/metrics.md').matchAll(/^\| `(\w+)` /gm), ([, name = '']) => name),
   ])
   for (const expr of [...rules, ...queries].map((each) => each.expr))
     for (const series of seriesIn(expr)) expect([...known], expr).toContain(series)
