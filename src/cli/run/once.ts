@@ -94,7 +94,7 @@ export function howFar({ clock, log }: Pick<Outside, 'clock' | 'log'>, status: (
     if (clock.elapsed() - toldAt < MINUTE_MS) return
     toldAt = clock.elapsed()
     const { sentence, workspaces, sinks } = status()
-    log.info('The run is not done yet, and goes on', {
+    log.info('The run continues', {
       stand: sentence,
       entriesRead: readOf(workspaces),
       entriesOwed: mostOwed(sinks),
@@ -130,6 +130,8 @@ export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspa
 }
 
 const DONE = 'Everything visible at start was read and delivered'
+const DONE_WITH_LEFTOVERS =
+  'Everything visible at start was read, and delivered except for dead letters and quarantined elements'
 const NOT_DONE = 'Not everything was read and delivered; nothing is lost, and the next run goes on'
 
 /** What came of it, and the documented exit code. */
@@ -152,7 +154,10 @@ function onceOf(app: App, ended: Ending): Once {
     quarantined: journal.quarantined,
     gaps: journal.gaps,
   }
-  if (ended === 'done' && pending === 0) return { code: exitCodes.done, sentence: DONE, counts, fields }
+  if (ended === 'done' && pending === 0) {
+    const sentence = letters + journal.quarantined === 0 ? DONE : DONE_WITH_LEFTOVERS
+    return { code: exitCodes.done, sentence, counts, fields }
+  }
   const why = {
     done: 'entries are still pending',
     stuck: 'only blocked parts remain',

@@ -101,7 +101,8 @@ function giveUp({ options, cursor: { sweep } }: Step, error: ConnectorError): Co
   const isFull = sweep.fullBeganAt !== undefined
   endSweep(sweep, false)
   if (!options.once) return undefined
-  sweep[isFull ? 'fullDueAt' : 'quickDueAt'] = options.clock.now()
+  // Before this run began, however long it took to fail.
+  sweep[isFull ? 'fullDueAt' : 'quickDueAt'] = 0
   return error
 }
 

@@ -30,7 +30,7 @@ export interface Found extends FoundEntry {
 export const brokenEntry = () =>
   new ConnectorError(
     'bad_reply',
-    'GET /api/v1/logs/audit (`earliest`, `latest` or `search`) answered an entry that cannot be read; it is asked for again, and what stays unreadable is passed, as a gap',
+    'The API answered GET /api/v1/logs/audit/earliest, latest or search with something that is not an audit entry; it is asked again. If this stays so, check base_url',
   )
 
 /** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */

@@ -170,6 +170,9 @@ export function checkVersions(
 /** The part of a row's SHA-256 that names it. */
 const HASH_BYTES = 16
 
+/** What the specification names of rows of version 1; which of them a row has is left open. */
+const COLUMNS = ['Task', 'Client Matter #', 'Documents', 'email', 'source'] as const
+
 /** Names the rows of one answer. */
 export class RowNaming implements Naming {
   /** rows without a readable time that were left out, since their window is no day */
@@ -196,9 +199,11 @@ export class RowNaming implements Naming {
     return Buffer.from(`${whole.toString('hex')}-${ordinal}`, 'latin1')
   }
 
-  /** Where the API fails it may say so in the place of a row (spec §7). */
+  /** A row has a documented column (spec §2.4). What has none may be an error of the API in the place of a row. */
   untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry' {
-    if (memberValue(bytes.subarray(start, end), 'error') !== undefined) return 'no_entry'
+    const row = bytes.subarray(start, end)
+    if (memberValue(row, 'error') !== undefined) return 'no_entry'
+    if (COLUMNS.every((column) => memberValue(row, column) === undefined)) return 'no_entry'
     if (this.#day === undefined) this.leftOut++
     return this.#day
   }

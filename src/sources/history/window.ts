@@ -1,6 +1,7 @@
 // One window of the history: its request, in the unit and version that are asked for, and its answer as groups of entries.
 import { Entries } from '../../contracts/entries.ts'
 import type { Lane, Quarantined } from '../../contracts/source.ts'
+import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
 import { memberValue } from '../../core/json.ts'
@@ -340,11 +341,16 @@ function isNoEvent({ reason, bytes }: Quarantined, { idKey, timeKey }: SplitterO
 class NoEvents {
   readonly #all = new Map<string, Quarantined>()
 
-  /** Throws ConnectorError `bad_reply` where there are too many. */
+  #bytes = 0
+
+  /** Throws ConnectorError `bad_reply` where there are too many, or too much. */
   add(element: Quarantined): void {
-    this.#all.set(element.sha256, element)
-    if (this.#all.size > MOST_IN_ANSWER)
-      throw new ConnectorError('bad_reply', `more than ${MOST_IN_ANSWER} of its elements are no events`)
+    if (this.#all.has(element.sha256)) return
+    // A copy: the element is a view of all that was cut with it.
+    this.#all.set(element.sha256, { ...element, bytes: element.bytes.slice() })
+    this.#bytes += element.bytes.length
+    if (this.#all.size > MOST_IN_ANSWER || this.#bytes > TRANSACTION_BYTES)
+      throw new ConnectorError('bad_reply', 'too much of the answer is no event')
   }
 
   get all(): readonly Quarantined[] {

@@ -71,7 +71,7 @@ test('where one does not, --connect tells it and exits 78', async () => {
     code: 78,
     last: '  ok   console: is there',
     stderr: expect.stringMatching(
-      /^  FAIL workspace acme: the key is refused\nauditferry: the configuration itself has no fault/,
+      /^  FAIL workspace acme: the key is refused\nauditferry: the configuration is valid, but 1 of 2 connection checks failed/,
     ) as string,
   })
 })

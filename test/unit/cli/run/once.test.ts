@@ -83,7 +83,7 @@ test('a long run tells once a minute how far it is', () => {
     tellWhenDue()
   }
   const told = JSON.stringify({ stand: sentence, entriesRead: 120_000, entriesOwed: 512 })
-  expect(log.lines).toEqual(Array(2).fill(`The run is not done yet, and goes on ${told}`))
+  expect(log.lines).toEqual(Array(2).fill(`The run continues ${told}`))
 })
 
 test('a run whose receiver is away for minutes says so while it goes on', async () => {
@@ -103,7 +103,7 @@ test('a run whose receiver is away for minutes says so while it goes on', async 
   }
   const { why } = await runOnce(config, outside, stand.world, 20 * MINUTE_MS)
   expect(why).toContain('the timeout came first')
-  expect(told).toContain('The run is not done yet, and goes on')
+  expect(told).toContain('The run continues')
 })
 
 test('its summary names what was filtered, and by what, where anything was', () => {

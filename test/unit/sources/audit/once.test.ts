@@ -89,7 +89,9 @@ it('a run is not done while a sweep that is due fails, and it is due in the next
   const desk = await openDesk({
     source: { once: true, sweepMs: DAY },
     wrap: (send) => (request, signal) =>
-      is.out && request.url.includes('/search') ? Promise.resolve(wrong()) : send(request, signal),
+      is.out && request.url.includes('/search')
+        ? desk.clock.sleep(SECOND).then(wrong)
+        : send(request, signal),
   })
   desk.add(50, START - SECOND)
   expect(await run(desk)).toBe(true)

@@ -17,7 +17,7 @@ const bodies = {
     '[null]',
     page,
   ],
-  v1: ['{"error":"no"}', '[{"error":"no"}]', '[null]', '["no","no"]', page],
+  v1: ['{"error":"no"}', '[{"error":"no"}]', '[{"message":"no"}]', '[null]', '["no","no"]', page],
 }
 const cases = (['v2', 'v1'] as const).flatMap((version) =>
   bodies[version].map((body) => [version, body] as const),
