@@ -23,8 +23,11 @@ export class KeyWaits {
       sleep: async (ms, signal) => {
         const woken = new AbortController()
         this.#waiting.set(woken, key)
-        await this.#clock.sleep(ms, AbortSignal.any([signal, woken.signal]))
-        this.#waiting.delete(woken)
+        try {
+          await this.#clock.sleep(ms, AbortSignal.any([signal, woken.signal]))
+        } finally {
+          this.#waiting.delete(woken)
+        }
       },
       accepted: () => {
         const good = key()

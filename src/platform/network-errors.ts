@@ -32,7 +32,7 @@ const hints = {
       ? "; see 'tls.server_name'"
       : seen.atProxy
         ? `; want in ${seen.proxy?.variable ?? 'its variable'} a name that the certificate bears`
-        : "; want in base_url a name that the certificate bears, or one that bears base_url's",
+        : '; set base_url to a name in the certificate, or use a certificate for the name in base_url',
   // After a TLS 1.3 handshake a refused client certificate can look like a connection that was closed, and like nothing else.
   own: (seen) => {
     if (!isSink(seen) || !seen.encrypted || seen.answered) return ''

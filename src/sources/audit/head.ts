@@ -105,7 +105,7 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Par
   forgetFailures(drain)
   if (drain.from.id !== head.id) backToHead(cursor, drain, head)
   else {
-    options.log.warn('The page behind the cursor cannot be had, finding the place by time', {
+    options.log.warn('The page at the cursor cannot be read; finding the cursor again by time', {
       code: error.code,
       error: error.message,
     })

@@ -45,7 +45,7 @@ export async function* reanchor(step: Step, drain: Drain): Parts {
     return
   }
   if (isThere && found.position && askHeadAgain(drain)) {
-    const message = 'The API answered that the last entry is gone, and shows it; its page is asked for again'
+    const message = 'The API reported the last entry as gone but still shows it; its page is requested again'
     yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }
@@ -150,10 +150,10 @@ async function passed(
   const isNext = await isRightBehind(step, to, kept, 'live')
   stepOver(step, drain, to)
   const { log } = step.options
-  if (isNext) log.warn('An entry stays unreadable and was passed: its bytes are quarantined')
+  if (isNext) log.warn('An unreadable entry was skipped; its bytes are quarantined')
   else
     log.error(
-      'Possible gap: an entry stays unreadable and was passed by time; its bytes are quarantined, and others beside it may be missing',
+      'Possible gap: an unreadable entry was skipped by time; its bytes are quarantined, and others beside it may be missing',
     )
   return lastPart(step, { ...group, gaps: isNext ? 0 : 1 })
 }
@@ -181,7 +181,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
   }
   giveUpDrain(step, drain)
   const message =
-    'The API answers with what cannot be read, wherever it is asked by time; trying again at the next poll'
+    'The answers of the API are unreadable at every time that was tried; retrying at the next poll'
   yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
 }
 

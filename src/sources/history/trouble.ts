@@ -141,7 +141,7 @@ function passed(step: Step, task: Task, window: Window, { pending, malformed }: 
     options.log.error(
       isQuarantined
         ? 'A window of the history holds nothing but malformed elements while others are read: they are quarantined, and it is tried again later'
-        : 'A window of the history stays unreadable while others are read: what was whole of it is kept, the rest is a possible gap; it is tried again later',
+        : 'A history window stays unreadable while others are read: its complete events are kept, the rest is a possible gap; it is retried later',
       { from: secondText(window.from), to: secondText(window.to) },
     )
   const gaps = pass(step, task, window)

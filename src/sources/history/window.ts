@@ -195,8 +195,8 @@ function sightingOf({ sightings }: Step, window: Window, { all }: NoEvents, besi
   const error = new ConnectorError(
     'bad_reply',
     besideEvents
-      ? 'the reply holds elements that are no events: the API may have failed in their place'
-      : 'the reply holds elements, and none of them is an event: the API may have failed',
+      ? 'the answer has elements that are not events, perhaps an API error'
+      : 'the answer has elements, but none of them is an event: perhaps an API error',
   )
   if (!besideEvents) return { error, quarantined: [] }
   for (const element of all) sightings.note(window, element)

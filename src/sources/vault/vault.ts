@@ -190,8 +190,8 @@ export class VaultSource implements Source {
     throw new ConnectorError(
       'bad_reply',
       areAlone
-        ? 'the project listing holds elements, and none of them is a project: the API may have failed'
-        : 'the project listing holds elements that are no projects: the API may have failed in their place; it is asked for again, to see whether they come again',
+        ? 'the project list has elements, but none of them is a project: perhaps an API error'
+        : 'the project list has elements that are not projects, perhaps an API error; it is requested again to check',
     )
   }
 

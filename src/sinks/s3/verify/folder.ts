@@ -21,7 +21,7 @@ async function strangeness(path: string): Promise<string | undefined> {
   if (!found) return 'is a link that leads nowhere'
   if (found.isFile()) return undefined
   return found.isDirectory()
-    ? 'is a link to a folder: nothing that stands in it is looked at, so copy the folder itself'
+    ? 'is a link to a folder: its content is not checked, so copy the folder itself'
     : 'is neither a file nor a folder'
 }
 
@@ -29,10 +29,7 @@ async function* filesUnder(folder: string, key: string, strange: Strange): Async
   const path = join(folder, key)
   const inside = await opendir(path).catch((error: unknown) => {
     if (key === '') throw cannotRead(path, error)
-    strange(
-      key,
-      `is a folder that cannot be read (${errnoOf(error)}): nothing that stands in it is looked at`,
-    )
+    strange(key, `is a folder that cannot be read (${errnoOf(error)}): its content is not checked`)
   })
   for await (const each of inside ?? []) {
     const inner = key === '' ? each.name : `${key}/${each.name}`

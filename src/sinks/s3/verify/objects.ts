@@ -134,7 +134,7 @@ function contentFault(object: ManifestObject, seen: Seen): string | undefined {
   if (seen.sha256 !== object.sha256) return 'was changed: its lines have another SHA-256'
   if (object.stored_sha256 !== undefined && seen.storedSha256 !== object.stored_sha256)
     return 'was stored anew: the lines are right, but the stored body has another SHA-256'
-  if (!seen.wholeUnpacked) return 'was changed: the lines are right, and more bytes stand behind their end'
+  if (!seen.wholeUnpacked) return 'was changed: the lines are right, but more bytes follow them'
   return undefined
 }
 
