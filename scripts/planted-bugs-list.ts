@@ -288,7 +288,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'src/sources/http/rate-limiter.ts',
         find: '    let open = true\n    return () => {',
-        replace: '    let open = false\n    this.#answer()\n    return () => {',
+        replace: '    let open = false\n    this.#answer(lane)\n    return () => {',
       },
     ],
     tests: [
