@@ -13,6 +13,7 @@ import {
   earliest,
   isAuditThere,
   isReadByTime,
+  keptBytes,
   reachUs,
   readLatest,
   search,
@@ -23,7 +24,7 @@ import type { PageView } from './page.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import { currentPace, fromStart, lastPart, midPart } from './step.ts'
 import type { OptionsAndCursor, Parts, Step } from './step.ts'
-import { readPage } from './walk.ts'
+import { readPage, takeAt } from './walk.ts'
 
 /** An entry that stays unreadable at the very start is asked for so often before it is passed. */
 const UNREADABLE_TRIES = 10
@@ -155,7 +156,7 @@ async function passUnreadable(step: Step, found: Found): Promise<Part> {
   const { cursor, options } = step
   const { probe, startUs } = cursor
   const fault = brokenEntry()
-  const again = probe ? askedAgain(probe) : undefined
+  const again = probe ? askedAgain(probe, keptBytes(found)) : undefined
   if (again) cursor.probe = again
   else if (!probe) cursor.anchorTries++
   if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES)) return lastPart(step, { fault })
@@ -211,7 +212,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<Part,
       walk,
       lane: 'live',
       // One alone may be `from` itself.
-      take: Math.max(2, Math.min(walk.narrowTake ?? Infinity, MOST_FUTURE + 1)),
+      take: Math.max(2, takeAt(walk, MOST_FUTURE + 1)),
       stopUs: () => null,
       passedHead: false,
       whole: (view) => {

@@ -23,10 +23,12 @@ export interface Walk {
   narrowTake: number | null
   /** how often the page at `from` failed in a row, or what is found by time in its place */
   badTries: number
+  /** bytes of the largest of these answers, where their bytes are kept; absent: none were */
+  mostBadBytes?: number
   /** when the first of these failures was, epoch ms; absent: there was none */
   failingSince?: number
-  /** hashes of malformed elements that the last page showed beside entries; absent: none */
-  malformed?: string[]
+  /** elements that a page must hold to show one behind the malformed ones that follow `from`; absent: none follow it */
+  atLeast?: number
   /** good pages since the last narrowing */
   goodPages: number
   /** the page at `from` stays unreadable even alone: the way on by `search` */
@@ -111,6 +113,26 @@ export interface AuditCursor {
   perHour: number
   polledAt: number
   fetches: Fetches
+  /** hashes of malformed elements that were quarantined lately, oldest first; absent: none were */
+  malformed?: string[]
+}
+
+/** Hashes that are remembered. */
+const MALFORMED_LENGTH = 100
+
+/** What is quarantined once is known from then on: it is no sign of an outage when it comes again without entries beside it. */
+export function noteMalformed(cursor: AuditCursor, quarantined: readonly { readonly sha256: string }[]): void {
+  if (quarantined.length === 0) return
+  const hashes = quarantined.map(({ sha256 }) => sha256)
+  cursor.malformed = [...new Set([...(cursor.malformed ?? []), ...hashes])].slice(-MALFORMED_LENGTH)
+}
+
+/** True where there are such, and all of them were quarantined before. */
+export function isKnownMalformed(
+  { malformed = [] }: AuditCursor,
+  quarantined: readonly { readonly sha256: string }[] = [],
+): boolean {
+  return quarantined.length > 0 && quarantined.every(({ sha256 }) => malformed.includes(sha256))
 }
 
 export function freshAuditCursor(now: number): AuditCursor {
@@ -188,6 +210,7 @@ export function walkFrom(from: Position): Walk {
 /** A good page at `walk.from` ended at `to`. */
 export function goOn(walk: Walk, to: Position): void {
   if (to.id !== walk.from.id) walk.before = walk.from
+  delete walk.atLeast
   walk.from = to
 }
 
@@ -195,13 +218,14 @@ export function goOn(walk: Walk, to: Position): void {
 export function jumpTo(walk: Walk, to: Position): void {
   forgetFailures(walk)
   delete walk.before
-  delete walk.malformed
+  delete walk.atLeast
   walk.from = to
 }
 
 /** Of `walk.from`: a page was good, the walk leaves it, or the trouble is not of this place. */
 export function forgetFailures(walk: Walk): void {
   walk.badTries = 0
+  delete walk.mostBadBytes
   delete walk.failingSince
 }
 

@@ -3,6 +3,7 @@ import type { Part } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US } from '../../core/time.ts'
 import { isFuture } from './clock.ts'
+import { isKnownMalformed } from './cursor.ts'
 import type { AuditCursor, Drain, Position } from './cursor.ts'
 import { REACH_MARGIN_US, anchorAt, reachUs, readLatest } from './lookup.ts'
 import type { Found } from './lookup.ts'
@@ -17,14 +18,16 @@ export async function* askLatest(step: Step, drain: Drain): Parts {
   const found = await readLatest(step)
   const { position } = found
   const empty = drain.emptyAnswers ?? 0
-  const isNewer = position !== undefined && position.at > readToUs(cursor)
+  // A newest one that is quarantined already is what the page ended with: nothing stands behind it.
+  const isKept = isKnownMalformed(cursor, found.group?.quarantined)
+  const isNewer = position !== undefined && position.at > readToUs(cursor) && !isKept
   // A malformed one that tells its time is a witness for an empty page, not for one of malformed elements.
   const isUnreadNewer = !position && empty > 0 && isLater(step, found)
   // Where the page held malformed elements only and `latest` fails, an entry may stand behind them: no other witness is asked.
   const isUndenied = found.failure !== undefined && empty === 0
   let fault: ConnectorError | undefined
   if (isNewer || isUnreadNewer || isUndenied) drain.doubt = 'read_again'
-  else if (empty === 0 || (position && cursor.latestUs <= readToUs(cursor))) endDrain(step, drain)
+  else if (isKept || empty === 0 || (position && cursor.latestUs <= readToUs(cursor))) endDrain(step, drain)
   else if (empty >= EMPTY_ANSWERS) {
     yield* askSearch(step, drain)
     return

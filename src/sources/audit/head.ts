@@ -11,7 +11,7 @@ import { askHead, followProbe, passByTime, reanchor, settleLost } from './recove
 import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './clock.ts'
 import type { Step, Parts } from './step.ts'
 import { currentPace, lastPart, MAX_TAKE } from './step.ts'
-import { NoAnswer, noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { NoAnswer, noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
 import { BAD_TRIES } from './probe.ts'
 
 /** The largest page seen counts for so much less after each smaller one: a server may change its mind. */
@@ -64,7 +64,7 @@ function beginDrain({ options, cursor }: Step, head: Position): Drain {
 
 async function* drainPage(step: Step, drain: Drain): Parts {
   const usual = drain.backlog ? MAX_TAKE : currentPace(step).take
-  const take = Math.min(drain.narrowTake ?? usual, MAX_TAKE)
+  const take = takeAt(drain, usual)
   try {
     yield* readPage(step, {
       walk: drain,
@@ -131,7 +131,7 @@ function afterPage(step: Step, drain: Drain, view: PageView, take: number): Part
   if (!empty || view.malformed > 0) drain.emptyAnswers = 0
   if (empty) {
     // Not empty but for what is malformed: beside `from` itself, where that is included, nothing else names a place.
-    if (view.malformed > 0) passMalformed(step, drain, view, take)
+    if (view.malformed > 0 && view.count - view.malformed <= 1) passMalformed(step, drain, view, take)
     else emptyPage(step, drain)
     return { gaps }
   }

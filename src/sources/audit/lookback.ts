@@ -3,7 +3,7 @@ import { believed } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../../core/time.ts'
 import { isGone, isUnreadable } from '../http/reply.ts'
-import { anchorAt, brokenEntry, isReadByTime } from './lookup.ts'
+import { anchorAt, brokenEntry, isReadByTime, keptBytes } from './lookup.ts'
 import { SET_BACK_MS } from './clock.ts'
 import type { Found } from './lookup.ts'
 import type { AuditCursor, Sweep, Walk } from './cursor.ts'
@@ -11,7 +11,7 @@ import { goOn, walkFrom } from './cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import type { AuditOptions, Step, Parts } from './step.ts'
 import { lastPart, MAX_TAKE } from './step.ts'
-import { noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
 
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
 const FULL_PER_SPAN = 4
@@ -146,7 +146,7 @@ async function passFurther(step: Step, fromUs: number, found: Found): Promise<Co
   const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
   // What was asked for first is the second that `fromUs` stands in.
   const tried = walk.probe ?? probeAfter(fromUs - SECOND_US)
-  const again = askedAgain(tried)
+  const again = askedAgain(tried, keptBytes(found))
   if (!again && !(await isReadByTime(step, head?.at, 'sweep'))) return giveUp(step, brokenEntry())
   const probe = again ?? unreadableAt(tried, found.unreadableUs)
   if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }
@@ -160,7 +160,7 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
     yield* readPage(step, {
       walk,
       lane: 'sweep',
-      take: walk.narrowTake ?? MAX_TAKE,
+      take: takeAt(walk, MAX_TAKE),
       stopUs: () => null,
       passedHead: false,
       whole: (view) => {

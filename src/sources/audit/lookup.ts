@@ -26,6 +26,10 @@ export interface Found extends FoundEntry {
   readonly failure?: ConnectorError
 }
 
+/** Of what is kept of an answer that is no entry. */
+export const keptBytes = ({ group }: Pick<Found, 'group'>): number =>
+  group?.quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0) ?? 0
+
 /** The fault of a part that asks for it once more. */
 export const brokenEntry = () =>
   new ConnectorError(

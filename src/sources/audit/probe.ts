@@ -15,6 +15,8 @@ export interface Probe {
   steps: number
   /** how often in a row what stands at `atUs` could not be read; absent: not yet */
   tries?: number
+  /** bytes of the largest of these answers; absent: there was none */
+  mostBytes?: number
   /** the page that is kept as bytes: behind which entry, and how many elements; absent: none is */
   kept?: Kept
 }
@@ -37,10 +39,15 @@ export function probeAfter(us: number, kept?: Kept): Probe {
   return { ...(kept && { kept }), atUs: lowUs + SECOND_US, lowUs, highUs: null, steps: 0 }
 }
 
-/** Asks at the same place once more, since the answer may just have broken off; undefined: that was tried often enough. */
-export function askedAgain(probe: Probe): Probe | undefined {
+/**
+ * Asks at the same place once more, since an answer of so many bytes may just have broken off, the more if one before held
+ * more; undefined: that was tried often enough.
+ */
+export function askedAgain(probe: Probe, bytes: number): Probe | undefined {
   const tries = (probe.tries ?? 0) + 1
-  return tries < BAD_TRIES ? { ...probe, tries } : undefined
+  const mostBytes = Math.max(bytes, probe.mostBytes ?? 0)
+  const isEnough = tries >= BAD_TRIES * (bytes < mostBytes ? 3 : 1)
+  return isEnough ? undefined : { ...probe, tries, mostBytes }
 }
 
 /** What was met at `probe.atUs` cannot be read either; `ownUs` is its own time where that much can be. */

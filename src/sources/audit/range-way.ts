@@ -1,7 +1,7 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
-import { anchorAt, askLatestAlone, brokenEntry, isReadByTime, REACH_MARGIN_US, reachUs } from './lookup.ts'
+import { anchorAt, askLatestAlone, brokenEntry, isReadByTime, keptBytes, REACH_MARGIN_US, reachUs } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { walkFrom } from './cursor.ts'
 import type { Position, Walk } from './cursor.ts'
@@ -69,7 +69,7 @@ export async function* findPlace(step: RangeStep): Parts {
 /** What was quarantined is passed: a gap, unless nothing else can stand before `to`. */
 async function settleKept(step: RangeStep, to: Position | undefined): Promise<void> {
   const { kept } = step.place.probe ?? {}
-  if (kept && !(to && (await isRightBehind(step, to, kept, 'past')))) step.place.gaps++
+  if (kept && !(to && (await isRightBehind(step, to, kept, 'past')) === true)) step.place.gaps++
 }
 
 /** There is nothing at this time or later, unless `latest` speaks against it: then it is asked for again, and at last told as a gap. */
@@ -92,7 +92,7 @@ async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
 async function passUnreadable(step: RangeStep, found: Found, atUs: number): Promise<Part> {
   const { place } = step
   const { probe } = place
-  const again = probe ? askedAgain(probe) : undefined
+  const again = probe ? askedAgain(probe, keptBytes(found)) : undefined
   if (again) place.probe = again
   else if (!probe) place.tries++
   const isTriedAgain = again !== undefined || (!probe && place.tries < TRIES)

@@ -12,7 +12,7 @@ import type { RangeStep } from './range-way.ts'
 import { CLOCKS_APART_MS } from './clock.ts'
 import type { PagingOptions, Parts } from './step.ts'
 import { lastPart, MAX_TAKE } from './step.ts'
-import { noteEnd, readPage, STUCK_PAGES, stuckPage } from './walk.ts'
+import { noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
 import { noteSent } from './own-fetches.ts'
 
 /** In the second in which the walk began, or without a server's clock: so few entries, all our own fetches, are what it made itself. */
@@ -89,7 +89,7 @@ async function* nothing(step: RangeStep): Parts {
 
 async function* turnPage(step: RangeStep, walk: Walk): Parts {
   const { place } = step
-  const take = walk.narrowTake ?? MAX_TAKE
+  const take = takeAt(walk, MAX_TAKE)
   const parts = readPage(step, {
     walk,
     lane: 'past',

@@ -3,7 +3,8 @@ import { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { anchorAt, brokenEntry, isReadByTime, reachUs, readLatest } from './lookup.ts'
+import { toldAs } from '../http/reply.ts'
+import { anchorAt, brokenEntry, isReadByTime, keptBytes, reachUs, readLatest } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { forgetFailures, jumpTo } from './cursor.ts'
 import type { Drain, Position } from './cursor.ts'
@@ -14,7 +15,7 @@ import { endByTime, endDrain, giveUpDrain, newGap } from './end.ts'
 import { horizonUs, isFuture } from './clock.ts'
 import type { Step, Parts } from './step.ts'
 import { lastPart } from './step.ts'
-import { isRightBehind } from './walk.ts'
+import { isRightBehind, LEAVE_TRIES } from './walk.ts'
 
 /** A long drain asks once where the head is, so that its lag can be told while it lasts. */
 export async function* askHead(step: Step, drain: Drain): Parts {
@@ -147,7 +148,10 @@ async function passed(
   to: Position,
   group: Group | undefined,
 ): Promise<Part> {
-  const isNext = await isRightBehind(step, to, kept, 'live')
+  const behind = await isRightBehind(step, to, kept, 'live')
+  if (behind instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
+    return lastPart(step, { fault: toldAs(behind, 'the page that shows whether an entry is missing failed') })
+  const isNext = behind === true
   stepOver(step, drain, to)
   const { log } = step.options
   if (isNext) log.warn('An unreadable entry was skipped; its bytes are quarantined')
@@ -168,7 +172,7 @@ async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
 }
 
 async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Parts {
-  const again = askedAgain(probe)
+  const again = askedAgain(probe, keptBytes(found))
   if (again) {
     drain.probe = again
     yield lastPart(step, { fault: brokenEntry() })

@@ -4,7 +4,7 @@ import { partOf } from '../shared.ts'
 import type { SourceOptions, Start } from '../shared.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import type { SplitterLimits, SplitterOptions } from '../splitter/splitter.ts'
-import { closeAuditCursor } from './cursor.ts'
+import { closeAuditCursor, noteMalformed } from './cursor.ts'
 import type { AuditCursor } from './cursor.ts'
 import type { SentTimes } from './own-fetches.ts'
 
@@ -59,11 +59,13 @@ export function fromStart({ cursor }: PagingStep, group: Group): Group {
 
 /** A part with the cursor as it stands now: the last of its page. */
 export function lastPart(step: PagingStep, more: Partial<Part> = {}): Part {
-  return { ...midPart(step, more), cursor: closeAuditCursor(step.cursor) }
+  const part = midPart(step, more)
+  return { ...part, cursor: closeAuditCursor(step.cursor) }
 }
 
 /** A part of a page that is not whole yet. */
-export function midPart({ headUs }: PagingStep, more: Partial<Part>): Part {
+export function midPart({ headUs, cursor }: PagingStep, more: Partial<Part>): Part {
+  noteMalformed(cursor, more.quarantined ?? [])
   return partOf({ headUs: headUs === 0 ? undefined : headUs, ...more })
 }
 
