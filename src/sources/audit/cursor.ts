@@ -121,7 +121,10 @@ export interface AuditCursor {
 const MALFORMED_LENGTH = 100
 
 /** What is quarantined once is known from then on: it is no sign of an outage when it comes again without entries beside it. */
-export function noteMalformed(cursor: AuditCursor, quarantined: readonly { readonly sha256: string }[]): void {
+export function noteMalformed(
+  cursor: AuditCursor,
+  quarantined: readonly { readonly sha256: string }[],
+): void {
   if (quarantined.length === 0) return
   const hashes = quarantined.map(({ sha256 }) => sha256)
   cursor.malformed = [...new Set([...(cursor.malformed ?? []), ...hashes])].slice(-MALFORMED_LENGTH)

@@ -1,7 +1,15 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
-import { anchorAt, askLatestAlone, brokenEntry, isReadByTime, keptBytes, REACH_MARGIN_US, reachUs } from './lookup.ts'
+import {
+  anchorAt,
+  askLatestAlone,
+  brokenEntry,
+  isReadByTime,
+  keptBytes,
+  REACH_MARGIN_US,
+  reachUs,
+} from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { walkFrom } from './cursor.ts'
 import type { Position, Walk } from './cursor.ts'

@@ -210,7 +210,12 @@ interface Failure {
 }
 
 /** Throws what says nothing of this page: a host that cannot be reached, a refused key, a login page. */
-function failureOf(error: unknown, answered: boolean, { take, walk }: PageRequest, sample: BodySample): Failure {
+function failureOf(
+  error: unknown,
+  answered: boolean,
+  { take, walk }: PageRequest,
+  sample: BodySample,
+): Failure {
   if (error instanceof NoEntry) {
     const { quarantined } = error
     return { error, leastTake: take, left: { quarantined, take: quarantined.length } }
