@@ -228,12 +228,12 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'an answer of the history that broke off counts in a walk that keeps nothing',
+    name: 'an answer of the history that broke off counts in a reconcile',
     law: '8: a window is done in its last chunk only',
     edits: [
       {
-        file: 'src/jobs/surveys.ts',
-        find: 'if (fault || part.void) tally.clear()',
+        file: 'src/jobs/compare.ts',
+        find: 'if (error || part.void) tally.clear()',
         replace: 'if (part.void === "walk") tally.clear()',
       },
     ],
@@ -286,10 +286,10 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '1: what a page gives and how far the reading is land together or not at all',
     edits: [
       {
-        file: 'src/jobs/replays.ts',
-        find: 'await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes })',
+        file: 'src/jobs/jobs.ts',
+        find: 'await journal.resend({ sink, origin, runAt, entries, notes })',
         replace: `await journal.changeNotes(notes)
-      await journal.resend({ sink: order.sink, origin, runAt: order.runAt, entries, notes: { drop: [], put: [] } })`,
+      await journal.resend({ sink, origin, runAt, entries, notes: { drop: [], put: [] } })`,
       },
     ],
     tests: [{ seeds: 1, from: 57 }],
@@ -300,11 +300,10 @@ export const areaBugs: readonly PlantedBug[] = [
     law: '1: a crash before the entries land reads them again',
     edits: [
       {
-        file: 'src/jobs/backfills.ts',
-        find: '        const appended = await journal.append({ ...rest, cursor: undefined, notes })',
-        replace: `        if (place !== undefined) order.place = place
-        await this.#orders.save(job)
-        const appended = await journal.append({ ...rest, cursor: undefined, notes })`,
+        file: 'src/jobs/jobs.ts',
+        find: '    const appended = await journal.append({ ...rest, cursor: undefined, notes })',
+        replace: `    if (place !== undefined) await this.#table.keep(job, { ...job.record, place }, new AbortController().signal)
+    const appended = await journal.append({ ...rest, cursor: undefined, notes })`,
       },
     ],
     tests: [{ seeds: 1, from: 140 }],

@@ -926,7 +926,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '1: nothing is sent twice without need',
     edits: [
       {
-        file: 'src/jobs/replays.ts',
+        file: 'src/jobs/sent-pages.ts',
         find: '    if (!isNew(mark)) continue\n',
         replace: '',
       },

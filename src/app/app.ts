@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { journalSettings, journalWorkspaces } from '../config/journal.ts'
 import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
-import type { Backfills, Replays, Surveys } from '../contracts/jobs.ts'
+import type { Comparing, Jobs } from '../contracts/jobs.ts'
 import type { Journal } from '../contracts/journal.ts'
 import { randomDigits, within } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
@@ -15,19 +15,15 @@ import { secretsIn } from '../core/secret.ts'
 import { ship } from '../delivery/loop.ts'
 import { probe } from '../delivery/probe.ts'
 import { collect } from '../ingest/loop.ts'
-import { backfillStatusOf } from '../jobs/backfills.ts'
-import type { ApiBackfills } from '../jobs/backfills.ts'
-import { openPast } from '../jobs/open.ts'
-import type { PastReading } from '../jobs/open.ts'
-import { replayStatusOf } from '../jobs/replays.ts'
-import type { ApiReplays } from '../jobs/replays.ts'
-import type { ApiSurveys } from '../jobs/surveys.ts'
+import { Comparisons } from '../jobs/compare.ts'
+import { StreamJobs, liveReadTo } from '../jobs/jobs.ts'
 import { openJournal } from '../journal/sqlite/open.ts'
 import type { JournalOptions } from '../journal/sqlite/open.ts'
 import { openMetrics } from '../observability/metrics.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { openBoard } from '../observability/status-registry.ts'
 import type { Board } from '../observability/status-registry.ts'
+import { backfillStatusOf, replayStatusOf } from '../observability/status.ts'
 import type { StatusReport } from '../observability/status.ts'
 import { Taps } from '../observability/taps.ts'
 import type { Mode, Reader, Shared } from './access.ts'
@@ -49,12 +45,10 @@ export interface App {
   readonly journal: Journal
   /** what its sinks are sent, for who may look */
   readonly taps: Pick<Taps, 'next'>
-  /** Reading again what was: done by `run`, and not with `once`. */
-  readonly backfills: Backfills
-  /** Reading again what was, for one sink alone. */
-  readonly replays: Replays
-  /** Reading again what was, and keeping nothing of it. */
-  readonly surveys: Surveys
+  /** Backfills and replays: run by `run`, and not with `once`. */
+  readonly jobs: Jobs
+  /** Steps of reconcile. */
+  readonly comparing: Comparing
   /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `singleRun` tells when that is due. */
   run(): Promise<void>
   singleRun(): SingleRun
@@ -77,24 +71,25 @@ export async function openApp(
   // Behind the journal's lock: no process that ships from it is alive.
   await clearLeftovers(config, outside)
   const metrics = openMetrics({ version: outside.version })
-  const board = boardOf({ config, outside, mode, journal, metrics }, () => ({ readings, past }))
+  const board = boardOf({ config, outside, mode, journal, metrics }, () => ({ readings, jobs }))
   const taps = new Taps(outside.clock)
   const instance = await instanceOf(journal, outside)
   const parts = { config, outside, mode, journal, board, instance, taps }
   const rooms = openRooms(config.sinks.length)
   const readings = await openReadings(parts, rooms)
   const readers = readings.flatMap((reading) => reading.readers)
-  const past = pastOf(parts, readings)
+  const { jobs, comparing } = jobsOf(parts, readings)
   const coming = mode.once ? comingOnce(readers, board) : { nothingMoreComes: () => false }
   const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
-  const running = new Running({ ...parts, ...past, readings, readers, shippings })
+  const running = new Running({ ...parts, jobs, comparing, readings, readers, shippings })
   return {
     config,
     board,
     metrics,
     journal,
     taps,
-    ...past,
+    jobs,
+    comparing,
     run: () => running.run(),
     singleRun: () => singleRunOf(readers, shippings, board.status()),
     alive: () => isAlive(journal, outside.clock),
@@ -115,7 +110,7 @@ interface BoardParts extends Pick<Shared, 'config' | 'outside' | 'mode' | 'journ
 /** What the board asks in its turn. It is built on the board, so that it comes later. */
 interface Asked {
   readonly readings: readonly Reading[]
-  readonly past: PastReading
+  readonly jobs: StreamJobs
 }
 
 function boardOf({ config, outside, mode, journal, metrics }: BoardParts, asked: () => Asked): Board {
@@ -133,11 +128,11 @@ function boardOf({ config, outside, mode, journal, metrics }: BoardParts, asked:
       const { readings } = asked()
       return readings.find(({ workspace }) => workspace === name)?.budgets() ?? []
     },
-    backfills: () => asked().past.backfills.list().map(backfillStatusOf),
-    replays: () => {
-      const { replays } = asked().past
-      return replays.list().flatMap((replay) => replayStatusOf(replay) ?? [])
-    },
+    backfills: () => asked().jobs.list('backfill').map(backfillStatusOf),
+    replays: () =>
+      asked()
+        .jobs.list('replay')
+        .flatMap((job) => replayStatusOf(job) ?? []),
   })
 }
 
@@ -161,14 +156,15 @@ async function openReadings(parts: Shared, rooms: Rooms): Promise<readonly Readi
   return readings
 }
 
-function pastOf({ config, outside, journal, board }: Shared, readings: readonly Reading[]): PastReading {
+function jobsOf({ config, outside, journal, board }: Shared, readings: readonly Reading[]) {
   const { clock, random, log } = outside
-  return openPast({
-    ...{ journal, board, clock, random, log },
-    sinks: config.sinks,
-    sources: readings.flatMap(({ readers }) => readers.map(({ source }) => source)),
-    ranges: readings.flatMap(({ ranges }) => ranges),
-  })
+  const sources = readings.flatMap(({ readers }) => readers.map(({ source }) => source))
+  const common = { journal, clock, ranges: readings.flatMap(({ ranges }) => ranges) }
+  const readTo = liveReadTo(journal, board, sources)
+  return {
+    jobs: new StreamJobs({ ...common, random, log, sinks: config.sinks, readTo }),
+    comparing: new Comparisons(common),
+  }
 }
 
 async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
@@ -205,9 +201,8 @@ interface RunningParts extends Shared {
   /** of all readings */
   readonly readers: readonly Reader[]
   readonly shippings: readonly Shipping[]
-  readonly backfills: ApiBackfills
-  readonly replays: ApiReplays
-  readonly surveys: ApiSurveys
+  readonly jobs: StreamJobs
+  readonly comparing: Comparisons
 }
 
 class Running {
@@ -229,7 +224,7 @@ class Running {
   }
 
   async #runAll(): Promise<void> {
-    const { config, mode, readings, readers, shippings, backfills, replays, outside } = this.#parts
+    const { config, mode, readings, readers, shippings, jobs, outside } = this.#parts
     const { signal } = this.#stopping
     tellStart(config, shippings, outside)
     const reading = readers.map(async (reader) => {
@@ -237,8 +232,8 @@ class Running {
       reader.finished = true
     })
     const beside = readings.flatMap(({ canary }) => (canary ? [canary.run(signal)] : []))
-    // Begun on somebody's word: a single run reads what is there for everybody, and leaves them where they are.
-    if (!mode.once) beside.push(backfills.run(signal), replays.run(signal))
+    // A single run does the reads that are due, and leaves jobs where they are.
+    if (!mode.once) beside.push(jobs.run(signal))
     // A single run asks nobody beforehand: it delivers at once, and is judged by that.
     if (!mode.once) beside.push(...shippings.map((shipping) => probe(shipping, signal)))
     const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
@@ -293,13 +288,13 @@ class Running {
   }
 
   async #stop(): Promise<void> {
-    const { journal, board, outside, readings, shippings, surveys, taps } = this.#parts
+    const { journal, board, outside, readings, shippings, comparing, taps } = this.#parts
     const { clock, log } = outside
     const { sinks } = board.status()
     // Of what never ran, such as a start that is refused, there is nothing to tell.
     if (this.#running) log.info('Stopping')
     this.#stopping.abort()
-    surveys.close()
+    comparing.close()
     taps.close()
     await within(FINISH_MS, clock, this.#ended)
     this.#cut.abort()

@@ -34,7 +34,7 @@ import {
 } from '../observability/words.ts'
 import { systemClock } from '../platform/clock.ts'
 import { configFile } from './shared/config-file.ts'
-import { gapsText, percentText, troubleText } from './shared/follow.ts'
+import { gapsText, progressText, troubleText } from './shared/jobs.ts'
 import { configOrPlace, tellFaulty } from './shared/journal.ts'
 import type { DaemonPlace } from './shared/journal.ts'
 import { columns } from './shared/terminal.ts'
@@ -104,7 +104,7 @@ export function statusText(report: StatusReport, colours = false): string {
     sourceLines(report, ago, paint),
     sinkLines(report, ago, paint),
     journalLine(report) + gapLines(report) + findingLines(report) + warningLines(report, ago),
-    ...pastLines(report),
+    ...jobLines(report),
     `Auditferry ${printable(report.version)}, up ${up}, as of ${utcText(report.reported_at)}\n`,
   ].join('\n')
 }
@@ -301,26 +301,27 @@ function isNamedAs({ sinks, workspaces }: Config, report: StatusReport): boolean
   )
 }
 
-// What `status` says of the past that is read again just now: backfills, and replays from the API.
+// What `status` says of jobs under way: backfills, and replays from the API.
 
 /** Of each kind: the commands' own --status lists them all. */
 const SHOWN = 10
 
-type PastStatus = Omit<BackfillStatus, 'new_entries'>
+type JobStatus = Omit<BackfillStatus, 'new_entries'>
 
-function lineText(one: PastStatus, to: string, came: string): string {
-  const { workspace, source, from, to: until, progress, read_entries, gaps } = one
-  const span = `${stampText(from)} to ${stampText(until)} UTC`
+function jobText(job: JobStatus, to: string, came: string): string {
+  const { workspace, source, progress, read_entries, gaps, error, waits_for, wait_reason } = job
+  const span = `${stampText(job.from)} to ${stampText(job.to)} UTC`
+  const name = printable(`${workspace} ${source}${to}, ${span}`)
   const counts = `${countText(read_entries, 'entries')} read, ${came}${gapsText(gaps)}`
-  const trouble = troubleText({ error: one.error, waitsFor: one.waits_for, waitReason: one.wait_reason })
-  return `  ${printable(`${workspace} ${source}${to}`)}, ${printable(span)}: ${percentText(progress ?? 0)}, ${counts}${trouble}\n`
+  const trouble = troubleText({ error, waitsFor: waits_for, waitReason: wait_reason })
+  return `  ${progressText(name, progress ?? undefined, counts, trouble)}\n`
 }
 
-const backfillText = (one: BackfillStatus) => lineText(one, '', `${numberText(one.new_entries)} new`)
-const replayText = (one: ReplayStatus) =>
-  lineText(one, ` to ${one.sink}`, `${numberText(one.sent_entries)} put at the journal's end`)
+const backfillText = (job: BackfillStatus) => jobText(job, '', `${numberText(job.new_entries)} new`)
+const replayText = (job: ReplayStatus) =>
+  jobText(job, ` to ${job.sink}`, `${numberText(job.sent_entries)} put at the journal's end`)
 
-function sectionText<One extends PastStatus>(
+function sectionText<One extends JobStatus>(
   title: string,
   command: string,
   all: readonly One[],
@@ -334,7 +335,7 @@ function sectionText<One extends PastStatus>(
 }
 
 /** A section of each kind of which one is under way. */
-function pastLines({ backfills = [], replays = [] }: Partial<StatusReport>): string[] {
+function jobLines({ backfills = [], replays = [] }: Partial<StatusReport>): string[] {
   return [
     ...sectionText('BACKFILLS UNDER WAY', 'backfill', backfills, backfillText),
     ...sectionText('REPLAYS FROM THE API UNDER WAY', 'replay', replays, replayText),

@@ -7,22 +7,15 @@ import { ConnectorError, errnoOf } from '../core/errors.ts'
 import type { ErrorCode } from '../core/errors.ts'
 import type { Replayed } from '../contracts/journal.ts'
 import type { DeadLetter, QuarantineRecord, Retried } from '../contracts/records.ts'
-import type {
-  ApiReplay,
-  Backfill,
-  Backfills,
-  BegunReplay,
-  Replays,
-  Surveyed,
-  Surveys,
-} from '../contracts/jobs.ts'
+import type { Compared, Comparing, Job, Jobs, StartedJob } from '../contracts/jobs.ts'
 import type { Origin } from '../contracts/source.ts'
 import { ownerCalls, ownerFault } from '../core/file-owners.ts'
 import { controlPath } from '../journal/sqlite/files.ts'
 import type { AskedJournal, Retry } from './questions.ts'
 import type { StatusReport } from '../observability/status.ts'
 
-export interface ControlClient extends AskedJournal, Backfills, Replays, Surveys {
+export interface ControlClient extends AskedJournal, Comparing {
+  readonly jobs: Jobs
   status(): Promise<StatusReport>
   readonly retry: Retry
   /** the name under which this daemon's requests stand in the audit log */
@@ -149,17 +142,17 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
     owed: (sink, after) => json<OwedStep>('/owed', { sink, after }),
     shelved: (after) => json<OwedStep>('/shelved', { after }),
-    begin: (order) => json<BegunReplay>('/replays', order),
-    preview: (order) => json<ApiReplay>('/replays/preview', order),
-    replays: () => json<ApiReplay[]>('/replays'),
-    cancelReplays: async (sink) => (await json<{ count: number }>('/replays/cancel', { sink })).count,
-    origins: () => json<Origin[]>('/past'),
-    backfill: (choice, span) => json<Backfill[]>('/backfill', { ...choice, ...span }),
-    backfills: () => json<Backfill[]>('/backfills'),
-    cancelBackfill: async (choice) => (await json<{ count: number }>('/backfill/cancel', choice)).count,
-    survey: (query) => json<Surveyed>('/survey', query),
-    endSurvey: async (walk) => {
-      await json('/survey/end', { walk })
+    jobs: {
+      origins: () => json<Origin[]>('/jobs/origins'),
+      backfill: (streams, span) => json<StartedJob[]>('/jobs/backfill', { ...streams, ...span }),
+      replay: (request) => json<StartedJob[]>('/jobs/replay', request),
+      all: (kind) => json<Job[]>('/jobs', { kind }),
+      cancel: async (kind, which) =>
+        (await json<{ count: number }>('/jobs/cancel', { kind, ...which })).count,
+    },
+    compare: (query) => json<Compared>('/compare', query),
+    endCompare: async (job) => {
+      await json('/compare/end', { job })
     },
     replay: (query) => json<Replayed>('/replay', query),
     quarantined: (query) => json<readonly QuarantineRecord[]>('/quarantine', query),

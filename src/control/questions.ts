@@ -2,7 +2,8 @@
 import { z } from 'zod'
 import type { Journal } from '../contracts/journal.ts'
 import type { Log } from '../core/log.ts'
-import type { Backfills, Replays, Surveys } from '../contracts/jobs.ts'
+import { jobKinds } from '../contracts/jobs.ts'
+import type { Comparing, Jobs } from '../contracts/jobs.ts'
 import type { DeadLetterQuery, Retried } from '../contracts/records.ts'
 import { sourceNames } from '../contracts/source.ts'
 import type { Board } from '../observability/status-registry.ts'
@@ -34,9 +35,8 @@ export interface ControlOptions {
   readonly journal: AskedJournal & Pick<Journal, 'note'>
   readonly taps: Pick<Taps, 'next'>
   readonly retry: Retry
-  readonly backfills: Backfills
-  readonly surveys: Surveys
-  readonly replays: Replays
+  readonly jobs: Jobs
+  readonly comparing: Comparing
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
   /** Resolves when there is a journal to answer from; absent: there always is. */
@@ -68,24 +68,20 @@ const replayQuery = z.strictObject({
   until: z.int().min(0).optional(),
 })
 
-const choice = { workspace: z.string().exactOptional(), source: z.enum(sourceNames).exactOptional() }
-const choiceQuery = z.strictObject(choice)
-const backfillQuery = z.strictObject({ ...choice, ...span })
-const surveyQuery = z.strictObject({
-  origin,
-  ...span,
-  place: z.string().optional(),
-  walk: z.string(),
-})
-const walkQuery = z.strictObject({ walk: z.string() })
-const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
-const orderQuery = z.strictObject({
+const streams = { workspace: z.string().exactOptional(), source: z.enum(sourceNames).exactOptional() }
+const kind = z.enum(jobKinds)
+const backfillRequest = z.strictObject({ ...streams, ...span })
+const replayRequest = z.strictObject({
   sink: z.string(),
-  origin,
-  spans: z.array(z.strictObject(span)),
-  runAt: z.int(),
+  startedAt: z.int(),
+  reads: z.array(z.strictObject({ origin, spans: z.array(z.strictObject(span)) })),
+  dryRun: z.boolean().exactOptional(),
 })
-const sinkQuery = z.strictObject({ sink: z.string().optional() })
+const jobsQuery = z.strictObject({ kind })
+const cancelQuery = z.strictObject({ kind, ...streams, sink: z.string().exactOptional() })
+const compareQuery = z.strictObject({ origin, ...span, place: z.string().optional(), job: z.string() })
+const endQuery = z.strictObject({ job: z.string() })
+const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
 const afterQuery = z.strictObject({ after: z.int().min(0).optional() })
 const owedQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).exactOptional() })
 
@@ -110,18 +106,23 @@ function replay(asked: unknown) {
   return { ...rest, until }
 }
 
-function backfill({ backfills }: ControlOptions, asked: unknown) {
-  const { fromUs, toUs, ...rest } = backfillQuery.parse(asked)
-  return backfills.backfill(rest, { fromUs, toUs })
+function backfill({ jobs }: ControlOptions, asked: unknown) {
+  const { fromUs, toUs, ...streams } = backfillRequest.parse(asked)
+  return jobs.backfill(streams, { fromUs, toUs })
 }
 
-function survey({ surveys }: ControlOptions, asked: unknown) {
-  const { place, ...rest } = surveyQuery.parse(asked)
-  return surveys.survey({ ...rest, place })
+async function cancel({ jobs }: ControlOptions, asked: unknown) {
+  const { kind: meant, ...which } = cancelQuery.parse(asked)
+  return { count: await jobs.cancel(meant, which) }
 }
 
-async function endSurvey({ surveys }: ControlOptions, asked: unknown) {
-  await surveys.endSurvey(walkQuery.parse(asked).walk)
+function compare({ comparing }: ControlOptions, asked: unknown) {
+  const { place, ...rest } = compareQuery.parse(asked)
+  return comparing.compare({ ...rest, place })
+}
+
+async function endCompare({ comparing }: ControlOptions, asked: unknown) {
+  await comparing.endCompare(endQuery.parse(asked).job)
   return {}
 }
 
@@ -144,27 +145,14 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
   ['POST /tap', tap],
   ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
-  ['GET /replays', ({ replays }) => replays.replays()],
-  ['POST /replays', ({ replays }, asked) => replays.begin(orderQuery.parse(asked))],
-  ['POST /replays/preview', ({ replays }, asked) => replays.preview(orderQuery.parse(asked))],
-  [
-    'POST /replays/cancel',
-    async ({ replays }, asked) => ({
-      count: await replays.cancelReplays(sinkQuery.parse(asked).sink),
-    }),
-  ],
   ['POST /shelved', ({ journal }, asked) => journal.shelved(afterQuery.parse(asked).after)],
-  ['GET /past', ({ backfills }) => backfills.origins()],
-  ['GET /backfills', ({ backfills }) => backfills.backfills()],
-  ['POST /backfill', backfill],
-  [
-    'POST /backfill/cancel',
-    async ({ backfills }, asked) => ({
-      count: await backfills.cancelBackfill(choiceQuery.parse(asked)),
-    }),
-  ],
-  ['POST /survey', survey],
-  ['POST /survey/end', endSurvey],
+  ['POST /jobs', ({ jobs }, asked) => jobs.all(jobsQuery.parse(asked).kind)],
+  ['GET /jobs/origins', ({ jobs }) => jobs.origins()],
+  ['POST /jobs/backfill', backfill],
+  ['POST /jobs/replay', ({ jobs }, asked) => jobs.replay(replayRequest.parse(asked))],
+  ['POST /jobs/cancel', cancel],
+  ['POST /compare', compare],
+  ['POST /compare/end', endCompare],
   ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
   ['POST /owed', owed],
   ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantineQuery.parse(asked))],

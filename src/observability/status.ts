@@ -1,9 +1,11 @@
 // What /status says: its shape.
 import type { ErrorCode } from '../core/errors.ts'
 import type { FindingRecord } from '../contracts/records.ts'
-import type { Backfill, WaitsFor } from '../contracts/jobs.ts'
+import { progressOf } from '../contracts/jobs.ts'
+import type { Job, WaitsFor } from '../contracts/jobs.ts'
 import type { Assurance } from '../contracts/sink.ts'
 import type { SinkState, SourceState } from '../contracts/reporter.ts'
+import { isoFromUs } from '../core/time.ts'
 import type { ErrorStatus, LastHourStatus } from './recent.ts'
 
 /** ISO 8601; null until the first time. */
@@ -210,19 +212,31 @@ export interface StatusReport {
   readonly history: LastHourStatus
 }
 
-type PastState = Pick<BackfillStatus, 'state' | 'waits_for' | 'wait_reason' | 'error' | 'progress'>
+/** A trouble that passes is listed while it lasts. */
+function jobStatusOf(job: Job): Omit<BackfillStatus, 'new_entries'> {
+  const { origin, spans, counts, error = null, waitsFor = null, waitReason = null } = job
+  const isDone = job.endedAt !== undefined
+  const trouble = isDone
+    ? { waits_for: null, wait_reason: null, error: null }
+    : { waits_for: waitsFor, wait_reason: waitReason, error }
+  return {
+    ...{ workspace: origin.workspace, source: origin.source },
+    ...{ from: isoFromUs(spans[0]?.fromUs ?? 0), to: isoFromUs(spans.at(-1)?.toUs ?? 0) },
+    state: isDone ? 'done' : error ? 'failed' : waitsFor ? 'waiting' : 'running',
+    ...{ ...trouble, progress: progressOf(job) ?? null, read_entries: counts.read, gaps: counts.gaps },
+  }
+}
 
-type PastRead = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor' | 'waitReason'>
+export const backfillStatusOf = (job: Job): BackfillStatus => ({
+  ...jobStatusOf(job),
+  new_entries: job.counts.new,
+})
 
-/** How it is with a span that is read again. A trouble that passes is told while it lasts. */
-export function pastState(read: PastRead): PastState {
-  const { endedAt, error, waitsFor, waitReason = null, atUs, fromUs, toUs } = read
-  if (endedAt !== undefined)
-    return { state: 'done', waits_for: null, wait_reason: null, error: null, progress: 1 }
-  const going = waitsFor ? 'waiting' : 'running'
-  const progress = atUs === undefined ? null : Math.min(1, Math.max(0, (atUs - fromUs) / (toUs - fromUs)))
-  const state = error ? 'failed' : going
-  return { state, waits_for: waitsFor ?? null, wait_reason: waitReason, error: error ?? null, progress }
+/** Undefined: live reading has not come to any of it. */
+export function replayStatusOf(job: Job): ReplayStatus | undefined {
+  const { spans, sink, counts } = job
+  if (spans.length === 0 || sink === undefined) return undefined
+  return { ...jobStatusOf(job), sink, sent_entries: counts.sent }
 }
 
 /** `history.usage` spends from the area `history`. */

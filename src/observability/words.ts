@@ -1,7 +1,7 @@
 // How figures and long texts are told to people: spans, sizes, counts, and what something waits for.
 import type { ConnectorError } from '../core/errors.ts'
 import type { WaitsFor } from '../contracts/jobs.ts'
-import { PAST_SHARE_IN_USE } from '../contracts/jobs.ts'
+import { JOB_SHARE_IN_USE } from '../contracts/jobs.ts'
 
 /** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that still says enough. */
 export function spanText(seconds: number): string {
@@ -20,7 +20,7 @@ const waitsForText: Readonly<Record<WaitsFor, string>> = {
   sink: 'its sink, which is not in the configuration of the daemon any more: it goes on once that is there again',
   sources: "its source to stand among the sink's `sources` again",
   memory: 'memory for an answer: others that are being read hold what there is for them',
-  room: `room in the journal: ${PAST_SHARE_IN_USE}`,
+  room: `room in the journal: ${JOB_SHARE_IN_USE}`,
 }
 
 /** Of a job; nothing where it does not wait, or for something that only a newer daemon knows. */

@@ -1,6 +1,6 @@
 // What must hold of the past that was read again: each order came to its end, what it read whole is there, and a replay is marked, its own sink's, and whole.
 import type { App } from '../../src/app/app.ts'
-import type { PastSpan } from '../../src/contracts/jobs.ts'
+import type { JobSpan } from '../../src/contracts/jobs.ts'
 import { isSameOrigin } from '../../src/contracts/source.ts'
 import { onOneLine } from './lines.ts'
 import type { Line } from './lines.ts'
@@ -33,12 +33,12 @@ export async function judgePast(
 /** A page of the live reader in the place of the walk's own, further on within the span, cannot be told from it: what it skips is not read. */
 const isMisled = ({ scenario }: World) => (scenario.faults.repeated_page ?? 0) !== 0
 
-const inSpan = ({ fromUs, toUs }: PastSpan, atUs: number) => atUs >= fromUs && atUs < toUs
+const inSpan = ({ fromUs, toUs }: JobSpan, atUs: number) => atUs >= fromUs && atUs < toUs
 
 /** Entries that somebody who read the span whole, from `sinceMs` on, must have met. */
 function due(
   world: World,
-  span: PastSpan,
+  span: JobSpan,
   sinceMs: number,
 ): { readonly id: string; readonly raw: Uint8Array }[] {
   return world.mock
@@ -50,15 +50,19 @@ function due(
 
 async function judgeBackfills(world: World, app: App, held: readonly Held[]): Promise<string[]> {
   const taken = world.orders?.backfills ?? []
-  const told = await app.backfills.backfills()
+  const told = await app.jobs.all('backfill')
   const gone = taken.filter(({ origin }) => !told.some((one) => isSameOrigin(one.origin, origin)))
   const faults = gone.map(({ origin }) => `the backfill of ${origin.source} is forgotten`)
   for (const one of told) {
-    const { origin, endedAt, counts, unread, begunAt } = one
+    const { origin, endedAt, counts, unread, startedAt } = one
+    const [span] = one.spans
     if (endedAt === undefined) faults.push(`a backfill goes on for ever: ${JSON.stringify(one)}`)
-    if (endedAt === undefined || counts.gaps > 0 || unread.length > 0 || isMisled(world)) continue
+    if (!span) faults.push(`a backfill without a span: ${JSON.stringify(one)}`)
+    if (!span || endedAt === undefined || counts.gaps > 0 || unread.length > 0 || isMisled(world)) continue
     const wanted =
-      origin.source === 'audit' ? due(world, one, begunAt) : dueEvents(world, one, begunAt, origin.source)
+      origin.source === 'audit'
+        ? due(world, span, startedAt)
+        : dueEvents(world, span, startedAt, origin.source)
     for (const { sink, lines, sources } of held) {
       if (!sources.includes(origin.source)) continue
       const there = new Set(
@@ -75,7 +79,7 @@ async function judgeBackfills(world: World, app: App, held: readonly Held[]): Pr
 }
 
 /** Of version 2 alone: rows of version 1 have no id to be told by. */
-function dueEvents({ scenario, mock }: World, span: PastSpan, sinceMs: number, source: string) {
+function dueEvents({ scenario, mock }: World, span: JobSpan, sinceMs: number, source: string) {
   const { version, v1UntilMs = 0 } = scenario.areas?.history ?? {}
   const boundaryUs = version === 'v1' ? Infinity : v1UntilMs * 1000
   return mock.history().filter(
@@ -96,7 +100,7 @@ async function judgeReplays(
   mayRepeat: number,
 ): Promise<string[]> {
   const taken = world.orders?.replays ?? []
-  const [told, ...others] = await app.replays.replays()
+  const [told, ...others] = await app.jobs.all('replay')
   if (!told) {
     const faults = marked.length > 0 ? ['splunk: marked lines of a replay that was never begun'] : []
     return taken.length > 0 ? [...faults, 'the replay is forgotten'] : faults
@@ -111,7 +115,7 @@ async function judgeReplays(
     const entry = byId.get(id ?? '')
     return !entry || !inSpan(span, entry.atUs) || onOneLine(entry.raw) !== text
   })
-  const wanted = told.counts.gaps > 0 || isMisled(world) ? [] : due(world, span, told.runAt)
+  const wanted = told.counts.gaps > 0 || isMisled(world) ? [] : due(world, span, told.startedAt)
   const missing = wanted.filter(({ id }) => !seen.has(id))
   const repeats = marked.length - seen.size
   return [

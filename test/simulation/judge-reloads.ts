@@ -1,6 +1,6 @@
 // What must hold of the past that was read again over deaths and reloads: each order came to its end, its entries are at its sinks, none stands twice, and its counts are true.
 import type { App } from '../../src/app/app.ts'
-import type { ApiReplay, Backfill } from '../../src/contracts/jobs.ts'
+import type { Job } from '../../src/contracts/jobs.ts'
 import { DAY_US } from '../../src/core/time.ts'
 import { paths } from './reloads-run.ts'
 import type { ReloadsWorld } from './reloads-run.ts'
@@ -22,7 +22,7 @@ function linesOf({ disk }: ReloadsWorld, path: string): Enveloped[] {
 export async function judgeReloads(world: ReloadsWorld, app: App): Promise<string[]> {
   const archive = linesOf(world, paths.archive)
   const other = linesOf(world, paths.other)
-  const [backfills, replays] = [await app.backfills.backfills(), await app.replays.replays()]
+  const [backfills, replays] = [await app.jobs.all('backfill'), await app.jobs.all('replay')]
   const held = { archive, other }
   return [
     ...Object.entries(held).flatMap(([sink, lines]) => twice(sink, lines)),
@@ -48,15 +48,15 @@ const isLeftOut = ({ plan }: ReloadsWorld, sink: string, source: string) =>
 function judgeBackfill(
   world: ReloadsWorld,
   held: Readonly<Record<string, readonly Enveloped[]>>,
-  { origin, begunAt }: Backfill,
-  told: readonly Backfill[],
+  { origin, startedAt }: Job,
+  told: readonly Job[],
 ): string[] {
   const { source } = origin
-  const one = told.find((each) => each.origin.source === source && each.begunAt === begunAt)
+  const one = told.find((each) => each.origin.source === source && each.startedAt === startedAt)
   if (!one) return [`the backfill of ${source} is forgotten`]
   if (one.endedAt === undefined) return [`a backfill goes on for ever: ${JSON.stringify(one)}`]
   if (one.counts.gaps > 0) return []
-  const wanted = due(world, source, begunAt)
+  const wanted = due(world, source, startedAt)
   const faults = Object.entries(held).flatMap(([sink, lines]) => {
     if (isLeftOut(world, sink, source)) return []
     const own = lines.filter((line) => line.workspace === 'acme' && line.source === source && !line.replay)
@@ -71,18 +71,18 @@ function judgeBackfill(
 function judgeReplay(
   world: ReloadsWorld,
   archive: readonly Enveloped[],
-  { origin, runAt }: ApiReplay,
-  told: readonly ApiReplay[],
+  { origin, startedAt }: Job,
+  told: readonly Job[],
 ): string[] {
   const { source } = origin
-  const one = told.find((each) => each.origin.source === source && each.runAt === runAt)
+  const one = told.find((each) => each.origin.source === source && each.startedAt === startedAt)
   if (!one) return [`the replay of ${source} is forgotten`]
   if (one.endedAt === undefined) return [`a replay goes on for ever: ${JSON.stringify(one)}`]
   if (isLeftOut(world, 'archive', source)) return []
   const marked = archive.filter((line) => line.source === source && line.replay)
   const isWhole = one.counts.gaps === 0 && (one.spans.at(-1)?.toUs ?? 0) >= world.span.toUs
   const faults = isWhole
-    ? missing(world, `archive: the replay of ${source}`, due(world, source, runAt), marked)
+    ? missing(world, `archive: the replay of ${source}`, due(world, source, startedAt), marked)
     : []
   if (marked.length !== one.counts.sent)
     faults.push(`archive: ${marked.length} lines of the replay of ${source}, and it tells ${one.counts.sent}`)

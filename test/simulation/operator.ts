@@ -1,7 +1,7 @@
 // What the operator of some seeds does: has the past read again, for every sink and for one alone, and sees the daemon die over it.
 import type { App } from '../../src/app/app.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
-import type { ApiReplay, Backfill, PastSpan } from '../../src/contracts/jobs.ts'
+import type { Job, JobSpan } from '../../src/contracts/jobs.ts'
 import { dice } from './random.ts'
 
 const SHARE = 0.15
@@ -31,24 +31,26 @@ export function operatorOf(seed: number): OperatorScenario | undefined {
 
 /** What was asked for, and what the daemon said that it had taken. */
 export class Orders {
-  span: PastSpan = { fromUs: 0, toUs: 0 }
-  readonly backfills: Backfill[] = []
-  readonly replays: ApiReplay[] = []
+  span: JobSpan = { fromUs: 0, toUs: 0 }
+  readonly backfills: Job[] = []
+  readonly replays: Job[] = []
   readonly faults: string[] = []
 
   /** All of the past up to an hour ago, what lies before the configured start too. Waits for nothing: the daemon may die over it. */
   give(app: App, { backfills, replays }: OperatorScenario, firstMs: number, now: number): void {
     this.span = { fromUs: firstMs * 1000 - HOUR_US, toUs: now * 1000 - HOUR_US }
-    const order = { sink: 'splunk', origin: { workspace: 'acme', source: 'audit' as const }, runAt: now }
-    if (backfills) this.#note(app.backfills.backfill({}, this.span), (begun) => this.backfills.push(...begun))
+    const reads = [{ origin: { workspace: 'acme', source: 'audit' as const }, spans: [this.span] }]
+    if (backfills) this.#note(app.jobs.backfill({}, this.span), (begun) => this.backfills.push(...begun))
     if (replays)
-      this.#note(app.replays.begin({ ...order, spans: [this.span] }), (begun) => this.replays.push(begun))
+      this.#note(app.jobs.replay({ sink: 'splunk', startedAt: now, reads }), (begun) =>
+        this.replays.push(...begun),
+      )
   }
 
   #note<T>(asked: Promise<T>, taken: (begun: T) => void): void {
     asked.then(taken, (error: unknown) => {
       // Refused, and so not begun: a disk or a journal that is full just then.
-      if (!(error instanceof ConnectorError)) this.faults.push(`an order failed: ${String(error)}`)
+      if (!(error instanceof ConnectorError)) this.faults.push(`a job failed to start: ${String(error)}`)
     })
   }
 }

@@ -8,7 +8,7 @@ import { openMock } from '../../src/mock/mock.ts'
 import { faultNames } from '../../src/mock/switches.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { Log, LogFields } from '../../src/core/log.ts'
-import type { ApiReplay, Backfill, PastSpan } from '../../src/contracts/jobs.ts'
+import type { Job, JobSpan } from '../../src/contracts/jobs.ts'
 import { FakeDisk } from '../fakes/disk.ts'
 import { judgeReloads } from './judge-reloads.ts'
 import { reloadsPlanOf } from './reloads-plan.ts'
@@ -75,12 +75,12 @@ function openReloadsWorld(plan: ReloadsPlan) {
     switches: plan.switches,
     faults: plan.faults,
   })
-  const span: PastSpan = {
+  const span: JobSpan = {
     fromUs: (plan.startAt - plan.days * 24 * HOUR_MS) * 1000 - 1,
     toUs: (plan.startAt - HOUR_MS) * 1000,
   }
   const disk = new FakeDisk({ random: dice(plan.seed + 1) })
-  const orders = { backfills: [] as Backfill[], replays: [] as ApiReplay[] }
+  const orders = { backfills: [] as Job[], replays: [] as Job[] }
   return { plan, clock, mock, disk, span, orders, logged: [] as string[], faults: [] as string[], deaths: 0 }
 }
 
@@ -160,15 +160,11 @@ class Journey {
       if (!(error instanceof ConnectorError)) throw error
       return []
     }
-    orders.backfills.push(...(await this.#drive(app.backfills.backfill({}, span).catch(refused))))
+    orders.backfills.push(...(await this.#drive(app.jobs.backfill({}, span).catch(refused))))
     for (const source of plan.replays) {
-      const order = {
-        sink: 'archive',
-        origin: { workspace: 'acme', source },
-        spans: [span],
-        runAt: clock.now(),
-      }
-      orders.replays.push(...(await this.#drive(app.replays.begin(order).then((one) => [one], refused))))
+      const reads = [{ origin: { workspace: 'acme', source }, spans: [span] }]
+      const request = { sink: 'archive', startedAt: clock.now(), reads }
+      orders.replays.push(...(await this.#drive(app.jobs.replay(request).catch(refused))))
     }
   }
 
@@ -221,7 +217,7 @@ class Journey {
     if (!app) throw new Error('no daemon')
     for (let look = 0; look < MOST_QUIETS; look++) {
       await this.pass(this.world.clock.now() + QUIET_MS)
-      const all = [...(await app.replays.replays()), ...(await app.backfills.backfills())]
+      const all = [...(await app.jobs.all('replay')), ...(await app.jobs.all('backfill'))]
       if (all.every(({ endedAt }) => endedAt !== undefined) && app.journal.stats().entries === 0) return
     }
   }

@@ -1,4 +1,4 @@
-// `reconcile`: walks the API again over whole UTC days, keeps nothing, and holds what it shows against the journal's books and keys.
+// `reconcile`: reads whole UTC days from the API again, keeps nothing, and compares them with the journal's accounts and keys.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { openApp } from '../../app/app.ts'
@@ -7,7 +7,7 @@ import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
 import { balanceOf } from '../../contracts/accounts.ts'
 import type { Balance, DayRange } from '../../contracts/accounts.ts'
-import type { Backfills, PastSpan, Surveys } from '../../contracts/jobs.ts'
+import type { Comparing, Jobs, JobSpan } from '../../contracts/jobs.ts'
 import type { Journal } from '../../contracts/journal.ts'
 import { isSameOrigin } from '../../contracts/source.ts'
 import type { Origin } from '../../contracts/source.ts'
@@ -25,10 +25,10 @@ import { isKnown } from '../shared/names.ts'
 import { columns } from '../shared/terminal.ts'
 import { exitCodes } from '../shared/world.ts'
 import type { World } from '../shared/world.ts'
+import { compareStream } from './compare.ts'
+import type { StreamCounts } from './compare.ts'
 import { reportOf, rereadOf } from './report.ts'
 import { reportText } from './text.ts'
-import { surveyAll } from './walk.ts'
-import type { Walked } from './walk.ts'
 
 interface ReconcileOptions {
   readonly config?: string
@@ -39,9 +39,9 @@ interface ReconcileOptions {
 }
 
 interface Opened {
-  readonly backfills: Pick<Backfills, 'origins'>
-  readonly surveys: Surveys
-  readonly books: Pick<Journal, 'counts' | 'owed'>
+  readonly jobs: Pick<Jobs, 'origins'>
+  readonly comparing: Comparing
+  readonly accounts: Pick<Journal, 'counts' | 'owed'>
   readonly instance: string | undefined
   readonly running: boolean
   close(): Promise<void>
@@ -63,24 +63,24 @@ export async function reconcile(
   if (!days) return exitCodes.usage
   const opened = await open(world, file, known)
   try {
-    const origins = (await opened.backfills.origins()).filter(
+    const origins = (await opened.jobs.origins()).filter(
       ({ workspace }) => (options.workspace ?? workspace) === workspace,
     )
     if (origins.length === 0) {
-      world.stderr('auditferry: no source that is switched on and can be walked again is meant\n')
+      world.stderr('auditferry: no source that is switched on and can be read again is meant\n')
       return exitCodes.failed
     }
-    const cutOff = (walked: readonly Walked[]) => tellPartial(world, options, walked)
-    const walked = await walkAll({ world, opened, origins, days, clock, cutOff })
-    if (!walked) return exitCodes.failed
+    const interrupted = (streams: readonly StreamCounts[]) => printPartial(world, options, streams)
+    const streams = await compareAll({ world, opened, origins, days, clock, interrupted })
+    if (!streams) return exitCodes.failed
     const sinks = known.sinks.map(({ name }) => name)
-    const balance = await evenBalance(opened.books, days, sinks, origins, clock)
+    const balance = await evenBalance(opened.accounts, days, sinks, origins, clock)
     const report = reportOf({
       version: world.version,
       instance: opened.instance,
       journal: known.journal.path,
       balance,
-      walked,
+      streams,
       running: opened.running,
       hosts: hostsOf(known),
       reread: rereadOf(known, clock.now()),
@@ -116,7 +116,7 @@ function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number):
   }
   if (fromDay * DAY_US !== span.fromUs || !isToWhole) {
     world.stderr(
-      `auditferry: whole UTC days are held against each other: ${text(fromDay)} to ${text(toDay)}, the end excluded\n`,
+      `auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, the end excluded\n`,
     )
   }
   return { fromDay, toDay }
@@ -127,9 +127,9 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
   const client = await connectControl(path)
   if (client)
     return {
-      backfills: client,
-      surveys: client,
-      books: client,
+      jobs: client.jobs,
+      comparing: client,
+      accounts: client,
       running: true,
       instance: await client.instance(),
       close: () => Promise.resolve(),
@@ -139,67 +139,63 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
   const app = await openApp(quiet, realOutside(quiet, world), { once: true, pastAlone: true })
   return {
-    backfills: app.backfills,
-    surveys: app.surveys,
-    books: app.journal,
+    jobs: app.jobs,
+    comparing: app.comparing,
+    accounts: app.journal,
     running: false,
     instance: await app.journal.note('instance'),
     close: () => app.stop(),
   }
 }
 
-interface WalkingAll {
+interface AllStreams {
   readonly world: World
-  readonly opened: Pick<Opened, 'surveys'>
+  readonly opened: Pick<Opened, 'comparing'>
   readonly origins: readonly Origin[]
   readonly days: DayRange
   readonly clock: Clock
-  /** is told what was walked of all where it does not come to the end */
-  readonly cutOff: (walked: readonly Walked[]) => void
+  /** gets what was read of all where it does not come to the end */
+  readonly interrupted: (streams: readonly StreamCounts[]) => void
 }
 
-function tellPartial({ stdout }: World, { json }: ReconcileOptions, walked: readonly Walked[]): void {
-  const text = partialText(walked)
-  if (text !== '') stdout(json ? partialJson(walked) : text)
+function printPartial({ stdout }: World, { json }: ReconcileOptions, streams: readonly StreamCounts[]): void {
+  const text = partialText(streams)
+  if (text !== '') stdout(json ? partialJson(streams) : text)
 }
 
-/** One after the other: they share the budget anyway. Undefined, and said, where one could not be walked to its end. */
-async function walkAll({
+/** One after the other: they share the rate limit anyway. Undefined, and said, where one could not be read to its end. */
+async function compareAll({
   world,
-  opened: { surveys },
+  opened: { comparing },
   origins,
   days: { fromDay, toDay },
   clock,
-  cutOff,
-}: WalkingAll): Promise<readonly Walked[] | undefined> {
-  const span: PastSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
-  const all: Walked[] = []
-  const walk = randomUUID()
-  const surveyed = async (origin: Origin) =>
-    surveyAll({
-      ...{ surveys, origin, span, walk, clock, world },
-      cutOff: (part) => cutOff([...all, part]),
-    })
+  interrupted,
+}: AllStreams): Promise<readonly StreamCounts[] | undefined> {
+  const span: JobSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
+  const all: StreamCounts[] = []
+  const job = randomUUID()
   try {
     for (const origin of origins) {
-      const walked = await surveyed(origin)
-      if (!walked) {
-        world.stderr(
-          'auditferry: stopped before the walk was whole: nothing is judged, nothing was changed\n',
-        )
+      const counts = await compareStream({
+        ...{ comparing, origin, span, job, clock, world },
+        interrupted: (part) => interrupted([...all, part]),
+      })
+      if (!counts) {
+        world.stderr('auditferry: interrupted: no result, nothing was changed\n')
         return undefined
       }
-      all.push(walked)
+      all.push(counts)
     }
     return all
   } finally {
     // A daemon that is gone has nothing to free.
-    await surveys.endSurvey(walk).catch(() => undefined)
+    await comparing.endCompare(job).catch(() => undefined)
   }
 }
 
 async function evenBalance(
-  books: Opened['books'],
+  accounts: Opened['accounts'],
   days: DayRange,
   sinks: readonly string[],
   origins: readonly Origin[],
@@ -207,7 +203,7 @@ async function evenBalance(
 ): Promise<Balance> {
   const isMeant = (one: Origin) => origins.some((origin) => isSameOrigin(origin, one))
   for (let tries = 1; ; tries++) {
-    const { kept, rows } = await balanceOf(books, days, sinks)
+    const { kept, rows } = await balanceOf(accounts, days, sinks)
     const own = {
       kept: kept.filter(({ origin }) => isMeant(origin)),
       rows: rows.filter(({ origin }) => isMeant(origin)),
@@ -222,10 +218,10 @@ function hostsOf({ workspaces }: Config): ReadonlyMap<string, string> {
   return new Map(workspaces.map(({ name, base_url }) => [name, new URL(base_url).host]))
 }
 
-// What `reconcile` tells where its walk was cut off: the numbers so far, of which nothing is judged. Pure.
+// What `reconcile` prints where it was interrupted: the numbers so far, of which nothing is judged. Pure.
 
-const rowsOf = (walked: readonly Walked[]) =>
-  walked.flatMap(({ origin, days }) =>
+const rowsOf = (streams: readonly StreamCounts[]) =>
+  streams.flatMap(({ origin, days }) =>
     days.map(({ day, early = 0, ...counts }) => ({
       ...origin,
       day: dayText(day * DAY_MS),
@@ -234,14 +230,14 @@ const rowsOf = (walked: readonly Walked[]) =>
     })),
   )
 
-const unknownOf = (walked: readonly Walked[]) =>
-  walked.flatMap(({ origin, unknown }) =>
+const unknownOf = (streams: readonly StreamCounts[]) =>
+  streams.flatMap(({ origin, unknown }) =>
     unknown.map(({ id, day }) => ({ ...origin, id, day: dayText(day * DAY_MS) })),
   )
 
-/** Empty where nothing was walked. @internal for tests */
-export function partialText(walked: readonly Walked[]): string {
-  const rows = rowsOf(walked)
+/** Empty where nothing was read. @internal for tests */
+export function partialText(streams: readonly StreamCounts[]): string {
+  const rows = rowsOf(streams)
   if (rows.length === 0) return ''
   const counts = ['FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'BEFORE START', 'UNKNOWN']
   const lines = rows.map((row) => [
@@ -249,13 +245,13 @@ export function partialText(walked: readonly Walked[]): string {
     ...[row.fetched, row.known, row.changed, row.filtered, row.malformed].map(numberText),
     ...[row.before_start, row.unknown].map(numberText),
   ])
-  const unknown = unknownOf(walked).map(
+  const unknown = unknownOf(streams).map(
     ({ workspace, source, day, id }) => `${workspace} ${source}  ${day}  ${printable(id)}\n`,
   )
   const first = unknown.length === 0 ? '' : `\nNot known here, the first ones\n\n${unknown.join('')}`
-  return `PARTIAL: the walk was cut off, and this is what it had met until then. Days may be incomplete, others were not come to: nothing is judged, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
+  return `PARTIAL: interrupted. Days may be incomplete or missing: nothing is judged, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
 }
 
 /** `balanced` as in the whole report: who looks at that alone is not misled. */
-const partialJson = (walked: readonly Walked[]): string =>
-  `${JSON.stringify({ partial: true, balanced: false, read: rowsOf(walked), unknown: unknownOf(walked) }, null, 2)}\n`
+const partialJson = (streams: readonly StreamCounts[]): string =>
+  `${JSON.stringify({ partial: true, balanced: false, read: rowsOf(streams), unknown: unknownOf(streams) }, null, 2)}\n`

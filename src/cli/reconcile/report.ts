@@ -1,12 +1,12 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
 import type { Balance, BalanceRow, DayRange } from '../../contracts/accounts.ts'
 import { emptyDay } from '../../contracts/jobs.ts'
-import type { SurveyDay, Unread } from '../../contracts/jobs.ts'
+import type { ComparedDay, Unread } from '../../contracts/jobs.ts'
 import { isSameOrigin } from '../../contracts/source.ts'
 import { DAY_MS, DAY_US, dayStart, dayText, isoFromUs } from '../../core/time.ts'
 import { REREAD_MAX_MS } from '../../sources/history/due.ts'
 import type { Start } from '../../sources/shared.ts'
-import type { Walked } from './walk.ts'
+import type { StreamCounts } from './compare.ts'
 
 /**
  * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `changed`: all is here, some
@@ -18,7 +18,7 @@ type Result = 'even' | 'missing' | 'changed' | 'surplus' | 'moving' | 'early'
 export const isJudged = ({ result }: { readonly result: Result }): boolean =>
   result !== 'moving' && result !== 'early'
 
-export interface ReadRow extends Omit<SurveyDay, 'day' | 'early'> {
+export interface ReadRow extends Omit<ComparedDay, 'day' | 'early'> {
   readonly workspace: string
   readonly source: string
   /** such as 2026-01-31, UTC */
@@ -55,7 +55,7 @@ export interface ReconcileReport {
     readonly workspace: string
     readonly source: string
     readonly host: string | null
-    /** of the key, as the audit log names it; null: the walk met no fetch of ours */
+    /** of the key, as the audit log names it; null: no fetch of ours was met */
     readonly user: string | null
     /** places at which the API could not be read whole */
     readonly gaps: number
@@ -86,18 +86,18 @@ interface Findings {
   readonly nowMs: number
   /** keys of entries from here on are all kept */
   readonly keysSinceMs: number
-  readonly walked: readonly Walked[]
+  readonly streams: readonly StreamCounts[]
   readonly balance: Balance
 }
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
 export function reportOf(findings: Findings): ReconcileReport {
-  const { days, nowMs, walked, keysSinceMs, instance } = findings
-  const read = walked.flatMap((one) => readRows(findings, one))
+  const { days, nowMs, streams, keysSinceMs, instance } = findings
+  const read = streams.flatMap((one) => readRows(findings, one))
   const sinks = sinkRows(findings)
   const judged = [...read, ...sinks].filter(isJudged)
-  const isWhole = walked.every(({ gaps }) => gaps === 0)
+  const isWhole = streams.every(({ gaps }) => gaps === 0)
   return {
     version: findings.version,
     instance: instance ?? null,
@@ -106,7 +106,7 @@ export function reportOf(findings: Findings): ReconcileReport {
     to: iso(days.toDay * DAY_MS),
     made_at: iso(nowMs),
     daemon_running: findings.running,
-    sources: walked.map((one) => sourceOf(findings, one)),
+    sources: streams.map((one) => sourceOf(findings, one)),
     read,
     sinks,
     keys_since: iso(keysSinceMs),
@@ -115,8 +115,8 @@ export function reportOf(findings: Findings): ReconcileReport {
   }
 }
 
-function sourceOf({ hosts, reread, nowMs }: Findings, walked: Walked) {
-  const { origin, user, gaps, unread, unknown, startUs } = walked
+function sourceOf({ hosts, reread, nowMs }: Findings, stream: StreamCounts) {
+  const { origin, user, gaps, unread, unknown, startUs } = stream
   const { workspace, source } = origin
   const rereadMs = source === 'audit' ? undefined : rereadFrom(reread.get(workspace), startUs, nowMs)
   return {
@@ -132,18 +132,18 @@ function sourceOf({ hosts, reread, nowMs }: Findings, walked: Walked) {
   }
 }
 
-function readRows(findings: Findings, walked: Walked): ReadRow[] {
+function readRows(findings: Findings, stream: StreamCounts): ReadRow[] {
   const { fromDay, toDay } = findings.days
   return Array.from({ length: toDay - fromDay }, (_, i) => {
     const day = fromDay + i
-    return readRow(findings, walked, walked.days.find((one) => one.day === day) ?? emptyDay(day))
+    return readRow(findings, stream, stream.days.find((one) => one.day === day) ?? emptyDay(day))
   })
 }
 
 function readRow(
   { balance, nowMs, keysSinceMs }: Findings,
-  { origin, startUs = -Infinity }: Walked,
-  { day, early = 0, ...shown }: SurveyDay,
+  { origin, startUs = -Infinity }: StreamCounts,
+  { day, early = 0, ...shown }: ComparedDay,
 ): ReadRow {
   const books = balance.kept.find((row) => row.day === day && isSameOrigin(row.origin, origin))
   const kept = books?.kept ?? 0

@@ -109,7 +109,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   const reread = sources.filter(({ read_again_from }) => read_again_from !== null)
   const lines = [
     `Of entries before ${keys_since} keys may be forgotten (journal.keep_keys): where PROVEN BY says counts, only numbers were compared.`,
-    'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept more than once.',
+    'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the API did not show, or that were kept more than once.',
     'FILTERED goes by the types of today; MALFORMED has no time of its own, stands on the day where it was met, and is only counted: auditferry quarantine list tells what is kept of such.',
     'ACCEPTED is what each receiver answered: what it then did with an entry, only its own search can tell.',
     ...(isHistory

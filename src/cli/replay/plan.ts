@@ -2,7 +2,7 @@
 import type { SinkConfig } from '../../config/schema.ts'
 import type { DayCount } from '../../contracts/accounts.ts'
 import type { DaysOf } from '../../contracts/journal.ts'
-import type { PastSpan } from '../../contracts/jobs.ts'
+import type { JobSpan } from '../../contracts/jobs.ts'
 import { isSameOrigin } from '../../contracts/source.ts'
 import type { Origin, SourceName } from '../../contracts/source.ts'
 import { DAY_US } from '../../core/time.ts'
@@ -13,7 +13,7 @@ export type Only = 'journal' | 'api'
 
 export interface ReplayChoice {
   readonly sink: SinkConfig
-  readonly span: PastSpan
+  readonly span: JobSpan
   readonly workspace: string | undefined
   readonly source: SourceName | undefined
   readonly only: Only | undefined
@@ -33,7 +33,7 @@ export interface PlannedDay {
 export interface ReplayPlan {
   readonly days: readonly PlannedDay[]
   /** what is read from the API */
-  readonly reads: readonly { readonly origin: Origin; readonly spans: readonly PastSpan[] }[]
+  readonly reads: readonly { readonly origin: Origin; readonly spans: readonly JobSpan[] }[]
   /** the days of that: the journal's part of the replay leaves them out */
   readonly leave: readonly DaysOf[]
   /** days that the journal does not keep whole, and that are not read from the API */
@@ -154,7 +154,7 @@ function stretches(origin: Origin, planned: readonly PlannedDay[]): DaysOf[] {
   return found
 }
 
-function spansOf(origin: Origin, leave: readonly DaysOf[], { fromUs, toUs }: PastSpan): PastSpan[] {
+function spansOf(origin: Origin, leave: readonly DaysOf[], { fromUs, toUs }: JobSpan): JobSpan[] {
   return leave
     .filter((days) => isSameOrigin(days.origin, origin))
     .map(({ fromDay, toDay }) => ({

@@ -1,7 +1,6 @@
 // `replay`: sends to one sink again what it had of a span, by the entries' own time: from the journal where it is kept, else from the API.
 import type { SinkConfig } from '../../config/schema.ts'
-import { joinedBy } from '../../contracts/jobs.ts'
-import type { ApiReplay, BegunReplay, PastSpan } from '../../contracts/jobs.ts'
+import type { Job, JobSpan } from '../../contracts/jobs.ts'
 import type { Origin, SourceName } from '../../contracts/source.ts'
 import type { ControlClient } from '../../control/client.ts'
 import type { Clock } from '../../core/clock.ts'
@@ -10,9 +9,9 @@ import { secondText } from '../../core/time.ts'
 import { countText, numberText } from '../../observability/words.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { configFile } from '../shared/config-file.ts'
-import { follow, gapsText, tellAll, tellCancelled, withoutDaemon } from '../shared/follow.ts'
-import type { Following } from '../shared/follow.ts'
 import { spanOf, wholeDays } from '../shared/instants.ts'
+import { follow, gapsText, look, nameText, withoutDaemon } from '../shared/jobs.ts'
+import type { JobTexts } from '../shared/jobs.ts'
 import { withJournal } from '../shared/journal.ts'
 import type { OpenJournal } from '../shared/journal.ts'
 import { isKnown } from '../shared/names.ts'
@@ -25,7 +24,6 @@ import {
   dryText,
   emptyText,
   goesOnText,
-  halfBegunText,
   howText,
   isMarked,
   joinedText,
@@ -44,10 +42,10 @@ import {
   partDays,
   queryOf,
   spansText,
-  walk,
+  queueKept,
   withCut,
   withoutCut,
-} from './walk.ts'
+} from './kept.ts'
 
 interface ReplayOptions {
   readonly config?: string
@@ -67,8 +65,21 @@ export async function replay(
   options: ReplayOptions,
   clock: Clock = systemClock,
 ): Promise<number> {
-  const { sink, from } = options
-  if (options.status === true || options.cancel === true) return look(world, options)
+  const { sink, from, workspace, source, status, cancel } = options
+  if (status === true || cancel === true) {
+    if (cancel !== true || (workspace ?? source) === undefined)
+      return look(
+        world,
+        configFile(world, options.config),
+        texts,
+        { workspace, source, sink },
+        cancel === true,
+      )
+    world.stderr(
+      'error: --cancel ends what goes to --sink, or all: it takes no --workspace and no --source\n',
+    )
+    return exitCodes.usage
+  }
   if (sink !== undefined && from !== undefined)
     return withJournal(world, options.config, (opened) =>
       send(world, { ...options, sink, from }, opened, clock),
@@ -78,32 +89,9 @@ export async function replay(
   return exitCodes.usage
 }
 
-async function look(world: World, options: ReplayOptions): Promise<number> {
-  const { workspace, source, sink, cancel } = options
-  if (cancel === true && (workspace ?? source) !== undefined) {
-    world.stderr(
-      'error: --cancel ends what goes to --sink, or all: it takes no --workspace and no --source\n',
-    )
-    return exitCodes.usage
-  }
-  return withJournal(world, options.config, async (opened) => {
-    const client = await opened.connect()
-    if (!client) return needsDaemon(world, options)
-    if (cancel !== true)
-      return tellAll(world, replaysFollowed, client, { workspace, source, sink }, opened.there)
-    const count = await client.cancelReplays(sink)
-    // One that is under way is ended also where its sink has left the configuration.
-    if (count === 0 && !isKnown(world, 'sink', sink, (await opened.there()).sinks)) return exitCodes.usage
-    return tellCancelled(world, replaysFollowed, count)
-  })
-}
-
-const needsDaemon = (world: World, options: ReplayOptions): number =>
-  withoutDaemon(world, configFile(world, options.config), 'what comes from the API')
-
 type Wanted = ReplayOptions & { readonly sink: string; readonly from: string }
 
-/** What was settled before anything is sent. */
+/** What is decided before anything is sent. */
 interface Sending {
   readonly options: ReplayOptions
   readonly opened: OpenJournal
@@ -111,8 +99,8 @@ interface Sending {
   readonly plan: ReplayPlan
   readonly runAt: number
   readonly isRunning: boolean
-  /** by the daemon, or joined there */
-  readonly begun: readonly ApiReplay[]
+  /** in the daemon, or joined there; with a dry run, what would be */
+  readonly begun: readonly Job[]
 }
 
 async function send(world: World, options: Wanted, opened: OpenJournal, clock: Clock): Promise<number> {
@@ -123,18 +111,18 @@ async function send(world: World, options: Wanted, opened: OpenJournal, clock: C
   const sink = await sinkOf(world, options, opened, span)
   if (!sink) return exitCodes.usage
   const client = await opened.connect()
-  if (only === 'api' && !client) return needsDaemon(world, options)
+  if (only === 'api' && !client) return withoutDaemon(world, configFile(world, options.config), texts)
   if (!options.dryRun && !isMarked(sink)) world.stderr(unmarkedText(sink))
   const asked: ReplayChoice = { sink, span, workspace, source, only }
-  const readable = async () => (client && only !== 'journal' ? client.origins() : [])
+  const readable = async () => (client && only !== 'journal' ? client.jobs.origins() : [])
   const plan = await planOf(opened.journal, asked, readable)
   if (only === 'api' && plan.reads.length === 0) {
     world.stderr(unreadableText(asked))
     return exitCodes.failed
   }
-  const begun: readonly BegunReplay[] = options.dryRun
-    ? await preview(client, sink.name, plan, runAt)
-    : await begin(world, client, sink.name, plan, runAt)
+  // Before the journal's part: what cannot start is refused while nothing is sent yet.
+  const request = { sink: sink.name, startedAt: runAt, reads: plan.reads, dryRun: options.dryRun }
+  const begun = client && plan.reads.length > 0 ? await client.jobs.replay(request) : []
   const joined = begun.filter((one) => one.isJoined === true).map(({ origin }) => origin)
   world.stderr(cutOffText(begun))
   const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, begun }
@@ -143,7 +131,7 @@ async function send(world: World, options: Wanted, opened: OpenJournal, clock: C
   const followed =
     begun.length === 0 || options.dryRun
       ? exitCodes.done
-      : await follow(world, replaysFollowed, begun, opened.connect, clock)
+      : await follow(world, texts, begun, opened.connect, clock)
   return isWhole ? followed : exitCodes.failed
 }
 
@@ -159,15 +147,15 @@ async function sendKept(
   const cut = cutDays(plan, begun)
   const rest = withoutJoined(asked, withCut(plan, cut), joined)
   const query = queryOf(asked, rest, { dryRun, runAt })
-  const walked = async () => {
+  const queued = async () => {
     try {
-      return await walk(opened.journal, query, world, clock)
+      return await queueKept(opened.journal, query, world, clock)
     } catch (error) {
       world.stderr(goesOnText(dryRun ? [] : begun))
       throw error
     }
   }
-  const done = isAsked ? await walked() : nothingDone()
+  const done = isAsked ? await queued() : nothingDone()
   const isSilent = joined.length > 0 && done.entries === 0 && !done.stopped
   if (isAsked && !isSilent) world.stdout(doneText(done, asked, dryRun, opened.running))
   if (dryRun) world.stdout(dryText(done.days, withoutCut(plan, cut, begun), asked))
@@ -202,7 +190,7 @@ async function sinkOf(
   world: World,
   { sink: name, workspace, source }: Wanted,
   { journal, sinks, there }: OpenJournal,
-  span: PastSpan,
+  span: JobSpan,
 ): Promise<SinkConfig | undefined> {
   const sink = sinks.find((one) => one.name === name)
   const known = await there()
@@ -219,84 +207,35 @@ async function sinkOf(
   return isKnown(world, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
 }
 
-/** What of it the daemon would read as live reading stands now. */
-async function preview(
-  client: ControlClient | undefined,
-  sink: string,
-  { reads }: ReplayPlan,
-  runAt: number,
-): Promise<readonly ApiReplay[]> {
-  if (!client) return []
-  return Promise.all(reads.map((read) => client.preview({ ...read, sink, runAt })))
-}
+// What `replay` prints of the jobs that the daemon reads from the API: what was sent, and how the other sinks get what they lack.
 
-/** Before the journal's part: what cannot be begun is refused while nothing is sent yet, and nothing of it is begun. */
-async function begin(
-  { stderr }: World,
-  client: ControlClient | undefined,
-  sink: string,
-  { reads }: ReplayPlan,
-  runAt: number,
-): Promise<readonly BegunReplay[]> {
-  if (!client || reads.length === 0) return []
-  // One alone is refused by the daemon itself.
-  const all = reads.length > 1 ? await client.replays() : []
-  for (const read of reads) joinedBy(all, { ...read, sink })
-  const begun: BegunReplay[] = []
-  try {
-    for (const read of reads) begun.push(await client.begin({ ...read, sink, runAt }))
-  } catch (error) {
-    // Another command was quicker, or the daemon is gone: what was begun goes on, and the journal's part was not sent.
-    stderr(halfBegunText(begun))
-    throw error
-  }
-  return begun
-}
-
-// What `replay` says of those that the daemon reads from the API: how far they are, what was sent, and how the other sinks get what they lack.
-
-const replaysFollowed: Following<ApiReplay> = {
-  what: 'replay',
+const texts: JobTexts = {
+  kind: 'replay',
+  needs: 'what comes from the API',
   title: 'replay from the API',
   stays: (whose) => `what ${whose} put into the journal goes out`,
-  heard: (client) => client.replays(),
-  begunAt: ({ runAt }) => runAt,
-  nameText,
-  ratio: ratioOf,
   countsText,
-  isWhole: ({ counts }) => counts.gaps === 0,
-  endText: (one, ended) =>
-    one.spans.length === 0
-      ? `${nameText(one)}: nothing to read: this span is later than what live reading has read in order (${spansText(one)})`
-      : `${nameText(one)}: ${ended}: ${countsText(one)}`,
+  endText: (job, ended) =>
+    job.spans.length === 0
+      ? `${nameText(job)}: nothing to read: this span is later than what live reading has read in order (${spansText(job)})`
+      : `${nameText(job)}: ${ended}: ${countsText(job)}`,
   adviceText,
 }
 
-function nameText({ origin, sink }: ApiReplay): string {
-  return printable(`${origin.workspace} ${origin.source} to ${sink}, from the API`)
-}
-
-function ratioOf({ spans, atUs }: ApiReplay): number {
-  const whole = spans.reduce((sum, { fromUs, toUs }) => sum + toUs - fromUs, 0)
-  const read = (at: number) =>
-    spans.reduce((sum, { fromUs, toUs }) => sum + Math.min(Math.max(at - fromUs, 0), toUs - fromUs), 0)
-  return atUs === undefined || whole === 0 ? 0 : read(atUs) / whole
-}
-
-function countsText(one: ApiReplay): string {
-  const { read, sent, filtered, unknown, malformed, gaps } = one.counts
+function countsText(job: Job): string {
+  const { read, sent, filtered, unknown, malformed, gaps } = job.counts
   const sums = `${numberText(read)} read, ${numberText(sent)} put at the journal's end as a replay, ${numberText(filtered)} filtered, ${numberText(malformed)} malformed`
   const never =
     unknown === 0
       ? ''
       : `; ${numberText(unknown)} of them the journal does not know, or not with this content`
-  const left = spansText(one)
+  const left = spansText(job)
   const cut = left === '' ? '' : `; not read, later than what live reading had read in order: ${left}`
   return `${sums}${never}${gapsText(gaps)}${cut}`
 }
 
 /** What this sink has now and the others may lack. */
-function adviceText({ counts, origin, spans }: ApiReplay): string {
+function adviceText({ counts, origin, spans }: Job): string {
   const [first] = spans
   const last = spans.at(-1)
   if (counts.unknown === 0 || !first || !last) return ''

@@ -11,7 +11,7 @@ import { wholeDays } from '../shared/instants.ts'
 import { columns } from '../shared/terminal.ts'
 import { isMeant, isOneOf, keyOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
-import type { Done } from './walk.ts'
+import type { Done } from './kept.ts'
 
 /** What a page of the audit log holds at most (spec §8). */
 const PAGE = 1000
@@ -105,12 +105,6 @@ export function doneText(
   const marked = isMarked(sink) ? ', marked as a replay' : ''
   const early = stopped ? 'Stopped early: ' : ''
   return `${early}${what} put at the journal's end for ${sink.name}${marked}; ${when}; ${limits}\n`
-}
-
-/** Some are under way, and the next one was refused. */
-export function halfBegunText(begun: readonly { readonly origin: Origin }[]): string {
-  if (begun.length === 0) return ''
-  return `auditferry: the replay from the API of ${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))} is under way all the same (replay --status), and of the journal nothing was sent: once the reason below is gone, the same command joins it, and --only journal sends what the journal keeps\n`
 }
 
 /** The journal's part broke off. */

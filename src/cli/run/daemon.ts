@@ -157,14 +157,11 @@ class Front {
       get taps() {
         return now().taps
       },
-      get backfills() {
-        return now().backfills
+      get jobs() {
+        return now().jobs
       },
-      get replays() {
-        return now().replays
-      },
-      get surveys() {
-        return now().surveys
+      get comparing() {
+        return now().comparing
       },
       get metrics() {
         return now().metrics

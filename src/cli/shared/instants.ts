@@ -1,6 +1,6 @@
 // Points in time as a person writes them on the command line: a time, a day, or a span back from now.
 import type { DayRange } from '../../contracts/accounts.ts'
-import type { PastSpan } from '../../contracts/jobs.ts'
+import type { JobSpan } from '../../contracts/jobs.ts'
 import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../../core/time.ts'
 import { durationMs, durationPattern } from '../../core/units.ts'
 import { stampText } from '../../observability/words.ts'
@@ -25,7 +25,7 @@ export function spanOf(
   from: string,
   to: string | undefined,
   nowMs: number,
-): PastSpan | undefined {
+): JobSpan | undefined {
   const fromUs = instantUs(from, nowMs)
   const toUs = to === undefined ? nowMs * 1000 : instantUs(to, nowMs)
   const fault = faultOf({ from, to }, { fromUs, toUs }, nowMs)
@@ -36,7 +36,7 @@ export function spanOf(
 
 function faultOf(
   { from, to }: { readonly from: string; readonly to: string | undefined },
-  { fromUs, toUs }: PastSpan,
+  { fromUs, toUs }: JobSpan,
   nowMs: number,
 ): string | undefined {
   if (Number.isNaN(fromUs)) return `--from ${from}: ${WANT}`
@@ -48,7 +48,7 @@ function faultOf(
 }
 
 /** The UTC days that some of it lies in. */
-export const wholeDays = ({ fromUs, toUs }: PastSpan): DayRange => ({
+export const wholeDays = ({ fromUs, toUs }: JobSpan): DayRange => ({
   fromDay: epochDay(fromUs),
   toDay: epochDay(toUs - 1) + 1,
 })

@@ -5,7 +5,7 @@ import { Entries, TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import type { DayCount } from '../../contracts/accounts.ts'
 import type { Batch, Replayed, ReplayQuery, Resend, Run } from '../../contracts/journal.ts'
 import type { Seq, Stretch } from '../../core/sequence.ts'
-import { assertPastShare } from '../../contracts/jobs.ts'
+import { assertJobShare } from '../../contracts/jobs.ts'
 import { isSameOrigin } from '../../contracts/source.ts'
 import { DAY_US, epochDay } from '../../core/time.ts'
 import { applyPut, putChunks, refuseWhenFull, SMALL_BYTES, sourceOf } from './append.ts'
@@ -44,7 +44,7 @@ interface Found {
 
 /**
  * One bounded step. What the sink has not settled is left out: it is on its way already. What it settled out of order is not.
- * Throws ConnectorError `journal_full` where what is owed fills the past's share; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
+ * Throws ConnectorError `journal_full` where what is owed fills the share of jobs; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
  */
 export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
   const { ledger, transactions } = core
@@ -56,7 +56,7 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
   const entries = found.reduce((sum, { entries: { count } }) => sum + count, 0)
   const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
   if (!query.dryRun && entries > 0) {
-    assertPastShare({ bytes: ledger.owedBytes, capacityBytes: core.maxBytes })
+    assertJobShare({ bytes: ledger.owedBytes, capacityBytes: core.maxBytes })
     transactions.writeNew(() => put(core, query, found), bytes + SMALL_BYTES)
     ledger.applyAppended(entries, bytes)
   }

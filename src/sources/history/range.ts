@@ -1,6 +1,6 @@
 // A span of the history's past, window by window: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is only looked at.
 import { Entries } from '../../contracts/entries.ts'
-import type { PastSpan, PastUse, Unread } from '../../contracts/jobs.ts'
+import type { JobSpan, RangeUse, Unread } from '../../contracts/jobs.ts'
 import type { Appended, Cursor, Origin, Part, Plan, Source } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, secondText } from '../../core/time.ts'
 import { Sightings } from '../http/sightings.ts'
@@ -29,7 +29,7 @@ interface HistoryRangeOptions extends Omit<
   live(): Promise<Cursor | undefined>
   readonly versions: VersionStore
   /** Where nothing is kept, each entry is told once, with the window that is its own. */
-  readonly use: PastUse
+  readonly use: RangeUse
 }
 
 interface RangeStep extends Step {
@@ -43,7 +43,7 @@ const EDGE_US = 2_000_000
 export class HistoryRange implements Source {
   readonly origin: Origin
   readonly #options: HistoryRangeOptions
-  readonly #span: PastSpan
+  readonly #span: JobSpan
   readonly #sightings = new Sightings()
 
   constructor(options: HistoryRangeOptions) {
@@ -142,7 +142,7 @@ export class HistoryRange implements Source {
     }
     if (reading.leftOut > 0) {
       // From here on whole days are read, and what was told of parts of them would be told again. What was sent stays sent.
-      if (this.#options.use === 'tell') beginAgain()
+      if (this.#options.use === 'compare') beginAgain()
       yield { ...readInDays(step, pending), void: 'walk' }
       return
     }
@@ -220,7 +220,7 @@ const LAST_TRIES = 2
 
 /** What live reading knows of this API is not found out once more. */
 function freshPlace(
-  span: PastSpan,
+  span: JobSpan,
   live: HistoryCursor | undefined,
   boundaryAt: number,
   now: number,
@@ -240,7 +240,7 @@ function freshPlace(
 }
 
 /** All of the span, from its beginning. */
-function wholeWalk({ fromUs, toUs }: PastSpan, now: number): Walk {
+function wholeWalk({ fromUs, toUs }: JobSpan, now: number): Walk {
   return walkOver(Math.floor(fromUs / 1000), Math.ceil(toUs / 1000), now)
 }
 
@@ -295,6 +295,6 @@ export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
 }
 
 /** The UTC days that it touches, epoch ms: included, excluded. */
-function touchedDays({ fromUs, toUs }: PastSpan): readonly [from: number, to: number] {
+function touchedDays({ fromUs, toUs }: JobSpan): readonly [from: number, to: number] {
   return [dayStart(fromUs / 1000), dayStart(toUs / 1000 - 0.001) + DAY_MS]
 }

@@ -43,8 +43,11 @@ function past(place: ReturnType<typeof openHouse>) {
   return { fromUs: (today - 5) * DAY * 1000, toUs: (today - 3) * DAY * 1000 }
 }
 
-const begin = (daemon: App, origin: typeof usage | typeof audit, span: ReturnType<typeof past>) =>
-  daemon.replays.begin({ sink: 'archive', origin, spans: [span], runAt: 1 })
+async function begin(daemon: App, origin: typeof usage | typeof audit, span: ReturnType<typeof past>) {
+  const reads = [{ origin, spans: [span] }]
+  const [job] = await daemon.jobs.replay({ sink: 'archive', startedAt: 1, reads })
+  return job ?? expect.fail()
+}
 
 async function ended(list: () => Promise<readonly { readonly endedAt: number | undefined }[]>) {
   for (let tries = 0; tries < 500; tries++) {
@@ -90,12 +93,12 @@ test('a backfill of the history notes which days it kept as which version, a rep
     return reply(200, { events: (from ?? 0) <= at && at <= (to ?? 0) ? [event] : [] })
   })
   await begin(daemon, usage, past(place))
-  await ended(() => daemon.replays.replays())
-  const [replay] = await daemon.replays.replays()
+  await ended(() => daemon.jobs.all('replay'))
+  const [replay] = await daemon.jobs.all('replay')
   expect(replay?.counts.sent).toBeGreaterThan(0)
   expect(await versionsRead(daemon)).toBeUndefined()
-  await daemon.backfills.backfill(usage, past(place))
-  await ended(() => daemon.backfills.backfills())
+  await daemon.jobs.backfill(usage, past(place))
+  await ended(() => daemon.jobs.all('backfill'))
   expect(await versionsRead(daemon)).toBeDefined()
 })
 
@@ -106,14 +109,14 @@ test('days that the API refuses are told as unread by a backfill and counted by 
   })
   expect(await daemon.journal.note('gap:acme:history.usage')).toBeUndefined()
   await begin(daemon, usage, past(place))
-  await ended(() => daemon.replays.replays())
-  const [replay] = await daemon.replays.replays()
+  await ended(() => daemon.jobs.all('replay'))
+  const [replay] = await daemon.jobs.all('replay')
   expect(replay?.counts.gaps).toBe(1)
   // It is no gap of live reading.
   expect(await daemon.journal.note('gap:acme:history.usage')).toBeUndefined()
-  await daemon.backfills.backfill(usage, past(place))
-  await ended(() => daemon.backfills.backfills())
-  const [backfill] = await daemon.backfills.backfills()
+  await daemon.jobs.backfill(usage, past(place))
+  await ended(() => daemon.jobs.all('backfill'))
+  const [backfill] = await daemon.jobs.all('backfill')
   expect(backfill?.unread).toEqual([{ ...past(place), why: 'refused' }])
   expect(await daemon.journal.note('gap:acme:history.usage')).toBeDefined()
 })
@@ -125,12 +128,12 @@ test('when a backfill of the audit log last met a gap is kept', async () => {
   )
   dead.id = place.mock.entries()[0]?.id ?? ''
   expect(await daemon.journal.note('gap:acme:audit')).toBeUndefined()
-  await daemon.backfills.backfill(audit, {
+  await daemon.jobs.backfill(audit, {
     fromUs: (place.clock.now() - DAY) * 1000,
     toUs: place.clock.now() * 1000,
   })
-  await ended(() => daemon.backfills.backfills())
-  expect((await daemon.backfills.backfills())[0]?.counts.gaps).toBe(1)
+  await ended(() => daemon.jobs.all('backfill'))
+  expect((await daemon.jobs.all('backfill'))[0]?.counts.gaps).toBe(1)
   expect(await daemon.journal.note('gap:acme:audit')).toBeDefined()
 })
 
@@ -161,7 +164,7 @@ test.each([
     app.run().catch(() => undefined)
     const daemon = app
     await until(() => daemon.board.status().sinks[0]?.accepted_entries === 20, 'all that was there')
-    await daemon.backfills.backfill({ source }, past(place))
+    await daemon.jobs.backfill({ source }, past(place))
     // Each takes 4 MiB, since none says how long it is.
     await until(() => seen.open === others.length, 'all of them stalled')
     place.mock.add({ at: place.clock.now() })
@@ -199,11 +202,11 @@ test('a single run leaves what was begun on somebody’s word where it is', asyn
   await daemon.stop()
   const idle = await place.open(false)
   const span = { fromUs: (place.clock.now() - DAY) * 1000, toUs: place.clock.now() * 1000 }
-  await idle.backfills.backfill(audit, span)
+  await idle.jobs.backfill(audit, span)
   await begin(idle, audit, span)
   await idle.stop()
   app = await place.open(true)
   await app.run()
-  for (const list of [await app.backfills.backfills(), await app.replays.replays()])
+  for (const list of [await app.jobs.all('backfill'), await app.jobs.all('replay')])
     expect(list).toMatchObject([{ endedAt: undefined, counts: { read: 0 } }])
 })

@@ -5,7 +5,8 @@ import type { BackfillCommandOptions } from '../../../src/cli/backfill.ts'
 import { openControl } from '../../../src/control/server.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { Backfill, Backfills, PastChoice } from '../../../src/contracts/jobs.ts'
+import { noCounts } from '../../../src/contracts/jobs.ts'
+import type { Job, JobFilter, Jobs } from '../../../src/contracts/jobs.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { openBoardStand } from '../observability/board-stand.ts'
 import type { Clock } from '../../../src/core/clock.ts'
@@ -23,7 +24,7 @@ const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(
 /** The backfill has begun, and was refused: live reading may be refused before it. */
 async function asked(): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
-    const begun = await (await connectControl(stand.path))?.backfills()
+    const begun = await (await connectControl(stand.path))?.jobs.all('backfill')
     if (begun?.some(({ error }) => error !== undefined)) return
     await systemClock.sleep(10)
   }
@@ -76,25 +77,36 @@ test('a span that was never read is read, delivered, and told in one line', asyn
 })
 
 const origin = { workspace: 'acme', source: 'audit' } as const
-const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
+const counts = { ...noCounts, read: 3, new: 3 }
+const spans = [{ fromUs: 0, toUs: 1 }]
 /** It waits for the request budget. */
-const open: Backfill = {
-  ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: undefined, atUs: 0, counts, unread: [] },
+const open: Job = {
+  ...{
+    kind: 'backfill',
+    origin,
+    asked: spans,
+    spans,
+    startedAt: 1,
+    endedAt: undefined,
+    atUs: 0,
+    counts,
+    unread: [],
+  },
   ...{ error: undefined, waitsFor: 'budget' },
 }
 
 test('one that ended with possible gaps is not whole, and the command fails', async () => {
   stand = await openPastStand()
-  const ended: Backfill = {
+  const ended: Job = {
     ...{ ...open, endedAt: 2, atUs: 1, waitsFor: undefined },
     counts: { ...counts, gaps: 1 },
   }
   const fake = {
     backfill: async () => [ended],
-    backfills: async () => [ended],
-  } as Partial<Backfills> as Backfills
+    all: async () => [ended],
+  } as Partial<Jobs> as Jobs
   const { board, metrics, taps } = openBoardStand()
-  const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+  const parts = { board, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
   const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options(), clock)).toBe(1)
   await control.close()
@@ -112,24 +124,24 @@ test('a screen gets a bar, which the last line takes the place of', async () => 
 
 test('what holds one up is told above the bar, once for each reason', async () => {
   stand = await openPastStand()
-  const waiting = (live: number): Backfill => ({
+  const waiting = (live: number): Job => ({
     ...open,
     waitReason: `live polling uses ${live} of 60 requests/min. Increase audit.interval to leave more`,
   })
-  const states: Backfill[] = [
+  const states: Job[] = [
     ...[waiting(45), { ...open, waitsFor: undefined }, waiting(46), { ...open, waitsFor: 'room' as const }],
     { ...open, endedAt: 2, waitsFor: undefined },
   ]
   const fake = {
     backfill: async () => [waiting(45)],
-    backfills: async () => states.splice(0, 1),
-  } as Partial<Backfills>
+    all: async () => states.splice(0, 1),
+  } as Partial<Jobs>
   const { board, metrics, taps } = openBoardStand()
   const parts = {
     board,
     metrics,
     taps,
-    backfills: fake as Backfills,
+    jobs: fake as Jobs,
     journal: {} as Journal,
     log: new LogLines(),
   }
@@ -155,10 +167,10 @@ test.each([false, true])(
     stand = await openPastStand()
     let now = 0
     const gone = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
-    const backfills = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
-    const fake = { backfill: async () => [open], backfills } as Partial<Backfills> as Backfills
+    const all = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
+    const fake = { backfill: async () => [open], all } as Partial<Jobs> as Jobs
     const { board, metrics, taps } = openBoardStand()
-    const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+    const parts = { board, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
     const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
     const steps = { ...systemClock, elapsed: () => now, sleep: async (ms: number) => void (now += ms) }
     expect(await backfill({ ...stand.world, colours }, options(), steps)).toBe(0)
@@ -191,18 +203,18 @@ test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', asy
 
 test('one whose source is switched off is told as waiting for it, and can be ended by its name', async () => {
   stand = await openPastStand()
-  const asleep: Backfill = {
+  const asleep: Job = {
     ...open,
     origin: { workspace: 'left', source: 'history.usage' },
     waitsFor: 'source',
   }
-  const choices: PastChoice[] = []
+  const choices: JobFilter[] = []
   const fake = {
-    backfills: async () => [asleep],
-    cancelBackfill: async (choice: PastChoice) => choices.push(choice),
-  } as Partial<Backfills> as Backfills
+    all: async () => [asleep],
+    cancel: async (...[, choice]: Parameters<Jobs['cancel']>) => choices.push(choice),
+  } as Partial<Jobs> as Jobs
   const { board, metrics, taps } = openBoardStand()
-  const parts = { board, metrics, taps, backfills: fake, journal: {} as Journal, log: new LogLines() }
+  const parts = { board, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
   const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(

@@ -12,7 +12,7 @@ const origin = { workspace: 'acme', source: 'audit' }
 const span = { fromUs: 5, toUs: 9 }
 const ids = { ids: [1, 4] }
 const page = { limit: 5, after: 4 }
-const order = { sink: 'siem', origin, spans: [span], runAt: 7 }
+const replayed = { sink: 'siem', startedAt: 7, reads: [{ origin, spans: [span] }] }
 const replay = { sink: 'siem', ...span, sources: ['audit'], runAt: 7, dryRun: true, after: 3 }
 
 /** What must be there, and what may be. */
@@ -23,14 +23,13 @@ const forms: Readonly<Record<string, readonly [must: Form, may: Form]>> = {
   'POST /dead-letters/drop': [{}, { ...page, ...ids, sink: 'siem' }],
   'POST /tap': [{ sink: 'siem', limit: 5, waitMs: 100 }, {}],
   'POST /replay': [replay, { workspace: 'acme', leave: [{ origin, fromDay: 1, toDay: 2 }], until: 8 }],
-  'POST /replays': [order, {}],
-  'POST /replays/preview': [order, {}],
-  'POST /replays/cancel': [{}, { sink: 'siem' }],
   'POST /shelved': [{}, { after: 4 }],
-  'POST /backfill': [span, origin],
-  'POST /backfill/cancel': [{}, origin],
-  'POST /survey': [{ origin, ...span, walk: 'w' }, { place: 'there' }],
-  'POST /survey/end': [{ walk: 'w' }, {}],
+  'POST /jobs': [{ kind: 'backfill' }, {}],
+  'POST /jobs/backfill': [span, origin],
+  'POST /jobs/replay': [replayed, { dryRun: true }],
+  'POST /jobs/cancel': [{ kind: 'replay' }, { ...origin, sink: 'siem' }],
+  'POST /compare': [{ origin, ...span, job: 'w' }, { place: 'there' }],
+  'POST /compare/end': [{ job: 'w' }, {}],
   'POST /counts': [{ fromDay: 1, toDay: 2 }, {}],
   'POST /owed': [{ sink: 'siem' }, { after: 4 }],
   'POST /quarantine': [{}, { ...page, ...ids }],
@@ -65,7 +64,7 @@ function wrongs(question: string, value: Json, key = ''): readonly Named[] {
   if (typeof value === 'string')
     return [
       [`${key} as a number`, 1],
-      ...(/^source/.test(key) ? [[`${key} unknown`, 'nosuch'] as const] : []),
+      ...(/^(source|kind)/.test(key) ? [[`${key} unknown`, 'nosuch'] as const] : []),
     ]
   if (!isObject(value)) {
     const items = value.flatMap((item) => wrongs(question, item, key))
@@ -105,9 +104,8 @@ function anybody() {
   const options = {
     journal: part,
     taps: part,
-    backfills: part,
-    replays: part,
-    surveys: part,
+    jobs: part,
+    comparing: part,
     retry: async (query: unknown) => (asked.push(query), {}),
   }
   return { asked, options: options as unknown as ControlOptions }

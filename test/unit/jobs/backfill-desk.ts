@@ -2,13 +2,13 @@
 import { collect } from '../../../src/ingest/loop.ts'
 import { globFilter } from '../../../src/core/globs.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
-import type { PastSpan, SurveyDay, Surveyed } from '../../../src/contracts/jobs.ts'
+import type { Compared, ComparedDay, JobSpan } from '../../../src/contracts/jobs.ts'
 import { Room } from '../../../src/core/memory-budget.ts'
 import { Secret } from '../../../src/core/secret.ts'
 import type { Origin } from '../../../src/contracts/source.ts'
-import { ApiBackfills } from '../../../src/jobs/backfills.ts'
-import type { RangeReader } from '../../../src/jobs/orders.ts'
-import { ApiSurveys } from '../../../src/jobs/surveys.ts'
+import { Comparisons } from '../../../src/jobs/compare.ts'
+import { StreamJobs } from '../../../src/jobs/jobs.ts'
+import type { RangeReader } from '../../../src/jobs/range.ts'
 import { AuditRange } from '../../../src/sources/audit/range.ts'
 import { Client } from '../../../src/sources/http/client.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -17,7 +17,7 @@ import type { Desk, DeskOptions } from '../app/desk.ts'
 
 /** The three whole UTC days before the desk's today. */
 export const TODAY = START - 10 * HOUR
-export const SPAN: PastSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1000 }
+export const SPAN: JobSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1000 }
 
 /** The audit log's past. `types`: as the source's own. */
 export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, types = ['*']): RangeReader {
@@ -45,14 +45,15 @@ export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, type
   }
 }
 
-export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): ApiBackfills {
+export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): StreamJobs {
   const { clock, log } = desk
-  return new ApiBackfills({ ranges: [rangeOn(desk, types)], journal, clock, log, random: () => 0.5 })
+  const parts = { ranges: [rangeOn(desk, types)], sinks: [], journal, clock, log }
+  return new StreamJobs({ ...parts, random: () => 0.5, readTo: async () => undefined })
 }
 
-export function surveysOf(desk: Desk): ApiSurveys {
+export function comparingOn(desk: Desk): Comparisons {
   const { clock, journal } = desk
-  return new ApiSurveys({ ranges: [rangeOn(desk)], journal, clock })
+  return new Comparisons({ ranges: [rangeOn(desk)], journal, clock })
 }
 
 /** Entries evenly over the four days up to now. */
@@ -62,7 +63,7 @@ export function fillPast(desk: Desk, count: number): void {
   for (let i = 0; i < count; i++) desk.mock.add({ at: Math.floor(from + i * step), visibleAt: 0 })
 }
 
-export function idsIn(desk: Desk, { fromUs, toUs }: PastSpan): string[] {
+export function idsIn(desk: Desk, { fromUs, toUs }: JobSpan): string[] {
   const within = desk.mock.entries().filter(({ atUs }) => atUs >= fromUs && atUs < toUs)
   return within.map(({ id }) => id).sort()
 }
@@ -105,22 +106,22 @@ export async function runUntil<Told>(
 export const isDone = (told: readonly { readonly endedAt: number | undefined }[]) =>
   told.length > 0 && told.every(({ endedAt }) => endedAt)
 
-/** A whole walk that keeps nothing, summed by day. */
-export async function walkOver(
+/** A whole comparison, summed by day. */
+export async function compareAll(
   desk: Pick<Desk, 'clock'>,
-  surveys: Pick<ApiSurveys, 'survey'>,
+  comparing: Pick<Comparisons, 'compare'>,
   span = SPAN,
   whose: Origin = origin,
 ) {
-  const days = new Map<number, SurveyDay>()
+  const days = new Map<number, ComparedDay>()
   let unknown: string[] = []
   let gaps = 0
   let faults = 0
   for (let place: string | undefined, steps = 0; ; steps++) {
     if (steps > 500) throw new Error('no end')
-    const asked = surveys.survey({ walk: 'this', origin: whose, ...span, place })
-    const step: Surveyed = await driven(desk.clock, asked)
-    if (step.fault) faults++
+    const asked = comparing.compare({ job: 'this', origin: whose, ...span, place })
+    const step: Compared = await driven(desk.clock, asked)
+    if (step.error) faults++
     if (step.anew) {
       days.clear()
       unknown = []

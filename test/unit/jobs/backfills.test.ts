@@ -1,7 +1,9 @@
 // Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import { ApiBackfills, backfillStatusOf } from '../../../src/jobs/backfills.ts'
+import { noCounts } from '../../../src/contracts/jobs.ts'
+import { StreamJobs } from '../../../src/jobs/jobs.ts'
+import { backfillStatusOf } from '../../../src/observability/status.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../app/desk.ts'
 import {
@@ -14,10 +16,11 @@ import {
   runUntil,
   SPAN,
   TODAY,
-  surveysOf,
-  walkOver,
+  comparingOn,
+  compareAll,
 } from './backfill-desk.ts'
 
+const readTo = async () => undefined
 const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
 
 test('a span filled by a backfill is whole, nothing of it twice, and the live cursor is where it was', async () => {
@@ -26,7 +29,7 @@ test('a span filled by a backfill is whole, nothing of it twice, and the live cu
   const cursor = await desk.journal.cursor(origin)
   const past = pastOf(desk)
   const [begun] = await past.backfill({}, SPAN)
-  expect(begun).toMatchObject({ origin, fromUs: SPAN.fromUs, endedAt: undefined })
+  expect(begun).toMatchObject({ kind: 'backfill', origin, spans: [SPAN], endedAt: undefined })
   await runUntil(desk, past, isDone)
   const wanted = idsIn(desk, SPAN)
   const kept = await desk.ids()
@@ -35,7 +38,7 @@ test('a span filled by a backfill is whole, nothing of it twice, and the live cu
   expect(await desk.journal.cursor(origin)).toBe(cursor)
   const [ended] = past.list()
   expect(ended?.counts).toEqual({
-    ...{ read: wanted.length, new: wanted.length, known: 0, filtered: 0, quarantined: 0, gaps: 0 },
+    ...{ ...noCounts, read: wanted.length, new: wanted.length },
   })
   expect(ended && backfillStatusOf(ended)).toMatchObject({
     state: 'done',
@@ -47,7 +50,7 @@ test('a span filled by a backfill is whole, nothing of it twice, and the live cu
 test('what is still to come is no part of a backfill', async () => {
   const desk = await openLateDesk({}, 10)
   const [begun] = await pastOf(desk).backfill({}, { ...SPAN, toUs: (START + DAY) * 1000 })
-  expect(begun).toMatchObject(NOW)
+  expect(begun?.spans).toEqual([NOW])
 })
 
 test('what is known already is not kept again, and counts as known', async () => {
@@ -71,7 +74,7 @@ test('a backfill goes on after a restart where it stood, and nothing comes twice
   const asked = desk.asked().length
   expect(isDone(first.list())).toBe(false)
   const second = pastOf(desk)
-  const [found] = await second.backfills()
+  const [found] = await second.all('backfill')
   expect(found?.counts.read).toBeGreaterThan(1_000)
   expect(found?.atUs).toBeGreaterThan(SPAN.fromUs)
   expect(found?.atUs).toBe(first.list()[0]?.atUs)
@@ -87,11 +90,11 @@ test('a cancelled backfill ends in the middle of a page, keeps what it read, and
   const desk = await openLateDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
   const past = pastOf(desk)
   await past.backfill({}, SPAN)
-  expect(await past.cancelBackfill({ workspace: 'other' })).toBe(0)
+  expect(await past.cancel('backfill', { workspace: 'other' })).toBe(0)
   let cancelled: Promise<number> | undefined
   let turns = 0
   await runUntil(desk, past, ([one]) => {
-    if ((one?.counts.read ?? 0) > 100) cancelled ??= past.cancelBackfill({})
+    if ((one?.counts.read ?? 0) > 100) cancelled ??= past.cancel('backfill', {})
     return cancelled !== undefined && ++turns > 20
   })
   expect(await cancelled).toBe(1)
@@ -99,7 +102,7 @@ test('a cancelled backfill ends in the middle of a page, keeps what it read, and
   const kept = (await desk.ids()).length
   expect(kept).toBeGreaterThan(100)
   const next = pastOf(desk)
-  expect(await next.backfills()).toEqual([])
+  expect(await next.all('backfill')).toEqual([])
   expect(kept).toBeLessThan(idsIn(desk, SPAN).length)
 })
 
@@ -107,13 +110,13 @@ test('a backfill whose source is switched off over a restart is told as waiting 
   const desk = await openLateDesk({}, 500)
   await pastOf(desk).backfill({}, SPAN)
   const { journal, clock, log } = desk
-  const off = new ApiBackfills({ ranges: [], journal, clock, log, random: () => 0.5 })
-  expect(await off.backfills()).toMatchObject([{ origin, endedAt: undefined, waitsFor: 'source' }])
+  const off = new StreamJobs({ ...{ ranges: [], sinks: [], journal, clock, log }, random: () => 0.5, readTo })
+  expect(await off.all('backfill')).toMatchObject([{ origin, endedAt: undefined, waitsFor: 'source' }])
   expect(off.list()).toEqual([])
-  expect(await off.cancelBackfill({ source: 'history.usage' })).toBe(0)
-  expect(await off.cancelBackfill({ source: 'audit' })).toBe(1)
-  expect(await off.backfills()).toEqual([])
-  expect(await pastOf(desk).backfills()).toEqual([])
+  expect(await off.cancel('backfill', { source: 'history.usage' })).toBe(0)
+  expect(await off.cancel('backfill', { source: 'audit' })).toBe(1)
+  expect(await off.all('backfill')).toEqual([])
+  expect(await pastOf(desk).all('backfill')).toEqual([])
 })
 
 test('what a backfill finds is told as new, also where the process dies right behind a page of it', async () => {
@@ -151,7 +154,7 @@ test('a disk too full for the note of its end stops neither the backfill nor the
   await runUntil(desk, past, isDone)
   expect(past.list()).toMatchObject([{ error: undefined }])
   const again = pastOf(desk)
-  expect(await again.backfills()).toMatchObject([{ endedAt: expect.any(Number) as number }])
+  expect(await again.all('backfill')).toMatchObject([{ endedAt: expect.any(Number) as number }])
 })
 
 test('a page that lands after the cancel does not bring the backfill back', async () => {
@@ -159,14 +162,14 @@ test('a page that lands after the cancel does not bring the backfill back', asyn
   const landing = withMethods(desk.journal, {
     append: async (part) => {
       const appended = await desk.journal.append(part)
-      await past.cancelBackfill({})
+      await past.cancel('backfill', {})
       return appended
     },
   })
   const past = pastOf(desk, ['*'], landing)
   await past.backfill({}, SPAN)
   await runUntil(desk, past, (told) => told.length === 0)
-  expect(await pastOf(desk).backfills()).toEqual([])
+  expect(await pastOf(desk).all('backfill')).toEqual([])
 })
 
 test('a backfill that is begun while those before it are cancelled stays', async () => {
@@ -180,7 +183,7 @@ test('a backfill that is begun while those before it are cancelled stays', async
   })
   const past = pastOf(desk, ['*'], journal)
   await past.backfill({}, SPAN)
-  expect(await past.cancelBackfill({})).toBe(1)
+  expect(await past.cancel('backfill', {})).toBe(1)
   expect(past.list()).toHaveLength(1)
 })
 
@@ -190,7 +193,7 @@ test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
     const desk = await openLateDesk({}, 10)
     await desk.journal.putNote(`backfill:${origin.workspace}:${origin.source}`, note)
     const past = pastOf(desk)
-    expect(await past.backfills()).toEqual([])
+    expect(await past.all('backfill')).toEqual([])
     await past.backfill({}, SPAN)
     await runUntil(desk, past, isDone)
     expect(past.list()[0]?.counts.read).toBe(idsIn(desk, SPAN).length)
@@ -201,7 +204,7 @@ test('the same span is joined, another one is refused while the first is under w
   const desk = await openLateDesk({}, 10)
   const past = pastOf(desk)
   const [first] = await past.backfill({}, SPAN)
-  expect(await past.backfill({}, SPAN)).toEqual([first])
+  expect(await past.backfill({}, SPAN)).toEqual([{ ...first, isJoined: true }])
   const span = `from ${new Date(SPAN.fromUs / 1000).toISOString()} to ${new Date(SPAN.toUs / 1000).toISOString()}`
   await expect(past.backfill({}, NOW)).rejects.toThrow(`over another span is under way (${span})`)
   await expect(past.backfill({ source: 'history.usage' }, SPAN)).rejects.toThrow(
@@ -221,7 +224,7 @@ test('one that is joined goes on, though nothing can be kept just then', async (
   const past = pastOf(desk, ['*'], journal)
   const [first] = await past.backfill({}, SPAN)
   isFull = true
-  expect(await past.backfill({}, SPAN)).toEqual([first])
+  expect(await past.backfill({}, SPAN)).toEqual([{ ...first, isJoined: true }])
   await runUntil(desk, past, isDone)
 })
 
@@ -244,11 +247,14 @@ test('what is begun of several sources is over one span, whatever another comman
     },
   })
   const ranges = [rangeOn(desk), { ...rangeOn(desk), origin: usage }]
-  const past = new ApiBackfills({ ranges, journal, clock: desk.clock, log: desk.log, random: () => 0.5 })
+  const past = new StreamJobs({
+    ...{ ranges, sinks: [], journal, clock: desk.clock, log: desk.log, readTo },
+    random: () => 0.5,
+  })
   const begun = await past.backfill({}, SPAN)
   expect(begun).toMatchObject([
-    { origin, ...SPAN },
-    { origin: usage, ...SPAN },
+    { origin, spans: [SPAN] },
+    { origin: usage, spans: [SPAN] },
   ])
   expect(await second).toMatch(/acme history.usage over another span is under way/)
 })
@@ -260,10 +266,12 @@ test('one that ended whole is told so to who followed it, although another was b
   await runUntil(desk, past, isDone)
   desk.clock.advance(desk.clock.now() + SECOND)
   await past.backfill({}, NOW)
-  const all = await past.backfills()
-  expect(all.find(({ begunAt }) => begunAt === first?.begunAt)).toMatchObject({ ...SPAN, error: undefined })
+  const all = await past.all('backfill')
+  expect(all.find(({ startedAt }) => startedAt === first?.startedAt)).toMatchObject({
+    ...{ spans: [SPAN], error: undefined },
+  })
   expect(all.map(({ endedAt }) => endedAt === undefined)).toEqual([false, true])
-  expect(past.list()).toMatchObject([NOW])
+  expect(past.list()).toMatchObject([{ spans: [NOW] }])
 })
 
 test('types that are not wanted are counted and not kept', async () => {
@@ -418,7 +426,7 @@ test('a walk that keeps nothing tells what is known, filtered, malformed and unk
   const kept = (await desk.ids()).length
   // Behind the cursor: nothing but the sweep would find it, and there is none here.
   const lost = desk.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
-  const { days, unknown, gaps } = await walkOver(desk, surveysOf(desk))
+  const { days, unknown, gaps } = await compareAll(desk, comparingOn(desk))
   expect((await desk.ids()).length).toBe(kept)
   expect(unknown).toEqual([lost.id])
   expect(gaps).toBe(0)

@@ -4,7 +4,16 @@ import { collect } from '../../../src/ingest/loop.ts'
 import { HOUR_MS as HOUR } from '../../../src/core/time.ts'
 import { driven, MINUTE, openDesk, SECOND, START } from '../app/desk.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { idsIn, isDone, openLateDesk, pastOf, runUntil, SPAN, surveysOf, walkOver } from './backfill-desk.ts'
+import {
+  idsIn,
+  isDone,
+  openLateDesk,
+  pastOf,
+  runUntil,
+  SPAN,
+  comparingOn,
+  compareAll,
+} from './backfill-desk.ts'
 
 /** Two requests each second. */
 const greedy = { intervalMs: SECOND, sweepMs: 0 }
@@ -38,7 +47,7 @@ test('a reconcile beside them comes to its end', async () => {
     desk.clock.advance(desk.clock.now() + SECOND)
   }
   const from = desk.clock.now()
-  const walked = await driven(desk.clock, walkOver(desk, surveysOf(desk)))
+  const walked = await driven(desk.clock, compareAll(desk, comparingOn(desk)))
   live.abort()
   await driven(desk.clock, polls)
   expect(desk.clock.now() - from).toBeLessThanOrEqual(3 * MINUTE)

@@ -1,12 +1,12 @@
 // Windows overlap, so that nothing falls between them: what lies in an overlap is told and sent by the one window that it belongs to.
 import { expect, test } from 'vitest'
-import { ApiReplays } from '../../../src/jobs/replays.ts'
-import { ApiSurveys } from '../../../src/jobs/surveys.ts'
+import { Comparisons } from '../../../src/jobs/compare.ts'
+import { StreamJobs } from '../../../src/jobs/jobs.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import { DAY, HOUR, SECOND } from '../app/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../sources/history/desk.ts'
-import { isDone, runUntil, TODAY, walkOver } from './backfill-desk.ts'
-import { ARCHIVE } from './replay-desk.ts'
+import { isDone, runUntil, TODAY, compareAll } from './backfill-desk.ts'
+import { ARCHIVE, replay, REQUEST } from './replay-desk.ts'
 
 const origin = { workspace: 'acme', source: 'history.usage' } as const
 const FROM = TODAY - 30 * DAY
@@ -21,10 +21,10 @@ test.each([-500, -1, 0, 500, 999])(
     const within = desk.server.events.filter(({ at }) => at >= FROM && at < TO)
     const { journal, clock, log } = desk
     const common = { ranges: [desk.range()], journal, clock, log, random: () => 0.5 }
-    const { days } = await walkOver(desk, new ApiSurveys(common), SPAN, origin)
+    const { days } = await compareAll(desk, new Comparisons(common), SPAN, origin)
     expect(days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(within.length)
-    const replays = new ApiReplays({ ...common, sinks: [ARCHIVE], readTo: async () => undefined })
-    await replays.begin({ sink: 'archive', origin, spans: [SPAN], runAt: 77_000 })
+    const replays = new StreamJobs({ ...common, sinks: [ARCHIVE], readTo: async () => undefined })
+    await replay(replays, { ...REQUEST, origin, spans: [SPAN] })
     await runUntil(desk, replays, isDone)
     expect((await desk.times()).toSorted((a, b) => a - b)).toEqual(
       // Written in whole seconds.

@@ -2,12 +2,11 @@
 import { expect, test } from 'vitest'
 import { keptReads } from '../../../src/ingest/read-times.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
-import type { PastSpan } from '../../../src/contracts/jobs.ts'
+import type { JobSpan } from '../../../src/contracts/jobs.ts'
 import { silentWatch } from '../../../src/contracts/reporter.ts'
 import type { Recalled } from '../../../src/contracts/reporter.ts'
-import { ApiBackfills } from '../../../src/jobs/backfills.ts'
-import { ApiReplays } from '../../../src/jobs/replays.ts'
-import { ApiSurveys } from '../../../src/jobs/surveys.ts'
+import { Comparisons } from '../../../src/jobs/compare.ts'
+import { StreamJobs } from '../../../src/jobs/jobs.ts'
 import type { HistoryOptions } from '../../../src/sources/history/history.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest } from '../../fakes/history-server.ts'
@@ -16,14 +15,16 @@ import { settled } from '../../simulation/virtual-clock.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../app/desk.ts'
 import { eventsFrom, openHistoryDesk } from '../sources/history/desk.ts'
 import type { HistoryDesk, HistoryDeskOptions } from '../sources/history/desk.ts'
-import { isDone, runUntil, TODAY, walkOver } from './backfill-desk.ts'
-import { ARCHIVE } from './replay-desk.ts'
+import { isDone, runUntil, TODAY, compareAll } from './backfill-desk.ts'
+import { ARCHIVE, replay, REQUEST } from './replay-desk.ts'
 
 const origin = { workspace: 'acme', source: 'history.usage' } as const
 /** Ten whole days, a month before live reading began. */
 const FROM = TODAY - 30 * DAY
 const TO = TODAY - 20 * DAY
-const SPAN: PastSpan = { fromUs: FROM * 1000, toUs: TO * 1000 }
+const SPAN: JobSpan = { fromUs: FROM * 1000, toUs: TO * 1000 }
+const random = () => 0.5
+const readTo = async () => undefined
 const idOf = ({ v2 }: HistoryEvent) => (JSON.parse(v2) as { unique_usage_id: string }).unique_usage_id
 
 function pastOf(
@@ -32,29 +33,32 @@ function pastOf(
   journal: Journal = desk.journal,
 ) {
   const { clock, log } = desk
-  return new ApiBackfills({ ranges: [desk.range(more)], journal, clock, log, random: () => 0.5 })
+  return new StreamJobs({
+    ...{ ranges: [desk.range(more)], sinks: [], journal, clock, log },
+    ...{ random, readTo },
+  })
 }
 
-function surveysOf(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'version'>> = {}) {
+function comparingOn(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'version'>> = {}) {
   const { journal, clock } = desk
-  return new ApiSurveys({ ranges: [desk.range(more)], journal, clock })
+  return new Comparisons({ ranges: [desk.range(more)], journal, clock })
 }
 
-const ORDER = { sink: 'archive', origin, spans: [SPAN], runAt: 77_000 } as const
+const HISTORY = { ...REQUEST, origin, spans: [SPAN] }
 
 function replaysOf(
   desk: HistoryDesk,
   more: Partial<Pick<HistoryOptions, 'version'>> = {},
   journal: Journal = desk.journal,
-): ApiReplays {
+): StreamJobs {
   const { clock, log } = desk
   const options = { sinks: [ARCHIVE], journal, clock, log, random: () => 0.5 }
-  return new ApiReplays({ ...options, ranges: [desk.range(more)], readTo: async () => undefined })
+  return new StreamJobs({ ...options, ranges: [desk.range(more)], readTo: async () => undefined })
 }
 
 /** Begun and run to its end. */
-async function sentAgain(desk: HistoryDesk, replays: ApiReplays): Promise<void> {
-  await replays.begin(ORDER)
+async function sentAgain(desk: HistoryDesk, replays: StreamJobs): Promise<void> {
+  await replay(replays, HISTORY)
   await runUntil(desk, replays, isDone)
 }
 
@@ -70,9 +74,9 @@ async function filled(desk: HistoryDesk, past = pastOf(desk), withLive = false) 
   return past.list()[0] ?? expect.fail()
 }
 
-const walked = (desk: HistoryDesk, surveys = surveysOf(desk)) => walkOver(desk, surveys, SPAN, origin)
+const walked = (desk: HistoryDesk, surveys = comparingOn(desk)) => compareAll(desk, surveys, SPAN, origin)
 
-const sums = ({ days }: Awaited<ReturnType<typeof walkOver>>) => ({
+const sums = ({ days }: Awaited<ReturnType<typeof compareAll>>) => ({
   days: days.length,
   fetched: days.reduce((sum, { fetched }) => sum + fetched, 0),
   known: days.reduce((sum, { known }) => sum + known, 0),
@@ -161,7 +165,7 @@ test('a backfill goes on after a restart where it stood', async () => {
   expect(isDone(first.list())).toBe(false)
   const asked = desk.asked().length
   const second = pastOf(desk)
-  const [found] = await second.backfills()
+  const [found] = await second.all('backfill')
   expect(found?.atUs).toBe(first.list()[0]?.atUs)
   await runUntil(desk, second, isDone)
   const wanted = within(desk.server.events).map(idOf)
@@ -210,7 +214,7 @@ test('a crash at any moment of a backfill loses nothing, sends nothing twice, an
     await first.backfill({}, SPAN)
     await expect(driven(desk.clock, first.run(stop.signal))).rejects.toThrow('died here')
     const second = pastOf(desk)
-    await second.backfills()
+    await second.all('backfill')
     await runUntil(desk, second, isDone)
     const wanted = within(desk.server.events).map(idOf)
     expect(second.list()[0]?.counts).toMatchObject({ new: wanted.length })
@@ -238,7 +242,7 @@ test.each([
   const ids = await desk.ids()
   const times = await desk.times()
   expect(new Set(ids.map((id, i) => `${id} ${times[i]}`)).size).toBe(ids.length)
-  const found = await walked(desk, surveysOf(desk, v1))
+  const found = await walked(desk, comparingOn(desk, v1))
   expect(sums(found)).toMatchObject({ days: 10, fetched: rows, known: rows, unknown: 0 })
   expect(times.filter((at) => at >= SPAN.fromUs && at < SPAN.toUs)).toHaveLength(rows)
 })
@@ -253,7 +257,7 @@ test('rows without times that come late in a walk do not count what was told bef
   const timed = around(HOUR)
   desk.server.events = [...timed, historyEvent(TO - 3 * HOUR, { timeless: true })]
   const rows = within(desk.server.events).length
-  const surveys = surveysOf(desk, v1)
+  const surveys = comparingOn(desk, v1)
   expect(sums(await walked(desk, surveys))).toMatchObject({ days: 10, fetched: rows, unknown: rows })
   const { counts } = await filled(desk, pastOf(desk, v1))
   expect(counts.new).toBe(rows)
@@ -299,7 +303,10 @@ test('when a backfill last met a gap is kept with the part that met it, and is n
   const recalls: Recalled[] = []
   const told = { ...silentWatch, recalled: (last: Recalled) => void recalls.push(last) }
   const range = { ...desk.range(), reads: keptReads(origin, told, { journal, clock }) }
-  await filled(desk, new ApiBackfills({ ranges: [range], journal, clock, log, random: () => 0.5 }))
+  await filled(
+    desk,
+    new StreamJobs({ ...{ ranges: [range], sinks: [], journal, clock, log }, ...{ random, readTo } }),
+  )
   await keptReads(origin, told, { journal, clock }).recall()
   expect(recalls).toMatchObject([{ readAt: 0, caughtUpAt: 0 }])
   expect(recalls[0]?.gapAt).toBeGreaterThan(START)
@@ -377,10 +384,10 @@ test('days that were read as one version are not read as the other, by whomever 
     const { error } = other.list()[0] ?? expect.fail()
     expect(error?.code).toBe('misconfigured')
     expect(error?.message).toMatch(/days from 2026-\d\d-\d\d to 2026-\d\d-\d\d were read as v1/)
-    await expect(walkOver(desk, surveysOf(desk, { version: 'v2' }), span, origin)).rejects.toThrow(
+    await expect(compareAll(desk, comparingOn(desk, { version: 'v2' }), span, origin)).rejects.toThrow(
       'were read as v1',
     )
-    await other.cancelBackfill({})
+    await other.cancel('backfill', {})
   }
   expect(await desk.ids()).toHaveLength(kept)
   // Days between that nobody read are free.
@@ -401,7 +408,7 @@ test('days of which a backfill kept nothing are free for the other version: befo
     await past.backfill({}, { fromUs: from * 1000, toUs: to * 1000 })
     await runUntil(desk, past, (told) => isDone(told) || told[0]?.error !== undefined)
     const { error } = past.list()[0] ?? expect.fail()
-    if (error) await past.cancelBackfill({})
+    if (error) await past.cancel('backfill', {})
     return error?.message
   }
   expect(await ran('v1', FROM, TO)).toBeUndefined()
@@ -499,7 +506,7 @@ test('a span whose answer broke off has nothing remembered of the pages of the n
     toUs: (FROM + (days + 1) * DAY) * 1000,
   })
   const replays = replaysOf(desk, {}, journal)
-  await replays.begin({ ...ORDER, spans: [day(0), day(5)] })
+  await replay(replays, { ...HISTORY, spans: [day(0), day(5)] })
   await runUntil(desk, replays, isDone)
   expect(replays.list()).toMatchObject([{ counts: { sent: 3 } }])
   expect(new Set(remembered)).toEqual(new Set([0]))
@@ -583,7 +590,7 @@ test.each([
     })
     desk.server.events = around(HOUR / 2, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(120_000) } }))
     let replays = replaysOf(desk)
-    await replays.begin(ORDER)
+    await replay(replays, HISTORY)
     let stop = new AbortController()
     let running = replays.run(stop.signal)
     for (let turn = 1; replays.list()[0]?.endedAt === undefined; turn++) {

@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { ErrorCode } from '../../../src/core/errors.ts'
-import { jobOf, keepUnlessStopped } from '../../../src/jobs/orders.ts'
+import { notBegun } from '../../../src/jobs/range.ts'
+import { keepUnlessStopped } from '../../../src/jobs/table.ts'
 
 const failingWith = (code: ErrorCode, times: number) => {
   let tries = 0
@@ -15,7 +16,7 @@ function stand() {
   const waits: number[] = []
   const stop = new AbortController()
   const clock = { sleep: async (ms: number) => void waits.push(ms) }
-  return { waits, stop, clock, job: jobOf({}) }
+  return { waits, stop, clock, job: { ...notBegun } }
 }
 
 test('where there is no room it waits some seconds between tries, tells why meanwhile, and no more when it is kept', async () => {

@@ -4,7 +4,7 @@ import { keptReads } from '../../../src/ingest/read-times.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { nothingAppended } from '../../../src/contracts/source.ts'
 import { silentWatch } from '../../../src/contracts/reporter.ts'
-import { notBegun, waitOf, watching } from '../../../src/jobs/orders.ts'
+import { notBegun, waitOf, watching } from '../../../src/jobs/range.ts'
 import { openBoardStand, settle } from '../observability/board-stand.ts'
 
 const HOUR = 3_600_000

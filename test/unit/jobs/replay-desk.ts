@@ -1,22 +1,40 @@
 // Replays from the API beside a live reader that has read all: the real journal, whose settled part is gone, before the mock.
-import type { ReplayOrder } from '../../../src/contracts/jobs.ts'
-import { ApiReplays } from '../../../src/jobs/replays.ts'
-import type { ReplaysOptions } from '../../../src/jobs/replays.ts'
+import type { JobSpan, StartedJob } from '../../../src/contracts/jobs.ts'
+import type { Origin } from '../../../src/contracts/source.ts'
+import { StreamJobs } from '../../../src/jobs/jobs.ts'
+import type { JobsOptions } from '../../../src/jobs/jobs.ts'
 import { openDesk, origin } from '../app/desk.ts'
 import type { Desk, DeskOptions } from '../app/desk.ts'
 import { fillPast, rangeOn, SPAN } from './backfill-desk.ts'
 
 /** As the configuration has it, for who reads it. */
 export const ARCHIVE = { name: 'archive', sources: ['audit', 'history.usage'] } as const
-export const ORDER: ReplayOrder = { sink: 'archive', origin, spans: [SPAN], runAt: 77_000 }
+/** Of one stream. */
+interface Request {
+  readonly sink: string
+  readonly origin: Origin
+  readonly spans: readonly JobSpan[]
+  readonly startedAt: number
+}
+
+export const REQUEST: Request = { sink: 'archive', origin, spans: [SPAN], startedAt: 77_000 }
+
+export async function replay(
+  jobs: Pick<StreamJobs, 'replay'>,
+  { origin: of, spans, ...more }: Request & { dryRun?: boolean } = REQUEST,
+): Promise<StartedJob> {
+  const [job] = await jobs.replay({ ...more, reads: [{ origin: of, spans }] })
+  if (!job) throw new Error('nothing started')
+  return job
+}
 
 export function replaysOf(
   desk: Desk,
-  { types = ['*'], journal = desk.journal, ...more }: Partial<ReplaysOptions> & { types?: string[] } = {},
-): ApiReplays {
+  { types = ['*'], journal = desk.journal, ...more }: Partial<JobsOptions> & { types?: string[] } = {},
+): StreamJobs {
   const { clock, log } = desk
   const options = { ranges: [rangeOn(desk, types)], sinks: [ARCHIVE], journal, clock, log }
-  return new ApiReplays({ ...options, random: () => 0.5, readTo: async () => undefined, ...more })
+  return new StreamJobs({ ...options, random: () => 0.5, readTo: async () => undefined, ...more })
 }
 
 /** All of the past was read, delivered and dropped from the journal. */

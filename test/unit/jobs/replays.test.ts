@@ -2,16 +2,19 @@
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Note, NoteChange } from '../../../src/contracts/records.ts'
-import type { ApiReplay } from '../../../src/contracts/jobs.ts'
-import { markOf, marksIn, replayJobOf, replayStatusOf, SentPages } from '../../../src/jobs/replays.ts'
+import { noCounts } from '../../../src/contracts/jobs.ts'
+import type { Job } from '../../../src/contracts/jobs.ts'
+import { stateOf } from '../../../src/jobs/record.ts'
+import { markOf, marksIn, SentPages } from '../../../src/jobs/sent-pages.ts'
+import { replayStatusOf } from '../../../src/observability/status.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { DAY, MINUTE, openDesk, origin, START } from '../app/desk.ts'
 import type { Desk } from '../app/desk.ts'
 import { fillPast, idsIn, isDone, rangeOn, runUntil, SPAN, TODAY } from './backfill-desk.ts'
-import { ARCHIVE, forget, openReadDesk, ORDER, replaysOf } from './replay-desk.ts'
+import { ARCHIVE, forget, openReadDesk, replay, replaysOf, REQUEST } from './replay-desk.ts'
 
 const everything = { maxEntries: 1e6, maxBytes: 2 ** 30 }
-const counts = ([one]: readonly ApiReplay[]) => one?.counts
+const counts = ([one]: readonly Job[]) => one?.counts
 
 test('a span that the journal no longer keeps comes again once, as its bytes, marked; live reading stays where it was', async () => {
   const desk = await openReadDesk({}, 4_000)
@@ -21,7 +24,7 @@ test('a span that the journal no longer keeps comes again once, as its bytes, ma
     await desk.journal.counts({ fromDay: 0, toDay: 1e6 }),
   ]
   const replays = replaysOf(desk)
-  expect(await replays.begin(ORDER)).toMatchObject({ ...ORDER, endedAt: undefined })
+  expect(await replay(replays)).toMatchObject({ ...REQUEST, endedAt: undefined })
   await runUntil(desk, replays, isDone)
   const wanted = desk.mock.entries().filter(({ atUs }) => atUs >= SPAN.fromUs && atUs < SPAN.toUs)
   const runs = (await desk.journal.take('archive', everything))?.runs ?? []
@@ -31,7 +34,7 @@ test('a span that the journal no longer keeps comes again once, as its bytes, ma
   expect(await desk.journal.counts({ fromDay: 0, toDay: 1e6 })).toEqual(kept)
   const sent = wanted.length
   expect(counts(replays.list())).toEqual({
-    ...{ read: sent, sent, filtered: 0, unknown: 0, malformed: 0, gaps: 0 },
+    ...{ ...noCounts, read: sent, sent },
   })
   expect(desk.watch.gaps).toBe(0)
   const told = { workspace: 'acme', source: 'audit', sink: 'archive', state: 'done', progress: 1 }
@@ -43,11 +46,11 @@ test('a span that the journal no longer keeps comes again once, as its bytes, ma
 test('it goes on after a restart where it stood, and nothing comes twice', async () => {
   const desk = await openReadDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
   const first = replaysOf(desk)
-  await first.begin(ORDER)
+  await replay(first)
   await runUntil(desk, first, (told) => (counts(told)?.read ?? 0) > 1_000)
   desk.asked()
   const second = replaysOf(desk)
-  const found = await second.replays()
+  const found = await second.all('replay')
   const before = counts(found)?.read ?? 0
   expect(before).toBeGreaterThan(1_000)
   expect(found[0]?.atUs).toBeGreaterThan(SPAN.fromUs)
@@ -61,27 +64,30 @@ test('it goes on after a restart where it stood, and nothing comes twice', async
 
 test('the same replay that is begun right behind a restart is joined, whether or not the old one is read on yet', async () => {
   const desk = await openReadDesk({}, 100)
-  await replaysOf(desk).begin(ORDER)
+  await replay(replaysOf(desk))
   const next = replaysOf(desk)
-  expect(await next.begin({ ...ORDER, runAt: 88_000 })).toMatchObject({ isJoined: true, runAt: 77_000 })
+  expect(await replay(next, { ...REQUEST, startedAt: 88_000 })).toMatchObject({
+    isJoined: true,
+    startedAt: 77_000,
+  })
 })
 
 test('a page that is whole leaves nothing remembered: neither marks nor names of notes', async () => {
   const changes: NoteChange[] = []
   const journal = { notes: async () => [], changeNotes: async () => undefined }
-  const counted = { read: 0, sent: 0, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
-  const order = { v: 1 as const, ...ORDER, spans: [SPAN], asked: '', span: 0, counts: counted }
-  const job = replayJobOf(order)
+  const asked = { asked: [SPAN], spans: [SPAN], span: 0, counts: noCounts, unread: [] }
+  const job = stateOf({ v: 2, kind: 'replay', ...REQUEST, ...asked })
+  const { record } = job
   const pages = new SentPages({ journal, open: () => [job], mostMarks: undefined })
   const mark = 'm'.repeat(16)
   const land = (isWhole: boolean) =>
-    pages.land(job, { order, marks: [mark], isWhole }, async (notes) => void changes.push(notes))
+    pages.land(job, { record, marks: [mark], isWhole }, async (notes) => void changes.push(notes))
   await land(false)
-  expect([job.sent.size, job.pageNotes.length]).toEqual([1, 1])
-  const names = job.pageNotes
+  expect([job.sent.size, job.pageEntries.length]).toEqual([1, 1])
+  const names = job.pageEntries
   await land(true)
   expect(changes.at(-1)?.drop).toEqual(names)
-  expect([job.sent.size, job.pageNotes.length]).toEqual([0, 0])
+  expect([job.sent.size, job.pageEntries.length]).toEqual([0, 0])
   await land(true)
   expect(changes.at(-1)?.drop).toEqual([])
 })
@@ -98,13 +104,13 @@ test.each([1, 2, 3])(
       },
     })
     const first = replaysOf(desk, { journal: dying })
-    await first.begin(ORDER)
+    await replay(first)
     await expect(runUntil(desk, first, isDone)).rejects.toThrow('death')
     const sent = (await desk.ids()).length
     expect(sent).toBeGreaterThan(0)
     expect(sent).toBeLessThan(1_000)
     const second = replaysOf(desk)
-    expect(counts(await second.replays())?.sent).toBe(sent)
+    expect(counts(await second.all('replay'))?.sent).toBe(sent)
     await runUntil(desk, second, isDone)
     expect(await desk.ids()).toEqual(inOrder(desk))
     expect(counts(second.list())).toMatchObject({ read: 1_500, sent: 1_500, unknown: 0 })
@@ -121,7 +127,7 @@ test.each([
     const desk = await openHugeDesk(24_000)
     breakOff(desk, nth)
     const replays = replaysOf(desk)
-    await replays.begin(ORDER)
+    await replay(replays)
     await runUntil(desk, replays, isDone)
     expect(desk.asked().flatMap(({ faults }) => faults)).toEqual(nth.map(() => 'truncated'))
     expect(await desk.ids()).toEqual(inOrder(desk))
@@ -146,8 +152,8 @@ test('all replays together remember no more of what they sent than the bound, an
     },
   })
   const replays = replaysOf(desk, { journal, ranges, mostMarks: 300 })
-  await replays.begin(ORDER)
-  await replays.begin({ ...ORDER, origin: other })
+  await replay(replays)
+  await replay(replays, { ...REQUEST, origin: other })
   await runUntil(desk, replays, (told) => told.every(({ endedAt }) => endedAt !== undefined))
   expect(replays.list().map((one) => one.counts.sent)).toEqual([1_500, 1_500])
   expect(most).toBe(300)
@@ -164,10 +170,10 @@ test('only what was sent is noted, and after a restart in the middle of a broken
     },
   })
   const first = replaysOf(desk, { journal })
-  await first.begin(ORDER)
+  await replay(first)
   await runUntil(desk, first, (told) => (counts(told)?.read ?? 0) > 0)
   const second = replaysOf(desk, { journal })
-  await second.replays()
+  await second.all('replay')
   await runUntil(desk, second, isDone)
   expect(await desk.ids()).toEqual(inOrder(desk))
   // Each by a name of its own, and none where a part showed nothing new.
@@ -179,7 +185,7 @@ test('only what was sent is noted, and after a restart in the middle of a broken
 test('what a replay before it left behind hides nothing from the next one', async () => {
   const desk = await openReadDesk({}, 500)
   const first = replaysOf(desk)
-  await first.begin(ORDER)
+  await replay(first)
   await runUntil(desk, first, isDone)
   const batch = await desk.journal.take('archive', everything)
   const marks = batch?.runs.flatMap(({ entries }) =>
@@ -188,11 +194,11 @@ test('what a replay before it left behind hides nothing from the next one', asyn
   await forget(desk)
   await desk.journal.putNote('replay-page:archive:acme:audit:000007', marks?.join('') ?? '')
   const second = replaysOf(desk)
-  await second.begin({ ...ORDER, runAt: 78_000 })
+  await replay(second, { ...REQUEST, startedAt: 78_000 })
   expect(await desk.journal.notes('replay-page:', 10)).toHaveLength(0)
   // Not from the journal's notes either, after a restart.
   const third = replaysOf(desk)
-  await third.replays()
+  await third.all('replay')
   await runUntil(desk, third, isDone)
   expect(await desk.ids()).toEqual(inOrder(desk))
 })
@@ -201,7 +207,7 @@ test('what the daemon never saw is sent, counted, and stays new to live reading'
   const desk = await openReadDesk({}, 500)
   const lost = desk.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
   const replays = replaysOf(desk)
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, isDone)
   expect(counts(replays.list())?.unknown).toBe(1)
   const batch = await desk.journal.take('archive', everything)
@@ -215,7 +221,7 @@ test('what live reading has not come to is not sent: it comes anyway', async () 
   const desk = await openReadDesk({}, 1_000)
   const readTo = (TODAY - 2 * DAY) * 1000
   const replays = replaysOf(desk, { readTo: async () => readTo })
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, isDone)
   expect((await desk.ids()).sort()).toEqual(idsIn(desk, { fromUs: SPAN.fromUs, toUs: readTo + 1 }))
 })
@@ -225,7 +231,7 @@ test('the newest entry that live reading has read is sent', async () => {
   const newest = inOrder(desk).at(500)
   const readTo = desk.mock.entries().find(({ id }) => id === newest)?.atUs
   const replays = replaysOf(desk, { readTo: async () => readTo })
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, isDone)
   expect((await desk.ids()).at(-1)).toBe(newest)
 })
@@ -233,7 +239,11 @@ test('the newest entry that live reading has read is sent', async () => {
 test('nothing that is still to come is sent, though live reading has read an entry dated ahead: what comes meanwhile is new to every sink', async () => {
   const desk = await openReadDesk({}, 10)
   const replays = replaysOf(desk, { readTo: async () => (START + MINUTE) * 1000 })
-  const { spans } = await replays.preview({ ...ORDER, spans: [{ ...SPAN, toUs: (START + DAY) * 1000 }] })
+  const { spans } = await replay(replays, {
+    ...REQUEST,
+    spans: [{ ...SPAN, toUs: (START + DAY) * 1000 }],
+    dryRun: true,
+  })
   expect(spans).toEqual([{ fromUs: SPAN.fromUs, toUs: START * 1000 }])
 })
 
@@ -241,12 +251,12 @@ test('of several of one source the one that was asked for first is read first, o
   const desk = await openReadDesk({}, 10)
   const sinks = [ARCHIVE, { ...ARCHIVE, name: 'older' }]
   const before = replaysOf(desk, { sinks })
-  await before.begin({ ...ORDER, sink: 'older', runAt: 76_000 })
-  await before.begin(ORDER)
+  await replay(before, { ...REQUEST, sink: 'older', startedAt: 76_000 })
+  await replay(before)
   const taken: string[] = []
   const journal = withMethods(desk.journal, { resend: async ({ sink }) => void taken.push(sink) })
   const replays = replaysOf(desk, { sinks, journal })
-  await replays.replays()
+  await replays.all('replay')
   await runUntil(desk, replays, isDone)
   expect([...new Set(taken)]).toEqual(['older', 'archive'])
 })
@@ -258,7 +268,7 @@ test('several spans are read one after the other, and nothing between them', asy
     toUs: (TODAY - (ago - 1) * DAY) * 1000,
   })
   const replays = replaysOf(desk)
-  await replays.begin({ ...ORDER, spans: [day(3), day(1)] })
+  await replay(replays, { ...REQUEST, spans: [day(3), day(1)] })
   await runUntil(desk, replays, isDone)
   expect((await desk.ids()).sort()).toEqual([...idsIn(desk, day(3)), ...idsIn(desk, day(1))].sort())
 })
@@ -268,7 +278,7 @@ test('types that are not wanted are counted and not sent; what is malformed is c
   fillPast(desk, 300)
   desk.mock.add({ at: TODAY - DAY - 1000, visibleAt: 0, defect: 'no_id' })
   const replays = replaysOf(desk, { types: ['auth:*'] })
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, isDone)
   const { read = 0, sent = 0, filtered = 0, malformed } = counts(replays.list()) ?? {}
   expect((await desk.ids()).length).toBe(sent)
@@ -283,15 +293,15 @@ test('one that is cancelled in the middle of a page ends, and comes back neither
   const landing = withMethods(desk.journal, {
     known: async (of, entries) => {
       const known = await desk.journal.known(of, entries)
-      if (entries.count > 0) expect(await replays.cancelReplays('archive')).toBeLessThan(2)
+      if (entries.count > 0) expect(await replays.cancel('replay', { sink: 'archive' })).toBeLessThan(2)
       return known
     },
   })
   const replays = replaysOf(desk, { journal: landing })
-  await replays.begin(ORDER)
-  expect(await replays.cancelReplays('siem')).toBe(0)
+  await replay(replays)
+  expect(await replays.cancel('replay', { sink: 'siem' })).toBe(0)
   await runUntil(desk, replays, (told) => told.length === 0)
-  expect(await replaysOf(desk).replays()).toEqual([])
+  expect(await replaysOf(desk).all('replay')).toEqual([])
   expect(await desk.journal.notes('replay', 10)).toEqual([])
 })
 
@@ -303,14 +313,16 @@ test.each([
   'one whose %s is gone over a restart is told as waiting for it, and can be cancelled with all its notes',
   async (what, left) => {
     const desk = await openReadDesk({}, 100)
-    await replaysOf(desk).begin(ORDER)
+    await replay(replaysOf(desk))
     await desk.journal.putNote('replay-page:archive:acme:audit:000007', 'x')
     const replays = replaysOf(desk, left)
-    expect(await replays.replays()).toMatchObject([{ sink: 'archive', endedAt: undefined, waitsFor: what }])
+    expect(await replays.all('replay')).toMatchObject([
+      { sink: 'archive', endedAt: undefined, waitsFor: what },
+    ])
     expect(replays.list()).toEqual([])
-    expect(await replays.cancelReplays('other')).toBe(0)
-    expect(await replays.cancelReplays('archive')).toBe(1)
-    expect(await replays.replays()).toEqual([])
+    expect(await replays.cancel('replay', { sink: 'other' })).toBe(0)
+    expect(await replays.cancel('replay', { sink: 'archive' })).toBe(1)
+    expect(await replays.all('replay')).toEqual([])
     expect(await desk.journal.notes('replay', 10)).toEqual([])
   },
 )
@@ -326,7 +338,12 @@ test('a disk too full for the notes of its end stops neither the replay nor the 
     },
   })
   const replays = replaysOf(desk, { journal: full })
-  await replays.begin(ORDER)
+  const middle = (TODAY - 2 * DAY) * 1000
+  const halves = [
+    { fromUs: SPAN.fromUs, toUs: middle },
+    { fromUs: middle, toUs: SPAN.toUs },
+  ]
+  await replay(replays, { ...REQUEST, spans: halves })
   await runUntil(desk, replays, ([one]) => one?.error?.code === 'disk_full')
   await runUntil(desk, replays, isDone)
   expect(refused).toBe(6)
@@ -339,12 +356,12 @@ test('one that is cancelled while a part of a page is on its way into the journa
   const landing = withMethods(desk.journal, {
     resend: async (again) => {
       if (again.notes.put.some(({ name }) => name.startsWith('replay-page:')))
-        cancelled ??= replays.cancelReplays('archive')
+        cancelled ??= replays.cancel('replay', { sink: 'archive' })
       await desk.journal.resend(again)
     },
   })
   const replays = replaysOf(desk, { journal: landing })
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, (told) => told.length === 0)
   expect(await cancelled).toBe(1)
   expect(await desk.journal.notes('replay', 10)).toEqual([])
@@ -358,30 +375,60 @@ test('one that is begun while its like is being cancelled keeps the notes of its
     changeNotes: async (change) => {
       await desk.journal.changeNotes(change)
       if (change.put.length > 0 || next) return
-      next = replays.begin({ ...ORDER, runAt: 78_000 })
+      next = replay(replays, { ...REQUEST, startedAt: 78_000 })
       await next
       await desk.journal.putNote(page.name, page.value)
     },
   })
   const replays = replaysOf(desk, { journal })
-  await replays.begin(ORDER)
-  expect(await replays.cancelReplays('archive')).toBe(1)
-  expect(replays.list()).toMatchObject([{ runAt: 78_000 }])
+  await replay(replays)
+  expect(await replays.cancel('replay', { sink: 'archive' })).toBe(1)
+  expect(replays.list()).toMatchObject([{ startedAt: 78_000 }])
   expect(await desk.journal.notes('replay-page:', 10)).toEqual([page])
 })
 
 test('the same order is joined, another is refused while the first is under way, and so is what is not there', async () => {
   const desk = await openReadDesk({}, 10)
   const replays = replaysOf(desk)
-  const first = await replays.begin(ORDER)
-  expect(await replays.begin({ ...ORDER, runAt: 78_000 })).toEqual({ ...first, isJoined: true })
-  const other = { ...ORDER, spans: [{ fromUs: SPAN.fromUs, toUs: START * 1000 }] }
-  await expect(replays.begin(other)).rejects.toThrow('over another span is under way')
-  await expect(replays.begin({ ...ORDER, sink: 'siem' })).rejects.toThrow('There is no sink siem')
+  const first = await replay(replays)
+  expect(await replay(replays, { ...REQUEST, startedAt: 78_000 })).toEqual({ ...first, isJoined: true })
+  const other = { ...REQUEST, spans: [{ fromUs: SPAN.fromUs, toUs: START * 1000 }] }
+  await expect(replay(replays, other)).rejects.toThrow('over another span is under way')
+  await expect(replay(replays, { ...REQUEST, sink: 'siem' })).rejects.toThrow('There is no sink siem')
   const usage = { workspace: 'acme', source: 'history.usage' } as const
-  await expect(replays.begin({ ...ORDER, origin: usage })).rejects.toThrow('is not switched on')
+  await expect(replay(replays, { ...REQUEST, origin: usage })).rejects.toThrow('is not switched on')
   await runUntil(desk, replays, isDone)
-  expect(await replays.begin(other)).toMatchObject({ endedAt: undefined })
+  expect(await replay(replays, other)).toMatchObject({ endedAt: undefined })
+})
+
+test('of several streams all start or none: also where one is over another span, or the journal has no room', async () => {
+  const desk = await openReadDesk({}, 10)
+  const other = { workspace: 'other', source: 'audit' } as const
+  const ranges = [rangeOn(desk), { ...rangeOn(desk), origin: other }]
+  let isFull = false
+  const journal = withMethods(desk.journal, {
+    changeNotes: async (change) => {
+      if (isFull) throw new ConnectorError('disk_full', 'no room')
+      await desk.journal.changeNotes(change)
+    },
+  })
+  const replays = replaysOf(desk, { ranges, journal })
+  const first = await replay(replays, {
+    ...REQUEST,
+    origin: other,
+    spans: [{ ...SPAN, toUs: SPAN.toUs - 1 }],
+  })
+  const reads = [origin, other].map((one) => ({ origin: one, spans: [SPAN] }))
+  const both = { sink: 'archive', startedAt: 88_000, reads }
+  await expect(replays.replay(both)).rejects.toThrow('other audit to archive over another span is under way')
+  expect(replays.list()).toEqual([first])
+  expect(await replays.cancel('replay', { workspace: 'other' })).toBe(1)
+  isFull = true
+  await expect(replays.replay(both)).rejects.toThrow('no room')
+  expect(replays.list()).toEqual([])
+  isFull = false
+  expect(await replays.replay(both)).toMatchObject([{ origin }, { origin: other }])
+  expect(await replaysOf(desk, { ranges }).all('replay')).toHaveLength(2)
 })
 
 test('half of the journal is left to live reading: it waits there and goes on when there is room', async () => {
@@ -391,7 +438,7 @@ test('half of the journal is left to live reading: it waits there and goes on wh
     stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes: 1000 }),
   })
   const replays = replaysOf(desk, { journal })
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
   expect(replays.list()[0]).toMatchObject({ waitsFor: 'room', counts: { read: 0 } })
   expect(replays.list().map(replayStatusOf)).toMatchObject([{ state: 'waiting', progress: null }])
@@ -415,7 +462,7 @@ test('an answer that is larger than what is left stops at half of the journal to
     },
   })
   const replays = replaysOf(desk, { journal })
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, () => desk.clock.now() > START + 2 * MINUTE)
   expect(most).toBeLessThan(capacityBytes / 2)
   expect(replays.list()[0]).toMatchObject({ endedAt: undefined, waitsFor: 'room', error: undefined })
@@ -434,12 +481,12 @@ test('an order that could not be kept was not begun', async () => {
     },
   })
   const replays = replaysOf(desk, { journal })
-  await expect(replays.begin(ORDER)).rejects.toThrow('no room')
+  await expect(replay(replays)).rejects.toThrow('no room')
   expect(replays.list()).toEqual([])
   failing = false
-  await replays.begin({ ...ORDER, runAt: 78_000 })
+  await replay(replays, { ...REQUEST, startedAt: 78_000 })
   await runUntil(desk, replays, isDone)
-  expect(replays.list()[0]?.runAt).toBe(78_000)
+  expect(replays.list()[0]?.startedAt).toBe(78_000)
 })
 
 test('one begun again at the very instant at which its like was cancelled has none of its pages', async () => {
@@ -450,13 +497,13 @@ test('one begun again at the very instant at which its like was cancelled has no
       const known = await desk.journal.known(of, entries)
       if (landing || entries.count === 0) return known
       landing = true
-      await replays.cancelReplays('archive')
-      await replays.begin(ORDER)
+      await replays.cancel('replay', { sink: 'archive' })
+      await replay(replays)
       return known
     },
   })
   const replays = replaysOf(desk, { journal })
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, isDone)
   expect(await desk.ids()).toEqual(inOrder(desk))
 })
@@ -465,7 +512,7 @@ test('a key that is refused is told, tried again, and the replay goes on when it
   const desk = await openReadDesk({}, 100)
   desk.mock.setFault('unauthorized', 1)
   const replays = replaysOf(desk)
-  await replays.begin(ORDER)
+  await replay(replays)
   await runUntil(desk, replays, ([one]) => one?.error !== undefined)
   expect(replays.list()[0]?.error?.code).toBe('unauthorized')
   desk.mock.setFault('unauthorized', undefined)
@@ -478,7 +525,7 @@ test.each(['no JSON', 'null', '{"v":2}', '{"v":1}'])(
   async (note) => {
     const desk = await openReadDesk({}, 10)
     await desk.journal.putNote('replay:archive:acme:audit', note)
-    expect(await replaysOf(desk).replays()).toEqual([])
+    expect(await replaysOf(desk).all('replay')).toEqual([])
   },
 )
 

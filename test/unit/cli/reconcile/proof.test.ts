@@ -2,9 +2,9 @@
 import { expect, test } from 'vitest'
 import type { ReconcileReport } from '../../../../src/cli/reconcile/report.ts'
 import { reportOf } from '../../../../src/cli/reconcile/report.ts'
-import { surveyAll } from '../../../../src/cli/reconcile/walk.ts'
+import { compareStream } from '../../../../src/cli/reconcile/compare.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
-import type { Surveyed } from '../../../../src/contracts/jobs.ts'
+import type { Compared } from '../../../../src/contracts/jobs.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
 import { driven, START } from '../../app/desk.ts'
 import { DAY } from '../past-stand.ts'
@@ -18,7 +18,7 @@ function report(days: readonly (typeof even)[], keysSinceMs: number, gaps = 0): 
   return reportOf({
     ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
     ...{ nowMs: TODAY * DAY, keysSinceMs, days: { fromDay, toDay: TODAY }, reread: new Map() },
-    walked: [
+    streams: [
       {
         ...{ origin, unknown: [], gaps, unread: [], user: undefined },
         days: days.map((day, i) => ({ day: fromDay + i, ...day })),
@@ -46,29 +46,32 @@ test('the day before the first of which all keys are kept is proven by counts, a
   ])
 })
 
-const step: Surveyed = {
+const step: Compared = {
   ...{ days: [], unknown: [], gaps: 0, unread: [], anew: false, place: 'p', done: false, waitMs: 0 },
-  ...{ waitsFor: undefined, atUs: undefined, fault: undefined, user: undefined },
+  ...{ waitsFor: undefined, atUs: undefined, error: undefined, user: undefined },
 }
 
-/** Walked with these answers; how often it asked. */
-function walk(survey: (nth: number) => Surveyed) {
+/** StreamCounts with these answers; how often it asked. */
+function compareWith(compare: (nth: number) => Compared) {
   const clock = new VirtualClock(START)
   const world = { stderr: () => undefined, signal: new AbortController().signal }
   const asked = { times: 0 }
-  const surveys = {
-    survey: async () => {
+  const comparing = {
+    compare: async () => {
       if (asked.times > 1_000) throw new Error('this walk has no end')
-      return survey(++asked.times)
+      return compare(++asked.times)
     },
   }
   const span = { fromUs: 0, toUs: DAY * 1000 }
-  return { asked, walked: driven(clock, surveyAll({ walk: 'this', origin, surveys, span, clock, world })) }
+  return {
+    asked,
+    walked: driven(clock, compareStream({ job: 'this', origin, comparing, span, clock, world })),
+  }
 }
 
 test('a walk that begins again is counted once: what it told before is void', async () => {
   const told = { days: [{ day: 0, ...even }], unknown: [{ id: 'a', day: 0 }], gaps: 1 }
-  const { walked } = walk((nth) => ({ ...step, ...told, anew: nth === 3, done: nth === 4 }))
+  const { walked } = compareWith((nth) => ({ ...step, ...told, anew: nth === 3, done: nth === 4 }))
   expect(await walked).toMatchObject({
     days: [{ day: 0, fetched: 6, known: 6 }],
     unknown: [{ id: 'a' }, { id: 'a' }],
@@ -80,13 +83,13 @@ test.each([
   ['does not answer', 8, new ConnectorError('server_error', 'the API answered 500')],
   ['answers badly', 32, { code: 'bad_reply', message: 'no JSON' } as const],
 ])('an API that %s for as long as that ends the walk with its words', async (_how, most, ill) => {
-  const { asked, walked } = walk(() => {
+  const { asked, walked } = compareWith(() => {
     if (ill instanceof ConnectorError) throw ill
-    return { ...step, fault: ill }
+    return { ...step, error: ill }
   })
   await expect(walked).rejects.toMatchObject({
     code: ill.code,
-    message: `acme audit could not be walked to the end: ${ill.message}`,
+    message: `acme audit could not be read to the end: ${ill.message}`,
   })
   expect(asked.times).toBe(most)
 })

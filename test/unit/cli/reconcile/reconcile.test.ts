@@ -2,13 +2,13 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { reportOf, rereadFrom, rereadOf } from '../../../../src/cli/reconcile/report.ts'
 import { partialText, reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
-import { surveyAll } from '../../../../src/cli/reconcile/walk.ts'
-import type { Walked } from '../../../../src/cli/reconcile/walk.ts'
+import { compareStream } from '../../../../src/cli/reconcile/compare.ts'
+import type { StreamCounts } from '../../../../src/cli/reconcile/compare.ts'
 import type { ReconcileReport } from '../../../../src/cli/reconcile/report.ts'
 import { reportText } from '../../../../src/cli/reconcile/text.ts'
 import type { Clock } from '../../../../src/core/clock.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
-import type { Surveyed } from '../../../../src/contracts/jobs.ts'
+import type { Compared } from '../../../../src/contracts/jobs.ts'
 import type { Start } from '../../../../src/sources/shared.ts'
 import { systemClock } from '../../../../src/platform/clock.ts'
 import { DAY, dayText, openPastStand, today } from '../past-stand.ts'
@@ -147,7 +147,7 @@ describe('what lies before the configured start', () => {
 
   test('is to be whole where a backfill had it read', () => {
     const day = today() / DAY - 2
-    const walked = {
+    const stream = {
       ...{
         origin: { workspace: 'acme', source: 'audit' } as const,
         unknown: [],
@@ -162,8 +162,8 @@ describe('what lies before the configured start', () => {
       ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
       ...{ reread: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
       ...{
-        walked: [walked],
-        balance: { kept: [{ origin: walked.origin, day, kept: 3, filtered: 0, quarantined: 0 }], rows: [] },
+        streams: [stream],
+        balance: { kept: [{ origin: stream.origin, day, kept: 3, filtered: 0, quarantined: 0 }], rows: [] },
       },
     })
     expect(found.read[0]).toMatchObject({ before_start: 0, unknown: 2, result: 'missing' })
@@ -245,7 +245,7 @@ test('parts of days are rounded outwards, and said', async () => {
     ),
   ).toBe(0)
   const { stdout, stderr } = stand.heard()
-  expect(stderr).toContain(`whole UTC days are held against each other: ${dayText(2)} to ${dayText(0)}`)
+  expect(stderr).toContain(`comparing full UTC days: ${dayText(2)} to ${dayText(0)}`)
   expect(stdout).toContain('2 UTC days')
 })
 
@@ -275,7 +275,7 @@ test.each([false, true])(
         read: [{ fetched: 25 }, {}, {}],
       })
     else {
-      expect(stdout).toMatch(/^PARTIAL: the walk was cut off, .* nothing is judged, and nothing is proved\n/)
+      expect(stdout).toMatch(/^PARTIAL: interrupted\. .* nothing is judged, and nothing is proved\n/)
       expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +0\\n`))
       expect(stdout).not.toContain('Signature')
     }
@@ -285,19 +285,19 @@ test.each([false, true])(
 test('a walk that the signal cuts off is told to its caller with what it had met', async () => {
   stand = await openPastStand()
   const day = { day: 0, fetched: 4, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 1 }
-  const survey = async (): Promise<Surveyed> => {
+  const compare = async (): Promise<Compared> => {
     stand.stop.abort()
     return {
       ...{ days: [day], unknown: [{ id: 'lost', day: 0 }], gaps: 0, unread: [], anew: false, place: 'p' },
-      ...{ done: false, waitMs: 0, waitsFor: undefined, atUs: undefined, fault: undefined, user: undefined },
+      ...{ done: false, waitMs: 0, waitsFor: undefined, atUs: undefined, error: undefined, user: undefined },
     }
   }
-  const told: Walked[] = []
-  const cutOff = (walked: Walked) => void told.push(walked)
+  const told: StreamCounts[] = []
+  const interrupted = (walked: StreamCounts) => void told.push(walked)
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 1 }
-  const walking = { walk: 'this', origin, surveys: { survey }, span, clock, world: stand.world, cutOff }
-  expect(await surveyAll(walking)).toBeUndefined()
+  const one = { job: 'this', origin, comparing: { compare }, span, clock, world: stand.world, interrupted }
+  expect(await compareStream(one)).toBeUndefined()
   expect(told).toMatchObject([{ origin, days: [day] }])
   expect(partialText(told)).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
 })
@@ -318,18 +318,18 @@ test('from today without an end is told what the end is, and `now` includes toda
 
 test('a daemon that stops under the walk ends it with what to do next', async () => {
   stand = await openPastStand()
-  const survey = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
+  const compare = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
   const origin = { workspace: 'acme', source: 'audit' } as const
-  const walking = {
-    walk: 'this',
+  const one = {
+    job: 'this',
     origin,
-    surveys: { survey },
+    comparing: { compare },
     span: { fromUs: 0, toUs: 1 },
     clock,
     world: stand.world,
   }
-  await expect(surveyAll(walking)).rejects.toThrow(
-    /took a new configuration while it walked; nothing was changed, begin again$/,
+  await expect(compareStream(one)).rejects.toThrow(
+    /took a new configuration meanwhile; nothing was changed, start again$/,
   )
 })
 
@@ -340,22 +340,22 @@ test('a line while it walks says how far it is, and why it waits', async () => {
   const day = { fetched: 4, known: 4, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
   const step = {
     ...{ days: [], unknown: [], gaps: 0, unread: [], anew: false, place: 'p', done: false, waitMs: 5_000 },
-    ...{ waitsFor: undefined, atUs: undefined, fault: undefined, user: undefined },
+    ...{ waitsFor: undefined, atUs: undefined, error: undefined, user: undefined },
   }
-  const steps: Surveyed[] = [
+  const steps: Compared[] = [
     { ...step, waitMs: 0, days: [{ day: 0, ...day }], atUs: DAY * 1000 },
     { ...step, waitsFor: 'budget', waitReason: 'live polling uses 45 of 60 requests/min' },
     { ...step, waitsFor: 'budget', waitReason: 'live polling uses 45 of 60 requests/min' },
-    { ...step, fault: { code: 'bad_reply', message: 'no JSON' } },
+    { ...step, error: { code: 'bad_reply', message: 'no JSON' } },
     { ...step, done: true },
   ]
-  const survey = async () => steps.shift() ?? expect.fail('asked on')
+  const compare = async () => steps.shift() ?? expect.fail('asked on')
   const origin = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
-  await surveyAll({
-    walk: 'this',
+  await compareStream({
+    job: 'this',
     origin,
-    surveys: { survey },
+    comparing: { compare },
     span,
     clock: slow,
     world: stand.world,
@@ -385,7 +385,7 @@ describe('of the history', () => {
         },
         today * DAY + DAY / 2,
       ),
-      walked: [
+      streams: [
         {
           ...{ origin, unknown: [], gaps: 0, unread: [], user: undefined, startUs },
           days: days.map((day, i) => ({ day: fromDay + i, ...day })),

@@ -6,7 +6,8 @@ import type { PlannedDay } from '../../../../src/cli/replay/plan.ts'
 import { replay } from '../../../../src/cli/replay/replay.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
-import type { ApiReplay, Backfills, ReplayOrder, Replays } from '../../../../src/contracts/jobs.ts'
+import { matches, noCounts } from '../../../../src/contracts/jobs.ts'
+import type { Job, Jobs, JobSpan, ReplayRequest, StartedJob } from '../../../../src/contracts/jobs.ts'
 import type { Origin } from '../../../../src/contracts/source.ts'
 import { openControl } from '../../../../src/control/server.ts'
 import type { Control } from '../../../../src/control/server.ts'
@@ -63,64 +64,82 @@ afterEach(async () => {
   stand.remove()
 })
 
-class FakeReplays implements Replays {
-  readonly orders: ReplayOrder[] = []
-  told: Partial<Omit<ApiReplay, 'asked'>> = { endedAt: 1 }
+/** Of one stream. */
+interface Request {
+  readonly sink: string
+  readonly origin: Origin
+  readonly spans: readonly JobSpan[]
+  readonly startedAt: number
+}
+
+class FakeReplays implements Jobs {
+  readonly requests: Request[] = []
+  readonly #readable: readonly Origin[]
+  told: Partial<Omit<Job, 'asked'>> = { endedAt: 1 }
   refuse = false
   joins: number | undefined
   /** live reading is here, µs */
   readTo = Infinity
 
-  async begin(order: ReplayOrder) {
+  constructor(readable: readonly Origin[]) {
+    this.#readable = readable
+  }
+
+  async origins() {
+    return this.#readable
+  }
+  async backfill(): Promise<never> {
+    throw new Error('nobody asks for one')
+  }
+  async replay({ reads, dryRun, ...more }: ReplayRequest): Promise<readonly StartedJob[]> {
+    const requests = reads.map((read) => ({ ...more, ...read }))
+    if (dryRun === true) return requests.map((request) => this.#as(request))
     if (this.refuse) throw new ConnectorError('misconfigured', 'another span is under way')
-    this.orders.push(order)
-    const begun = this.#as({ ...order, runAt: this.joins ?? order.runAt, endedAt: undefined })
-    return this.joins === undefined ? begun : { ...begun, isJoined: true as const }
+    this.requests.push(...requests)
+    return requests.map((request) => {
+      const started = this.#as({ ...request, startedAt: this.joins ?? request.startedAt, endedAt: undefined })
+      return this.joins === undefined ? started : { ...started, isJoined: true as const }
+    })
   }
-  async preview(order: ReplayOrder) {
-    return this.#as(order)
+  async all(): Promise<readonly Job[]> {
+    return this.requests.map((request) =>
+      this.#as({ ...request, startedAt: this.joins ?? request.startedAt, ...this.told }),
+    )
   }
-  async replays() {
-    return this.orders.map((order) => this.#as({ ...order, runAt: this.joins ?? order.runAt, ...this.told }))
+  async cancel(...[, which]: Parameters<Jobs['cancel']>) {
+    return this.requests.filter((request) => matches(which, request)).length
   }
-  async cancelReplays(sink: string | undefined) {
-    const meant = this.orders.filter((order) => (sink ?? order.sink) === order.sink)
-    return meant.length
-  }
-  #as(told: ReplayOrder & Partial<Omit<ApiReplay, 'asked'>>): ApiReplay {
-    const counts = { read: 3, sent: 3, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
-    const asked = JSON.stringify(told.spans)
+  #as(told: Request & Partial<Omit<Job, 'asked'>>): Job {
     const spans = told.spans
       .map(({ fromUs, toUs }) => ({ fromUs, toUs: Math.min(toUs, this.readTo) }))
       .filter(({ fromUs, toUs }) => fromUs < toUs)
     return {
-      endedAt: undefined,
-      atUs: undefined,
-      counts,
-      error: undefined,
-      waitsFor: undefined,
-      asked,
+      ...{ kind: 'replay', endedAt: undefined, atUs: undefined, error: undefined, waitsFor: undefined },
+      ...{ counts: { ...noCounts, read: 3, sent: 3 }, unread: [], asked: told.spans },
       ...told,
       spans,
     }
   }
 }
 
+/** Of one stream, by another command. */
+const started = (replays: FakeReplays, { origin, spans, ...more }: Request) =>
+  replays.replay({ ...more, reads: [{ origin, spans }] })
+
 async function running(readable: readonly Origin[] = [audit]): Promise<FakeReplays> {
-  const replays = new FakeReplays()
+  const jobs = new FakeReplays(readable)
   house = openBoardStand()
   house.board.sink('siem', 'file', 'stored')
   const { board, metrics, taps } = house
-  const backfills = { origins: async () => readable } as Backfills
-  const parts = { board, metrics, taps, journal, backfills, replays }
+  const parts = { board, metrics, taps, journal, jobs }
   control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
-  return replays
+  return jobs
 }
 
 test('a day that is no longer whole in the journal is read from the API, the others come from the journal', async () => {
   const replays = await running()
   expect(await replay(stand.world, options(), clock)).toBe(0)
-  expect(replays.orders).toEqual([{ sink: 'siem', origin: audit, spans: [FIRST], runAt: clock.now() }])
+  expect(replays.requests).toEqual([{ sink: 'siem', origin: audit, spans: [FIRST], startedAt: clock.now() }])
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
   const { stdout } = stand.heard()
   expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
@@ -134,7 +153,7 @@ test('what is left of such a day in the journal is not sent from there, and a pa
   for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
   const replays = await running()
   expect(await replay(stand.world, options({ from: '2026-01-31T00:00:02Z' }), clock)).toBe(0)
-  expect(replays.orders[0]?.spans).toEqual([{ fromUs: START_US + 2_000_000, toUs: FIRST.toUs }])
+  expect(replays.requests[0]?.spans).toEqual([{ fromUs: START_US + 2_000_000, toUs: FIRST.toUs }])
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
 })
 
@@ -142,14 +161,14 @@ test('where the journal keeps all that it took in, the API is not asked, whateve
   await journal.append(part([second(6)]))
   const replays = await running()
   expect(await replay(stand.world, options({ from: '2026-02-01' }), clock)).toBe(0)
-  expect(replays.orders).toEqual([])
+  expect(replays.requests).toEqual([])
   expect(stand.heard().stdout).toContain('1 entry (121 B)')
 })
 
 test('a dry run tells by source and day what would come from where, and begins nothing', async () => {
   const replays = await running()
   expect(await replay(stand.world, options({ dryRun: true }), clock)).toBe(0)
-  expect(replays.orders).toEqual([])
+  expect(replays.requests).toEqual([])
   const { stdout, stderr } = stand.heard()
   expect(stdout).toContain('1 entry (121 B) would be sent to siem again')
   expect(stdout).toMatch(/^acme {7}audit {3}2026-01-31 {2}- {13}up to 3$/m)
@@ -162,10 +181,10 @@ test('a dry run tells by source and day what would come from where, and begins n
 test('--only api reads the whole span, --only journal asks the API nothing', async () => {
   const replays = await running()
   expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(0)
-  expect(replays.orders[0]?.spans).toEqual([{ fromUs: START_US, toUs: START_US + 2 * DAY_US }])
+  expect(replays.requests[0]?.spans).toEqual([{ fromUs: START_US, toUs: START_US + 2 * DAY_US }])
   expect(await journal.take('siem', plenty)).toBeUndefined()
   expect(await replay(stand.world, options({ only: 'journal' }), clock)).toBe(0)
-  expect(replays.orders).toHaveLength(1)
+  expect(replays.requests).toHaveLength(1)
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
 })
 
@@ -189,29 +208,17 @@ test.each([
   },
 )
 
-test('of several sources none is begun where one is refused', async () => {
+test('all streams are asked for at once, so that none starts where one is refused', async () => {
   const usage: Origin = { workspace: 'acme', source: 'history.usage' }
   const replays = await running([audit, usage])
-  const other = { fromUs: FIRST.fromUs + 1, toUs: FIRST.toUs }
-  replays.told = { endedAt: undefined }
-  await replays.begin({ sink: 'siem', origin: usage, spans: [other], runAt: 1 })
-  await expect(replay(stand.world, options({ only: 'api' }), clock)).rejects.toThrow(
-    'A replay of acme history.usage to siem over another span is under way',
-  )
-  expect(replays.orders).toHaveLength(1)
-})
-
-test('where another command is quicker between two sources, what was begun is told, and that the journal’s part was not sent', async () => {
-  const usage: Origin = { workspace: 'acme', source: 'history.usage' }
-  const replays = await running([audit, usage])
-  const begin = replays.begin.bind(replays)
-  replays.begin = async (order) => {
-    replays.refuse = replays.orders.length > 0
-    return begin(order)
+  const asked: ReplayRequest[] = []
+  replays.replay = async (request) => {
+    asked.push(request)
+    throw new ConnectorError('misconfigured', 'another span is under way')
   }
   await expect(replay(stand.world, options({ only: 'api' }), clock)).rejects.toThrow('another span')
-  expect(replays.orders).toHaveLength(1)
-  expect(stand.heard().stderr).toContain('the replay from the API of acme audit is under way all the same')
+  expect(asked.map(({ reads }) => reads.map(({ origin }) => origin))).toEqual([[audit, usage]])
+  expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
 test('one that another command began in the very same instant is joined all the same', async () => {
@@ -250,12 +257,12 @@ test('a wider command beside a narrower one sends what the journal keeps of the 
 
 test('a day that the journal drops between the plan and the sending is told, and the command fails', async () => {
   const replays = await running()
-  const begin = replays.begin.bind(replays)
-  replays.begin = async (order) => {
+  const begin = replays.replay.bind(replays)
+  replays.replay = async (request) => {
     await journal.append(part([spec(9, { at: START_US + 40 * DAY_US })]))
     for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(5, 5))
     while (await journal.prune());
-    return begin(order)
+    return begin(request)
   }
   expect(await replay(stand.world, options(), clock)).toBe(1)
   const { stdout, stderr } = stand.heard()
@@ -367,7 +374,7 @@ test('--only api of what the API cannot show again fails and says so; a span tha
   expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
   expect(stand.heard().stderr).toContain('none of the sources meant (audit, history.usage, vault.projects)')
   replays.told = { endedAt: 1, spans: [] }
-  await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
+  await started(replays, { sink: 'siem', origin: audit, spans: [FIRST], startedAt: 1 })
   expect(await replay(stand.world, { config: stand.config, dryRun: false, status: true }, clock)).toBe(0)
   expect(stand.heard().stdout).toContain(
     'nothing to read: this span is later than what live reading has read in order',
@@ -378,7 +385,7 @@ test('what the journal never knew is told with the commands that bring it to the
   const replays = await running()
   replays.told = {
     endedAt: 1,
-    counts: { read: 4, sent: 4, filtered: 0, unknown: 1, malformed: 0, gaps: 1 },
+    counts: { ...noCounts, read: 4, sent: 4, unknown: 1, gaps: 1 },
   }
   expect(await replay(stand.world, options(), clock)).toBe(1)
   const { stdout, stderr } = stand.heard()
@@ -391,8 +398,8 @@ test('what the journal never knew is told with the commands that bring it to the
 
 test('one in whose place another is found is not told as cancelled: it may have ended by itself', async () => {
   const replays = await running()
-  const told = replays.replays.bind(replays)
-  replays.replays = async () => (await told()).map((one) => ({ ...one, runAt: one.runAt + 1 }))
+  const told = replays.all.bind(replays)
+  replays.all = async () => (await told()).map((one) => ({ ...one, startedAt: one.startedAt + 1 }))
   expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(stand.heard().stdout).toContain(
     'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end; what it put',
@@ -401,15 +408,15 @@ test('one in whose place another is found is not told as cancelled: it may have 
 
 test('one that was cancelled fails; a daemon that is gone is waited for, and then left', async () => {
   const replays = await running()
-  const begun = replays.replays.bind(replays)
-  replays.replays = async () => []
+  const begun = replays.all.bind(replays)
+  replays.all = async () => []
   expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(stand.heard().stdout).toContain('it was cancelled')
-  const earlier = { endedAt: clock.now() - 1, runAt: clock.now() - 9 }
-  replays.replays = async () => (await begun()).map((one) => ({ ...one, ...earlier }))
+  const earlier = { endedAt: clock.now() - 1, startedAt: clock.now() - 9 }
+  replays.all = async () => (await begun()).map((one) => ({ ...one, ...earlier }))
   expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(stand.heard().stdout).toContain('it was cancelled; what it put')
-  replays.replays = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
+  replays.all = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
   expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(stand.heard().stderr).toContain('the replay goes on when it runs again')
 })
@@ -418,9 +425,9 @@ test.each(['source', 'sink'])(
   'one whose %s left the configuration over a restart is not told as cancelled: it waits',
   async (what) => {
     const replays = await running()
-    const told = replays.replays.bind(replays)
+    const told = replays.all.bind(replays)
     const waitsFor = what === 'source' ? 'source' : 'sink'
-    replays.replays = async () => (await told()).map((one) => ({ ...one, waitsFor }))
+    replays.all = async () => (await told()).map((one) => ({ ...one, waitsFor }))
     expect(await replay(stand.world, options(), clock)).toBe(1)
     const { stdout } = stand.heard()
     expect(stdout).toContain(`its ${what} is not in the configuration of the daemon any more: it waits in`)
@@ -433,7 +440,7 @@ test('--status and --cancel speak to the daemon, and name no span', async () => 
   const bare = { config: stand.config, dryRun: false }
   expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
   expect(stand.heard().stdout).toContain('No replay from the API is under way')
-  await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
+  await started(replays, { sink: 'siem', origin: audit, spans: [FIRST], startedAt: 1 })
   replays.told = { waitsFor: 'turn', atUs: START_US + DAY_US / 4 }
   expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
   const { stdout } = stand.heard()
@@ -467,7 +474,7 @@ test('a sink that takes other sources has none of it', async () => {
   writeFileSync(stand.config, text.replace('name: siem,', 'name: siem, sources: [history.usage],'))
   const replays = await running()
   expect(await replay(stand.world, options(), clock)).toBe(0)
-  expect(replays.orders).toEqual([])
+  expect(replays.requests).toEqual([])
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
@@ -519,7 +526,7 @@ test.each([undefined, 'api'] as const)(
     const cut = stand.heard()
     expect(cut.stdout).not.toContain('read from the API')
     expect(cut.stderr).toContain('live reading has not come to them yet')
-    expect(replays.orders).toEqual([])
+    expect(replays.requests).toEqual([])
   },
 )
 

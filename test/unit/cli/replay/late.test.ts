@@ -1,6 +1,6 @@
 // Whether live reading is behind, as a replay takes it: only what this process has seen under this configuration says that it is not.
 import { expect, test } from 'vitest'
-import { lateDays } from '../../../../src/cli/replay/walk.ts'
+import { lateDays } from '../../../../src/cli/replay/kept.ts'
 import type { SourceStatus } from '../../../../src/observability/status.ts'
 
 const origin = { workspace: 'acme', source: 'audit' } as const

@@ -1,18 +1,19 @@
-// The walk of `reconcile` over one source: step after step, so that whoever holds the journal does its own work in between.
+// Compares one stream, step after step, so that whoever holds the journal does its own work in between.
+import { progressOf, summed } from '../../contracts/jobs.ts'
+import type { Compared, ComparedDay, Comparing, JobSpan, Unread } from '../../contracts/jobs.ts'
+import type { Origin } from '../../contracts/source.ts'
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { summed } from '../../contracts/jobs.ts'
-import type { PastSpan, SurveyDay, Surveyed, Surveys, Unread } from '../../contracts/jobs.ts'
-import type { Origin } from '../../contracts/source.ts'
-import { countText } from '../../observability/words.ts'
 import { printable } from '../../core/printable.ts'
-import { percentText, troubleText } from '../shared/follow.ts'
+import { countText } from '../../observability/words.ts'
+import { progressText, troubleText } from '../shared/jobs.ts'
 import type { World } from '../shared/world.ts'
 
-export interface Walked {
+/** What was read of a stream. */
+export interface StreamCounts {
   readonly origin: Origin
-  readonly days: readonly SurveyDay[]
+  readonly days: readonly ComparedDay[]
   /** of the unknown, the first ones */
   readonly unknown: readonly { readonly id: string; readonly day: number }[]
   /** places at which the API could not be read whole */
@@ -21,20 +22,20 @@ export interface Walked {
   readonly unread: readonly Unread[]
   /** where live reading began, µs: nothing before was to be read; undefined: with the first entry there is, or nobody knows */
   readonly startUs?: number | undefined
-  /** who the key is to the audit log, as far as the walk could tell */
+  /** who the key is to the audit log, as far as it could be found */
   readonly user: string | undefined
 }
 
-interface Walking {
-  readonly surveys: Pick<Surveys, 'survey'>
+export interface StreamJob {
+  readonly comparing: Pick<Comparing, 'compare'>
   readonly origin: Origin
-  readonly span: PastSpan
-  /** tells this walk from another one */
-  readonly walk: string
+  readonly span: JobSpan
+  /** tells this reconcile from another one */
+  readonly job: string
   readonly clock: Clock
   readonly world: Pick<World, 'stderr' | 'signal'>
-  /** is told what was walked where it does not come to the end */
-  readonly cutOff?: (walked: Walked) => void
+  /** gets the counts so far where it does not come to the end */
+  readonly interrupted?: (counts: StreamCounts) => void
 }
 
 const LINE_MS = 10_000
@@ -44,68 +45,72 @@ const RETRY = { silent: { baseMs: 1_000, capMs: 30_000 }, bad: { baseMs: 1_000, 
 const NAMED = 20
 
 /** Undefined: the signal came first. Throws ConnectorError where the API cannot be read. */
-export async function surveyAll(walking: Walking): Promise<Walked | undefined> {
+export async function compareStream(stream: StreamJob): Promise<StreamCounts | undefined> {
   const sum = new Sum()
   let isWhole = false
   try {
-    isWhole = await walk(walking, sum)
+    isWhole = await compareAll(stream, sum)
   } finally {
-    if (!isWhole) walking.cutOff?.({ origin: walking.origin, ...sum.walked() })
+    if (!isWhole) stream.interrupted?.({ origin: stream.origin, ...sum.counts() })
   }
-  return isWhole ? { origin: walking.origin, ...sum.walked() } : undefined
+  return isWhole ? { origin: stream.origin, ...sum.counts() } : undefined
 }
 
 /** False: the signal came first. */
-async function walk(walking: Walking, sum: Sum): Promise<boolean> {
-  const { surveys, origin, span, clock, world } = walking
+async function compareAll(stream: StreamJob, sum: Sum): Promise<boolean> {
+  const { comparing, origin, span, job, clock, world } = stream
   let place: string | undefined
   let failures = 0
   let atUs: number | undefined
-  let toldAt = clock.elapsed()
+  let printedAt = clock.elapsed()
   while (!world.signal.aborted) {
-    const step = await surveys.survey({ origin, ...span, place, walk: walking.walk }).catch(retryable)
-    const fault = step instanceof ConnectorError ? step : step.fault
-    if (!(step instanceof ConnectorError)) {
+    const step = await comparing.compare({ origin, ...span, place, job }).catch(retryable)
+    const isSilent = step instanceof ConnectorError
+    const error = isSilent ? step : step.error
+    if (!isSilent) {
       sum.add(step)
       atUs = step.anew ? step.atUs : (step.atUs ?? atUs)
       place = step.place
       if (step.done) return true
     }
-    failures = fault ? failures + 1 : isMove(step) ? 0 : failures
-    const kind = step instanceof ConnectorError ? 'silent' : 'bad'
-    if (fault && failures >= PATIENCE[kind])
+    failures = error ? failures + 1 : !isSilent && step.waitMs === 0 ? 0 : failures
+    const kind = isSilent ? 'silent' : 'bad'
+    if (error && failures >= PATIENCE[kind])
       throw new ConnectorError(
-        fault.code,
-        `${origin.workspace} ${origin.source} could not be walked to the end: ${fault.message}`,
+        error.code,
+        `${origin.workspace} ${origin.source} could not be read to the end: ${error.message}`,
       )
-    if (clock.elapsed() - toldAt >= LINE_MS) {
-      toldAt = clock.elapsed()
-      const how = step instanceof ConnectorError ? { error: step } : { ...step, error: fault }
-      world.stderr(`${lineText(walking, atUs, sum.fetched)}${troubleText(how)}\n`)
+    if (clock.elapsed() - printedAt >= LINE_MS) {
+      printedAt = clock.elapsed()
+      const trouble = troubleText(isSilent ? { error: step } : step)
+      world.stderr(`${lineText(stream, atUs, sum.fetched, trouble)}\n`)
     }
-    const waitMs = fault ? backoffMs(failures, RETRY[kind], () => 0.5) : (step as Surveyed).waitMs
+    const waitMs = isSilent || error ? backoffMs(failures, RETRY[kind], () => 0.5) : step.waitMs
     if (waitMs > 0) await clock.sleep(waitMs, world.signal)
   }
   return false
 }
 
-/** Days that are still to come are not walked. */
-function lineText({ origin, span, clock }: Walking, atUs: number | undefined, fetched: number): string {
-  const toUs = Math.max(span.fromUs + 1, Math.min(span.toUs, clock.now() * 1000))
-  const part = atUs === undefined ? 0 : (atUs - span.fromUs) / (toUs - span.fromUs)
+/** Days that are still to come are not read. */
+function lineText(
+  { origin, span: { fromUs, toUs }, clock }: StreamJob,
+  atUs: number | undefined,
+  fetched: number,
+  trouble: string,
+): string {
+  const spans = [{ fromUs, toUs: Math.max(fromUs + 1, Math.min(toUs, clock.now() * 1000)) }]
+  const ratio = progressOf({ spans, atUs, endedAt: undefined })
   const name = printable(`${origin.workspace} ${origin.source}`)
-  return `${name}: ${percentText(Math.min(1, Math.max(0, part)))}, ${countText(fetched, 'entries')} fetched`
+  return progressText(name, ratio, `${countText(fetched, 'entries')} fetched`, trouble)
 }
 
-const isMove = (step: Surveyed | ConnectorError) => !(step instanceof ConnectorError) && step.waitMs === 0
-
-/** What waiting may cure; the rest ends the walk with its own words. */
+/** What waiting may cure; the rest ends the command with its own words. */
 function retryable(error: unknown): ConnectorError {
   if (!(error instanceof ConnectorError)) throw error
   if (error.code === 'aborted')
     throw new ConnectorError(
       'aborted',
-      'The daemon stopped or took a new configuration while it walked; nothing was changed, begin again',
+      'The daemon stopped or took a new configuration meanwhile; nothing was changed, start again',
       { cause: error },
     )
   if (error.action === 'retry') return error
@@ -113,7 +118,7 @@ function retryable(error: unknown): ConnectorError {
 }
 
 class Sum {
-  readonly #days = new Map<number, SurveyDay>()
+  readonly #days = new Map<number, ComparedDay>()
   #unknown: { readonly id: string; readonly day: number }[] = []
   #gaps = 0
   #unread: readonly Unread[] = []
@@ -124,7 +129,7 @@ class Sum {
     return [...this.#days.values()].reduce((sum, { fetched }) => sum + fetched, 0)
   }
 
-  add({ days, unknown, gaps, user, unread, anew, startUs }: Surveyed): void {
+  add({ days, unknown, gaps, user, unread, anew, startUs }: Compared): void {
     if (anew) this.#clear()
     for (const more of days) {
       const known = this.#days.get(more.day)
@@ -137,7 +142,7 @@ class Sum {
     this.#startUs = startUs ?? this.#startUs
   }
 
-  walked(): Omit<Walked, 'origin'> {
+  counts(): Omit<StreamCounts, 'origin'> {
     const days = [...this.#days.values()].toSorted((a, b) => a.day - b.day)
     const unread = this.#unread
     const known = { unknown: this.#unknown, user: this.#user, startUs: this.#startUs }

@@ -1,7 +1,7 @@
 // The journal's part of a replay: step after step, so that the daemon does its own work in between, and with a pause while there is no room.
 import type { DayCount } from '../../contracts/accounts.ts'
-import { PAST_SHARE_IN_USE, leftOut } from '../../contracts/jobs.ts'
-import type { ApiReplay } from '../../contracts/jobs.ts'
+import { JOB_SHARE_IN_USE, leftOut } from '../../contracts/jobs.ts'
+import type { Job } from '../../contracts/jobs.ts'
 import type { ReplayQuery, Replayed } from '../../contracts/journal.ts'
 import { isSameOrigin } from '../../contracts/source.ts'
 import type { AskedJournal } from '../../control/questions.ts'
@@ -16,7 +16,7 @@ import type { World } from '../shared/world.ts'
 import { keyOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
 
-/** The past's share of the journal is in use: the sinks make room, and the replay goes on. */
+/** The share of jobs is in use: the sinks make room, and the replay goes on. */
 const WAIT_MS = 2_000
 /** So long without room, and the replay ends with what it has done. */
 const PATIENCE_MS = 60_000
@@ -58,7 +58,7 @@ export function queryOf(
 }
 
 /** Where a step fails that is tried no more, what was put so far is told before the error. */
-export async function walk(
+export async function queueKept(
   journal: Pick<AskedJournal, 'replay'>,
   query: Query,
   { signal, stderr }: World,
@@ -79,7 +79,7 @@ export async function walk(
       if (!step.more) return done
       at = { after: step.through, until: step.until }
     } else {
-      if (waitedMs === 0) stderr(`auditferry: ${PAST_SHARE_IN_USE}: waiting for the sinks to take some\n`)
+      if (waitedMs === 0) stderr(`auditferry: ${JOB_SHARE_IN_USE}: waiting for the sinks to take some\n`)
       waitedMs += WAIT_MS
       await clock.sleep(WAIT_MS, signal)
     }
@@ -113,18 +113,18 @@ function summed(one: readonly DayCount[], other: readonly DayCount[]): DayCount[
 // The part of a replay that the daemon does not read, since live reading has not come to it: what the journal keeps of that is sent from there, and the rest is told.
 
 /** From where on live reading has not come, µs; undefined: all that was asked is read. */
-function cutAt(begun: readonly ApiReplay[], { origin }: Pick<PlannedDay, 'origin'>): number | undefined {
+function cutAt(begun: readonly Job[], { origin }: Pick<PlannedDay, 'origin'>): number | undefined {
   const one = begun.find((each) => isSameOrigin(each.origin, origin))
   return one && leftOut(one)[0]?.fromUs
 }
 
 /** Days that lie behind it whole: the journal took them in all the same, a backfill perhaps, so they do not come by themselves. */
-export function cutDays({ days }: ReplayPlan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
+export function cutDays({ days }: ReplayPlan, begun: readonly Job[]): readonly PlannedDay[] {
   return days.filter((day) => day.via === 'api' && day.day * DAY_US >= (cutAt(begun, day) ?? Infinity))
 }
 
 /** Days that it has come to, and not to their end. */
-export function partDays({ days }: ReplayPlan, begun: readonly ApiReplay[]): readonly PlannedDay[] {
+export function partDays({ days }: ReplayPlan, begun: readonly Job[]): readonly PlannedDay[] {
   return days.filter((day) => {
     const at = cutAt(begun, day) ?? -Infinity
     return day.via === 'api' && day.day * DAY_US < at && at < (day.day + 1) * DAY_US
@@ -162,11 +162,7 @@ export function withCut(plan: ReplayPlan, cut: readonly PlannedDay[]): ReplayPla
 }
 
 /** What of the plan the API would be asked for. */
-export function withoutCut(
-  plan: ReplayPlan,
-  cut: readonly PlannedDay[],
-  begun: readonly ApiReplay[],
-): ReplayPlan {
+export function withoutCut(plan: ReplayPlan, cut: readonly PlannedDay[], begun: readonly Job[]): ReplayPlan {
   const isNothing = ({ origin }: ReplayPlan['reads'][number]) =>
     begun.some((one) => isSameOrigin(one.origin, origin) && one.spans.length === 0)
   return {
@@ -180,7 +176,7 @@ export const howCut = (isLeft: boolean): string =>
   `${isLeft ? 'not sent' : 'only that is sent'}; live reading has not come to them yet, and a replay from the API ends where it is: the same command sends all of them once it is past them`
 
 /** As it begins: a line each that is cut. */
-export function cutOffText(begun: readonly ApiReplay[]): string {
+export function cutOffText(begun: readonly Job[]): string {
   const lines = begun.flatMap((one) => {
     const left = spansText(one)
     const name = printable(`${one.origin.workspace} ${one.origin.source}`)
@@ -193,7 +189,8 @@ export function cutOffText(begun: readonly ApiReplay[]): string {
   return lines.join('')
 }
 
-export const spansText = (one: ApiReplay): string =>
-  leftOut(one)
+/** What of it is not read. */
+export const spansText = (job: Job): string =>
+  leftOut(job)
     .map(({ fromUs, toUs }) => `${isoFromUs(fromUs)} to ${isoFromUs(toUs)}`)
     .join(', ')

@@ -1,6 +1,6 @@
-// Walks over a span of the past that keep nothing: each step reads a page and says what the journal knows of it.
+// Reconcile, as the daemon sees it: each step reads a page of a span, keeps nothing, and says what the journal has of it.
 import { emptyDay } from '../contracts/jobs.ts'
-import type { SurveyDay, SurveyQuery, Surveyed, Surveys } from '../contracts/jobs.ts'
+import type { Compared, ComparedDay, CompareQuery, Comparing } from '../contracts/jobs.ts'
 import type { Journal } from '../contracts/journal.ts'
 import { nothingAppended } from '../contracts/source.ts'
 import type { Part, Source } from '../contracts/source.ts'
@@ -10,106 +10,97 @@ import { ConnectorError } from '../core/errors.ts'
 import { epochDay } from '../core/time.ts'
 import { userOf } from '../sources/audit/range-place.ts'
 import { EntriesOnce } from '../sources/http/ordinals.ts'
-import { notBegun, rangeOf, watching } from './orders.ts'
-import type { Progress, RangeReader } from './orders.ts'
+import { notBegun, rangeOf, reported, watching } from './range.ts'
+import type { Progress, RangeReader } from './range.ts'
 
-interface SurveyOptions {
+interface CompareOptions {
   readonly ranges: readonly RangeReader[]
   readonly journal: Pick<Journal, 'known' | 'cursor'>
   readonly clock: Clock
 }
 
-/** A step answers within this; a page that takes longer is read on meanwhile, and told to whoever asks for it again. */
+/** A step answers within this; a page that takes longer is read on meanwhile, for the same step asked again. */
 const STEP_MS = 20_000
 const WAIT_MS = 5_000
-/** What was read and not fetched is told to whoever asks within this; later it would tell of another day. */
+/** What was read and not fetched is kept so long; later it would be of another day. */
 const KEPT_MS = 2 * STEP_MS
-/** So many of the unknown are told by name, a step. */
+/** So many of the unknown are named, a step. */
 const NAMED = 20
 
-/** What was asked for, while and after it is read. */
 interface OpenStep {
-  readonly walk: string
+  readonly job: string
   readonly asked: string
-  readonly work: Promise<Surveyed>
+  readonly work: Promise<Compared>
   readonly stop: AbortController
   /** while and after it reads */
   readonly progress: Progress
 }
 
-type Counts = { -readonly [name in keyof SurveyDay]-?: number }
+type Counts = { -readonly [name in keyof ComparedDay]-?: number }
 
-export class ApiSurveys implements Surveys {
-  readonly #options: SurveyOptions
-  /** one a source: another question of the same walk ends the one before */
+export class Comparisons implements Comparing {
+  readonly #options: CompareOptions
+  /** one a stream: another step of the same job ends the one before */
   readonly #steps = new Map<RangeReader, OpenStep>()
-  readonly #walks: Walks
+  readonly #turns: Turns
 
-  constructor(options: SurveyOptions) {
+  constructor(options: CompareOptions) {
     this.#options = options
-    this.#walks = new Walks(options.clock)
+    this.#turns = new Turns(options.clock)
   }
 
-  async survey(query: SurveyQuery): Promise<Surveyed> {
-    const { walk, origin } = query
+  async compare(query: CompareQuery): Promise<Compared> {
+    const { job, origin } = query
     const range = rangeOf(this.#options.ranges, origin)
-    if (!this.#walks.mayStep(walk, `${origin.workspace} ${origin.source}`))
+    if (!this.#turns.mayStep(job, `${origin.workspace} ${origin.source}`))
       return { ...untouched(range, query), waitMs: WAIT_MS, waitsFor: 'turn' }
     try {
-      return await this.#survey(range, query)
+      return await this.#compare(range, query)
     } finally {
-      this.#walks.answered(walk)
+      this.#turns.answered(job)
     }
   }
 
-  async endSurvey(walk: string): Promise<void> {
-    this.#walks.end(walk)
-    for (const [range, step] of this.#steps) if (step.walk === walk) this.#drop(range, step)
+  async endCompare(job: string): Promise<void> {
+    this.#turns.end(job)
+    for (const [range, step] of this.#steps) if (step.job === job) this.#drop(range, step)
   }
 
-  async #survey(range: RangeReader, query: SurveyQuery): Promise<Surveyed> {
+  async #compare(range: RangeReader, query: CompareQuery): Promise<Compared> {
     const { clock } = this.#options
     const progress: Progress = { ...notBegun }
-    const watch = watching(range, progress)
-    const source = range.open(query, watch, 'tell')
+    const source = range.open(query, watching(range, progress), 'compare')
     if (source.plan(query.place).caughtUp) return { ...untouched(range, query), done: true }
-    const asked = JSON.stringify(query)
-    const known = this.#steps.get(range)
-    const step = known?.asked === asked ? known : this.#begin(range, source, query, progress)
-    const surveyed = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
+    const open = this.#steps.get(range)
+    const step = open?.asked === JSON.stringify(query) ? open : this.#begin(range, source, query, progress)
+    const compared = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
       this.#drop(range, step)
       throw error
     })
-    if (surveyed === undefined) {
-      const { waitsFor, waitReason } = step.progress
-      return { ...untouched(range, query), waitMs: 1, waitsFor, waitReason }
-    }
+    const { waitsFor, waitReason, atUs } = step.progress
+    if (compared === undefined) return { ...untouched(range, query), waitMs: 1, waitsFor, waitReason }
     this.#drop(range, step)
-    return { ...surveyed, atUs: step.progress.atUs }
+    return { ...compared, atUs }
   }
 
-  /** No walk is under way any more. */
+  /** No job is under way any more. */
   close(): void {
     for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
   }
 
-  #begin(range: RangeReader, source: Source, query: SurveyQuery, progress: Progress): OpenStep {
-    this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'The walk asked for something else'))
+  #begin(range: RangeReader, source: Source, query: CompareQuery, progress: Progress): OpenStep {
+    this.#steps
+      .get(range)
+      ?.stop.abort(new ConnectorError('aborted', 'The reconcile asked for something else'))
     const stop = new AbortController()
-    const asked = JSON.stringify(query)
-    const step = {
-      walk: query.walk,
-      asked,
-      stop,
-      progress,
-      work: readStep(range, source, query, this.#options.journal, stop.signal),
-    }
+    const work = readStep(range, source, query, this.#options.journal, stop.signal)
+    const step = { job: query.job, asked: JSON.stringify(query), stop, progress, work }
     this.#steps.set(range, step)
     void this.#lapse(range, step)
     return step
   }
 
-  /** Whoever asked may be gone when it ends. */
+  /** The command may be gone when it ends. */
   async #lapse(range: RangeReader, step: OpenStep): Promise<void> {
     await step.work.catch(() => undefined)
     await this.#options.clock.sleep(KEPT_MS, step.stop.signal)
@@ -123,15 +114,12 @@ export class ApiSurveys implements Surveys {
   }
 }
 
-/** A step that waits for nothing, and does not know how far it is. */
-const idle = { waitsFor: undefined, atUs: undefined }
-
-function untouched(range: RangeReader, { place }: SurveyQuery): Surveyed {
-  const empty = { days: [], unknown: [], gaps: 0, anew: false, waitMs: 0, fault: undefined, ...idle }
-  return { ...empty, place, done: false, ...knownAt(range, place) }
+function untouched(range: RangeReader, { place }: CompareQuery): Compared {
+  const nothing = { days: [], unknown: [], gaps: 0, anew: false, waitMs: 0 }
+  return { ...nothing, ...reported(notBegun), place, done: false, ...knownAt(range, place) }
 }
 
-/** What the place itself tells. Only the audit log names who fetched it. */
+/** What the place itself says. Only the audit log names who fetched it. */
 function knownAt({ origin, unread }: RangeReader, place: string | undefined) {
   return { unread: unread(place) ?? [], user: origin.source === 'audit' ? userOf(place) : undefined }
 }
@@ -139,42 +127,41 @@ function knownAt({ origin, unread }: RangeReader, place: string | undefined) {
 async function readStep(
   range: RangeReader,
   source: Source,
-  query: SurveyQuery,
-  journal: SurveyOptions['journal'],
+  query: CompareQuery,
+  journal: CompareOptions['journal'],
   signal: AbortSignal,
-): Promise<Surveyed> {
+): Promise<Compared> {
   const parts = source.read(query.place, signal)
   const tally = new Tally(query)
   let startUs: number | undefined
   let { place } = query
   let gaps = 0
   let anew = false
-  let fault: ConnectorError | undefined
+  let error: ConnectorError | undefined
   try {
     for (let next = await parts.next(); !next.done; next = await parts.next(nothingAppended)) {
       const part = next.value
-      fault ??= part.fault
+      error ??= part.fault
       gaps += part.gaps
       place = part.cursor ?? place
       anew ||= part.void === 'walk'
       // A page that failed comes again: only what stays unreadable counts.
-      if (fault || part.void) tally.clear()
+      if (error || part.void) tally.clear()
       if (part.void) continue
       const known = await journal.known(range.origin, part.entries)
       startUs ??= range.startUs(await journal.cursor(range.origin))
       tally.add(part, { known, startUs, wanted: range.wanted })
     }
   } finally {
-    // Leaves the request of a page that could not be held against the journal; its place in the budget comes back.
+    // Leaves the request of a page that could not be compared with the journal; its permit comes back.
     await parts.return(undefined)
   }
   const done = source.plan(place).caughtUp
-  const why = fault && { code: fault.code, message: fault.message }
-  const step = { ...tally.surveyed(), gaps, anew, place, done, waitMs: 0, fault: why, ...idle, startUs }
-  return { ...step, ...knownAt(range, place) }
+  const read = { ...tally.compared(), gaps, anew, place, done, startUs, ...knownAt(range, place) }
+  return { ...read, waitMs: 0, ...reported({ ...notBegun, error }) }
 }
 
-/** What a part's entries are held against. */
+/** What a part's entries are compared with. */
 interface Judging extends Pick<RangeReader, 'wanted'> {
   readonly known: Uint8Array
   readonly startUs: number | undefined
@@ -186,7 +173,7 @@ class Tally {
   #once = new EntriesOnce()
   #day: number
 
-  constructor({ fromUs }: SurveyQuery) {
+  constructor({ fromUs }: CompareQuery) {
     this.#day = epochDay(fromUs)
   }
 
@@ -217,7 +204,7 @@ class Tally {
     counts.malformed += quarantined.length
   }
 
-  surveyed(): Pick<Surveyed, 'days' | 'unknown'> {
+  compared(): Pick<Compared, 'days' | 'unknown'> {
     return { days: [...this.#days.values()], unknown: this.#unknown }
   }
 
@@ -230,21 +217,21 @@ class Tally {
   }
 }
 
-// Which walks that keep nothing are under way: one a source, for as long as whoever asks for it is there.
+// Which reconciles are under way: one a stream, for as long as its command asks.
 
-/** Longer than the longest pause that an asker makes between an answer and its next question. */
+/** Longer than the longest pause that a command makes between an answer and its next question. */
 const GONE_MS = 40_000
 
-interface Walk {
-  /** each that it has come to: it may tell of them together, so they are its own until it ends */
-  readonly sources: Set<string>
+interface Asker {
+  /** each that it has come to: it may ask for them together, so they are its own until it ends */
+  readonly streams: Set<string>
   /** by the clock that never jumps */
   heardAt: number
 }
 
-export class Walks {
+export class Turns {
   readonly #clock: Pick<Clock, 'elapsed'>
-  readonly #walks = new Map<string, Walk>()
+  readonly #askers = new Map<string, Asker>()
 
   constructor(clock: Pick<Clock, 'elapsed'>) {
     this.#clock = clock
@@ -252,31 +239,31 @@ export class Walks {
 
   /**
    * False: it is under way and has to wait here for another. Two that each wait for what the other has would wait for ever: all
-   * go through the sources in the one order in which they are told. Throws ConnectorError where it would only begin.
+   * go through the streams in the one order of the configuration. Throws ConnectorError where it would only begin.
    */
-  mayStep(walk: string, source: string): boolean {
+  mayStep(job: string, stream: string): boolean {
     const now = this.#clock.elapsed()
-    for (const [name, { heardAt }] of this.#walks) if (now - heardAt > GONE_MS) this.#walks.delete(name)
-    const own = this.#walks.get(walk)
-    const isTaken = [...this.#walks].some(([name, { sources }]) => name !== walk && sources.has(source))
+    for (const [name, { heardAt }] of this.#askers) if (now - heardAt > GONE_MS) this.#askers.delete(name)
+    const own = this.#askers.get(job)
+    const isTaken = [...this.#askers].some(([name, { streams }]) => name !== job && streams.has(stream))
     if (isTaken && !own)
       throw new ConnectorError(
         'misconfigured',
-        `${source} is walked by another reconcile just now: wait until it has ended, or stop it (Ctrl-C where it runs), then begin again; one that was killed counts for ${GONE_MS / 1000} s more`,
+        `Another reconcile is reading ${stream}: wait until it has ended, or stop it (Ctrl-C where it runs), then start again; one that was killed counts for ${GONE_MS / 1000} s more`,
       )
-    const { sources } = own ?? { sources: new Set() }
-    if (!isTaken) sources.add(source)
-    this.#walks.set(walk, { sources, heardAt: now })
+    const { streams } = own ?? { streams: new Set() }
+    if (!isTaken) streams.add(stream)
+    this.#askers.set(job, { streams, heardAt: now })
     return !isTaken
   }
 
-  /** An answer may have taken long: the asker's time begins with it. */
-  answered(walk: string): void {
-    const own = this.#walks.get(walk)
+  /** An answer may have taken long: the command's time begins with it. */
+  answered(job: string): void {
+    const own = this.#askers.get(job)
     if (own) own.heardAt = this.#clock.elapsed()
   }
 
-  end(walk: string): void {
-    this.#walks.delete(walk)
+  end(job: string): void {
+    this.#askers.delete(job)
   }
 }

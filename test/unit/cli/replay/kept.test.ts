@@ -1,6 +1,6 @@
 // The journal's part of a replay where the daemon goes away in its midst: what has been sent is told all the same.
 import { expect, test } from 'vitest'
-import { walk } from '../../../../src/cli/replay/walk.ts'
+import { queueKept } from '../../../../src/cli/replay/kept.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Replayed } from '../../../../src/contracts/journal.ts'
 import { openWorld } from '../world.ts'
@@ -20,7 +20,7 @@ test.each([
     return step
   }
   const { world, heard } = openWorld()
-  const walked = walk({ replay }, { ...query, dryRun }, world, { sleep: async () => undefined })
-  await expect(walked).rejects.toMatchObject({ code: 'unreachable' })
+  const queued = queueKept({ replay }, { ...query, dryRun }, world, { sleep: async () => undefined })
+  await expect(queued).rejects.toMatchObject({ code: 'unreachable' })
   expect(heard().stderr).toMatch(told)
 })

@@ -12,20 +12,20 @@ test('while one walks another is refused at once with what to do, and walks once
     const first = await connectControl(stand.path)
     const asked = {
       origin: { workspace: 'acme', source: 'audit' },
-      walk: 'first',
+      job: 'first',
       fromUs: (today() - DAY) * 1000,
       toUs: today() * 1000,
     } as const
-    const step = await first?.survey({ ...asked, place: undefined })
+    const step = await first?.compare({ ...asked, place: undefined })
     stand.heard()
     await expect(reconcile(stand.world, options)).rejects.toThrow(
-      'walked by another reconcile just now: wait',
+      'Another reconcile is reading acme audit: wait',
     )
     expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
-    expect(await first?.survey({ ...asked, place: step?.place })).toMatchObject({
+    expect(await first?.compare({ ...asked, place: step?.place })).toMatchObject({
       done: expect.any(Boolean) as boolean,
     })
-    await first?.endSurvey('first')
+    await first?.endCompare('first')
     expect(await reconcile(stand.world, options)).toBe(0)
     expect(await reconcile(stand.world, options)).toBe(0)
   } finally {

@@ -1,0 +1,324 @@
+// Backfills and replays: each reads its spans of a stream again beside live reading, and hands every page to the journal: to keep it, or to send it to one sink.
+import { assertJobShare, jobKinds, matches, noCounts, statsForJobs } from '../contracts/jobs.ts'
+import type {
+  Job,
+  JobCounts,
+  JobFilter,
+  JobKind,
+  JobSpan,
+  Jobs,
+  ReplayRequest,
+  StartedJob,
+} from '../contracts/jobs.ts'
+import type { Append, Journal } from '../contracts/journal.ts'
+import { isSameOrigin, nothingAppended } from '../contracts/source.ts'
+import type { Appended, Origin, Source } from '../contracts/source.ts'
+import type { Clock, Random } from '../core/clock.ts'
+import { ConnectorError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { isoFromUs } from '../core/time.ts'
+import { collect } from '../ingest/loop.ts'
+import type { CollectOptions } from '../ingest/loop.ts'
+import type { Board } from '../observability/status-registry.ts'
+import { lackingFor, rangeOf, watching } from './range.ts'
+import type { JobSink, RangeReader } from './range.ts'
+import { jobOf, stateOf } from './record.ts'
+import type { JobRecord, JobState } from './record.ts'
+import { SentPages, unsentOf } from './sent-pages.ts'
+import { JobTable, keepUnlessStopped } from './table.ts'
+
+export interface JobsOptions {
+  readonly ranges: readonly RangeReader[]
+  readonly sinks: readonly JobSink[]
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  /** how far live reading is, µs; undefined: it has read nothing yet */
+  readonly readTo: (origin: Origin) => Promise<number | undefined>
+  /** entries of answers under way that are remembered as sent; half a million unless given */
+  readonly mostMarks?: number
+}
+
+/** How far live reading is. Right after a start its loop may not have reported yet where the process before it was. */
+export const liveReadTo =
+  (
+    journal: Pick<Journal, 'cursor'>,
+    board: Pick<Board, 'reading'>,
+    sources: readonly Pick<Source, 'origin' | 'plan'>[],
+  ): JobsOptions['readTo'] =>
+  async (origin) => {
+    const reported = () => board.reading(origin)?.readTo()
+    if (reported() !== undefined) return reported()
+    const source = sources.find((each) => isSameOrigin(each.origin, origin))
+    source?.plan(await journal.cursor(origin))
+    return reported()
+  }
+
+/** Of each kind and stream one at a time is read. Without `run` they wait. */
+export class StreamJobs implements Jobs {
+  readonly #options: JobsOptions
+  readonly #table: JobTable
+  readonly #pages: SentPages
+
+  constructor(options: JobsOptions) {
+    const { journal, clock, log, mostMarks } = options
+    this.#options = options
+    this.#table = new JobTable({ journal, clock, log, lacks: (record) => lackingFor(options, record) })
+    this.#pages = new SentPages({ journal, mostMarks, open: () => this.#table.open() })
+  }
+
+  async origins() {
+    return this.#options.ranges.map(({ origin }) => origin)
+  }
+
+  async backfill(streams: JobFilter, { fromUs, toUs }: JobSpan): Promise<readonly StartedJob[]> {
+    await this.#table.load()
+    const meant = this.#options.ranges.filter((range) => matches(streams, range))
+    if (meant.length === 0)
+      throw new ConnectorError(
+        'misconfigured',
+        'No source that is switched on and can be read again is meant',
+      )
+    const now = this.#options.clock.now()
+    const spans = [{ fromUs, toUs: Math.min(toUs, now * 1000) }]
+    return this.#start(
+      meant.map(({ origin }) => fresh({ kind: 'backfill', origin, asked: spans, spans, startedAt: now })),
+    )
+  }
+
+  async replay({ sink, startedAt, reads, dryRun }: ReplayRequest): Promise<readonly StartedJob[]> {
+    await this.#table.load()
+    for (const { origin } of reads) this.#assertKnown(sink, origin)
+    const jobs: JobState[] = []
+    for (const { origin, spans: asked } of reads) {
+      const spans = this.#cut(asked, await this.#options.readTo(origin))
+      const job = fresh({ kind: 'replay', origin, sink, asked, spans, startedAt })
+      // What one before it left behind would hide entries from this one.
+      job.pageEntries = await this.#pages.entriesOf(job.record)
+      job.isLoaded = true
+      jobs.push(job)
+    }
+    return dryRun === true ? jobs.map(jobOf) : this.#start(jobs)
+  }
+
+  /** Or joins those that are under way over the same spans. No other command comes in between. */
+  async #start(wanted: readonly JobState[]): Promise<readonly StartedJob[]> {
+    const started = wanted.map((job) => {
+      const active = this.#active(job.record)
+      if (active && JSON.stringify(active.record.asked) !== JSON.stringify(job.record.asked))
+        throw otherSpan(active.record)
+      return active ?? job
+    })
+    const begun = started.filter((job) => wanted.includes(job))
+    const stale = begun.flatMap(({ pageEntries }) => pageEntries.splice(0))
+    const seen = started.map((job) =>
+      begun.includes(job) ? jobOf(job) : { ...jobOf(job), isJoined: true as const },
+    )
+    await this.#table.start(begun, stale)
+    return seen
+  }
+
+  async all(kind: JobKind): Promise<readonly Job[]> {
+    await this.#table.load()
+    return ofKind(kind, this.#table.all()).map(jobOf)
+  }
+
+  async cancel(kind: JobKind, which: JobFilter): Promise<number> {
+    await this.#table.load()
+    const meant = ofKind(kind, [...this.#table.open(), ...this.#table.lacking()])
+    let count = 0
+    for (const job of meant.filter(({ record }) => matches(which, record))) {
+      if (!(await this.#table.cancel(job, job.pageEntries))) continue
+      count++
+      const left = kind === 'replay' ? await this.#pages.entriesOf(job.record) : []
+      // They are the next one's, where that has started meanwhile.
+      if (left.length > 0 && !this.#active(job.record))
+        await this.#options.journal.changeNotes({ drop: left, put: [] })
+    }
+    return count
+  }
+
+  /** Under way, and lately ended. */
+  list(kind?: JobKind): readonly Job[] {
+    return ofKind(kind, this.#table.listed()).map(jobOf)
+  }
+
+  /** Until `signal` aborts. Rejects only with what must stop the process. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#table.load()
+    const { ranges } = this.#options
+    await Promise.all(jobKinds.flatMap((kind) => ranges.map((range) => this.#readAll(kind, range, signal))))
+  }
+
+  #assertKnown(sink: string, origin: Origin): void {
+    const lacking = lackingFor(this.#options, { origin, sink })
+    if (!this.#options.sinks.some(({ name }) => name === sink))
+      throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration of the daemon`)
+    rangeOf(this.#options.ranges, origin)
+    if (lacking)
+      throw new ConnectorError(
+        'misconfigured',
+        `The sink ${sink} of the daemon does not take ${origin.source}`,
+      )
+  }
+
+  /** Cuts the spans where live reading is: what comes behind is new to every sink, and not this replay's. */
+  #cut(spans: readonly JobSpan[], readTo: number | undefined): JobSpan[] {
+    const nowUs = this.#options.clock.now() * 1000
+    const endUs = Math.min(nowUs, (readTo ?? nowUs) + 1)
+    return spans
+      .map(({ fromUs, toUs }) => ({ fromUs, toUs: Math.min(toUs, endUs) }))
+      .filter(({ fromUs, toUs }) => fromUs < toUs)
+  }
+
+  #active(record: Pick<JobRecord, 'kind' | 'origin' | 'sink'>): JobState | undefined {
+    const { workspace, source } = record.origin
+    const which = { workspace, source, sink: record.sink }
+    return ofKind(record.kind, this.#table.open()).find((job) => matches(which, job.record))
+  }
+
+  /** The oldest first. */
+  async #readAll(kind: JobKind, range: RangeReader, signal: AbortSignal): Promise<void> {
+    const oldest = (open: readonly JobState[]) =>
+      ofKind(kind, open)
+        .filter(({ record }) => isSameOrigin(record.origin, range.origin))
+        .toSorted((one, other) => one.record.startedAt - other.record.startedAt)[0]
+    const next = () => this.#table.next(oldest, signal)
+    for (let job = await next(); job; job = await next()) {
+      if (kind === 'replay') await this.#pages.load(job)
+      const until = AbortSignal.any([signal, job.cancelled.signal])
+      while (job.record.endedAt === undefined && (await this.#readSpan(range, job, until)));
+      if (job.record.endedAt === undefined) continue
+      const { sink, counts } = job.record
+      range.log.info(`A ${kind} has come to its end`, { ...(sink !== undefined && { sink }), ...counts })
+    }
+  }
+
+  /** False: it was stopped first. With the last span the job ends. */
+  async #readSpan(range: RangeReader, job: JobState, signal: AbortSignal): Promise<boolean> {
+    const { clock } = this.#options
+    const span = job.record.spans[job.record.span]
+    if (span) {
+      await collect(this.#collectOptions(range, job, span), signal)
+      if (!(await keepUnlessStopped(() => this.#pages.forget(job), job, clock, signal))) return false
+    }
+    const record: JobRecord = { ...job.record, span: job.record.span + 1 }
+    const unread = span && range.unread(record.place)
+    if (unread) {
+      // What a backfill passed at first may have been read in the end.
+      const before = record.kind === 'backfill' ? 0 : record.counts.gaps
+      record.counts = { ...record.counts, gaps: before + unread.length }
+      record.unread = [...record.unread, ...unread]
+    }
+    delete record.place
+    delete record.voided
+    if (record.span >= record.spans.length) record.endedAt = clock.now()
+    return this.#table.keep(job, record, signal)
+  }
+
+  /** Its cursor is the place of this reading, and its journal is full once the share of jobs is. */
+  #collectOptions(range: RangeReader, job: JobState, span: JobSpan): CollectOptions {
+    const { clock, random, journal } = this.#options
+    const { log, wanted, keyWait } = range
+    const isKept = job.record.kind === 'backfill'
+    // Of a replay nothing is taken in, and what is missing is no gap of live reading.
+    const silent = { appended: () => undefined, gap: () => undefined }
+    const watch = watching(range, job, isKept ? {} : silent)
+    return {
+      ...{ watch, log, clock, random, wanted, keyWait, once: true },
+      source: range.open(span, watch, isKept ? 'keep' : 'send'),
+      journal: {
+        cursor: async () => job.record.place,
+        stats: () => statsForJobs(journal.stats()),
+        append: (part) => (isKept ? this.#keep(job, range, part) : this.#send(job, range, span, part)),
+      },
+    }
+  }
+
+  async #keep(job: JobState, { reads }: RangeReader, part: Append): Promise<Appended> {
+    const { journal } = this.#options
+    const { cursor: place = job.record.place, ...rest } = part
+    if (part.entries.count + part.quarantined.length > 0) assertJobShare(journal.stats())
+    // A job says nothing of when the source was last read, but a gap is one of the source.
+    const now = reads?.notes(false, part.gaps) ?? []
+    const grown = ({ added, late, known, filtered, quarantined }: Appended): JobRecord =>
+      withPage(job.record, place, {
+        read: part.entries.count + part.quarantined.length,
+        new: added + late,
+        ...{ known, filtered, quarantined, gaps: part.gaps },
+      })
+    // With the page: what a crash had read again would count as known, though this backfill had found it.
+    const notes = (appended: Appended) => [...now, ...this.#table.entriesOf(job, grown(appended))]
+    const appended = await journal.append({ ...rest, cursor: undefined, notes })
+    job.record = grown(appended)
+    return appended
+  }
+
+  /** Entries and place land together: nothing of a page comes twice, however its reading is broken off. */
+  async #send(
+    job: JobState,
+    { origin, wanted }: RangeReader,
+    span: JobSpan,
+    part: Append,
+  ): Promise<Appended> {
+    const { journal } = this.#options
+    const seen = unsentOf(job, part, span)
+    const picked = seen.fresh.filter((i) => wanted(seen.entries.type(i)))
+    const entries = picked.length === seen.entries.count ? seen.entries : seen.entries.pick(picked)
+    const known = await journal.known(origin, entries)
+    const record = withPage(job.record, part.cursor ?? job.record.place, {
+      read: seen.fresh.length + seen.malformed,
+      sent: entries.count,
+      filtered: seen.fresh.length - entries.count,
+      unknown: known.filter((one) => one !== 1).length,
+      malformed: seen.malformed,
+      gaps: part.gaps,
+    })
+    // What this answer returned can come again, where it returned anything; where the span is read from its start again, what comes behind it can too.
+    if (part.void === 'walk' || (part.void && job.sent.size + seen.marks.length > 0)) record.voided = true
+    const isWhole = part.cursor !== undefined && record.voided === undefined
+    if (entries.count > 0) assertJobShare(journal.stats())
+    this.#table.assertCurrent(job)
+    await this.#pages.land(job, { record, marks: seen.marks, isWhole }, async (notes) => {
+      const { sink = '', startedAt: runAt } = record
+      await journal.resend({ sink, origin, runAt, entries, notes })
+      job.record = record
+    })
+    return nothingAppended
+  }
+}
+
+const fresh = (
+  job: Pick<JobRecord, 'kind' | 'origin' | 'startedAt'> & Pick<Job, 'sink' | 'asked' | 'spans'>,
+): JobState =>
+  stateOf({
+    ...job,
+    asked: [...job.asked],
+    spans: [...job.spans],
+    v: 2,
+    span: 0,
+    counts: noCounts,
+    unread: [],
+  })
+
+const ofKind = (kind: JobKind | undefined, jobs: readonly JobState[]): readonly JobState[] =>
+  jobs.filter(({ record }) => (kind ?? record.kind) === record.kind)
+
+/** With a page that has landed, up to this place. */
+function withPage(record: JobRecord, place: string | undefined, more: Partial<JobCounts>): JobRecord {
+  const counts = { ...record.counts }
+  for (const name of Object.keys(more) as (keyof JobCounts)[]) counts[name] += more[name] ?? 0
+  return { ...record, counts, ...(place !== undefined && { place }) }
+}
+
+/** A span given relative to now has moved since: the message names the one under way. */
+function otherSpan({ kind, origin, sink, asked }: JobRecord): ConnectorError {
+  const to = sink === undefined ? '' : ` to ${sink}`
+  const from = isoFromUs(asked[0]?.fromUs ?? 0)
+  const until = isoFromUs(asked.at(-1)?.toUs ?? 0)
+  return new ConnectorError(
+    'misconfigured',
+    `A ${kind} of ${origin.workspace} ${origin.source}${to} over another span is under way (from ${from} to ${until}): wait for it (${kind} --status) or end it (${kind} --cancel)`,
+  )
+}

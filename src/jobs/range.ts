@@ -1,0 +1,120 @@
+// What a stream must offer for a span of it to be read again, and how far that reading is.
+import type { JobFilter, JobSpan, Lacking, RangeUse, Unread, WaitsFor } from '../contracts/jobs.ts'
+import type { Note } from '../contracts/records.ts'
+import { silentWatch } from '../contracts/reporter.ts'
+import type { SourceState, SourceWatch } from '../contracts/reporter.ts'
+import { isSameOrigin } from '../contracts/source.ts'
+import type { Cursor, Origin, Source, SourceName } from '../contracts/source.ts'
+import { ConnectorError } from '../core/errors.ts'
+import type { KeyWait } from '../core/key-waits.ts'
+import type { Log } from '../core/log.ts'
+
+export interface RangeReader {
+  readonly origin: Origin
+  readonly watch: SourceWatch
+  readonly log: Log
+  readonly wanted: (type: string) => boolean
+  /** where it is kept when the source last had a gap; absent: nowhere */
+  readonly reads?: { notes(good: boolean, gaps: number): readonly Note[] } | undefined
+  /** of the key that it is read with; absent: it is shared with nobody */
+  readonly keyWait?: KeyWait | undefined
+  /** Reads the span once; the cursor of its parts is a place in that span. */
+  open(span: JobSpan, watch: SourceWatch, use: RangeUse): Source
+  /** What a job waits for when the rate limiter has no permit for it, and why, in words. `isLimited`: the end of a 429. */
+  readonly rateWait: () => { readonly isLimited: boolean; readonly reason: string }
+  /** By the cursor of live reading: nothing before it is wanted, µs; undefined: all is. */
+  readonly startUs: (live: Cursor | undefined) => number | undefined
+  /** What of the span stayed unread, by a place in it; undefined: only how often something may have been left out is known. */
+  readonly unread: (place: string | undefined) => readonly Unread[] | undefined
+}
+
+/** A sink of the configuration. */
+export interface JobSink {
+  readonly name: string
+  readonly sources: readonly SourceName[]
+}
+
+/** Throws ConnectorError `misconfigured` where there is none. */
+export function rangeOf(ranges: readonly RangeReader[], wanted: Origin): RangeReader {
+  const range = ranges.find(({ origin }) => isSameOrigin(origin, wanted))
+  if (range) return range
+  throw new ConnectorError(
+    'misconfigured',
+    `${wanted.workspace} ${wanted.source} is not switched on, or its past cannot be read again`,
+  )
+}
+
+/** What the configuration lacks for a job of this stream and sink. */
+export function lackingFor(
+  { ranges, sinks }: { readonly ranges: readonly RangeReader[]; readonly sinks: readonly JobSink[] },
+  { origin, sink: name }: { readonly origin: Origin } & Pick<JobFilter, 'sink'>,
+): Lacking | undefined {
+  if (!ranges.some((range) => isSameOrigin(range.origin, origin))) return 'source'
+  if (name === undefined) return undefined
+  const sink = sinks.find((one) => one.name === name)
+  if (!sink) return 'sink'
+  return sink.sources.includes(origin.source) ? undefined : 'sources'
+}
+
+// How the reading of a span fares, without disturbing what is reported of its stream's live reading.
+
+export interface Progress {
+  /** why the last try failed; it is tried again */
+  error: ConnectorError | undefined
+  waitsFor: WaitsFor | undefined
+  /** in words, where more is known of it */
+  waitReason: string | undefined
+  /** own time of what was read last, µs; undefined: nothing yet */
+  atUs: number | undefined
+}
+
+export const notBegun: Progress = {
+  error: undefined,
+  waitsFor: undefined,
+  waitReason: undefined,
+  atUs: undefined,
+}
+
+/** As commands and the status page see it. */
+export const reported = ({ error, ...rest }: Progress) => ({
+  ...rest,
+  error: error && { code: error.code, message: error.message },
+})
+
+/** Of a job in this state. @internal for tests */
+export function waitOf(
+  state: SourceState,
+  { rateWait }: Pick<RangeReader, 'rateWait'>,
+): Pick<Progress, 'waitsFor' | 'waitReason'> {
+  if (state === 'paused') return { waitsFor: 'room', waitReason: undefined }
+  if (state !== 'waiting') return { waitsFor: undefined, waitReason: undefined }
+  const { isLimited, reason } = rateWait()
+  return { waitsFor: isLimited ? 'limit' : 'budget', waitReason: reason }
+}
+
+/** Counts requests and entries under the source; says nothing of where its live reading is, nor that it lives. To wait for room is no failure. */
+export function watching(
+  { watch, rateWait }: Pick<RangeReader, 'watch' | 'rateWait'>,
+  progress: Progress,
+  more: Partial<SourceWatch> = {},
+): SourceWatch {
+  const { aside = watch } = watch
+  return {
+    ...silentWatch,
+    request: (code, durationMs) => aside.request(code, durationMs),
+    waited: (durationMs) => aside.waited(durationMs),
+    waitsForMemory() {
+      progress.waitsFor = 'memory'
+      return () => (progress.waitsFor = undefined)
+    },
+    appended: (appended) => aside.appended(appended),
+    gap: (count) => aside.gap(count),
+    state(state, error) {
+      Object.assign(progress, waitOf(state, { rateWait }))
+      if (error?.code !== 'journal_full') progress.error = error ?? progress.error
+    },
+    success: () => (progress.error = undefined),
+    cursor: (atUs) => (progress.atUs = atUs),
+    ...more,
+  }
+}

@@ -1,0 +1,135 @@
+// A job as a state entry of the journal holds it, and the two forms that builds before this one wrote.
+import { z } from 'zod'
+import { jobKinds, noCounts } from '../contracts/jobs.ts'
+import type { Job, JobCounts, Lacking } from '../contracts/jobs.ts'
+import type { Note } from '../contracts/records.ts'
+import { sourceNames } from '../contracts/source.ts'
+import { jsonOf } from '../core/json.ts'
+import { notBegun, reported } from './range.ts'
+import type { Progress } from './range.ts'
+
+const number = z.number()
+const span = z.object({ fromUs: number, toUs: number })
+const common = {
+  origin: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
+  /** epoch ms */
+  endedAt: number.exactOptional(),
+  /** µs; of the progress, the rest is the record */
+  atUs: number.exactOptional(),
+  /** where the reading of the span is, opaque */
+  place: z.string().exactOptional(),
+}
+/** An answer of this span broke off: what it returned may come again in other windows. */
+const voided = z.literal(true).exactOptional()
+const unread = z.array(span.extend({ why: z.enum(['refused', 'unreadable']) }))
+const countsOf = <Name extends keyof JobCounts>(...names: readonly Name[]) =>
+  z.object(Object.fromEntries(names.map((name) => [name, number])) as Record<Name, typeof number>)
+
+const stored = z.object({
+  v: z.literal(2),
+  kind: z.enum(jobKinds),
+  ...common,
+  sink: z.string().exactOptional(),
+  asked: z.array(span),
+  spans: z.array(span),
+  /** index of the span that is read */
+  span: number,
+  /** epoch ms */
+  startedAt: number,
+  counts: countsOf(...(Object.keys(noCounts) as (keyof JobCounts)[])),
+  unread,
+  voided,
+})
+type Stored = z.output<typeof stored>
+export type JobRecord = Omit<Stored, 'atUs'>
+
+const backfillV1 = z
+  .object({
+    v: z.literal(1),
+    ...common,
+    fromUs: number,
+    toUs: number,
+    begunAt: number,
+    counts: countsOf('read', 'new', 'known', 'filtered', 'quarantined', 'gaps'),
+    unread: unread.exactOptional(),
+  })
+  .transform(({ fromUs, toUs, begunAt, counts, ...rest }): Stored => {
+    const spans = [{ fromUs, toUs }]
+    const asWritten = { unread: [], ...rest, counts: { ...noCounts, ...counts } }
+    const span = rest.endedAt === undefined ? 0 : 1
+    return { ...asWritten, v: 2, kind: 'backfill', asked: spans, spans, span, startedAt: begunAt }
+  })
+
+const replayV1 = z
+  .object({
+    v: z.literal(1),
+    ...common,
+    sink: z.string(),
+    spans: z.array(span),
+    /** JSON */
+    asked: z.string(),
+    span: number,
+    runAt: number,
+    counts: countsOf('read', 'sent', 'filtered', 'unknown', 'malformed', 'gaps'),
+    voided,
+  })
+  .transform(({ asked, runAt, counts, ...rest }): Stored => {
+    const asWritten = { ...rest, counts: { ...noCounts, ...counts }, unread: [] }
+    const spans = jsonOf(z.array(span), asked) ?? rest.spans
+    return { ...asWritten, v: 2, kind: 'replay', asked: spans, startedAt: runAt }
+  })
+
+const anyForm = z.union([stored, backfillV1, replayV1])
+
+/** A job in memory: from its start, or from the state entry where a restart found it, until it is listed no more. */
+export interface JobState extends Progress {
+  record: JobRecord
+  readonly cancelled: AbortController
+  /** without which it waits in the journal */
+  lacks: Lacking | undefined
+  /** of a replay: what of the page under way was sent already, by this process or the one before */
+  readonly sent: Set<string>
+  /** names of the state entries that say so */
+  pageEntries: string[]
+  /** both are here: of a job that a restart found they are read when its turn comes */
+  isLoaded: boolean
+}
+
+/** `atUs`: how far a state entry says that it was. */
+export const stateOf = (record: JobRecord, atUs?: number): JobState => ({
+  ...{ ...notBegun, record, atUs, waitsFor: 'turn', lacks: undefined },
+  ...{ cancelled: new AbortController(), sent: new Set<string>(), pageEntries: [], isLoaded: false },
+})
+
+/** What a state entry holds; undefined: nothing that this version can read. */
+export function readEntry(text: string): JobState | undefined {
+  const found = jsonOf(anyForm, text)
+  if (!found) return undefined
+  const { atUs, ...record } = found
+  return stateOf(record, atUs)
+}
+
+/** Of a stream and a sink: what a job's entry is named by, and those of its pages. */
+export const keyOf = ({ origin, sink }: Pick<JobRecord, 'origin' | 'sink'>): string =>
+  `${sink === undefined ? '' : `${sink}:`}${origin.workspace}:${origin.source}`
+
+/** One job at a time has a name. */
+export const nameOf = (record: Pick<JobRecord, 'kind' | 'origin' | 'sink'>): string =>
+  `${record.kind}:${keyOf(record)}`
+
+/** `record`: as it is once the entry is written. */
+export const entryOf = ({ atUs }: Pick<Progress, 'atUs'>, record: JobRecord): Note => ({
+  name: nameOf(record),
+  value: JSON.stringify({ ...record, atUs }),
+})
+
+/** As the commands and the status page see it. */
+export function jobOf({ record, ...progress }: JobState): Job {
+  const { kind, origin, sink, asked, spans, startedAt, endedAt, counts, unread: left } = record
+  const whose = { kind, origin, ...(sink !== undefined && { sink }) }
+  const { atUs, error, waitsFor, waitReason } = reported(progress)
+  return {
+    ...{ ...whose, asked, spans, startedAt, endedAt, counts, unread: left },
+    ...{ atUs, error, waitsFor, waitReason },
+  }
+}

@@ -1,0 +1,226 @@
+// All jobs, each in a state entry of the journal: under way over restarts, ended lately, or waiting for the configuration.
+import { jobKinds, lackingText } from '../contracts/jobs.ts'
+import type { Lacking } from '../contracts/jobs.ts'
+import type { Journal } from '../contracts/journal.ts'
+import type { Note } from '../contracts/records.ts'
+import type { Clock } from '../core/clock.ts'
+import { ConnectorError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { DAY_MS } from '../core/time.ts'
+import { entryOf, nameOf, readEntry } from './record.ts'
+import type { JobRecord, JobState } from './record.ts'
+
+/** One that ended is listed so long. */
+const LISTED_MS = DAY_MS
+/** And so long beside the next one of its name: a command that follows it asks every second, and for half a minute without an answer. */
+const REPLACED_MS = 60_000
+const MOST_ENTRIES = 10_000
+const TRY_AGAIN_MS = 5_000
+
+interface TableOptions {
+  readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
+  readonly clock: Pick<Clock, 'now' | 'sleep'>
+  readonly log: Log
+  /** What the configuration lacks for it to run. */
+  readonly lacks: (record: JobRecord) => Lacking | undefined
+}
+
+const isOpen = ({ record, lacks }: JobState) => record.endedAt === undefined && !lacks
+const cancelledOf = ({ record }: JobState) =>
+  new ConnectorError('aborted', `The ${record.kind} was cancelled`)
+
+export class JobTable {
+  readonly #options: TableOptions
+  /** By name, one each: under way, waiting for the configuration, or ended. */
+  readonly #jobs = new Map<string, JobState>()
+  /** Ended, and another one has the name. The last of a name has it back when that is cancelled. */
+  #replaced: readonly JobState[] = []
+  #loaded: Promise<void> | undefined
+  #wake: (() => void)[] = []
+
+  constructor(options: TableOptions) {
+    this.#options = options
+  }
+
+  /** Before anything else. */
+  load(): Promise<void> {
+    this.#loaded ??= this.#read()
+    return this.#loaded
+  }
+
+  /** Under way, as it is now: what starts later is not among them. */
+  open(): readonly JobState[] {
+    return [...this.#jobs.values()].filter(isOpen)
+  }
+
+  /** Under way once the configuration has what they lack. */
+  lacking(): readonly JobState[] {
+    return [...this.#jobs.values()].filter(({ lacks }) => lacks)
+  }
+
+  /** Under way, and lately ended. */
+  listed(): readonly JobState[] {
+    return [...this.#jobs.values()].filter((job) => isOpen(job) || this.#hasEnded(job, LISTED_MS))
+  }
+
+  /** Those, the ones that lack something, and the ended ones that others replaced a moment ago: a command that follows one hears how it ended. */
+  all(): readonly JobState[] {
+    const replaced = this.#replaced.filter((job) => this.#hasEnded(job, REPLACED_MS))
+    return [...replaced, ...this.listed(), ...this.lacking()]
+  }
+
+  /** So long ago, or that far ahead: it ended by a clock that has since been set back. */
+  #hasEnded({ record: { endedAt } }: JobState, withinMs: number): boolean {
+    return endedAt !== undefined && Math.abs(this.#options.clock.now() - endedAt) <= withinMs
+  }
+
+  /** The first that `choose` finds, as soon as there is one; undefined once `signal` aborts. */
+  async next(
+    choose: (open: readonly JobState[]) => JobState | undefined,
+    signal: AbortSignal,
+  ): Promise<JobState | undefined> {
+    const stopped = () => signal.aborted
+    while (!stopped()) {
+      const job = choose(this.open())
+      if (job) return job
+      await this.#woken(signal)
+    }
+    return undefined
+  }
+
+  /** All or none, each in place of one that has ended: where they cannot be kept they have not started. `drop`: entries that go with that. */
+  async start(jobs: readonly JobState[], drop: readonly string[] = []): Promise<void> {
+    if (jobs.length === 0) return
+    const before = new Map(jobs.map((job) => [job, this.#jobs.get(nameOf(job.record))]))
+    for (const job of jobs) this.#jobs.set(nameOf(job.record), job)
+    try {
+      await this.#options.journal.changeNotes({ drop, put: jobs.map((job) => entryOf(job, job.record)) })
+    } catch (error) {
+      for (const job of jobs) {
+        job.cancelled.abort(new ConnectorError('aborted', `The ${job.record.kind} could not be kept`))
+        if (this.isCurrent(job)) this.#put(nameOf(job.record), before.get(job))
+      }
+      throw error
+    }
+    const ended = [...before.values()].filter((job) => job?.record.endedAt !== undefined)
+    const all = [...this.#replaced, ...(ended as JobState[])]
+    const isLast = (job: JobState, i: number) =>
+      !all.slice(i + 1).some(({ record }) => nameOf(record) === nameOf(job.record))
+    this.#replaced = all.filter((job, i) => isLast(job, i) || this.#hasEnded(job, REPLACED_MS))
+    for (const wake of this.#wake.splice(0)) wake()
+  }
+
+  /** False: it was under way no longer. `drop`: entries that go with its own. */
+  async cancel(job: JobState, drop: readonly string[] = []): Promise<boolean> {
+    if (job.record.endedAt !== undefined || !this.isCurrent(job)) return false
+    const name = nameOf(job.record)
+    const replaced = this.#replaced
+    const before = replaced.findLast(({ record }) => nameOf(record) === name)
+    this.#put(name, before)
+    this.#replaced = replaced.filter((one) => one !== before)
+    const change = before
+      ? { drop, put: [entryOf(before, before.record)] }
+      : { drop: [name, ...drop], put: [] }
+    try {
+      await this.#options.journal.changeNotes(change)
+    } catch (error) {
+      // The next process would find it in the journal: here too it stays under way.
+      this.#jobs.set(name, job)
+      this.#replaced = replaced
+      throw error
+    }
+    job.cancelled.abort(cancelledOf(job))
+    return true
+  }
+
+  #put(name: string, job: JobState | undefined): void {
+    if (job) this.#jobs.set(name, job)
+    else this.#jobs.delete(name)
+  }
+
+  /** What no loop would write again, as the job's record from then on. False: `signal` came first, and nothing of it was kept. */
+  async keep(job: JobState, record: JobRecord, signal: AbortSignal): Promise<boolean> {
+    const save = async () => {
+      for (const { name, value } of this.entriesOf(job, record))
+        await this.#options.journal.putNote(name, value)
+    }
+    const isKept = await keepUnlessStopped(save, job, this.#options.clock, signal)
+    if (isKept) job.record = record
+    return isKept
+  }
+
+  /** To land with what the reading has come to by it: `record` as it is then. None of one that was cancelled meanwhile. */
+  entriesOf(job: JobState, record: JobRecord): readonly Note[] {
+    return this.isCurrent(job) ? [entryOf(job, record)] : []
+  }
+
+  isCurrent(job: JobState): boolean {
+    return this.#jobs.get(nameOf(job.record)) === job
+  }
+
+  /** Throws ConnectorError `aborted` for one that was cancelled meanwhile. */
+  assertCurrent(job: JobState): void {
+    if (!this.isCurrent(job)) throw cancelledOf(job)
+  }
+
+  async #read(): Promise<void> {
+    const { journal } = this.#options
+    for (const kind of jobKinds)
+      for (const { name, value } of await journal.notes(`${kind}:`, MOST_ENTRIES)) {
+        const job = readEntry(value)
+        if (!job) {
+          this.#options.log.warn(
+            `A ${kind} in the journal cannot be read: its entry is damaged, or of a newer version. It does not run; start it again if it is still needed`,
+            { name },
+          )
+          continue
+        }
+        job.lacks = this.#options.lacks(job.record)
+        if (job.lacks && job.record.endedAt !== undefined) continue
+        if (job.lacks) this.#waitFor(job, job.lacks)
+        this.#jobs.set(nameOf(job.record), job)
+      }
+  }
+
+  #waitFor(job: JobState, lacking: Lacking): void {
+    const { kind, origin, sink } = job.record
+    job.waitsFor = lacking
+    this.#options.log.warn(
+      `A ${kind} waits in the journal: ${lackingText[lacking]}. It goes on once that is there again; ${kind} --cancel ends it`,
+      { ...origin, ...(sink !== undefined && { sink }) },
+    )
+  }
+
+  #woken(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const over = () => {
+        signal.removeEventListener('abort', over)
+        resolve()
+      }
+      signal.addEventListener('abort', over, { once: true })
+      this.#wake.push(over)
+    })
+  }
+}
+
+/** Writes where no loop above would try again: a disk too full even for that is waited out. False: it was stopped first. Rejects with what must stop the process. */
+export async function keepUnlessStopped(
+  write: () => Promise<void>,
+  progress: Pick<JobState, 'error'>,
+  clock: Pick<Clock, 'sleep'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const stopped = () => signal.aborted
+  while (!stopped()) {
+    try {
+      await write()
+      progress.error = undefined
+      return true
+    } catch (error) {
+      if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
+      progress.error = error
+      await clock.sleep(TRY_AGAIN_MS, signal)
+    }
+  }
+  return false
+}
