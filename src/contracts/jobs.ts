@@ -31,7 +31,7 @@ export interface Unread extends JobSpan {
   readonly why: 'refused' | 'unreadable'
 }
 
-// Jobs that the daemon runs: they survive restarts, and end when all is read or somebody cancels them.
+// Jobs that the daemon runs: they survive restarts, and end when all is read or they are cancelled.
 
 export const jobKinds = ['backfill', 'replay'] as const
 export type JobKind = (typeof jobKinds)[number]
@@ -62,7 +62,7 @@ export const noCounts: JobCounts = {
 }
 
 /** How far a job is, and what keeps it from going on. */
-interface JobProgress {
+export interface JobProgress {
   /** own time of what was read last, µs; undefined: nothing yet */
   readonly atUs: number | undefined
   /** why the last try failed; it is tried again */
@@ -81,7 +81,7 @@ export interface Job extends JobProgress {
   readonly asked: readonly JobSpan[]
   /** what of that is read, one after the other, none of it twice */
   readonly spans: readonly JobSpan[]
-  /** epoch ms; tells it from others of its stream and sink, and names the objects of a replay */
+  /** epoch ms; distinguishes it from others of its stream and sink, and names the objects of a replay */
   readonly startedAt: number
   readonly endedAt: number | undefined
   readonly counts: JobCounts
@@ -186,7 +186,7 @@ export interface CompareQuery extends JobSpan {
   readonly origin: Origin
   /** as the last step returned it; undefined at first */
   readonly place: string | undefined
-  /** tells the command from another one over the same stream */
+  /** distinguishes the command from another one over the same stream */
   readonly job: string
 }
 

@@ -1,5 +1,5 @@
 // What a stream must offer for a span of it to be read again, and how far that reading is.
-import type { JobFilter, JobSpan, Lacking, RangeUse, Unread, WaitsFor } from '../contracts/jobs.ts'
+import type { JobFilter, JobProgress, JobSpan, Lacking, RangeUse, Unread } from '../contracts/jobs.ts'
 import type { Note } from '../contracts/records.ts'
 import { silentWatch } from '../contracts/reporter.ts'
 import type { SourceState, SourceWatch } from '../contracts/reporter.ts'
@@ -58,15 +58,7 @@ export function lackingFor(
 
 // How the reading of a span fares, without disturbing what is reported of its stream's live reading.
 
-export interface Progress {
-  /** why the last try failed; it is tried again */
-  error: ConnectorError | undefined
-  waitsFor: WaitsFor | undefined
-  /** in words, where more is known of it */
-  waitReason: string | undefined
-  /** own time of what was read last, µs; undefined: nothing yet */
-  atUs: number | undefined
-}
+export type Progress = { -readonly [name in keyof JobProgress]: JobProgress[name] }
 
 export const notBegun: Progress = {
   error: undefined,
@@ -75,8 +67,8 @@ export const notBegun: Progress = {
   atUs: undefined,
 }
 
-/** As commands and the status page see it. */
-export const reported = ({ error, ...rest }: Progress) => ({
+/** As commands and the status page see it: of an error no more than its code and its words. */
+export const reported = ({ error, ...rest }: Progress): JobProgress => ({
   ...rest,
   error: error && { code: error.code, message: error.message },
 })

@@ -79,7 +79,7 @@ export class SentPages {
     this.#options = options
   }
 
-  /** Names of the entries that are in the journal for a sink and stream, whoever left them. */
+  /** Names of the entries that are in the journal for a sink and stream, of this job or of one before it. */
   async entriesOf(record: Pick<JobRecord, 'sink' | 'origin'>): Promise<string[]> {
     return (await this.#read(record)).map(({ name }) => name)
   }

@@ -20,7 +20,7 @@ export interface StreamCounts {
   readonly gaps: number
   /** which these are, as far as the source can tell */
   readonly unread: readonly Unread[]
-  /** where live reading began, µs: nothing before was to be read; undefined: with the first entry there is, or nobody knows */
+  /** where live reading began, µs: nothing before was to be read; undefined: with the first entry there is, or it is not known */
   readonly startUs?: number | undefined
   /** who the key is to the audit log, as far as it could be found */
   readonly user: string | undefined

@@ -110,7 +110,7 @@ export function doneText(
 /** The journal's part broke off. */
 export function goesOnText(begun: readonly { readonly origin: Origin }[]): string {
   if (begun.length === 0) return ''
-  return `auditferry: what is read from the API (${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))}) goes on: replay --status tells how far it is, --cancel ends it
+  return `auditferry: what is read from the API (${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))}) goes on: replay --status shows how far it is, --cancel ends it
 `
 }
 

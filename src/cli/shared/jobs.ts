@@ -83,7 +83,7 @@ export async function follow(
   return now.every((job) => job.error === undefined && isWhole(job)) ? exitCodes.done : exitCodes.failed
 }
 
-const howText = ({ kind }: JobTexts) => `auditferry ${kind} --status tells how far it is, --cancel ends it`
+const howText = ({ kind }: JobTexts) => `auditferry ${kind} --status shows how far it is, --cancel ends it`
 
 const isWhole = ({ counts, unread }: Job): boolean => counts.gaps === 0 && unread.length === 0
 
@@ -126,7 +126,7 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   )
   const how = isGone
     ? 'it was cancelled'
-    : 'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end'
+    : 'it ended or was cancelled, and another one is in its place: the log of the daemon says whether it came to its end'
   return over(`${how}; ${stays('it')}`)
 }
 

@@ -402,7 +402,7 @@ test('one in whose place another is found is not told as cancelled: it may have 
   replays.all = async () => (await told()).map((one) => ({ ...one, startedAt: one.startedAt + 1 }))
   expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(stand.heard().stdout).toContain(
-    'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end; what it put',
+    'it ended or was cancelled, and another one is in its place: the log of the daemon says whether it came to its end; what it put',
   )
 })
 
