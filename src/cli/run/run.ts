@@ -43,7 +43,7 @@ async function runOn(
 ): Promise<number> {
   const file = configFile(world, options.config)
   const load = () => loadToRun(file, references(world), realFiles)
-  const loaded = load()
+  const loaded = loadToRun(file, references(world), realFiles, true)
   const { config } = loaded
   const { log, clock } = realOutside(config, world)
   useLog(log)

@@ -373,6 +373,46 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   expect(around(console, path).faults).toEqual([])
 })
 
+describe('a journal that an earlier version left in the working directory', () => {
+  const cwd = () => join(folder, 'cwd')
+  const files = { ...roomyFiles, cwd }
+  const load = (isStart: boolean) =>
+    loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, files, isStart)
+  beforeEach(() => mkdirSync(join(folder, 'cwd', 'data'), { recursive: true }))
+  const openAt = async (path: string) =>
+    (
+      await openJournal({
+        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+        ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
+      })
+    ).close()
+
+  test('is refused with both paths, where the new place has none', async () => {
+    const old = join(cwd(), 'data', 'a.db')
+    await openAt(old)
+    const { faults } = around(console, 'data/a.db', files)
+    expect(faults).toHaveLength(1)
+    expect(faults[0]).toContain(`there is no journal at ${folder}/data/a.db, but there is one at ${old}`)
+    expect(() => load(true)).toThrow('there is one at')
+    // Asked again while this process has its journal open, the file is not touched.
+    expect(load(false).config.journal.path).toBe(join(folder, 'data', 'a.db'))
+    await openAt(join(folder, 'data', 'a.db'))
+    expect(around(console, 'data/a.db', files).faults).toEqual([])
+    expect(load(true).config.journal.path).toBe(join(folder, 'data', 'a.db'))
+  })
+
+  test('is left alone where the path is absolute, or the file is no journal of this program', async () => {
+    await openAt(join(cwd(), 'data', 'a.db'))
+    expect(around(console, join(folder, 'data', 'a.db'), files).faults).toEqual([])
+    writeFileSync(join(cwd(), 'data', 'b.db'), 'no journal')
+    const other = new Sqlite(join(cwd(), 'data', 'c.db'))
+    other.exec('CREATE TABLE t (a)')
+    other.close()
+    for (const name of ['b.db', 'c.db', 'd.db'])
+      expect(around(console, `data/${name}`, files).faults).toEqual([])
+  })
+})
+
 test('a journal of a newer version is a fault in the words of `run`, and so it is where only its log says so', async () => {
   const path = join(folder, 'a.db')
   const open = () =>
