@@ -1,7 +1,7 @@
 // The second layer of `validate`: what the configuration refers to on this machine; `doubts.ts` has what in it can hardly be meant so. Reads only.
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import type { NamedFile } from '../contracts/sink-kind.ts'
-import { folderFault, ownerFault, publicWarning } from '../core/file-owners.ts'
+import { folderFault, folderWarning, ownerFault, publicWarning } from '../core/file-owners.ts'
 import { besideJournal, openWarnings, strayFault, unsafeFault } from '../journal/sqlite/files.ts'
 import { placedSecretsIn, Secret } from '../core/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
@@ -197,6 +197,23 @@ function lookAtPrivacy({ loaded, files, warning }: Look): void {
   }
 }
 
+/** The folders that the configuration, keys and certificates are read from: who can write there can replace them. */
+function lookAtReadFolders({ loaded, files, warning }: Look): void {
+  const read = [
+    ...loaded.references.flatMap(({ path, files: names }) => names.map((name) => ({ path, name }))),
+    ...namedFiles(loaded, 'files'),
+    { path: [], name: loaded.file },
+  ]
+  const seen = new Set<string>()
+  for (const { path, name } of read)
+    for (const folder of [dirname(resolve(name)), dirname(files.place(name))]) {
+      if (seen.has(folder)) continue
+      seen.add(folder)
+      const text = folderWarning(folder, files.owners)
+      if (text !== undefined) warning(path, text)
+    }
+}
+
 /** How Kubernetes mounts a secret: readable in its own pod, whatever its mode. */
 const isMountedSecret = (place: string) => /\/\.\.\d{4}_/.test(place)
 
@@ -249,6 +266,7 @@ export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): S
   lookAtOldJournal(look)
   lookAtOwners(look)
   lookAtPrivacy(look)
+  lookAtReadFolders(look)
   lookAtSecretFiles(look)
   doubts(loaded, nowAt, look.warning)
   return { faults, warnings }
@@ -275,6 +293,7 @@ export function loadToRun(file: string, world: References, files: Files, isStart
   lookAtSharedPlaces(look)
   lookAtWrittenFiles(look, kindFault)
   lookAtPrivacy(look)
+  lookAtReadFolders(look)
   if (isStart) lookAtOldJournal(look)
   const all = [...faults, ...found]
   if (all.length > 0) throw new ConfigFaults(all)
