@@ -10,7 +10,7 @@ export const CLOCKS_APART_MS = HOUR_MS
 /** Fewer entries dated in the future may be somebody's mistake; where there are more, it is our clock that is slow. */
 export const MOST_FUTURE = 10
 
-/** Where the next second begins. Of an answer's `Date`: what is dated from there on came after it (law 7). */
+/** Where the next second begins. Of an answer's `Date`: what is dated from there on came after it (invariant 7). */
 export const nextSecondUs = (us: number): number => (Math.floor(us / SECOND_US) + 1) * SECOND_US
 
 /** What we wrote down ourselves and lies further in the future than this was written under a clock since set back. */

@@ -61,7 +61,7 @@ async function* askSearch(step: Step, drain: Drain): Parts {
   yield lastPart(step, { fault })
 }
 
-/** There is more behind the cursor than its page shows: the cursor is dead (law 6). */
+/** There is more behind the cursor than its page shows: the cursor is dead (invariant 6). */
 export function leaveEmptyPage({ options }: Step, drain: Drain): void {
   options.log.warn(
     'The page behind the cursor stays empty although there are newer entries, finding the place by time',

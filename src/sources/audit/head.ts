@@ -1,4 +1,4 @@
-// The head reader: drains what is new behind the last id, page by page, until one of law 7's stop rules says that this was all.
+// The head reader: drains what is new behind the last id, page by page, until one of invariant 7's stop rules says that this was all.
 import type { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
@@ -88,7 +88,7 @@ async function* drainPage(step: Step, drain: Drain): Parts {
 /** A stop line this old is of a drain that an outage or a full journal held up: much has come since. */
 const LINE_OLD_MS = 300_000
 
-/** The end of the second of the first answer's `Date` (law 7); where that is too far behind, ours, the later, draws the line and is not believed alone. */
+/** The end of the second of the first answer's `Date` (invariant 7); where that is too far behind, ours, the later, draws the line and is not believed alone. */
 function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number): void {
   const byServer = serverAt !== undefined && serverAt > sentAt - CLOCKS_APART_MS
   const startAt = byServer ? serverAt : sentAt
@@ -209,7 +209,7 @@ function isEnd(drain: Drain, view: PageView, full: boolean): boolean {
   return view.pastStop && (drain.untilByServer || !full)
 }
 
-/** An empty page never resets a cursor; it is held against `latest`, since a dead cursor looks the same (law 6). */
+/** An empty page never resets a cursor; it is held against `latest`, since a dead cursor looks the same (invariant 6). */
 function emptyPage(step: Step, drain: Drain): void {
   const head = step.cursor.head as Position
   if (drain.from.id !== head.id) backToHead(step.cursor, drain, head)

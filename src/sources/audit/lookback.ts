@@ -1,4 +1,4 @@
-// The sweep: re-reads the trailing span for entries that became visible behind the cursor (law 6). From spare budget only; dedup makes it free of duplicates.
+// The sweep: re-reads the trailing span for entries that became visible behind the cursor (invariant 6). From spare budget only; dedup makes it free of duplicates.
 import { believed } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../../core/time.ts'

@@ -1,4 +1,4 @@
-// Reading writes (law 7): each audit fetch is itself an entry. Here own fetches are told from others', and others' under the same user become findings.
+// Reading writes (invariant 7): each audit fetch is itself an entry. Here own fetches are told from others', and others' under the same user become findings.
 import type { Entries } from '../../contracts/entries.ts'
 import { textsUnder } from '../../core/json.ts'
 

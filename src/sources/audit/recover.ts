@@ -1,4 +1,4 @@
-// Ways on for a head that is stuck: found again by time, past an entry that cannot be read (law 6).
+// Ways on for a head that is stuck: found again by time, past an entry that cannot be read (invariant 6).
 import { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
