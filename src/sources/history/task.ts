@@ -92,7 +92,7 @@ function advance({ options, cursor }: Step, task: Task, window: Window, { light 
   if (walk.at >= walk.to) endWalk(options, cursor, task)
 }
 
-/** Rows without a time were met where the window is no day: none of them is shipped, and all that is under way goes on in days, each from its start (law 8). */
+/** Rows without a time were met where the window is no day: none of them is shipped, and all that is under way goes on in days, each from its start (invariant 8). */
 export function readInDays(step: Step, pending: Group | undefined): Part {
   const { cursor, options } = step
   options.log.info('Rows of version 1 without a readable time: the history is read in windows of a UTC day')
