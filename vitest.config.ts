@@ -9,6 +9,8 @@ const suite = (name: string, folders: string[], testTimeout: number, more: objec
     testTimeout,
     hookTimeout: testTimeout,
     environment: 'node' as const,
+    // The runner's own second is too little for a busy machine.
+    expect: { poll: { timeout: 10_000 } },
     ...more,
   },
 })
