@@ -77,7 +77,7 @@ function auditReader(
   sentTimes: SentTimes,
 ): Reader {
   const expected = access.workspace.expected_user_agents
-  const keepKeysMs = access.shared.config.journal.keep_keys
+  const keepKeysMs = access.shared.config.journal.dedup_retention
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
   return access.reader('audit', intervalMs, globFilter(audit.types), (common) => {
     return new AuditSource({
@@ -85,7 +85,7 @@ function auditReader(
       activity: audit.activity,
       intervalMs: audit.interval,
       start: audit.start,
-      sweepMs: Math.min(audit.sweep, keepKeysMs),
+      sweepMs: Math.min(audit.lookback, keepKeysMs),
       keepKeysMs,
       instance: access.shared.instance,
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
@@ -135,8 +135,8 @@ function historyReader(
         v1Until: history.v1_until,
         intervalMs: history.interval,
         start: history.start,
-        rereadMs: history.reread,
-        keepKeysMs: access.shared.config.journal.keep_keys,
+        rereadMs: history.lookback,
+        keepKeysMs: access.shared.config.journal.dedup_retention,
       })
     },
   )

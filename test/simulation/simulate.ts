@@ -137,7 +137,7 @@ function configOf(scenario: Scenario, folder: string) {
     return sources === usualSources ? {} : { sources }
   }
   return configSchema.parse({
-    journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_settled: '1MiB' },
+    journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_delivered: '1MiB' },
     workspaces: [
       {
         name: 'acme',

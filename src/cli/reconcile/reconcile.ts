@@ -86,7 +86,7 @@ export async function reconcile(
       reread: rereadOf(known, clock.now()),
       days,
       nowMs: clock.now(),
-      keysSinceMs: clock.now() - known.journal.keep_keys,
+      keysSinceMs: clock.now() - known.journal.dedup_retention,
     })
     world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report))
     return report.balanced ? exitCodes.done : exitCodes.failed

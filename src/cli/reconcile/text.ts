@@ -108,7 +108,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   const isHistory = sources.some(({ source }) => source !== 'audit')
   const reread = sources.filter(({ read_again_from }) => read_again_from !== null)
   const lines = [
-    `Of entries before ${keys_since} keys may be forgotten (journal.keep_keys): where PROVEN BY says counts, only numbers were compared.`,
+    `Of entries before ${keys_since} keys may be forgotten (journal.dedup_retention): where PROVEN BY says counts, only numbers were compared.`,
     'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept more than once.',
     'FILTERED goes by the types of today; MALFORMED has no time of its own, stands on the day where it was met, and is only counted: auditferry quarantine list tells what is kept of such.',
     'ACCEPTED is what each receiver answered: what it then did with an entry, only its own search can tell.',
@@ -119,7 +119,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
       : []),
     ...reread.map(
       ({ workspace, source, read_again_from }) =>
-        `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.reread): what is unknown or changed there comes without a backfill.`,
+        `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.lookback): what is unknown or changed there comes without a backfill.`,
     ),
     ...(read.some(({ before_start }) => before_start > 0)
       ? ['BEFORE START is what lies before live reading began; of it nothing is judged.']
@@ -233,7 +233,7 @@ function backfillText(workspace: string, source: string, days: readonly string[]
 function againText(workspace: string, source: string, first: string | undefined): string[] {
   if (first === undefined) return []
   const what = `What is not here or has changed of ${printable(`${workspace} ${source}`)} from ${first} on`
-  return [`${what} comes without a backfill: live reading reads these days again (history.reread)`]
+  return [`${what} comes without a backfill: live reading reads these days again (history.lookback)`]
 }
 
 function sinkClauses(sinks: readonly SinkRow[]): string[] {

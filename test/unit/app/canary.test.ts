@@ -33,7 +33,7 @@ async function start({ history, audit, sinks = [], once = false, api }: Given) {
     workspaces: [
       {
         ...{ name: 'acme', base_url: 'https://api.example.com', api_key: 'acme-key' },
-        ...(audit === false ? {} : { audit: { interval: '1s', sweep: '0s', ...audit } }),
+        ...(audit === false ? {} : { audit: { interval: '1s', lookback: '0s', ...audit } }),
         ...(history ? { history } : {}),
         canary: { enabled: true, interval: '1m' },
         rate_limits: { audit: 1000, history: 1000 },

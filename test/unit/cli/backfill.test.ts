@@ -242,7 +242,7 @@ test('what may be forgotten is warned of first', async () => {
   stand.write({ start: 'latest', keepKeys: '1d' })
   await stand.daemon()
   expect(await backfill(stand.world, options(), clock)).toBe(0)
-  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.keep_keys\) may no longer be known/)
+  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.dedup_retention\) may no longer be known/)
 })
 
 test.each([

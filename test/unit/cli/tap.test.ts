@@ -23,7 +23,7 @@ let file: string
 
 const text = () => `
 journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
-workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: planted-key, audit: { interval: 1s, sweep: 0s } }]
+workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: planted-key, audit: { interval: 1s, lookback: 0s } }]
 sinks:
   - { name: open, type: file, path: ${house.folder}/open.out, tap: true }
   - { name: closed, type: file, path: ${house.folder}/closed.out }
@@ -49,7 +49,7 @@ beforeEach(async () => {
         name: 'acme',
         base_url: 'https://api.example.com',
         api_key: 'acme-key',
-        audit: { interval: '1s', sweep: '0s' },
+        audit: { interval: '1s', lookback: '0s' },
       },
     ],
     ...{ sinks, server: { listen: '127.0.0.1:0' } },
@@ -195,7 +195,7 @@ describe('bundle', () => {
     const path = join(house.folder, 'bundle.md')
     expect(await bundle(stand.world, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
-    for (const part of ['keep_keys: 35d', '"sentence":', 'auditferry_sink_owed_entries', 'bytes free'])
+    for (const part of ['dedup_retention: 35d', '"sentence":', 'auditferry_sink_owed_entries', 'bytes free'])
       expect(held).toContain(part)
     expect(held).not.toContain('planted')
     for (const { raw } of house.mock.entries().slice(0, 20)) {

@@ -381,7 +381,9 @@ describe('of the history', () => {
       ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
       reread: rereadOf(
         {
-          workspaces: [{ name: 'acme', history: { reread: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } }],
+          workspaces: [
+            { name: 'acme', history: { lookback: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } },
+          ],
         },
         today * DAY + DAY / 2,
       ),
@@ -427,7 +429,7 @@ describe('of the history', () => {
     const now = today * DAY + 20 * 3_600_000
     const from = (start: Start, reread = 2 * DAY, startUs?: number) =>
       rereadFrom(
-        rereadOf({ workspaces: [{ name: 'acme', history: { reread, start } }] }, now).get('acme'),
+        rereadOf({ workspaces: [{ name: 'acme', history: { lookback: reread, start } }] }, now).get('acme'),
         startUs,
         now,
       )

@@ -32,7 +32,7 @@ let url: string
 
 const text = (...sinks: string[]) => `
 journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
-workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: acme-key, audit: { interval: 1s, sweep: 0s } }]
+workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: acme-key, audit: { interval: 1s, lookback: 0s } }]
 sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${house.folder}/${name}.out }`).join(', ')}]
 server: { listen: "127.0.0.1:0" }
 `
