@@ -14,7 +14,7 @@ import { globFilter, takesAll } from '../core/globs.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import { MINUTE_MS } from '../core/time.ts'
 import type { RangeReader } from '../jobs/orders.ts'
-import type { BudgetStatus } from '../observability/status.ts'
+import type { RateLimitStatus } from '../observability/status.ts'
 import { Assistant } from '../sources/assistant/assistant.ts'
 import { AuditSource } from '../sources/audit/audit.ts'
 import { openAuditCursor } from '../sources/audit/cursor.ts'
@@ -37,7 +37,7 @@ export interface Reading {
   readonly canary: CanaryProbe<Reader>['canary'] | undefined
   /** whose past can be read again */
   readonly ranges: readonly RangeReader[]
-  budgets(): readonly BudgetStatus[]
+  budgets(): readonly RateLimitStatus[]
   close(): Promise<void>
 }
 
@@ -298,7 +298,7 @@ export async function isReady(
 ): Promise<boolean> {
   for (const { source, intervalMs } of readers) {
     const state = stateOf(source.origin.source)
-    if (state === 'held' || state === 'failing') continue
+    if (state === 'blocked' || state === 'failing') continue
     const { caughtUp, dueAt } = source.plan(await journal.cursor(source.origin))
     // Overdue, as after a long absence: what it had read all of is no longer all.
     if (!caughtUp || clock.now() - dueAt > Math.max(intervalMs, MINUTE_MS)) return false

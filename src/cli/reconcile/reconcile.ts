@@ -89,7 +89,7 @@ export async function reconcile(
       keysSinceMs: clock.now() - known.journal.dedup_retention,
     })
     world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report))
-    return report.balanced ? exitCodes.done : exitCodes.failed
+    return report.ok ? exitCodes.done : exitCodes.failed
   } finally {
     await opened.close()
   }
@@ -258,4 +258,4 @@ export function partialText(walked: readonly Walked[]): string {
 
 /** `balanced` as in the whole report: who looks at that alone is not misled. */
 const partialJson = (walked: readonly Walked[]): string =>
-  `${JSON.stringify({ partial: true, balanced: false, read: rowsOf(walked), unknown: unknownOf(walked) }, null, 2)}\n`
+  `${JSON.stringify({ partial: true, ok: false, read: rowsOf(walked), unknown: unknownOf(walked) }, null, 2)}\n`

@@ -70,7 +70,7 @@ export interface ReconcileReport {
   readonly read: readonly ReadRow[]
   readonly sinks: readonly SinkRow[]
   readonly keys_since: string
-  readonly balanced: boolean
+  readonly ok: boolean
 }
 
 interface Findings {
@@ -111,7 +111,7 @@ export function reportOf(findings: Findings): ReconcileReport {
     sinks,
     keys_since: iso(keysSinceMs),
     // A report on nothing but today proves nothing.
-    balanced: isWhole && judged.length > 0 && judged.every(({ result }) => result === 'even'),
+    ok: isWhole && judged.length > 0 && judged.every(({ result }) => result === 'even'),
   }
 }
 

@@ -69,12 +69,14 @@ function readTable(read: readonly ReadRow[]): string {
 function sinkTable(sinks: readonly SinkRow[]): string {
   if (sinks.length === 0) return 'Nothing was kept of these days.\n'
   const head = [
-    ...['SINK', 'SOURCE', 'DAY', 'KEPT', 'BEFORE', 'ACCEPTED', 'FILTERED', 'PARKED', 'DROPPED', 'OWED'],
+    ...['SINK', 'SOURCE', 'DAY', 'KEPT', 'BEFORE', 'ACCEPTED', 'FILTERED', 'DEAD', 'DROPPED', 'PENDING'],
     ...['MISSING', 'RESULT'],
   ]
   const rows = sinks.map((row) => [
     ...[row.sink, `${row.workspace} ${row.source}`, row.day],
-    ...[row.kept, row.before, row.accepted, row.filtered, row.parked, row.dropped, row.owed].map(numberText),
+    ...[row.kept, row.before, row.accepted, row.filtered, row.dead_lettered, row.dropped, row.pending].map(
+      numberText,
+    ),
     ...[numberText(row.missing), row.result],
   ])
   return columns([head, ...rows])
@@ -144,10 +146,10 @@ const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
   rows.reduce((all, row) => all + of(row), 0)
 
 function verdictOf(report: ReconcileReport): string {
-  const { read, sinks, sources, balanced } = report
+  const { read, sinks, sources, ok } = report
   const judged = read.filter(isJudged)
   const early = earlyText(report)
-  if (balanced) return `BALANCED. ${balancedText(judged, read, sinks)}${early}`
+  if (ok) return `BALANCED. ${balancedText(judged, read, sinks)}${early}`
   const gaps = sum(sources, (source) => source.gaps)
   const lacking = sum(judged, lackingIn)
   const clauses = [
@@ -262,8 +264,8 @@ function balancedText(
     return count === 0 ? [] : [`${numberText(count)} ${what}`]
   }
   const left = [
-    ...open(({ owed }) => owed, 'still owed'),
-    ...open(({ parked }) => parked, 'refused by a receiver and kept as dead letters'),
+    ...open(({ pending }) => pending, 'still pending'),
+    ...open(({ dead_lettered }) => dead_lettered, 'refused by a receiver and kept as dead letters'),
     ...open(({ dropped }) => dropped, 'dropped on somebody’s word'),
     ...open(({ before }) => before, 'from before the counting of a sink began'),
   ]

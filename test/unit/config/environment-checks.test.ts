@@ -567,12 +567,12 @@ test('a certificate that is not there is a fault at its key', () => {
       ca_file: ${folder}/ca.pem
 `
   expect(around(sinks).faults).toEqual([
-    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, holds what this sink is owed, and looks for the file again by itself)',
+    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, keeps the pending entries of this sink, and looks for the file again)',
   ])
 })
 
 const held =
-  ' (run starts all the same, holds what this sink is owed, and looks for the file again by itself)'
+  ' (run starts all the same, keeps the pending entries of this sink, and looks for the file again)'
 const tlsSinks = {
   splunk_hec: 'type: splunk_hec, url: "https://a.example.com:8088", token: t',
   s3: 'type: s3, bucket: logs',
