@@ -122,7 +122,7 @@ function areaConfig({ areas, startAt }: Scenario) {
             query: history.query,
             interval: history.interval,
             start: span === undefined ? 'earliest' : new Date(startAt - span).toISOString(),
-            reread: `${history.rereadMs / HOUR_MS}h`,
+            lookback: `${history.rereadMs / HOUR_MS}h`,
           },
         }
       : {}),

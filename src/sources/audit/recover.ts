@@ -1,9 +1,10 @@
-// Ways on for a head that is stuck: found again by time, past an entry that cannot be read (law 6).
+// How a drain continues when its head is gone or an entry cannot be read: by time (invariant 6).
 import { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { anchorAt, brokenEntry, isReadByTime, reachUs, readLatest } from './lookup.ts'
+import { toldAs } from '../http/reply.ts'
+import { anchorAt, brokenEntry, isReadByTime, keptBytes, reachUs, readLatest } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { forgetFailures, jumpTo } from './cursor.ts'
 import type { Drain, Position } from './cursor.ts'
@@ -14,9 +15,9 @@ import { endByTime, endDrain, giveUpDrain, newGap } from './end.ts'
 import { horizonUs, isFuture } from './clock.ts'
 import type { Step, Parts } from './step.ts'
 import { lastPart } from './step.ts'
-import { isRightBehind } from './walk.ts'
+import { isRightBehind, LEAVE_TRIES } from './walk.ts'
 
-/** A long drain asks once where the head is, so that its lag can be told while it lasts. */
+/** A long drain asks once where the head is, so that its lag can be shown meanwhile. */
 export async function* askHead(step: Step, drain: Drain): Parts {
   await readLatest(step)
   drain.pages++
@@ -112,14 +113,14 @@ export function settleLost(step: Step, view: PageView): number {
 }
 
 /**
- * On by `search`, past an entry that stays unreadable. Where that answer cannot be read either, the next entry is bad too or
- * the server is out of order: only an entry that it can tell is a witness for the first.
+ * Continues with `search` after an entry that stays unreadable. If that answer cannot be read either, the next entry is
+ * bad too or the server is failing: only a readable entry proves the former.
  */
 export async function* followProbe(step: Step, drain: Drain, probe: Probe): Parts {
   const found = await anchorAt(step, probe.atUs, 'live')
   const isNothing = !found.position && !found.unreadable
   if (isNothing || isFuture(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
-    // Nothing of now from there on; what lies between it and the unreadable is still to be looked for.
+    // Nothing of now from there on; entries between it and the unreadable one are still to be found.
     const back = readableAt(probe)
     if (back) {
       drain.probe = back
@@ -129,7 +130,7 @@ export async function* followProbe(step: Step, drain: Drain, probe: Probe): Part
   } else if (!found.position) {
     yield* passFurther(step, drain, probe, found)
   } else if (found.position.id === drain.from.id) {
-    // What the unreadable stands behind: on until it is passed.
+    // The entry before the unreadable one: continues until that is passed.
     drain.probe = unreadableAt(probe, undefined)
     yield lastPart(step)
   } else {
@@ -147,7 +148,10 @@ async function passed(
   to: Position,
   group: Group | undefined,
 ): Promise<Part> {
-  const isNext = await isRightBehind(step, to, kept, 'live')
+  const behind = await isRightBehind(step, to, kept, 'live')
+  if (behind instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
+    return lastPart(step, { fault: toldAs(behind, 'the page that shows whether an entry is missing failed') })
+  const isNext = behind === true
   stepOver(step, drain, to)
   const { log } = step.options
   if (isNext) log.warn('An unreadable entry was skipped; its bytes are quarantined')
@@ -168,7 +172,7 @@ async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
 }
 
 async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Parts {
-  const again = askedAgain(probe)
+  const again = askedAgain(probe, keptBytes(found))
   if (again) {
     drain.probe = again
     yield lastPart(step, { fault: brokenEntry() })
@@ -188,7 +192,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
 /** `keptTake`: so many elements of the page at `drain.from` are quarantined. */
 export function passByTime(step: Step, drain: Drain, keptTake?: number): void {
   const { cursor } = step
-  // The first of all may tell no time: then from where `search` reaches.
+  // The first entry of all may have no time: then from where `search` reaches.
   drain.probe = probeAfter(drain.from.at || reachUs(step), keptOf(drain, keptTake))
   forgetFailures(drain)
   cursor.trail = []

@@ -1,4 +1,5 @@
-// Paging forward from an entry, as the drain and the sweep both do it: the request, what follows a page that fails, and the alarm when a page does not advance.
+// Paging forward from an entry, for the drain, lookback and jobs: the request, what follows a page that fails, and the
+// error when a page does not advance.
 import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Finding, Lane, Part, Quarantined } from '../../contracts/source.ts'
@@ -8,8 +9,8 @@ import { isTooMuch, isUnreadable, toldAs } from '../http/reply.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { anchorAt, askLatestAlone, isOfAll, reachUs } from './lookup.ts'
 import { horizonUs } from './clock.ts'
-import type { Position, Walk } from './cursor.ts'
-import { forgetFailures } from './cursor.ts'
+import type { AuditCursor, Position, Walk } from './cursor.ts'
+import { forgetFailures, isKnownMalformed } from './cursor.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Looker, PageView } from './page.ts'
 import { freshView, lookOver } from './page.ts'
@@ -22,15 +23,13 @@ import { entryOptions, fromStart, lastPart, MAX_TAKE, midPart } from './step.ts'
 const ALONE_TAKE = 2
 /** An outage looks like too much: smaller than this no page is asked for on its account. */
 const LIGHT_TAKE = 100
-/** A page that cannot be smaller is left after so many failures, of which each third stands beside a good page elsewhere. */
-const LEAVE_TRIES = 3 * BAD_TRIES
-/** A place that answers with errors of the server alone may be left so long after the first of them. */
+/** A page that cannot be smaller is left after this many failures, if a page elsewhere is good at each third of them. */
+export const LEAVE_TRIES = 3 * BAD_TRIES
+/** A position that answers only with server errors may be left this long after the first of them. */
 const LEAVE_AFTER_MS = 10 * MINUTE_MS
-/** After so many good narrowed pages the usual `take` is tried again. */
+/** After this many good narrowed pages the usual `take` is tried again. */
 const GOOD_PAGES = 20
-/** Malformed elements of a page that are remembered. */
-const MALFORMED_LENGTH = 100
-/** What an id is by the specification (§2.1), and what stands in its place in tests. */
+/** An id by the specification (§2.1), and the short ids of tests. */
 const PLAIN_ID = /^[\w-]{1,36}$/
 /** Page ends that are remembered, to see a feed that goes in circles. */
 const ENDS_LENGTH = 8
@@ -43,10 +42,10 @@ interface Left {
 }
 
 interface Asked {
-  readonly walk: Pick<Walk, 'from'>
+  readonly walk: Pick<Walk, 'from' | 'atLeast'>
   readonly lane: Lane
   readonly take: number
-  /** told when the answer's head is in, before its body is read */
+  /** called when the answer's head is in, before its body is read */
   answered?(serverAt: number | undefined, sentAt: number): void
 }
 
@@ -68,6 +67,9 @@ interface Exchange {
   horizonUs: number
 }
 
+/** A page that holds one element which is not known yet. */
+const aloneTake = ({ atLeast = 0 }: Asked['walk']): number => Math.max(ALONE_TAKE, atLeast)
+
 const pathOf = ({ id }: Pick<Position, 'id'>, take: number) =>
   `/api/v1/logs/audit?from=${encodeURIComponent(id)}&take=${take}`
 
@@ -83,7 +85,7 @@ function groupsOf(step: PagingStep, request: Asked, exchange: Exchange, sample?:
     exchange.answered = true
     exchange.horizonUs = horizonUs(step, answer.serverAt)
     // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
-    return readGroups(answer, entryOptions(step.options), take <= ALONE_TAKE ? sample : undefined)
+    return readGroups(answer, entryOptions(step.options), take <= aloneTake(walk) ? sample : undefined)
   })
 }
 
@@ -113,6 +115,7 @@ function lookerOf({ options, cursor }: PagingStep, request: PageRequest, exchang
  */
 export async function* readPage(step: PagingStep, request: PageRequest): Parts {
   const { walk, take } = request
+  const { cursor } = step
   const sample = new BodySample()
   const view = freshView(request.passedHead)
   const exchange = { answered: false, horizonUs: horizonUs(step) }
@@ -131,7 +134,12 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
     const parts = behind.last ? partOf(behind.last) : []
     last = parts.pop()
     for (const part of parts) yield midPart(step, part)
-    opening.end(walk)
+    if (isFullOfMalformed(walk, take, view)) {
+      walk.atLeast = take + 1
+      yield lastPart(step, last)
+      return
+    }
+    opening.end(cursor)
   } catch (error) {
     yield* failPage(step, request, failureOf(error, exchange.answered, request, sample))
     return
@@ -141,23 +149,30 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
   yield lastPart(step, { ...last, ...outcome })
 }
 
+/** How many elements to ask for, where `usual` are asked for of a place about which nothing is known. */
+export const takeAt = ({ atLeast = 0, narrowTake }: Walk, usual: number): number =>
+  Math.min(MAX_TAKE, Math.max(atLeast, narrowTake ?? usual))
+
+/** Nothing but malformed elements up to the page's end: they name no place to go on from, and a larger page shows what follows them. */
+function isFullOfMalformed({ from }: Walk, take: number, { count, malformed, lastOfAll }: PageView): boolean {
+  const isAlone = lastOfAll === null || (lastOfAll.id === from.id && count - malformed === 1)
+  return malformed > 0 && isAlone && count >= take && take < MAX_TAKE
+}
+
 /**
- * The malformed elements that a page begins with are held back until there is an entry beside them: an array in which nothing is
+ * The malformed elements that a page begins with wait until an entry follows: an array in which nothing is
  * an entry may be an error of the server, such as `[null]` or `[{"error":…}]`.
  */
 class Opening {
   readonly #view: PageView
   readonly #held: Group[] = []
-  readonly #hashes: string[] = []
 
   constructor(view: PageView) {
     this.#view = view
   }
 
-  /** Groups that may go out now that `group` is looked over. Throws NoEntry where too much is held. */
+  /** Groups that may go out now that `group` was looked at. Throws NoEntry if too much waits. */
   release(group: Group): readonly Group[] {
-    for (const { sha256 } of group.quarantined)
-      if (this.#hashes.length <= MALFORMED_LENGTH) this.#hashes.push(sha256)
     this.#held.push(group)
     if (!isNoEntry(this.#view)) return this.#held.splice(0)
     const heldBytes = this.#quarantined.reduce((sum, { bytes }) => sum + bytes.length, 0)
@@ -165,13 +180,10 @@ class Opening {
     return []
   }
 
-  /** The page is whole. Throws NoEntry, except for elements that the page before showed beside entries. */
-  end(walk: Walk): void {
-    const isKnown = (hash: string) => walk.malformed?.includes(hash) === true
-    if (isNoEntry(this.#view)) {
-      if (!this.#hashes.every(isKnown)) throw new NoEntry(this.#quarantined)
-    } else if (this.#hashes.length === 0) delete walk.malformed
-    else walk.malformed = this.#hashes.slice(0, MALFORMED_LENGTH)
+  /** The page is whole. Throws NoEntry, except for elements that were quarantined before. */
+  end(cursor: AuditCursor): void {
+    const quarantined = this.#quarantined
+    if (isNoEntry(this.#view) && !isKnownMalformed(cursor, quarantined)) throw new NoEntry(quarantined)
   }
 
   get #quarantined(): readonly Quarantined[] {
@@ -192,14 +204,19 @@ class NoEntry extends ConnectorError {
 
 interface Failure {
   readonly error: ConnectorError
-  /** A page no larger than this is narrowed no further, or not before a page elsewhere is good. */
+  /** A page of this size or less is not narrowed, or only once a page elsewhere is good. */
   readonly leastTake: number
   /** what is kept where the page is left; undefined: the server answers with errors alone, and there is nothing to keep */
   readonly left: Left | undefined
 }
 
 /** Throws what says nothing of this page: a host that cannot be reached, a refused key, a login page. */
-function failureOf(error: unknown, answered: boolean, { take }: PageRequest, sample: BodySample): Failure {
+function failureOf(
+  error: unknown,
+  answered: boolean,
+  { take, walk }: PageRequest,
+  sample: BodySample,
+): Failure {
   if (error instanceof NoEntry) {
     const { quarantined } = error
     return { error, leastTake: take, left: { quarantined, take: quarantined.length } }
@@ -209,7 +226,7 @@ function failureOf(error: unknown, answered: boolean, { take }: PageRequest, sam
     const left = sample.isEmpty
       ? { quarantined: [], take: undefined }
       : { quarantined: [sample.quarantined('unreadable_page')], take }
-    return { error, leastTake: ALONE_TAKE, left }
+    return { error, leastTake: aloneTake(walk), left }
   }
   if (!isTooMuch(error, answered)) throw error
   return { error, leastTake: LIGHT_TAKE, left: undefined }
@@ -220,7 +237,7 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
   const now = step.options.clock.now()
   walk.failingSince ??= now
   walk.badTries++
-  const isWaitedFor = left !== undefined || now - walk.failingSince >= LEAVE_AFTER_MS
+  const isWaitedFor = left ? isWhole(walk, left) : now - walk.failingSince >= LEAVE_AFTER_MS
   let outcome: Partial<Part> | undefined
   let next = 'it is asked for again'
   if (take > leastTake) {
@@ -242,6 +259,13 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
     }
   }
   yield lastPart(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
+}
+
+/** False if an earlier answer held more, so this one was cut: the longest is to be quarantined. */
+function isWhole(walk: Walk, { quarantined }: Left): boolean {
+  const bytes = quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
+  walk.mostBadBytes = Math.max(bytes, walk.mostBadBytes ?? 0)
+  return bytes === walk.mostBadBytes || walk.badTries >= 2 * LEAVE_TRIES
 }
 
 /** A place that only answered with errors of the server, for long, while other pages were good: as good as gone. */
@@ -291,13 +315,13 @@ async function isReadAt(
   }
 }
 
-/** Whether what is kept as bytes is all that there is before this entry. False where nobody can tell. */
+/** Whether what is kept as bytes is all that there is before this entry; the error where the page that would show it failed. */
 export async function isRightBehind(
   step: PagingStep,
   { id }: Position,
   kept: Kept | undefined,
   lane: Lane,
-): Promise<boolean> {
+): Promise<boolean | ConnectorError> {
   if (!kept) return false
   const path = pathOf({ id: kept.from }, Math.min(kept.take + 1, MAX_TAKE))
   try {
@@ -308,11 +332,12 @@ export async function isRightBehind(
       return body !== undefined && Buffer.from(body).includes(JSON.stringify(id))
   } catch (error) {
     if (!(error instanceof ConnectorError) || isOfAll(error)) throw error
+    return error
   }
   return false
 }
 
-/** The same for each try, so that it is told as the same trouble. An id of any other kind may be content. */
+/** The same text at each try, so that the log shows one problem. An id of any other kind may be content. */
 function nameOf({ walk: { from }, take }: PageRequest): string {
   return `the page behind ${PLAIN_ID.test(from.id) ? `entry ${from.id}` : 'the last entry'} (take=${take})`
 }

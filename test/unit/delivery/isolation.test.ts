@@ -1,4 +1,4 @@
-// Sinks beside each other, in their loops on a virtual clock: what one suffers the others do not notice (law 2).
+// Sinks beside each other, in their loops on a virtual clock: what one suffers the others do not notice (invariant 2).
 import { expect, it } from 'vitest'
 import { collect } from '../../../src/ingest/loop.ts'
 import type { CollectOptions } from '../../../src/ingest/loop.ts'

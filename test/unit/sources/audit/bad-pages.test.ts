@@ -1,4 +1,4 @@
-// What the server sends malformed: kept as bytes, counted, and never in the way of the feed (laws 3 and 4).
+// What the server sends malformed: kept as bytes, counted, and never in the way of the feed (invariants 3 and 4).
 import { describe, expect, it } from 'vitest'
 import type { Defect } from '../../../../src/mock/switches.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -145,6 +145,53 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     await untilRest(desk, 200)
     expect(await desk.ids()).toEqual([...before, ...after])
   })
+
+  it('an entry in the second of a malformed element is read by a larger page where small ones show the malformed alone', async () => {
+    const desk = await openDesk({ switches: { from } })
+    const before = desk.add(30, START - 10 * MINUTE)
+    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'not_an_object' })
+    const beside = desk.mock.add({ at: START - 9 * MINUTE + 40, visibleAt: 0 })
+    // Makes pages small until it is passed.
+    desk.mock.add({ at: START - 8 * MINUTE, visibleAt: 0, defect: 'poison' })
+    const after = desk.add(30, START - SECOND)
+    await untilRest(desk, 200)
+    expect(await desk.ids()).toEqual([...before, beside.id, ...after])
+    expect(desk.journal.stats().gaps).toBe(0)
+  })
+
+  it('a malformed element that is the newest of all ends a drain without a way by time', async () => {
+    const desk = await openDesk({ switches: { from } })
+    const before = desk.add(5, START - 10 * MINUTE)
+    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'invalid_utf8' })
+    await untilRest(desk)
+    expect(endpoints(desk.asked())).not.toContain('search')
+    expect(await desk.ids()).toEqual(before)
+    expect(desk.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
+  })
+
+  it.each(['page', 'search'] as const)(
+    'what is quarantined of a bad entry is no cut answer where an earlier one held more: a %s',
+    async (which) => {
+      const open = async (cut: number[]) => {
+        const desk = await openDesk({ switches: { from } })
+        desk.add(1, START - 10 * MINUTE)
+        const bad = desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
+        desk.add(1, START - SECOND)
+        desk.mock.setFault('truncated', { nth: cut })
+        await untilRest(desk, 400)
+        return { desk, bad }
+      }
+      // Asked for by time three times in a row: before that, a page elsewhere was found good, and before that the bad one failed.
+      const plain = endpoints((await open([])).desk.asked())
+      const byTime = plain.findIndex((_, i) => plain.slice(i, i + 3).every((kind) => kind === 'search'))
+      const { desk, bad } = await open([which === 'page' ? byTime - 3 : byTime + 3])
+      expect(desk.asked().some(({ endpoint, faults }) => endpoint === which && faults.length > 0)).toBe(true)
+      const records = await desk.journal.quarantined({ limit: 10, after: 0 })
+      expect(records.length).toBeGreaterThan(0)
+      for (const { id } of records)
+        expect(Buffer.from((await desk.journal.quarantinedRaw(id)) ?? []).includes(bad.raw)).toBe(true)
+    },
+  )
 
   it('malformed elements at the head hold nothing up, and are quarantined once', async () => {
     const desk = await openDesk({ switches: { from } })
@@ -386,3 +433,18 @@ it.each([
     expect(await desk.ids()).toEqual(expect.arrayContaining(ids))
   },
 )
+
+it('a page that the server repeats, with malformed elements in it, is no page of malformed elements alone', async () => {
+  const desk = await openDesk({ switches: { from: 'inclusive' } })
+  const first = desk.add(1_200, START - 20 * MINUTE)
+  const malformed = desk.mock.add({ at: START - 15 * MINUTE, visibleAt: 0, defect: 'no_id' })
+  expect(malformed.defect).toBe('no_id')
+  const second = desk.add(1_200, START - SECOND)
+  // The second page of all, which has the malformed one in it, comes again in the place of the third.
+  desk.mock.setFault('repeated_page', { nth: [4] })
+  await untilRest(desk)
+  const asked = desk.asked()
+  expect(asked.flatMap(({ faults }) => faults)).toEqual(['repeated_page'])
+  expect(await desk.ids()).toEqual([...first, ...second])
+  expect(endpoints(asked)).not.toContain('search')
+})
