@@ -18,7 +18,7 @@ export const lackingText: Readonly<Record<Lacking, string>> = {
 }
 
 /** What a job waits for: another job of its stream, its share of the rate limit, the end of a 429, room in the journal or in memory, what it lacks. */
-export type WaitsFor = 'turn' | 'budget' | 'limit' | 'room' | 'memory' | Lacking
+export type WaitsFor = 'turn' | 'rate_limit' | 'limit' | 'room' | 'memory' | Lacking
 
 /** By the entries' own time, µs: included, excluded. */
 export interface JobSpan {

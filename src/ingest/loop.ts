@@ -131,7 +131,7 @@ async function append(
   const fetches = toTell(foreignTold, appended.findings)
   if (fetches > 0)
     log.warn(
-      'The audit log was fetched under our user by something that is none of our instances: another tool, another key of that user, or a stolen one. Name known tools in expected_user_agents; if none of them is known, rotate the key',
+      'The audit log was fetched with the user of this key, but not by this instance: by another tool, another key of that user, a stolen key, or `validate --connect` while no daemon ran. Name known tools in expected_user_agents; rotate the key if you know no such tool',
       { fetches },
     )
   return appended
@@ -225,7 +225,7 @@ function delayAfter({ watch, log, random }: CollectOptions, error: unknown, stre
   const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
   const { action, code } = failure
   const delayMs = retryDelayMs(failure, count, random)
-  const state = action === 'pause' ? 'paused' : action === 'hold' ? 'held' : 'failing'
+  const state = action === 'pause' ? 'paused' : action === 'hold' ? 'blocked' : 'failing'
   watch.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
   return delayMs
 }

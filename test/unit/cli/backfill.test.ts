@@ -35,7 +35,7 @@ async function asked(): Promise<void> {
 async function delivered(): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     const status = await (await connectControl(stand.path))?.status()
-    if (status?.sinks.every(({ owed_entries }) => owed_entries === 0)) return
+    if (status?.sinks.every(({ pending_entries }) => pending_entries === 0)) return
     await systemClock.sleep(10)
   }
   throw new Error('it stays owed')
@@ -79,7 +79,7 @@ test('a span that was never read is read, delivered, and told in one line', asyn
 const origin = { workspace: 'acme', source: 'audit' } as const
 const counts = { ...noCounts, read: 3, new: 3 }
 const spans = [{ fromUs: 0, toUs: 1 }]
-/** It waits for the request budget. */
+/** It waits for the rate limit. */
 const open: Job = {
   ...{
     kind: 'backfill',
@@ -92,7 +92,7 @@ const open: Job = {
     counts,
     unread: [],
   },
-  ...{ error: undefined, waitsFor: 'budget' },
+  ...{ error: undefined, waitsFor: 'rate_limit' },
 }
 
 test('one that ended with possible gaps is not whole, and the command fails', async () => {
@@ -254,7 +254,7 @@ test('what may be forgotten is warned of first', async () => {
   stand.write({ start: 'latest', keepKeys: '1d' })
   await stand.daemon()
   expect(await backfill(stand.world, options(), clock)).toBe(0)
-  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.keep_keys\) may no longer be known/)
+  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.dedup_retention\) may no longer be known/)
 })
 
 test.each([

@@ -192,11 +192,11 @@ describe('a volume that cannot hold what the journal may take', () => {
     expect(onVolume(2 * GIB)).toMatchObject({
       faults: [],
       warnings: [
-        '1 journal.max_bytes: with keep_settled, and 128MiB for log and ballast, the journal may take 2432MiB and room for its keys, and its volume has 2048MiB in all: reading would pause when that is full; give it a larger volume, or set max_bytes and keep_settled so that they fit',
+        '1 journal.max_bytes: with keep_delivered, and 128MiB for log and ballast, the journal may take 2432MiB and room for its keys, and its volume has 2048MiB in all: reading would pause when that is full; give it a larger volume, or set max_bytes and keep_delivered so that they fit',
       ],
     })
     expect(onVolume(2 * GIB, ', max_bytes: 1GiB').warnings).toEqual([])
-    expect(onVolume(2 * GIB, ', max_bytes: 1GiB, keep_settled: 1GiB').warnings).toHaveLength(1)
+    expect(onVolume(2 * GIB, ', max_bytes: 1GiB, keep_delivered: 1GiB').warnings).toHaveLength(1)
     const large = onVolume(2 * GIB, ', max_bytes: 1GiB, limits: { max_entry_bytes: 224MiB }')
     expect(large.warnings.join()).toContain('960MiB for log and ballast')
   })
@@ -371,6 +371,80 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   expect(around(console, copy).faults).toEqual([])
   await journal.close()
   expect(around(console, path).faults).toEqual([])
+})
+
+test('a folder of keys or of the configuration that others can write to is a warning, once, also at the start', () => {
+  const keys = join(folder, 'keys')
+  mkdirSync(keys)
+  writeFileSync(join(keys, 'key'), 'planted-key\n', { mode: 0o400 })
+  writeFileSync(join(keys, 'other'), 'planted-key\n', { mode: 0o400 })
+  chmodSync(keys, 0o777)
+  const sinks = `  - { name: archive, type: splunk_hec, url: "https://h.example.com", token: "\${file:${keys}/key}" }
+  - { name: more, type: splunk_hec, url: "https://i.example.com", token: "\${file:${keys}/other}" }\n`
+  const why = `the folder ${keys} can be written by every user of this machine (mode 0777), who may replace what is in it: chmod o-w it, or use another folder`
+  expect(around(sinks).warnings).toEqual([`5 sinks.0.token: ${why}`])
+  const load = () => loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, roomyFiles)
+  expect(load().warnings.map(({ message }) => message)).toEqual([why])
+  chmodSync(keys, 0o1777)
+  expect(around(sinks).warnings).toEqual([])
+  chmodSync(folder, 0o777)
+  expect(around(sinks).warnings.at(-1)).toContain(`the folder ${folder} can be written by every user`)
+  chmodSync(folder, 0o700)
+})
+
+test('a folder of keys that a group of others can write to is a warning', () => {
+  const gid = (process.getegid?.() ?? 0) + 1
+  const owners = {
+    ...realFiles.owners,
+    facts: (path: string) => {
+      const there = realFiles.owners.facts(path)
+      return there && path === folder ? { ...there, mode: 0o770, gid } : there
+    },
+  }
+  const { warnings } = around(console, undefined, { ...roomyFiles, owners })
+  expect(warnings).toEqual([
+    `3 workspaces.0.api_key: the folder ${folder} can be written by its group (gid ${gid}, mode 0770), which may replace what is in it: chmod g-w it`,
+  ])
+})
+
+describe('a journal that an earlier version left in the working directory', () => {
+  const cwd = () => join(folder, 'cwd')
+  const files = { ...roomyFiles, cwd }
+  const load = (isStart: boolean) =>
+    loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, files, isStart)
+  beforeEach(() => mkdirSync(join(folder, 'cwd', 'data'), { recursive: true }))
+  const openAt = async (path: string) =>
+    (
+      await openJournal({
+        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+        ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
+      })
+    ).close()
+
+  test('is refused with both paths, where the new place has none', async () => {
+    const old = join(cwd(), 'data', 'a.db')
+    await openAt(old)
+    const { faults } = around(console, 'data/a.db', files)
+    expect(faults).toHaveLength(1)
+    expect(faults[0]).toContain(`there is no journal at ${folder}/data/a.db, but there is one at ${old}`)
+    expect(() => load(true)).toThrow('there is one at')
+    // Asked again while this process has its journal open, the file is not touched.
+    expect(load(false).config.journal.path).toBe(join(folder, 'data', 'a.db'))
+    await openAt(join(folder, 'data', 'a.db'))
+    expect(around(console, 'data/a.db', files).faults).toEqual([])
+    expect(load(true).config.journal.path).toBe(join(folder, 'data', 'a.db'))
+  })
+
+  test('is left alone where the path is absolute, or the file is no journal of this program', async () => {
+    await openAt(join(cwd(), 'data', 'a.db'))
+    expect(around(console, join(folder, 'data', 'a.db'), files).faults).toEqual([])
+    writeFileSync(join(cwd(), 'data', 'b.db'), 'no journal')
+    const other = new Sqlite(join(cwd(), 'data', 'c.db'))
+    other.exec('CREATE TABLE t (a)')
+    other.close()
+    for (const name of ['b.db', 'c.db', 'd.db'])
+      expect(around(console, `data/${name}`, files).faults).toEqual([])
+  })
 })
 
 test('a journal of a newer version is a fault in the words of `run`, and so it is where only its log says so', async () => {
@@ -567,12 +641,12 @@ test('a certificate that is not there is a fault at its key', () => {
       ca_file: ${folder}/ca.pem
 `
   expect(around(sinks).faults).toEqual([
-    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, holds what this sink is owed, and looks for the file again by itself)',
+    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, keeps the pending entries of this sink, and looks for the file again)',
   ])
 })
 
 const held =
-  ' (run starts all the same, holds what this sink is owed, and looks for the file again by itself)'
+  ' (run starts all the same, keeps the pending entries of this sink, and looks for the file again)'
 const tlsSinks = {
   splunk_hec: 'type: splunk_hec, url: "https://a.example.com:8088", token: t',
   s3: 'type: s3, bucket: logs',
@@ -663,7 +737,7 @@ test('a source that nobody reads is a warning where somebody named it', () => {
 
 /** What is warned of where a workspace reads the audit log and what stands in `more`. */
 function warningsOf(more: string, sinks = '[{ name: a, type: stdout }]', audit = '{}', kept = '35d') {
-  const text = `journal: { path: ${folder}/a.db, keep_keys: ${kept} }
+  const text = `journal: { path: ${folder}/a.db, dedup_retention: ${kept} }
 workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: k, audit: ${audit}, ${more} }
 sinks: ${sinks}
@@ -689,29 +763,32 @@ test('intervals that leave too little together, of workspaces that share a key, 
   const taken = (other: string) =>
     `workspaces.${other === 'beta' ? 0 : 1}.audit.interval: polls take some 40 of the 60 requests a minute (rate_limits.audit) together with ${other} (one key):`
   const late =
-    'lookback (sweep) gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set 8s or more at each'
+    'lookback gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set 8s or more at each'
   const jobs =
     'backfill, replay and reconcile get little more than their guaranteed 6 requests a minute; set 8s or more at each'
   expect(together('k')).toEqual([`3 ${taken('beta')} ${late}`, `4 ${taken('acme')} ${late}`])
-  expect(together('k', ', sweep: 0s')).toEqual([`3 ${taken('beta')} ${late}`, `4 ${taken('acme')} ${jobs}`])
+  expect(together('k', ', lookback: 0s')).toEqual([
+    `3 ${taken('beta')} ${late}`,
+    `4 ${taken('acme')} ${jobs}`,
+  ])
   expect(together('another')).toEqual([])
 })
 
 test('polls that are further apart than keys are kept are a warning, where they are written or by the tier', () => {
   const kept = (keep: string, more: string, audit?: string) =>
-    warningsOf(more, undefined, audit, keep).filter((one) => one.includes('keep_keys'))
+    warningsOf(more, undefined, audit, keep).filter((one) => one.includes('dedup_retention'))
   const why = (keep: string) =>
-    `and what was read is known for ${keep} (journal.keep_keys): what two polls show may be sent twice; want a shorter interval, or keep_keys well above it`
+    `and what was read is known for ${keep} (journal.dedup_retention): what two polls show may be sent twice; want a shorter interval, or dedup_retention well above it`
   expect(kept('1h', 'rate_limits: {}', '{ interval: 90m }')).toEqual([
     `3 workspaces.0.audit.interval: polls are 90m apart, ${why('1h')}`,
   ])
   expect(kept('1h', 'rate_limits: {}', '{ activity: low }')).toEqual([
-    `1 journal.keep_keys: polls are 1h apart (workspaces.0.audit.interval), ${why('1h')}`,
+    `1 journal.dedup_retention: polls are 1h apart (workspaces.0.audit.interval), ${why('1h')}`,
   ])
-  expect(kept('1h', 'history: { interval: 2h, reread: 0s }')).toEqual([
+  expect(kept('1h', 'history: { interval: 2h, lookback: 0s }')).toEqual([
     `3 workspaces.0.history.interval: polls are 2h apart, ${why('1h')}`,
   ])
-  expect(kept('2h', 'history: { interval: 90m, reread: 0s }', '{ activity: low }')).toEqual([])
+  expect(kept('2h', 'history: { interval: 90m, lookback: 0s }', '{ activity: low }')).toEqual([])
 })
 
 test.each(['Logs_2026', 'logs..archive', '192.168.0.1'])(
@@ -741,21 +818,21 @@ test('an interval that leaves too little to find late entries with, or for the p
     warningsOf(`rate_limits: { audit: ${limit} }`, undefined, `{ interval: ${interval}${more} }`)
   const jobs = (want: string) =>
     `backfill, replay and reconcile get little more than their guaranteed 6 requests a minute; set ${want} or more`
-  const late = (key: string, want: string) =>
-    `lookback (${key}) gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set ${want} or more`
+  const late = (want: string) =>
+    `lookback gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set ${want} or more`
   const taken =
     '3 workspaces.0.audit.interval: polls take some 40 of the 60 requests a minute (rate_limits.audit):'
   // A page, and one that proves that it was the last.
-  expect(audit('3s')).toEqual([`${taken} ${late('sweep', '4s')}`])
+  expect(audit('3s')).toEqual([`${taken} ${late('4s')}`])
   expect(audit('4s')).toEqual([])
   expect(audit('7900ms', '', 30)).toHaveLength(1)
   expect(audit('8s', '', 30)).toEqual([])
-  expect(audit('3s', ', sweep: 0s')).toEqual([`${taken} ${jobs('4s')}`])
+  expect(audit('3s', ', lookback: 0s')).toEqual([`${taken} ${jobs('4s')}`])
   expect(warningsOf('history: { interval: 1s }')).toEqual([
-    `3 workspaces.0.history.interval: polls take some 60 of the 60 requests a minute (rate_limits.history): ${late('reread', '2s')}`,
+    `3 workspaces.0.history.interval: polls take some 60 of the 60 requests a minute (rate_limits.history): ${late('2s')}`,
   ])
   expect(warningsOf('history: { interval: 2s }')).toEqual([])
-  expect(warningsOf('history: { interval: 1s, reread: 0s }')).toHaveLength(1)
+  expect(warningsOf('history: { interval: 1s, lookback: 0s }')).toHaveLength(1)
 })
 
 test('a glob of `types` that no documented type matches is a warning, with a leading ! as well', () => {
