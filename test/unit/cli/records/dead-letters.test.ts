@@ -166,7 +166,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       const { stdout, stderr } = stand.heard()
       expect(stdout).toContain('0 dead letters put back')
       expect(stderr).toContain(
-        `2 dead letters left where they are: siem does not want them any more (its ${key})`,
+        `2 dead letters left where they are: siem no longer takes them (its ${key})`,
       )
       const journal = held ?? (held = await stand.openJournal())
       expect(await journal.deadLetters({})).toHaveLength(2)
