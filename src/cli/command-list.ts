@@ -58,7 +58,8 @@ const letterCommands: readonly CommandSpec[] = [
   {
     name: 'drop',
     summary: 'let them go for good',
-    options: (command) => chosenLetters(command).option('--yes', 'apply to every match without asking', false),
+    options: (command) =>
+      chosenLetters(command).option('--yes', 'apply to every match without asking', false),
     run: dropLetters,
   },
   {
@@ -80,7 +81,8 @@ const quarantineCommands: readonly CommandSpec[] = [
   {
     name: 'drop',
     summary: 'let their bytes go for good',
-    options: (command) => chosenQuarantine(command).option('--yes', 'apply to every match without asking', false),
+    options: (command) =>
+      chosenQuarantine(command).option('--yes', 'apply to every match without asking', false),
     run: dropQuarantine,
   },
   {

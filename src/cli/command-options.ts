@@ -40,12 +40,7 @@ export const mockOptions = (command: Command) =>
       wholeNumber,
     )
     .option('--switch <name=value>', 'how an open question is answered; may be repeated', each, [])
-    .option(
-      '--fault <name=rate>',
-      'how often something goes wrong, 0 to 1; may be repeated',
-      each,
-      [],
-    )
+    .option('--fault <name=rate>', 'how often something goes wrong, 0 to 1; may be repeated', each, [])
     .option('--api-key-file <file>', 'the one key that is right (default: a key that is printed)')
     .option(
       '--key <name:secret:permissions>',
@@ -77,11 +72,7 @@ export const chosenQuarantine = (command: Command) =>
 
 export const listed = (command: Command) =>
   command
-    .option(
-      '--sums',
-      'only the total and the count per kind, ignoring --limit',
-      false,
-    )
+    .option('--sums', 'only the total and the count per kind, ignoring --limit', false)
     .option('--json', 'one JSON object a line, as export has them, without content', false)
 
 export const shown = (command: Command) =>

@@ -133,13 +133,13 @@ export function verifyPlaceOf(
   if (where !== undefined && !address && options.sink === undefined && !where.includes('://')) {
     const deeper = deeperThan(where)
     if (deeper !== undefined)
-      throw new WrongUsage(
-        `${where}: it has no manifest folder; did you mean ${printableName(deeper)}?`,
-      )
+      throw new WrongUsage(`${where}: it has no manifest folder; did you mean ${printableName(deeper)}?`)
     return { store: folderEvidence(where), close: () => Promise.resolve() }
   }
   if (where !== undefined && !address)
-    throw new WrongUsage(`${where}: expected s3://bucket/prefix, or a folder copied from there without --sink`)
+    throw new WrongUsage(
+      `${where}: expected s3://bucket/prefix, or a folder copied from there without --sink`,
+    )
   const named = address ? { bucket: address[1] ?? '', prefix: (address[2] ?? '').replace(/\/+$/, '') } : {}
   const known = options.sink === undefined ? undefined : sinkOf(world, options, options.sink)
   if (!address && !known)

@@ -6,7 +6,9 @@ import { duration, durationMs, durationPattern, isSpan, size, spanFault } from '
 import type { Start } from '../sources/shared.ts'
 
 export const partName = () =>
-  z.string().regex(/^(?=.*[a-z0-9])[a-z0-9-]{1,63}$/, 'expected small letters, digits and hyphens, 63 at most')
+  z
+    .string()
+    .regex(/^(?=.*[a-z0-9])[a-z0-9-]{1,63}$/, 'expected small letters, digits and hyphens, 63 at most')
 
 /** Globs over an entry's type; `!` takes away again. */
 export const typeGlobs = () =>

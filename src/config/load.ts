@@ -56,7 +56,10 @@ function resolveAll(value: unknown, path: Path, resolving: Resolving): unknown {
 
 function resolveScalar(text: string, path: Path, { world, references, broken }: Resolving): string {
   if (text.includes('\0')) {
-    broken.push({ path, message: 'contains a NUL character, which no path, name or secret can have: remove it' })
+    broken.push({
+      path,
+      message: 'contains a NUL character, which no path, name or secret can have: remove it',
+    })
     // Nobody looks for a file of such a name.
     return text.replaceAll('\0', '')
   }

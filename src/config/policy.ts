@@ -67,7 +67,8 @@ function oneRuleAField(rules: unknown, issue: Issue): void {
     for (const [at, name] of (Array.isArray(fields) ? (fields as unknown[]) : []).entries()) {
       const owner = owners.get(name)
       if (owner === undefined) owners.set(name, index)
-      else issue([index, 'fields', at], `is already in redact[${owner}]: a field can be changed in only one way`)
+      else
+        issue([index, 'fields', at], `is already in redact[${owner}]: a field can be changed in only one way`)
     }
   }
 }
@@ -80,7 +81,8 @@ export const redact = () =>
     { when: () => true },
   )
 
-const deniedValue = () => z.string('expected a text in quotes: without them 0042 would be 42, and deny nothing')
+const deniedValue = () =>
+  z.string('expected a text in quotes: without them 0042 would be 42, and deny nothing')
 
 export const deny = () => z.record(fieldName(), z.array(deniedValue()).min(1))
 

@@ -72,7 +72,10 @@ const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
   ['UNASKED_UPGRADE', ['bad_reply', 'switched to another protocol, which was not asked for']],
   ['OTHER_LENGTH', ['bad_reply', 'was sent a body of another length than was announced']],
   ['HPE_HEADER_OVERFLOW', ['bad_reply', 'sent headers without end']],
-  ['ERR_INVALID_CHAR', ['misconfigured', 'was not contacted: a header contains a character that HTTP forbids']],
+  [
+    'ERR_INVALID_CHAR',
+    ['misconfigured', 'was not contacted: a header contains a character that HTTP forbids'],
+  ],
   ['ERR_UNESCAPED_CHARACTERS', ['misconfigured', 'was not contacted: the URL contains a character that HTTP forbids']], // prettier-ignore
   ['EPROTO', ['tls_invalid', 'does not speak TLS here']],
   ['ERR_TLS_CERT_ALTNAME_INVALID', ['tls_invalid', 'showed a certificate for another name', 'name']],

@@ -115,9 +115,7 @@ function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number):
     return undefined
   }
   if (fromDay * DAY_US !== span.fromUs || !isToWhole) {
-    world.stderr(
-      `auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, end excluded\n`,
-    )
+    world.stderr(`auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, end excluded\n`)
   }
   return { fromDay, toDay }
 }
@@ -184,9 +182,7 @@ async function walkAll({
     for (const origin of origins) {
       const walked = await surveyed(origin)
       if (!walked) {
-        world.stderr(
-          'auditferry: interrupted: no result, and nothing was changed\n',
-        )
+        world.stderr('auditferry: interrupted: no result, and nothing was changed\n')
         return undefined
       }
       all.push(walked)

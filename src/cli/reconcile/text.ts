@@ -47,7 +47,9 @@ function headText({
 
 /** The history tells nobody who read it. */
 const keyText = (user: string | null) =>
-  user === null ? '; the user of the key is unknown: the span has no fetch by this instance' : `; the key is ${user}`
+  user === null
+    ? '; the user of the key is unknown: the span has no fetch by this instance'
+    : `; the key is ${user}`
 
 function readTable(read: readonly ReadRow[]): string {
   const isEarly = read.some(({ before_start }) => before_start > 0)
@@ -226,9 +228,7 @@ function backfillText(workspace: string, source: string, days: readonly string[]
   const last = days.at(-1)
   if (first === undefined || last === undefined) return []
   const span = `--from ${first} --to ${dayText(Date.parse(last) + DAY_MS)}`
-  return [
-    `To fetch it: auditferry backfill --workspace ${printable(workspace)} --source ${source} ${span}`,
-  ]
+  return [`To fetch it: auditferry backfill --workspace ${printable(workspace)} --source ${source} ${span}`]
 }
 
 function againText(workspace: string, source: string, first: string | undefined): string[] {

@@ -169,7 +169,9 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
       left.push(...retried.left)
       return retried.count
     })
-    const when = opened.running ? 'they go out as soon as it takes them' : 'they are sent when the daemon runs'
+    const when = opened.running
+      ? 'they go out as soon as it takes them'
+      : 'they are sent when the daemon runs'
     world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
     for (const [why, many] of Map.groupBy(left, whyLeft))
       world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)

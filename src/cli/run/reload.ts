@@ -148,10 +148,13 @@ class Asking {
       signal.throwIfAborted()
       const seen = this.#look()
       if (!seen && !blind)
-        log.error('The configuration file cannot be checked for changes, the current one stays in use; it is checked again', {
-          file,
-          error: OUT_OF_FILES,
-        })
+        log.error(
+          'The configuration file cannot be checked for changes, the current one stays in use; it is checked again',
+          {
+            file,
+            error: OUT_OF_FILES,
+          },
+        )
       blind = !seen
       if (!seen) continue
       // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.

@@ -20,7 +20,9 @@ export const unusualNameDoubt = `most servers have no bucket of such a name, but
 const endpoint = () =>
   z
     .string()
-    .refine(isBareUrl, { error: 'expected http(s)://host:port alone, such as https://minio.example.com:9000' })
+    .refine(isBareUrl, {
+      error: 'expected http(s)://host:port alone, such as https://minio.example.com:9000',
+    })
 
 /** Where an address is left out. */
 const AWS = 'https://amazonaws.com'

@@ -7,7 +7,9 @@ import { always, isBareUrl, isEncrypted, tlsOptions } from '../kit/options.ts'
 const url = () =>
   z
     .string()
-    .refine(isBareUrl, { error: 'expected http(s)://host:port alone, such as https://splunk.example.com:8088' })
+    .refine(isBareUrl, {
+      error: 'expected http(s)://host:port alone, such as https://splunk.example.com:8088',
+    })
 
 const word = (description: string) => z.string().min(1).optional().describe(description)
 

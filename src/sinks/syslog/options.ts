@@ -80,7 +80,8 @@ export const options = z
     address: z
       .string()
       .refine((text) => receiverOf(plainScheme(text)) !== undefined, {
-        error: 'expected udp://, tcp://, tls://, relp:// or relp+tls:// with host:port, such as tls://siem:6514',
+        error:
+          'expected udp://, tcp://, tls://, relp:// or relp+tls:// with host:port, such as tls://siem:6514',
       })
       .transform(plainScheme)
       .describe(

@@ -178,7 +178,9 @@ describe('tap', () => {
 test('a faulty file does not keep tap, backfill --status and backfill --cancel from the daemon', async () => {
   writeFileSync(file, `${text()}nonsense: true\n`)
   await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
-  expect(stand.heard().stderr).toContain(`${file} is invalid; a running daemon keeps its current configuration`)
+  expect(stand.heard().stderr).toContain(
+    `${file} is invalid; a running daemon keeps its current configuration`,
+  )
   expect(await backfill(stand.world, { config: file, status: true, cancel: false })).toBe(0)
   expect(stand.heard().stdout).toContain('No backfill is under way')
   const cancel = { config: file, status: false, cancel: true }

@@ -191,7 +191,11 @@ it.each<[string, string[], string]>([
   ['another scheme', ['gs://a/b', '--public-key', 'PUBLIC'], 'expected s3://bucket/prefix'],
   ['a time that is none', ['x', '--public-key', 'PUBLIC', '--until', 'soon'], '--until soon'],
   ['a hash that is none', ['x', '--public-key', 'PUBLIC', '--last-manifest', 'abc'], 'expected a SHA-256'],
-  ['a gap that is none', ['x', '--public-key', 'PUBLIC', '--accept-gap', '7'], 'expected two sequence numbers'],
+  [
+    'a gap that is none',
+    ['x', '--public-key', 'PUBLIC', '--accept-gap', '7'],
+    'expected two sequence numbers',
+  ],
   [
     'plain http to another machine',
     ['s3://bucket/x', '--public-key', 'PUBLIC', '--endpoint', 'http://s3.example.com'],

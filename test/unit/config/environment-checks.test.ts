@@ -242,7 +242,7 @@ test('so is a private key, and what values are hashed with', () => {
 
 test('a journal whose folder cannot be made is a fault', () => {
   expect(around(console, join(folder, 'key', 'a.db')).faults).toEqual([
-    `1 journal.path: cannot be created: ${folder}/key is no folder`,
+    `1 journal.path: cannot be created: ${folder}/key is not a folder`,
   ])
   expect(around(console, folder).faults).toEqual(['1 journal.path: is a folder: expected a file name'])
 })
@@ -256,7 +256,7 @@ test('a link that leads nowhere is a fault where a folder should be, and none wh
   expect(around(console, join(folder, 'later')).faults).toEqual([])
   symlinkSync(join(folder, 'key', 'a.db'), join(folder, 'under'))
   expect(around(console, join(folder, 'under')).faults).toEqual([
-    `1 journal.path: cannot be created: ${folder}/key is no folder`,
+    `1 journal.path: cannot be created: ${folder}/key is not a folder`,
   ])
   for (const [from, to] of [
     ['one', 'two'],
@@ -355,7 +355,7 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   for (const content of ['{"id":"1"}\n', 'SQLite', 'x'.repeat(2 ** 20 + 1)]) {
     writeFileSync(path, content)
     expect(around(console, path).faults).toEqual([
-      '1 journal.path: is a file that is no journal, and is left unchanged: use the name of a journal, or of a file that does not exist yet',
+      '1 journal.path: is a file that is not a journal, and is left unchanged: use the name of a journal, or of a file that does not exist yet',
     ])
     expect(readFileSync(path, 'utf8')).toBe(content)
   }
@@ -522,7 +522,7 @@ test('an empty database, and a journal from before there was a mark, are in orde
 })
 
 test('a journal, or a file sink, in a file system of the kernel is a fault: its folders take no files, to root as well', () => {
-  const fault = "cannot be created: /proc belongs to the kernel and takes no files: use a folder on a disk"
+  const fault = 'cannot be created: /proc belongs to the kernel and takes no files: use a folder on a disk'
   for (const path of ['/proc/auditferry-test/a.db', '/proc/a.db'])
     expect(around(console, path).faults).toEqual([`1 journal.path: ${fault}`])
   expect(around('  - { name: a, type: file, path: /proc/auditferry-test/a }\n').faults).toEqual([

@@ -231,7 +231,7 @@ describe('references', () => {
     expect(sink?.batch.max_entries).toBe(25)
     expect(sink?.allow_insecure).toBe(true)
     expect(() => load({ text, env: { N: 'many', YES: '1' } })).toThrow(
-      /want a number, got a text\n.*want true or false, got a text/,
+      /expected a number, got a text\n.*expected true or false, got a text/,
     )
   })
 

@@ -154,7 +154,8 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
     if (error instanceof TooLong) return 'is longer than its manifest says'
     if (error instanceof Unread) throw error.cause
     const code = errnoOf(error)
-    if (endedEarly.has(code)) return 'was changed or damaged: it has bytes after the end of the compressed data'
+    if (endedEarly.has(code))
+      return 'was changed or damaged: it has bytes after the end of the compressed data'
     return `was changed or damaged: it cannot be decompressed (${code})`
   }
 }

@@ -54,7 +54,8 @@ function tellSome(where: string, tell: Tell, more: (count: number) => string) {
   }
 }
 
-const PUT_THERE = 'is not listed by the manifest that covers its entries: it was added by another program or person'
+const PUT_THERE =
+  'is not listed by the manifest that covers its entries: it was added by another program or person'
 
 /** With several journals a number says little: the newest objects of one may have the numbers of the other. */
 function coveredBy(key: string, chains: readonly WalkedChain[]): string {

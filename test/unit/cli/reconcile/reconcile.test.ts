@@ -275,7 +275,9 @@ test.each([false, true])(
         read: [{ fetched: 25 }, {}, {}],
       })
     else {
-      expect(stdout).toMatch(/^PARTIAL: the run was interrupted, .* there is no verdict, and nothing is proved\n/)
+      expect(stdout).toMatch(
+        /^PARTIAL: the run was interrupted, .* there is no verdict, and nothing is proved\n/,
+      )
       expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +0\\n`))
       expect(stdout).not.toContain('Signature')
     }
@@ -411,7 +413,7 @@ describe('of the history', () => {
     const shown = reportText(report)
     expect(shown).toContain('1 entry has changed')
     expect(shown).toContain(`--source history.usage --from ${text(5)} --to ${text(4)}\n`)
-    expect(shown).toContain(`Every missing or changed entry of acme history.usage from ${text(2)} on comes`)
+    expect(shown).toContain(`Every missing or changed entry of acme history.usage from ${text(2)} on arrives`)
     expect(reportText(found([even, even, lost]))).not.toContain('auditferry backfill')
   })
 

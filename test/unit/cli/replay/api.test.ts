@@ -123,7 +123,7 @@ test('a day that is no longer whole in the journal is read from the API, the oth
   expect(replays.orders).toEqual([{ sink: 'siem', origin: audit, spans: [FIRST], runAt: clock.now() }])
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
   const { stdout } = stand.heard()
-  expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
+  expect(stdout).toContain('1 entry (121 B) queued for siem')
   expect(stdout).toContain(
     "acme audit to siem, from the API: done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed",
   )
@@ -177,7 +177,7 @@ test('an order that the daemon refuses ends the command before anything is sent'
 })
 
 test.each([
-  [false, /one step more may have been.*\n.*read from the API \(acme audit\) goes on/],
+  [false, /one step more may have been.*\n.*replay from the API \(acme audit\) continues/],
   [true, /^$/],
 ])(
   'where the journal’s part breaks off, what goes on without the command is told (dry run: %s)',
@@ -269,7 +269,7 @@ test('with no daemon the journal gives what it has, and the rest is told; --only
   await journal.close()
   expect(await replay(stand.world, options(), clock)).toBe(1)
   const { stdout, stderr } = stand.heard()
-  expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
+  expect(stdout).toContain('1 entry (121 B) queued for siem')
   expect(stderr).toContain(
     'of acme audit, 2026-01-31, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent; with the daemon running the same command',
   )
@@ -294,9 +294,9 @@ test('days that are left out are told: which, how many, and how to have them', a
   expect(stdout).toContain(
     'The journal has nothing of this span to send to siem again: 0 entries; the journal keeps',
   )
-  expect(stdout).not.toContain('they go out')
+  expect(stdout).not.toContain('they are sent')
   expect(stdout).toContain(
-    'Of all that siem takes (acme audit) the journal took nothing in on 2026-01-10 to 2026-01-11 (2 days, left out); --only',
+    'From the sources that siem takes (acme audit), the journal has nothing of 2026-01-10 to 2026-01-11 (2 days, left out); --only',
   )
 })
 
@@ -314,7 +314,7 @@ test('a source that has no days yet is told too, today as well, and one that nob
   expect(stdout).toContain(`Of acme vault.projects ${all}\n`)
   expect(await replay(stand.world, options({ dryRun: true, from: '1h', to: 'now' }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain(
-    'Of all that siem takes (acme audit, acme history.usage, acme vault.projects) the journal took nothing in on 2026-02-04 (1 day, left out)',
+    'From the sources that siem takes (acme audit, acme history.usage, acme vault.projects), the journal has nothing of 2026-02-04 (1 day, left out)',
   )
   expect(await replay(stand.world, options({ dryRun: true, only: 'api' }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain(
@@ -365,7 +365,9 @@ test('an inventory has no past: what of it the journal lost is told, and the com
 test('--only api of what the API cannot show again fails and says so; a span that live reading has not come to is told', async () => {
   const replays = await running([])
   expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
-  expect(stand.heard().stderr).toContain('none of the selected sources (audit, history.usage, vault.projects)')
+  expect(stand.heard().stderr).toContain(
+    'none of the selected sources (audit, history.usage, vault.projects)',
+  )
   replays.told = { endedAt: 1, spans: [] }
   await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
   expect(await replay(stand.world, { config: stand.config, dryRun: false, status: true }, clock)).toBe(0)

@@ -49,7 +49,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await replay(stand.world, options({ to }))).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toContain('lines of siem are not marked as replayed')
-    expect(stdout).toContain("2 entries (242 B) put at the journal's end for siem; they go out")
+    expect(stdout).toContain('2 entries (242 B) queued for siem; they are sent')
     expect(stdout).not.toContain('marked as a replay')
     const journal = await reopen()
     expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(1), uuid(2)])
@@ -72,7 +72,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await replay(stand.world, options())).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toBe('')
-    expect(stdout).toContain("put at the journal's end for siem, marked as a replay; they go out")
+    expect(stdout).toContain('queued for siem, marked as a replay; they are sent')
   })
 })
 

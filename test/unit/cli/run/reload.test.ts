@@ -146,7 +146,7 @@ describe('a journal whose file is taken away', () => {
       if (how === 'replaced') writeFileSync(join(house.folder, journal), '')
       writeFileSync(file, text('one', 'two').replace('127.0.0.1:0', `127.0.0.1:${await freePort()}`))
       hangUp()
-      await until(() => said('is refused, the old one goes on').length > 0, 'the refusal')
+      await until(() => said('is invalid, the previous one stays in use').length > 0, 'the refusal')
       expect((await fetch(`${url}livez`)).status).toBe(200)
       expect(String(said('is refused')[0]?.fields['error'])).toContain(
         'journal.path: The journal is lost to the next start',
@@ -537,7 +537,12 @@ describe('a stop starts nothing any more', () => {
     const setup = { config: load().config, outside: { ...house.outside, log, tracing } }
     await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
     const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
-    return { journals, closed, started: started.length, stopped: said('Stopped: everything is delivered').length }
+    return {
+      journals,
+      closed,
+      started: started.length,
+      stopped: said('Stopped: everything is delivered').length,
+    }
   }
 
   test('while the old configuration stops: the next one is not opened', async () => {

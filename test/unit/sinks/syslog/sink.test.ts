@@ -682,7 +682,10 @@ describe('over RELP', () => {
 test('a hostname with a colon is refused for RFC 3164 alone, which ends the host there', () => {
   const given = { address: 'udp://siem.test:514', hostname: '2001:db8::1' }
   const refused = options.safeParse({ ...given, rfc: 3164 }).error?.issues[0]
-  expect([refused?.path, refused?.message]).toEqual([['hostname'], expect.stringContaining('expected a name')])
+  expect([refused?.path, refused?.message]).toEqual([
+    ['hostname'],
+    expect.stringContaining('expected a name'),
+  ])
   expect(options.safeParse(given).success).toBe(true)
 })
 
