@@ -53,7 +53,7 @@ export async function backfill(
   if (options.status || options.cancel)
     return isNone ? withoutPast(world, name) : look(world, file, texts, streams, !options.status)
   if (options.from === undefined) {
-    world.stderr('error: want --from <time>, --status or --cancel\n')
+    world.stderr('error: expected --from <time>, --status or --cancel\n')
     return exitCodes.usage
   }
   const span = spanOf(world, options.from, options.to, clock.now())

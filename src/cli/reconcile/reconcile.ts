@@ -67,7 +67,7 @@ export async function reconcile(
       ({ workspace }) => (options.workspace ?? workspace) === workspace,
     )
     if (origins.length === 0) {
-      world.stderr('auditferry: no source that is switched on and can be read again is meant\n')
+      world.stderr('auditferry: none of the selected sources is switched on and can be read again\n')
       return exitCodes.failed
     }
     const interrupted = (streams: readonly StreamCounts[]) => printPartial(world, options, streams)
@@ -103,7 +103,7 @@ function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number):
   const text = (day: number) => dayText(day * DAY_MS)
   if (to === undefined && span.fromUs >= today * DAY_US) {
     world.stderr(
-      `error: --to is the last midnight (${text(today)}) unless told; to see today, not judged, add --to ${text(today + 1)}, or --to now\n`,
+      `error: --to defaults to the last midnight (${text(today)}); to show today without a verdict, add --to ${text(today + 1)}, or --to now\n`,
     )
     return undefined
   }
@@ -115,9 +115,7 @@ function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number):
     return undefined
   }
   if (fromDay * DAY_US !== span.fromUs || !isToWhole) {
-    world.stderr(
-      `auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, the end excluded\n`,
-    )
+    world.stderr(`auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, end excluded\n`)
   }
   return { fromDay, toDay }
 }
@@ -182,7 +180,7 @@ async function compareAll({
         interrupted: (part) => interrupted([...all, part]),
       })
       if (!counts) {
-        world.stderr('auditferry: interrupted: no result, nothing was changed\n')
+        world.stderr('auditferry: interrupted: no result, and nothing was changed\n')
         return undefined
       }
       all.push(counts)
@@ -249,7 +247,7 @@ export function partialText(streams: readonly StreamCounts[]): string {
     ({ workspace, source, day, id }) => `${workspace} ${source}  ${day}  ${printable(id)}\n`,
   )
   const first = unknown.length === 0 ? '' : `\nNot known here, the first ones\n\n${unknown.join('')}`
-  return `PARTIAL: interrupted. Days may be incomplete or missing: nothing is judged, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
+  return `PARTIAL: the run was interrupted, and these are its counts so far. Days may be incomplete or missing: there is no verdict, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
 }
 
 /** `ok` as in the whole report: who looks at that alone is not misled. */

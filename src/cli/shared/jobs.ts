@@ -63,7 +63,7 @@ export async function follow(
     if (open.length === 0) break
     await clock.sleep(LOOK_MS, world.signal)
     if (world.signal.aborted) {
-      world.stdout(`\nThe daemon goes on with it: ${howText(texts)}\n`)
+      world.stdout(`\nThe daemon continues it: ${howText(texts)}\n`)
       return exitCodes.done
     }
     const heard = await hear(texts, connect, now)
@@ -72,7 +72,7 @@ export async function follow(
       now = heard
     } else if (clock.elapsed() - heardAt >= PATIENCE_MS) {
       world.stderr(
-        `auditferry: the daemon does not answer any more; the ${texts.kind} goes on when it runs again: ${howText(texts)}\n`,
+        `auditferry: the daemon no longer answers; the ${texts.kind} continues when it runs again: ${howText(texts)}\n`,
       )
       return exitCodes.failed
     }
@@ -83,7 +83,7 @@ export async function follow(
   return now.every((job) => job.error === undefined && isWhole(job)) ? exitCodes.done : exitCodes.failed
 }
 
-const howText = ({ kind }: JobTexts) => `auditferry ${kind} --status shows how far it is, --cancel ends it`
+const howText = ({ kind }: JobTexts) => `auditferry ${kind} --status shows its progress, --cancel stops it`
 
 const isWhole = ({ counts, unread }: Job): boolean => counts.gaps === 0 && unread.length === 0
 
@@ -117,7 +117,7 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
     if (what !== 'source' && what !== 'sink' && what !== 'sources') return same
     // It is kept for the day on which the daemon has again what it lacks, and followed no longer.
     return over(
-      `${lackingText[what]}: it waits in the journal, and goes on once ${what === 'sources' ? 'it' : `the ${what}`} is there again`,
+      `${lackingText[what]}: it waits in the journal, and continues once ${what === 'sources' ? 'it' : `the ${what}`} is there again`,
     )
   }
   // One that had ended before this one started is listed again now that this one has left its place.
@@ -126,7 +126,7 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   )
   const how = isGone
     ? 'it was cancelled'
-    : 'it ended or was cancelled, and another one is in its place: the log of the daemon says whether it came to its end'
+    : 'it ended or was cancelled, and another one has started since: see the log of the daemon'
   return over(`${how}; ${stays('it')}`)
 }
 
@@ -199,7 +199,7 @@ export const gapsText = (gaps: number) =>
 const NAMED = 5
 
 const unreadWhy = {
-  refused: 'refused by the API with 400 (it may not reach so far back)',
+  refused: 'refused by the API with 400 (the span may be too far in the past)',
   unreadable: 'unreadable while other times could be read (try again later)',
 } as const
 

@@ -1,4 +1,5 @@
-// The vault's operations beside the project list (spec §4.3), typed. Some of them change the vault: nothing in the daemon may import this folder.
+// The vault's operations except for the project list (spec §4.3), typed. Some change the vault: the
+// daemon must not import this file.
 import { z } from 'zod'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import { vaultFields, vaultPaths } from '../../core/api.ts'
@@ -9,20 +10,20 @@ import { ConnectorError } from '../../core/errors.ts'
 import type { Answer, Ask, Client } from '../http/client.ts'
 import { hold } from '../http/groups.ts'
 
-/** A list that gives out the same cursor again would be read for ever. */
+/** A list that returns the same cursor again would be read forever. */
 const MOST_PAGES = 100_000
 
 export interface VaultClientOptions {
-  /** its budget is that of the vault area, shared with the inventory (spec §8) */
+  /** uses the rate limit of the vault area, shared with the inventory (spec §8) */
   readonly client: Client
   readonly random: Random
-  /** where the specification names none, or your API has others than the mock */
+  /** for operations without a path in the specification, or an API with other paths than the mock */
   readonly paths?: Partial<VaultPaths>
 }
 
-/** Spec §4.3; instants are epoch seconds. The names of the sort parameters are the mock's choice. */
+/** Spec §4.3; instants are epoch seconds. The mock chose the names of the sort parameters. */
 interface FileQuery {
-  /** part of the name, in any case */
+  /** part of the name, case-insensitive */
   readonly name?: string
   readonly content_type?: string
   readonly processing_status?: string
@@ -33,21 +34,21 @@ interface FileQuery {
 }
 
 /**
- * Each method is one request under the budget, without a retry. All throw ConnectorError by status (`not_found`, `bad_request`, …),
- * and `bad_reply` where the answer is not of the documented shape.
+ * Each method sends one rate-limited request, without a retry. All throw ConnectorError by status (`not_found`, …),
+ * and `bad_reply` if the answer does not have the documented shape.
  */
 interface VaultClient {
-  /** CHANGES the vault. Files stream through; a streamed upload cannot be sent again by itself. */
+  /** CHANGES the vault. Files are streamed; a streamed upload cannot be retried. */
   upload(projectId: string, files: readonly UploadFile[], signal: AbortSignal): Promise<Uploaded>
   metadata(projectId: string, signal: AbortSignal): Promise<ProjectMetadata>
-  /** One record an id, those that are not found with `error`. */
+  /** One record per id; those not found have an `error`. */
   statuses(fileIds: readonly string[], signal: AbortSignal): Promise<readonly FileStatus[]>
   page(projectId: string, query: FileQuery, signal: AbortSignal): Promise<FilePage>
   /** All pages, one request each. */
   files(projectId: string, query: FileQuery, signal: AbortSignal): AsyncGenerator<VaultFile>
   /** CHANGES the vault. */
   deleteFile(fileId: string, signal: AbortSignal): Promise<void>
-  /** CHANGES the vault; irreversible. Resolves when it is accepted: it is complete when the project has left the list (spec §3). */
+  /** CHANGES the vault; irreversible. Resolves when accepted; complete when the project has left the list (spec §3). */
   deleteProject(projectId: string, signal: AbortSignal): Promise<void>
   reviewTable(reviewTableId: number, signal: AbortSignal): Promise<ReviewTable>
   reviewRow(reviewTableId: number, fileId: string, signal: AbortSignal): Promise<ReviewRow>
@@ -99,12 +100,12 @@ async function* allFiles(
     if (!pagination.has_more) return
     const next = pagination.next_cursor ?? undefined
     if (next === undefined || next === cursor)
-      throw new ConnectorError('bad_reply', "A project's list of files says that it goes on, and not where")
+      throw new ConnectorError('bad_reply', "A project's list of files says that it continues, but not where")
     cursor = next
   }
 }
 
-/** An id may hold anything: it stays one segment of the path. */
+/** An id may contain any characters; it stays one segment of the path. */
 function filled(path: string, ids: Readonly<Record<string, string>>): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const id = ids[name] ?? ''
@@ -136,7 +137,7 @@ async function answerOf<T>(
   for await (const body of bodies) {
     const parsed = schema.safeParse(body)
     if (parsed.success) return parsed.data
-    // Names of fields, never what stands in them.
+    // Names of fields, never their values.
     const places = parsed.error.issues.map(({ path, code }) => `${path.join('.') || 'the body'} (${code})`)
     throw new ConnectorError(
       'bad_reply',
@@ -146,7 +147,7 @@ async function answerOf<T>(
   throw new ConnectorError('bad_reply', 'The vault gave no answer')
 }
 
-/** Undefined for an empty body, as a deletion may have. */
+/** Undefined for an empty body, which a deletion may have. */
 async function jsonOf(answer: Answer): Promise<unknown> {
   const body = await hold(answer, WHOLE_BODY_BYTES)
   if (!body)
@@ -156,27 +157,28 @@ async function jsonOf(answer: Answer): Promise<unknown> {
   try {
     return JSON.parse(text) as unknown
   } catch {
-    // The parser's own message would quote it.
-    throw new ConnectorError('bad_reply', 'The vault answered with something that is no JSON')
+    // The parser's own message would quote the body.
+    throw new ConnectorError('bad_reply', 'The vault did not answer with JSON')
   }
 }
 
-// What the vault's operations answer (spec §2.6), as zod schemas: documented fields are checked, unknown ones kept, and what the specification leaves open is optional.
+// Answers of the vault's operations (spec §2.6) as zod schemas: documented fields are checked, unknown ones kept,
+// and fields that the specification leaves open are optional.
 
 const text = () => z.string().nullish()
 
-/** `processing_status` is text, since its values beyond uploaded, processing and ready_to_query are not known. */
+/** `processing_status` is text, because values other than uploaded, processing and ready_to_query are unknown. */
 const fileStatus = z.looseObject({
   id: text(),
   processing_status: text(),
   content_type: text(),
   deleted_at: text(),
-  /** in the place of all else: the id is not known */
+  /** replaces all other fields if the id is unknown */
   error: text(),
 })
 type FileStatus = z.output<typeof fileStatus>
 
-/** Ids and names are parallel. Sizes are whole numbers, and above 2^53 refused rather than rounded. */
+/** Ids and names are parallel. Sizes are integers; above 2^53 they are rejected, not rounded. */
 const projectMetadata = z.looseObject({
   file_ids: z.array(z.string()),
   file_names: z.array(z.string()),
@@ -196,7 +198,7 @@ type VaultFile = z.output<typeof vaultFile>
 
 const pagination = z.looseObject({ next_cursor: text(), has_more: z.boolean() })
 
-/** The list's name is not given: `files` is the mock's. */
+/** The specification does not name the list: `files` is the mock's name. */
 const filePage = z.looseObject({ files: z.array(vaultFile), pagination })
 type FilePage = z.output<typeof filePage>
 
@@ -208,40 +210,41 @@ type Uploaded = z.output<typeof uploaded>
 const reviewTable = z.looseObject({
   title: z.string(),
   created_at: z.string(),
-  /** one a row of the table */
+  /** one per row of the table */
   file_ids: z.array(z.string()),
 })
 type ReviewTable = z.output<typeof reviewTable>
 
-/** What a user wrote stands in the place of what was generated: the API does that. */
+/** Text written by a user replaces the generated text, as in the API. */
 const reviewRow = z.looseObject({
   cells: z.array(z.looseObject({ summary: text(), additional_context: text() })),
 })
 type ReviewRow = z.output<typeof reviewRow>
 
-/** Said of a deletion is only that it is confirmed by its status. */
+/** The specification says only that the status confirms a deletion. */
 const confirmed = z.unknown()
 
-// An upload as a stream of multipart/form-data (RFC 7578): its files pass through piece by piece, and none is held.
+// An upload as a stream of multipart/form-data (RFC 7578): files pass through piece by piece, none is kept in
+// memory.
 
 export interface UploadFile {
-  /** with an extension that the vault takes (spec §2.6) */
+  /** with an extension that the vault accepts (spec §2.6) */
   readonly name: string
-  /** the folder that it comes into, relative to the project: `Contracts/2026`; '' for none */
+  /** target folder, relative to the project: `Contracts/2026`; '' for none */
   readonly path: string
-  /** media type; application/octet-stream where it is not given */
+  /** media type; default: application/octet-stream */
   readonly type?: string
   readonly bytes: number
-  /** Called once, when the file's turn comes. */
+  /** Called once, when the file is sent. */
   open(): AsyncIterable<Uint8Array>
 }
 
-/** Fits no content: 30 random digits of 36. */
+/** Cannot occur in the content: 30 random digits of base 36. */
 function boundaryOf(random: Random): string {
   return `form-${randomDigits(random, 30, 36)}`
 }
 
-/** As browsers write it: nothing in a name ends the header. */
+/** Encoded as browsers do: no character of a name can end the header. */
 const quoted = (name: string): string =>
   `"${name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')}"`
 
@@ -296,13 +299,13 @@ async function* streamed(
   yield end
 }
 
-/** The length was promised already: a file that changed meanwhile ends the request, rather than running into the next part. */
+/** The length is already announced: a file that changed meanwhile ends the request, instead of shifting the next part. */
 async function* exactly(file: UploadFile): AsyncGenerator<Uint8Array> {
   let left = file.bytes
   const changed = () =>
     new ConnectorError(
       'bad_request',
-      'A file to be uploaded has another length than was said: it changed meanwhile',
+      'A file to upload has another length than announced: it changed meanwhile',
     )
   for await (const piece of file.open()) {
     left -= piece.length
