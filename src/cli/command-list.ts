@@ -1,7 +1,9 @@
 // Every command: its name, what it does, how its arguments are read, and the function that does it.
 import type { Command } from 'commander'
 import { MOST_LINES } from '../observability/taps.ts'
+import { api } from './api/api.ts'
 import {
+  apiOptions,
   cancelOption,
   chosenLetters,
   chosenQuarantine,
@@ -187,6 +189,12 @@ export const specs: readonly CommandSpec[] = [
         .requiredOption('--sink <name>', 'the sink to look into')
         .option('--limit <number>', `so many lines, then the end; 1 to ${MOST_LINES}`, tapLimit, 10),
     run: tap,
+  },
+  {
+    name: 'api',
+    summary: 'ask one documented operation of the API with the configured key and print the answer',
+    options: apiOptions,
+    run: api,
   },
   {
     name: 'bundle',

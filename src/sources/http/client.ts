@@ -48,6 +48,7 @@ export interface Answer {
   readonly sentAt: number
   /** a 204: there is nothing, and the body is empty */
   readonly none: boolean
+  readonly head: Pick<HttpReply, 'status' | 'headers'>
   readonly body: AsyncIterable<Uint8Array>
 }
 
@@ -64,6 +65,8 @@ export interface Ask {
   readonly accept?: readonly string[]
   /** A 204 is an answer here: there is nothing. */
   readonly orNone?: boolean
+  /** Every status and media type is an answer here: `use` decides by the answer's head. */
+  readonly asIs?: boolean
   /** Told the server's clock where it calls the request invalid: a time in it may be still to come there. */
   readonly invalid?: (serverAt: number | undefined) => void
   /** Where an answer may take longer than a page's. */
@@ -134,12 +137,11 @@ export class Client {
         code = String(reply.status)
         distrust = reply.distrust
         const none = reply.status === 204 && ask.orNone === true
-        if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, key, reply)
-        if (!none) checkType(ask, reply)
+        if (ask.asIs !== true && !none) await this.#check(ask, key, reply)
         leaveRoom = await this.#roomFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
         const serverAt = serverTimeMs(reply.headers)
-        yield* use({ serverAt, sentAt, none, body: finishing(body, watch, answered) })
+        yield* use({ serverAt, sentAt, none, head: reply, body: finishing(body, watch, answered) })
       } finally {
         deadline.close()
       }
@@ -203,6 +205,11 @@ export class Client {
       ...(stream && { stream: progressing(stream, deadline) }),
     }
     return transport(request, deadline.signal)
+  }
+
+  async #check(ask: Ask, key: string, reply: HttpReply): Promise<void> {
+    if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(ask, key, reply)
+    checkType(ask, reply)
   }
 
   /** Its body is not read: it could hold anything. The status says all that we act on. */

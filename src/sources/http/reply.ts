@@ -88,16 +88,16 @@ export function withName(error: unknown, ask: Asked): unknown {
   return new ConnectorError(code, `${name}: ${message}`, { cause: error, retryAfterMs })
 }
 
-const mediaTypeOf = ({ headers }: HttpReply): string | undefined =>
+export const mediaTypeOf = ({ headers }: Pick<HttpReply, 'headers'>): string | undefined =>
   headers['content-type']?.split(';')[0]?.trim().toLowerCase()
 
-export function isJson(reply: HttpReply): boolean {
+export function isJson(reply: Pick<HttpReply, 'headers'>): boolean {
   const type = mediaTypeOf(reply)
   return type === undefined || type === 'application/json' || type.endsWith('+json')
 }
 
 /** Splunk names itself so on all of its ports, the event collector's among them. */
-export const isSplunk = ({ headers }: HttpReply): boolean => /^splunkd/i.test(headers['server'] ?? '')
+export const isSplunk = ({ headers }: Pick<HttpReply, 'headers'>): boolean => /^splunkd/i.test(headers['server'] ?? '')
 
 export const notTheApi = (where: string): ConnectorError =>
   new ConnectorError(
