@@ -75,7 +75,7 @@ function layers(folder: string, table: typeof mayImport) {
 }
 
 export default defineConfig(
-  { ignores: ['dist/', 'node_modules/', 'data/', 'out/', 'coverage/'] },
+  { ignores: ['dist/', 'node_modules/', 'data/', 'out/', 'coverage/', 'site/'] },
   tseslint.configs.strictTypeChecked,
   {
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },

@@ -63,19 +63,12 @@ function sinkTables(kinds: readonly Shape[]): string[] {
     ...shape,
     properties: Object.fromEntries(keysOf(shape).filter(([key]) => wanted(key))),
   })
-  const types = kinds.map((one) => code(one.properties?.['type']?.const)).join(', ')
-  const intro = `Of every sink, beside \`type\`, which is one of ${types}.`
-  return [
-    table('`sinks[]`', intro, rows(only(first, isCommon), '')),
-    ...kinds.map((one) => {
-      const own = rows(
-        only(one, (key) => key !== 'type' && !isCommon(key)),
-        '',
-      )
-      const note = own.length === 0 ? 'No keys of its own.' : undefined
-      return table(`\`sinks[]\` of type ${code(one.properties?.['type']?.const)}`, note, own)
-    }),
-  ]
+  const pages = kinds.map((one) => {
+    const type = String(one.properties?.['type']?.const)
+    return `[\`${type}\`](sinks/${type}.md)`
+  })
+  const intro = `Keys of every sink, beside \`type\`. Each type has its other keys on its page: ${pages.join(', ')}.`
+  return [table('`sinks[]`', intro, rows(only(first, isCommon), ''))]
 }
 
 function render(schema: Shape): string {

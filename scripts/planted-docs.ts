@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { format, resolveConfig } from 'prettier'
+import { seeds } from '../test/rounds.ts'
 import { areaBugs } from './planted-bugs-areas.ts'
 import { plantedBugs as otherBugs } from './planted-bugs-list.ts'
 import type { Detector, Edit } from './planted-bugs-list.ts'
@@ -29,39 +30,48 @@ export function unfitEdit({ file, find }: Edit, text: string): string | undefine
 
 const textOf = (file: string) => (existsSync(join(root, file)) ? readFileSync(join(root, file), 'utf8') : '')
 
-/** What of the list no longer fits the sources: a quote that does not stand there once, a test file that is gone. */
+/** `--trusted` relies on it: the suites run every seed that a bug names. */
+function unfitTest(test: Detector): string | undefined {
+  if (!('seeds' in test)) return textOf(test.file) === '' ? `there is no ${test.file}` : undefined
+  const last = test.from + test.seeds - 1
+  return last > seeds.all ? `no suite runs seed ${last}, the last is ${seeds.all}` : undefined
+}
+
+/** What of the list no longer fits the sources: a quote that does not stand there once, a test file that is gone, a seed that no suite runs. */
 function unfit(): string[] {
   return plantedBugs.flatMap(({ name, edits, tests }) => [
     ...edits.flatMap((edit) => unfitEdit(edit, textOf(edit.file)) ?? []),
-    ...tests.flatMap((test) =>
-      'seeds' in test || textOf(test.file) !== '' ? [] : `${name}: there is no ${test.file}`,
-    ),
+    ...tests.flatMap((test) => unfitTest(test) ?? []).map((why) => `${name}: ${why}`),
   ])
 }
 
 async function page(): Promise<string> {
-  const cell = (text: string) => text.replaceAll('|', '\\|')
-  const rows = plantedBugs.map(({ name, law, edits, tests }) => {
-    const files = [...new Set(edits.map(({ file }) => `\`${file}\``))].join(', ')
-    return `| ${cell(name)} | ${files} | ${cell(law)} | ${tests.map((test) => cell(told(test))).join('; ')} |`
-  })
+  const groups = new Map<string, string[]>()
+  for (const { name, law, tests } of plantedBugs) {
+    const held = law.slice(0, law.indexOf(':'))
+    const title = /^\d+$/.test(held) ? `Invariant ${held}` : `\`${held}\``
+    const detectors = [...new Set(tests.map((test) => ('seeds' in test ? 'simulation' : `\`${test.file}\``)))]
+    const line = `- ${name}: ${detectors.join(', ')}`
+    groups.set(title, [...(groups.get(title) ?? []), line])
+  }
+  const order = (title: string) => Number.parseInt(title.slice('Invariant '.length)) || Infinity
+  const sections = [...groups]
+    .sort(([a], [b]) => order(a) - order(b) || 0)
+    .map(([title, lines]) => `## ${title}\n\n${lines.join('\n')}`)
   const text = `# Planted bugs
 
-A test that never failed proves little. Each bug below breaks one of the [guarantees](guarantees.md); the tests beside it must notice. The command
-plants them one at a time in a private copy of the sources, first making sure that the unbroken copy passes, and exits 1 when one
-survives:
+A test that never failed proves little. Each bug below breaks an invariant of [the guarantees](guarantees.md), or a promise of the sink or format named. The command plants one bug at a time in a copy of the sources, after the unbroken copy has passed, and exits 1 if the tests miss one:
 
 \`\`\`sh
 npm run test:planted                 # all of them
-npm run test:planted -- fsync NORMAL # those whose name holds one of these words
+npm run test:planted -- fsync NORMAL # those whose name has one of these words
 \`\`\`
 
-A range of seeds notices when one of its seeds fails; \`npm run simulate -- <how many> <from>\` runs it alone. The bugs stand as data in
-\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\`; this page is written from them by \`node scripts/planted-docs.ts\`.
+\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\` have each edit and the titles or seeds of its tests. \`npm run simulate -- <count> <from>\` runs seeds alone. \`node scripts/planted-docs.ts\` writes this page.
 
-| bug | planted in | law that it breaks | noticed by |
-| --- | --- | --- | --- |
-${rows.join('\n')}
+Each line is a bug and the tests that must notice it.
+
+${sections.join('\n\n')}
 `
   return format(text, { ...(await resolveConfig(PAGE)), parser: 'markdown' })
 }

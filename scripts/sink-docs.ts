@@ -26,6 +26,8 @@ function rows(shape: Shape, prefix = ''): string[] {
     const fallback = needed ? 'required' : inner.default === undefined ? '' : code(inner.default)
     const cells = [code(prefix + key), kindOf(inner), fallback, inner.description ?? '']
     const row = `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+    // The same keys in every sink: configuration.md has them.
+    if (key === 'tls') return [row.replace(/ \|$/, ' See [TLS](../configuration.md#tls). |')]
     return [row, ...rows(inner, `${prefix}${key}.`)]
   })
 }

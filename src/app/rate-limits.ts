@@ -1,4 +1,4 @@
-// The request budgets of all workspaces: those that are read with one key on one host share what may be asked (law 5).
+// The request budgets of all workspaces: those that are read with one key on one host share what may be asked (invariant 5).
 import { askingAsOne, keyIdOf } from '../config/workspace.ts'
 import type { WorkspaceConfig } from '../config/schema.ts'
 import type { Clock, Random } from '../core/clock.ts'

@@ -165,7 +165,7 @@ export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void
   lookAtHomes(doubting)
 }
 
-// What the polls of a workspace leave of its requests to lookback and jobs (law 6), and what a job that waits for the rate limit can say of that.
+// What the polls of a workspace leave of its requests to lookback and jobs (invariant 6), and what a job that waits for the rate limit can say of that.
 
 /** Lookback leaves the last quarter of the limit alone, so polls that take half of it leave it another quarter; jobs, a tenth. */
 const MOST_SHARE = 0.5

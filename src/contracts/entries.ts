@@ -28,10 +28,10 @@ export function columnsOf({ raw, id, time, type, version = 0 }: EntryPlaces): re
   return [...raw, ...id, ...time, type, version]
 }
 
-/** One transaction keeps at most so many entries or bytes; one larger entry is a transaction of its own (law 4). */
+/** One transaction keeps at most so many entries or bytes; one larger entry is a transaction of its own (invariant 4). */
 export const TRANSACTION_ENTRIES = 1_000
 export const TRANSACTION_BYTES = 4 * 1024 * 1024
-/** A body up to this is held and checked whole before any of it is kept; a larger one streams (law 4). */
+/** A body up to this is held and checked whole before any of it is kept; a larger one streams (invariant 4). */
 export const WHOLE_BODY_BYTES = 4 * 1024 * 1024
 
 const utf8 = new TextDecoder()

@@ -77,7 +77,7 @@ export interface TakeWhere {
   readonly busy?: readonly Stretch[] | undefined
 }
 
-/** A batch that is being sent, written before it is sent: after a crash the same batch goes out again (law 2). */
+/** A batch that is being sent, written before it is sent: after a crash the same batch goes out again (invariant 2). */
 export interface Intent {
   readonly first: Seq
   readonly last: Seq

@@ -18,7 +18,7 @@ export const isSameOrigin = (one: Origin, other: Origin): boolean =>
 /** Where to read next and what is known so far: JSON of the source's own making, opaque to everybody else. */
 export type Cursor = string
 
-/** Live reading comes before sweep and re-read, those before the past (law 5). */
+/** Live reading comes before sweep and re-read, those before the past (invariant 5). */
 export type Lane = 'live' | 'sweep' | 'past'
 
 export const quarantineReasons = [

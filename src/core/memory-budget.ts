@@ -1,4 +1,4 @@
-// The process's allowance of held bytes (law 4): readers and sinks wait here for room before they hold a body or a batch.
+// The process's allowance of held bytes (invariant 4): readers and sinks wait here for room before they hold a body or a batch.
 
 const MIB = 1024 * 1024
 /** What readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
@@ -185,7 +185,7 @@ export class Room {
 }
 
 export interface Rooms {
-  /** around the others: what it holds is what the process holds (law 4) */
+  /** around the others: what it holds is what the process holds (invariant 4) */
   readonly all: Room
   readonly reading: Room
   /** the part of that for what may stream for hours */

@@ -377,7 +377,7 @@ class LeftIntents {
     this.#unconfirmed = unconfirmed
   }
 
-  /** Gives those that go out again: the same entries under the same bounds (law 2). Where it throws the next call goes on there; what is done gives none. */
+  /** Gives those that go out again: the same entries under the same bounds (invariant 2). Where it throws the next call goes on there; what is done gives none. */
   async resume(signal: AbortSignal): Promise<readonly Intent[]> {
     const { journal, sink } = this.#options
     this.#intents ??= [...(await journal.intents(sink.name))]

@@ -53,7 +53,7 @@ export class ObjectShipper implements Stepper {
   /**
    * One step: looks at one more piece, closes the stretch, writes one lot of its objects, puts one of them, or settles. Throws
    * ConnectorError when the step did not get through; the next call tries the same again. After a crash the same bounds are
-   * walked again, and the same lines come under the same names (law 2).
+   * walked again, and the same lines come under the same names (invariant 2).
    */
   async step(signal: AbortSignal): Promise<StepResult> {
     const result = await this.#work(signal)

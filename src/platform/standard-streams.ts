@@ -1,4 +1,4 @@
-// Standard error as the log goes there: at once while somebody reads, and in nobody's way when nobody does (law 2).
+// Standard error as the log goes there: at once while somebody reads, and in nobody's way when nobody does (invariant 2).
 import { writeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// The program as it is built, before an API whose entries are as large as they may be: its memory is bounded whatever comes (law 4).
+// The program as it is built, before an API whose entries are as large as they may be: its memory is bounded whatever comes (invariant 4).
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'

@@ -1,4 +1,4 @@
-// Taking in a part: filter, dedup, keep, count, move the cursor, in one transaction (law 1).
+// Taking in a part: filter, dedup, keep, count, move the cursor, in one transaction (invariant 1).
 import type { Database } from 'better-sqlite3'
 import { TRANSACTION_BYTES, TRANSACTION_ENTRIES, TYPE } from '../../contracts/entries.ts'
 import type { Entries } from '../../contracts/entries.ts'

@@ -234,7 +234,7 @@ function entriesOf(rows: readonly LetterRow[], rawOf: (id: number) => Buffer | u
   )
 }
 
-// Settling a stretch: what was refused is parked, what became of the rest is counted, the position moves, in one transaction (law 3).
+// Settling a stretch: what was refused is parked, what became of the rest is counted, the position moves, in one transaction (invariant 3).
 
 /** One transaction, as `append`. What was parked before is not parked again: a settlement that is repeated adds no letter. */
 export function settle(

@@ -139,7 +139,7 @@ function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]):
   }
 }
 
-/** What was read again, and how far the reading is, in one transaction (law 1). */
+/** What was read again, and how far the reading is, in one transaction (invariant 1). */
 export function resend(core: Core, notes: NoteStatements, again: Resend): void {
   const { keys, ledger, transactions } = core
   const { entries, origin, runAt, sink } = again

@@ -149,6 +149,9 @@ const statuses: Readonly<Record<number, Meaning>> = {
   503: slow,
 }
 
+/** Something else answered in the bucket's place: of the bucket itself it says nothing. */
+export class StrangersAnswer extends ConnectorError {}
+
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null
 

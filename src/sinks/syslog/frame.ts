@@ -23,7 +23,7 @@ export interface FrameOptions extends HeaderOptions {
 
 /** A piece of text smaller than this is no use to anybody: the header has left no room. */
 const LEAST_PIECE_BYTES = 64
-/** All messages of one entry: more is held by nobody (law 4), and is headers for the most part. */
+/** All messages of one entry: more is held by nobody (invariant 4), and is headers for the most part. */
 const MOST_SPLIT_BYTES = 64 * 1024 * 1024
 /** The octet count before a message and its space, at most. */
 const COUNT_BYTES = 10

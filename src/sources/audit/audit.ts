@@ -34,8 +34,10 @@ export class AuditSource implements Source {
   plan(text: Cursor | undefined): Plan {
     const { clock, once } = this.#options
     const now = clock.now()
-    const cursor = (this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) })
-      .cursor
+    // Planned again each second while the journal is full: the same text is parsed once.
+    if (text === undefined || this.#planned?.text !== text)
+      this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) }
+    const { cursor } = this.#planned
     if (once) return this.#planOnce(cursor, now)
     if (!this.#placeTold) this.#tellPlace(cursor)
     return { ...this.#next(cursor, now), caughtUp: cursor.caughtUp }

@@ -10,7 +10,7 @@ export const CLOCKS_APART_MS = HOUR_MS
 /** Fewer future-dated entries than this may be a mistake of a client; more of them mean that our clock is slow. */
 export const MOST_FUTURE = 10
 
-/** Where the next second begins. Of an answer's `Date`: what is dated from there on came after it (law 7). */
+/** Where the next second begins. Of an answer's `Date`: what is dated from there on came after it (invariant 7). */
 export const nextSecondUs = (us: number): number => (Math.floor(us / SECOND_US) + 1) * SECOND_US
 
 /** A time of our own further in the future than this was written before our clock was set back. */

@@ -40,7 +40,7 @@ export interface Walk {
 
 /** One cycle of the head reader, from a due poll to its stop rule. */
 export interface Drain extends Walk {
-  /** Entries at or after this instant (µs) came after the drain began: the stop line of law 7. */
+  /** Entries at or after this instant (µs) came after the drain began: the stop line of invariant 7. */
   untilUs: number | null
   /** false: the stop line is by our clock, since no Date came or one far behind, and holds on short pages only */
   untilByServer: boolean

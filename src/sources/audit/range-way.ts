@@ -160,7 +160,7 @@ function leap(step: RangeStep): void {
   place.probe = null
 }
 
-/** Nothing follows: the end of the log, or an entry from which no page leads on any more (law 6). */
+/** Nothing follows: the end of the log, or an entry from which no page leads on any more (invariant 6). */
 export function endOrDoubt(place: RangePlace, walk: Walk): void {
   if (place.doubted) lose(place, walk)
   else place.checking = true

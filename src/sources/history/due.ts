@@ -22,7 +22,7 @@ const laneOf: Readonly<Record<Kind, Lane>> = {
   trouble: 'past',
 }
 
-/** What comes next and when, epoch ms. Of what is due and has a permit, live reading comes first and the past last (law 5). */
+/** What comes next and when, epoch ms. Of what is due and has a permit, live reading comes first and the past last (invariant 5). */
 export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   const { client, clock } = options
   const now = clock.now()

@@ -165,7 +165,7 @@ export function checkVersions(
   )
 }
 
-// Rows of the history's version 1 carry no id: here they get one, from their bytes, their day where they say no time, and how many of the same came before in their window (law 8).
+// Rows of the history's version 1 carry no id: here they get one, from their bytes, their day where they say no time, and how many of the same came before in their window (invariant 8).
 
 /** The part of a row's SHA-256 that names it. */
 const HASH_BYTES = 16

@@ -37,7 +37,7 @@ interface ClientOptions {
   readonly budget: Pick<Budgeting, 'freeAt' | 'announce' | 'enter' | 'limited'>
   readonly room: Room
   readonly watch: SourceWatch
-  /** Carries the instance's id, by which own fetches are found again (law 7). */
+  /** Carries the instance's id, by which own fetches are found again (invariant 7). */
   readonly userAgent: string
 }
 

@@ -1,4 +1,4 @@
-// The body of a list as groups of entries: held whole while it is small, streamed when it is not (law 4). The audit log and the history both come through here.
+// The body of a list as groups of entries: held whole while it is small, streamed when it is not (invariant 4). The audit log and the history both come through here.
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import { TRANSACTION_BYTES, WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
@@ -13,7 +13,7 @@ import type { Answer } from './client.ts'
 
 /**
  * A body up to 4 MiB is held and checked to its end before a group of it comes out; of a larger one the groups come as they
- * are complete (law 4). Throws ConnectorError `bad_reply` when it is not a JSON array to its end.
+ * are complete (invariant 4). Throws ConnectorError `bad_reply` when it is not a JSON array to its end.
  */
 export async function* readGroups(
   answer: Answer,

@@ -1,4 +1,4 @@
-// The rate limiter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (law 5).
+// The rate limiter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (invariant 5).
 import type { Lane } from '../../contracts/source.ts'
 import type { Clock, Random } from '../../core/clock.ts'
 import { MINUTE_MS, SECOND_MS } from '../../core/time.ts'

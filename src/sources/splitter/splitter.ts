@@ -1,4 +1,4 @@
-// Cuts a JSON body into entries as it comes in, byte slices and never objects, under limits of depth and size (law 4): through slab, scanner and builder, out of which come whole groups.
+// Cuts a JSON body into entries as it comes in, byte slices and never objects, under limits of depth and size (invariant 4): through slab, scanner and builder, out of which come whole groups.
 import { isUtf8 } from 'node:buffer'
 import { Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../../contracts/entries.ts'
 import { CR, LF, SPACE, TAB } from '../../core/bytes.ts'
@@ -249,7 +249,7 @@ function countLineBreaks(bytes: Uint8Array, start: number, end: number): number 
 // A body that holds a single entry, or none, cut by the same splitter as a page.
 
 interface SplitOneOptions extends EntryLimits {
-  /** the entry may lie under this key, as `earliest` answers; `search` and `latest` may or may not do the same (law 6) */
+  /** the entry may lie under this key, as `earliest` answers; `search` and `latest` may or may not do the same (invariant 6) */
   readonly wrapper: string
 }
 

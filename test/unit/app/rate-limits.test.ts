@@ -1,4 +1,4 @@
-// Whose requests count together: the limit is the key's, whatever the workspaces are called (law 5).
+// Whose requests count together: the limit is the key's, whatever the workspaces are called (invariant 5).
 import { afterEach, expect, test } from 'vitest'
 import { Budgets } from '../../../src/app/rate-limits.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'

@@ -1,4 +1,4 @@
-// Memory for large entries (law 4): what is dead is given back before more is taken, whatever the other threads do.
+// Memory for large entries (invariant 4): what is dead is given back before more is taken, whatever the other threads do.
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'

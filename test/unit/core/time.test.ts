@@ -1,4 +1,4 @@
-// Time is text first (law 8): zone-less is UTC, microseconds survive, what is no stamp is NaN.
+// Time is text first (invariant 8): zone-less is UTC, microseconds survive, what is no stamp is NaN.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

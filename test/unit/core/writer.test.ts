@@ -1,4 +1,4 @@
-// The writer of lines: what is large is held once (law 4).
+// The writer of lines: what is large is held once (invariant 4).
 import { expect, it } from 'vitest'
 import { ByteWriter } from '../../../src/core/bytes.ts'
 

@@ -1,4 +1,4 @@
-// No retry cap (law 3): however often a receiver fails, what it did not take is still owed to it.
+// No retry cap (invariant 3): however often a receiver fails, what it did not take is still owed to it.
 import { expect, it } from 'vitest'
 import { failing, taken } from '../../fakes/sink.ts'
 import { openQuay } from './quay.ts'

@@ -1,4 +1,4 @@
-// Delivery in objects, step by step: what one holds, what a crash leaves, what must never happen twice (laws 2, 3 and 4).
+// Delivery in objects, step by step: what one holds, what a crash leaves, what must never happen twice (invariants 2, 3 and 4).
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { balanceOf, type DayTally } from '../../../src/contracts/accounts.ts'

@@ -1,4 +1,4 @@
-// A receiver that refuses whatever it gets: one entry is at fault by itself, ten in a row are not (law 3).
+// A receiver that refuses whatever it gets: one entry is at fault by itself, ten in a row are not (invariant 3).
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'

@@ -1,4 +1,4 @@
-// A sink's share of the room: who waited for room for a huge entry reads it when nobody stands on the stack any more who held the last (law 4).
+// A sink's share of the room: who waited for room for a huge entry reads it when nobody stands on the stack any more who held the last (invariant 4).
 import { expect, test } from 'vitest'
 import type { Batch } from '../../../src/contracts/journal.ts'
 import { systemClock } from '../../../src/platform/clock.ts'

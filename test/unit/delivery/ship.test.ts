@@ -1,4 +1,4 @@
-// Delivery, step by step: what goes out in one batch, what survives a crash, what a refusal costs (laws 2, 3 and 4).
+// Delivery, step by step: what goes out in one batch, what survives a crash, what a refusal costs (invariants 2, 3 and 4).
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'

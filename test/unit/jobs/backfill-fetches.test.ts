@@ -1,4 +1,4 @@
-// Reading writes (law 7), and a backfill reads beside the live reader: what it asks for is no stranger's.
+// Reading writes (invariant 7), and a backfill reads beside the live reader: what it asks for is no stranger's.
 import { expect, test } from 'vitest'
 import { isDone, openLateDesk, pastOf, runUntil, SPAN } from './backfill-desk.ts'
 import type { Desk } from '../app/desk.ts'

@@ -1,4 +1,4 @@
-// Entries dated in the future by mistake: they are shipped, and keep nothing else from being read (laws 6 and 7).
+// Entries dated in the future by mistake: they are shipped, and keep nothing else from being read (invariants 6 and 7).
 import { expect, test } from 'vitest'
 import { HOUR, MINUTE, START, endpoints, openDesk } from '../../app/desk.ts'
 import type { Desk, DeskOptions } from '../../app/desk.ts'

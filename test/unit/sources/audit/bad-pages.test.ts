@@ -1,4 +1,4 @@
-// What the server sends malformed: kept as bytes, counted, and never in the way of the feed (laws 3 and 4).
+// What the server sends malformed: kept as bytes, counted, and never in the way of the feed (invariants 3 and 4).
 import { describe, expect, it } from 'vitest'
 import type { Defect } from '../../../../src/mock/switches.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'

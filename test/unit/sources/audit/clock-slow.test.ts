@@ -1,4 +1,4 @@
-// A clock of ours that is slow where the server tells none: what is of now seems to lie in the future, and is read all the same (law 7).
+// A clock of ours that is slow where the server tells none: what is of now seems to lie in the future, and is read all the same (invariant 7).
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { HOUR, MINUTE, START, openDesk } from '../../app/desk.ts'

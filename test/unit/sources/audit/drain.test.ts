@@ -1,4 +1,4 @@
-// A drain to the letter: what it costs, what it tells while it lasts, and what one of its pages may not leave behind for the next (laws 6 and 7).
+// A drain to the letter: what it costs, what it tells while it lasts, and what one of its pages may not leave behind for the next (invariants 6 and 7).
 import { expect, test } from 'vitest'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
 import { AGENT, HOUR, MINUTE, SECOND, START, endpoints, openDesk, takesOf } from '../../app/desk.ts'

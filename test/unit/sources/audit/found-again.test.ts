@@ -1,4 +1,4 @@
-// A head whose entry no page leads on from: found again by time, without a gap that is none, and without eating the budget (law 6).
+// A head whose entry no page leads on from: found again by time, without a gap that is none, and without eating the budget (invariant 6).
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'

@@ -1,4 +1,4 @@
-// The head: what ends a drain, what finds an entry a little late, and what a cursor does that leads nowhere (laws 6 and 7).
+// The head: what ends a drain, what finds an entry a little late, and what a cursor does that leads nowhere (invariants 6 and 7).
 import { describe, expect, it } from 'vitest'
 import { AuditSource } from '../../../../src/sources/audit/audit.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk, takesOf } from '../../app/desk.ts'

@@ -1,4 +1,4 @@
-// The sweep: what became visible behind the head is found, from spare budget, and not behind the start (law 6).
+// The sweep: what became visible behind the head is found, from spare budget, and not behind the start (invariant 6).
 import { expect, it } from 'vitest'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from '../../app/desk.ts'
 import type { Desk, DeskOptions } from '../../app/desk.ts'

@@ -1,4 +1,4 @@
-// Answers that are errors whatever their status says: an outage passes nothing, and only a good page elsewhere proves that one place fails (law 6).
+// Answers that are errors whatever their status says: an outage passes nothing, and only a good page elsewhere proves that one place fails (invariant 6).
 import { describe, expect, it } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk } from '../../app/desk.ts'

@@ -1,4 +1,4 @@
-// Reading writes (law 7): which audit fetches are ours, and which are somebody else's under our user.
+// Reading writes (invariant 7): which audit fetches are ours, and which are somebody else's under our user.
 import { describe, expect, it, vi } from 'vitest'
 import { nothingAppended } from '../../../../src/contracts/source.ts'
 import { AuditRange } from '../../../../src/sources/audit/range.ts'

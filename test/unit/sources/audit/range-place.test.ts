@@ -1,4 +1,4 @@
-// What a walk over the past remembers of its pages: enough to send nothing twice, and no more than a bound (law 4).
+// What a walk over the past remembers of its pages: enough to send nothing twice, and no more than a bound (invariant 4).
 import { expect, test } from 'vitest'
 import { freshPage, freshPlace, notePage, within } from '../../../../src/sources/audit/range-place.ts'
 import { entriesOf, spec, START_US } from '../../../contract/journal-parts.ts'

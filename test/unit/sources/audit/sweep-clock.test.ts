@@ -1,4 +1,4 @@
-// The sweep under a clock that is wrong for a while: nothing late is missed for good, and nothing is read again that is no longer known (law 6).
+// The sweep under a clock that is wrong for a while: nothing late is missed for good, and nothing is read again that is no longer known (invariant 6).
 import { expect, it } from 'vitest'
 import type { Clock } from '../../../../src/core/clock.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, openDesk } from '../../app/desk.ts'

@@ -1,4 +1,4 @@
-// The way past an entry that stays unreadable: an answer on it that breaks off takes nothing readable with it, whoever reads (law 6).
+// The way past an entry that stays unreadable: an answer on it that breaks off takes nothing readable with it, whoever reads (invariant 6).
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from '../../app/desk.ts'

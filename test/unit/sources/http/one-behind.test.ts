@@ -1,4 +1,4 @@
-// What of an answer is kept when (law 4): groups go out one behind, and a large one before anything of the next is in memory.
+// What of an answer is kept when (invariant 4): groups go out one behind, and a large one before anything of the next is in memory.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../../src/contracts/entries.ts'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
