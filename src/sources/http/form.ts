@@ -31,7 +31,10 @@ function headOf({ name, value }: FormPart, boundary: string): Buffer {
 }
 
 /** Can be sent once. A file whose length changed meanwhile ends the request: the transport counts. */
-export function formOf(parts: readonly FormPart[], random: Random): Required<Pick<Ask, 'headers' | 'stream'>> {
+export function formOf(
+  parts: readonly FormPart[],
+  random: Random,
+): Required<Pick<Ask, 'headers' | 'stream'>> {
   // 30 random digits of 36 occur in no content.
   const boundary = `form-${randomDigits(random, 30, 36)}`
   const end = Buffer.from(`--${boundary}--\r\n`)

@@ -97,7 +97,8 @@ export function isJson(reply: Pick<HttpReply, 'headers'>): boolean {
 }
 
 /** Splunk names itself so on all of its ports, the event collector's among them. */
-export const isSplunk = ({ headers }: Pick<HttpReply, 'headers'>): boolean => /^splunkd/i.test(headers['server'] ?? '')
+export const isSplunk = ({ headers }: Pick<HttpReply, 'headers'>): boolean =>
+  /^splunkd/i.test(headers['server'] ?? '')
 
 export const notTheApi = (where: string): ConnectorError =>
   new ConnectorError(
