@@ -15,7 +15,7 @@ const canary = () =>
       .default(false)
       .describe('Send a tiny prompt now and then and measure when its traces come back.'),
     interval: duration()
-      .refine((ms) => ms >= 60_000, 'want at least 1m: each one is a prompt to the assistant')
+      .refine((ms) => ms >= 60_000, 'expected at least 1m: each one is a prompt to the assistant')
       .prefault('1h')
       .describe('How often to send one.'),
   })
@@ -33,7 +33,7 @@ function isDay(text: string): boolean {
 }
 
 /** A UTC day such as 2026-04-01, as the epoch ms of its midnight. */
-const day = () => z.string().refine(isDay, 'want a UTC day such as 2026-04-01').transform(midnight)
+const day = () => z.string().refine(isDay, 'expected a UTC day such as 2026-04-01').transform(midnight)
 
 function refuseContradictions(value: unknown, context: z.RefinementCtx): void {
   if (!isRecord(value)) return
@@ -159,13 +159,13 @@ export const workspace = z
     rate_limits: rateLimits()
       .prefault({})
       .describe(
-        'Requests a minute for this key; the documented limits. Workspaces with one key on one host share them, and the least holds. They go by the key, over restarts, renames and rotations; a new key counts with the one before it for two minutes.',
+        'Requests a minute for this key; the documented limits. Workspaces with one key on one host share them, and the lowest applies. They follow the key over restarts, renames and rotations; a new key counts with the previous one for two minutes.',
       ),
     expected_user_agents: z
       .array(z.string().min(1))
       .default([])
       .describe(
-        "Patterns over the whole User-Agent of other known tools under the same key's user, as in `types`, such as `compliance-export/*`; their fetches are no finding.",
+        "Patterns over the whole User-Agent of other known tools under the same key's user, as in `types`, such as `compliance-export/*`; their fetches are not reported.",
       ),
     allow_insecure: z.boolean().default(false).describe('Allow plain http to another machine.'),
   })

@@ -368,7 +368,7 @@ describe('/status', () => {
     const source = board.source({ workspace: 'acme', source: 'audit' })
     source.state('waiting')
     expect(board.status().summary).toBe(
-      `acme audit is starting, waiting: the API answered 429, and nothing is asked until ${new Date(startAt + 54_000).toISOString().slice(0, 19).replace('T', ' ')} UTC (54 s more)`,
+      `acme audit is starting, waiting: the API answered 429, and no request is sent until ${new Date(startAt + 54_000).toISOString().slice(0, 19).replace('T', ' ')} UTC (54 s more)`,
     )
     limited = {}
     expect(board.status().summary).toBe('acme audit is starting, waiting for its rate limit')
@@ -379,7 +379,7 @@ describe('/status', () => {
     settle(stand)
     stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
     expect(stand.board.status().summary).toBe(
-      'The changed configuration is refused, the old one goes on: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
+      'The changed configuration is invalid, the previous one stays in use: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
     expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
     stand.board.configRefused(
@@ -427,7 +427,7 @@ describe('/status', () => {
     stand.source.state('blocked', badKey)
     if (count > 1) stand.sink.state('blocked', badKey)
     expect(stand.board.status().summary).toMatch(
-      /^The changed configuration is refused, the old one goes on; .*acme audit has been blocked/,
+      /^The changed configuration is invalid, the previous one stays in use; .*acme audit has been blocked/,
     )
   })
 
@@ -538,11 +538,11 @@ describe('/status', () => {
     owe('archive', 1)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
     owe('archive', 2)
-    expect(sentence()).toBe('7 entries on the way to archive, the oldest for 2 s')
+    expect(sentence()).toBe('7 entries in flight to archive, the oldest for 2 s')
     owe('bucket', 299)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
     owe('bucket', 302)
-    expect(sentence()).toBe('7 entries on the way to bucket, the oldest for 5 min')
+    expect(sentence()).toBe('7 entries in flight to bucket, the oldest for 5 min')
     owe('bucket', 360)
     expect(sentence()).toBe('bucket is 6 min behind and catching up, 7 entries pending')
   })
@@ -624,7 +624,7 @@ describe('/status', () => {
     )
     stand.clock.pass(3_600_000)
     const message =
-      /^nothing was read for 60 min since its answer waits for memory .* goes on when one of those ends$/
+      /^nothing was read for 60 min because its answer waits for memory .* continues when one of those ends$/
     expect(source()).toMatchObject({
       state: 'failing',
       error: { code: 'timeout', message: expect.stringMatching(message) as string },

@@ -182,8 +182,8 @@ describe('what an answer means', () => {
     [400, 'ProvisionedThroughputExceededException', 'rate_limited', /slow down/],
     [429, 'AccessDenied', 'rate_limited', /slow down/],
     [429, 'KMS.DisabledException', 'rate_limited', /slow down/],
-    [503, 'KMS.KMSInternalException', 'server_error', /KMS key just now/],
-    [500, 'KMS.DependencyTimeoutException', 'server_error', /KMS key just now/],
+    [503, 'KMS.KMSInternalException', 'server_error', /KMS key at the moment/],
+    [500, 'KMS.DependencyTimeoutException', 'server_error', /KMS key at the moment/],
     [400, 'InvalidRequest', 'misconfigured', /does not fit the bucket \(/],
     [501, 'NotImplemented', 'misconfigured', /If-None-Match and x-amz-checksum-sha256/],
     [501, '', 'misconfigured', /Backblaze B2 lacks them/],
@@ -231,29 +231,29 @@ describe('what an answer means', () => {
       `<Message>Missing required header: Content-MD5 ${names}</Message>`,
       {},
       400,
-      /wants the header Content-MD5.* no setting sends it/,
+      /requires the header Content-MD5.* no setting sends it/,
     ],
     [
       'InvalidRequest',
       `<Message>Content-MD5 OR x-amz-checksum- is required ${names}</Message>`,
       both,
       400,
-      /object_lock alone, so take that back/,
+      /only for object_lock, so remove that/,
     ],
-    ['MissingContentMD5', `<Message>${names}</Message>`, {}, 400, /wants the header Content-MD5/],
+    ['MissingContentMD5', `<Message>${names}</Message>`, {}, 400, /requires the header Content-MD5/],
     [
       'NotImplemented',
       `<Header>x-amz-server-side-encryption</Header><Message>${names}</Message>`,
       both,
       501,
-      /take sse back/,
+      /remove sse, or/,
     ],
     [
       'InvalidArgument',
       `<ArgumentName>x-amz-object-lock-mode</ArgumentName><Message>${names}</Message>`,
       both,
       400,
-      /object_lock: take it back/,
+      /object_lock: remove it/,
     ],
     ['NotImplemented', `<Message>${names}</Message>`, both, 501, /and by sse and object_lock with more/],
     [
@@ -305,9 +305,7 @@ describe('what an answer means', () => {
       const { message, cause: kept } = await caught(
         bench(inHost, {}, () => fails('logs.s3.test:9000', code)).put(),
       )
-      expect(message).toMatch(
-        /logs\.…\); where the server has buckets in the path, set force_path_style: true$/,
-      )
+      expect(message).toMatch(/logs\.…\); if the server expects it in the path, set force_path_style: true$/)
       expect(kept).toBeInstanceOf(AggregateError)
     }
     const without = async (given: object, code: string, url = 'logs.s3.test:9000') =>
@@ -407,7 +405,7 @@ describe('what an answer means', () => {
   it.each(pages)('412 with %s is not "there already": held, before and after the proof', async (_, text) => {
     const { put, fake, sink } = bench()
     fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-    const words = /412[^]*not S3's own[^]*portal or proxy/
+    const words = /412[^]*without the error code of S3[^]*portal or proxy/
     const first = await caught(put())
     expect([first.action, first.message]).toEqual(['hold', expect.stringMatching(words)])
     expect(await sink.check(never)).toMatchObject([
@@ -426,7 +424,7 @@ describe('what an answer means', () => {
     let puts = 0
     fake.faultOfAll = ({ method }) =>
       method === 'PUT' && ++puts > 1 ? { kind: 'page', status: 412, text: '' } : undefined
-    const words = /answered 412 in words that are not S3's own/
+    const words = /answered 412 without the error code of S3/
     const faults = (await sink.check(never)).filter(({ ok }) => !ok)
     expect(faults).toMatchObject([{ message: expect.stringMatching(words) as string }])
     expect(fake.objects.size).toBe(0)
@@ -611,8 +609,8 @@ describe('servers that differ', () => {
       /does not compare checksums.*is not noticed: endpoint is plain http/,
     )
     expect(await told('oldCeph', { ignoresChecksums: false })).toMatch(/keeps no SHA-256/)
-    expect(await told('moto')).toMatch(/at once under one name 2 were told to be the first/)
-    expect(await told('versitygw', { deniesLocked: true })).toMatch(/wants versioning/)
+    expect(await told('moto')).toMatch(/at once under one name 2 were reported as the first/)
+    expect(await told('versitygw', { deniesLocked: true })).toMatch(/needs versioning/)
     expect(await told('aws', { locks: false })).toMatch(/object_lock needs a bucket with Object Lock/)
   })
 
@@ -644,7 +642,7 @@ describe('servers that differ', () => {
       method === 'HEAD'
         ? { kind: 'page', status: 200, text: '', headers: { 'content-length': '4711', etag: '"e"' } }
         : undefined
-    expect((await caught(put())).message).toMatch(/of another length/)
+    expect((await caught(put())).message).toMatch(/has another length/)
     expect(fake.puts).toBe(0)
   })
 
@@ -809,7 +807,7 @@ describe('settings', () => {
     [{ access_key_id: 'x', secret_access_key: undefined }, /both access_key_id and secret_access_key/],
     [{ web_identity_token_file: '/t' }, /role_arn/],
     [{ prefix: '/x' }, /no \/ before the first/],
-    [{ prefix: 'a/../b' }, /want names joined/],
+    [{ prefix: 'a/../b' }, /expected names joined/],
     [{ endpoint: 'https://s3.test/path' }, /http\(s\):\/\/host:port alone/],
     [{ rotate: { max_bytes: '2GiB' } }, /1KiB to 1GiB/],
     [{ sse: { type: 's3', kms_key_id: 'k' } }, /for type kms only/],

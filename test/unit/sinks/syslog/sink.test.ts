@@ -59,7 +59,7 @@ describe('over a stream', () => {
       it.peer.last.over(reset)
       await deliver(it.sink, batch(it.sink, 2, 4))
       expect(received(it)).toEqual([idsOf(3, 1), idsOf(5, 1)])
-      expect(it.deps.log.lines.join()).toContain('goes out again')
+      expect(it.deps.log.lines.join()).toContain('are sent again')
     }
   })
 
@@ -288,10 +288,10 @@ describe('over a stream', () => {
     ['it was reset', 'The connection to the receiver broke off: ', ({ peer }) => peer.last.over(true)],
     [
       'it took no more',
-      'The receiver took no more, so its connection was cut: ',
+      'The receiver accepted no more data, so its connection was closed: ',
       ({ clock }) => clock.pass(30_001),
     ],
-    ['it talked', 'The receiver talks back', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
+    ['it talked', 'The receiver sends data', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
     ['we were told to stop', '', (_, stop) => stop.abort()],
   ])('the end of a connection is told as what it was, by whom: %s', async (_, told, make) => {
     const it = stand()
@@ -302,12 +302,12 @@ describe('over a stream', () => {
     await turn()
     make(it, stop)
     await turn()
-    const lines = it.deps.log.lines.filter((line) => line.includes('goes out again'))
+    const lines = it.deps.log.lines.filter((line) => line.includes('are sent again'))
     expect(lines.map((line) => line.slice(0, told.length))).toEqual(told === '' ? [] : [told])
     stop.abort()
     await over
     await it.sink.close()
-    expect(it.deps.log.lines.filter((line) => line.includes('goes out again'))).toEqual(lines)
+    expect(it.deps.log.lines.filter((line) => line.includes('are sent again'))).toEqual(lines)
   })
 
   test('a receiver that takes 1000 bytes a second gets all of it: it is given up ever later, not for ever', async () => {
@@ -682,7 +682,10 @@ describe('over RELP', () => {
 test('a hostname with a colon is refused for RFC 3164 alone, which ends the host there', () => {
   const given = { address: 'udp://siem.test:514', hostname: '2001:db8::1' }
   const refused = options.safeParse({ ...given, rfc: 3164 }).error?.issues[0]
-  expect([refused?.path, refused?.message]).toEqual([['hostname'], expect.stringContaining('want a name')])
+  expect([refused?.path, refused?.message]).toEqual([
+    ['hostname'],
+    expect.stringContaining('expected a name'),
+  ])
   expect(options.safeParse(given).success).toBe(true)
 })
 
@@ -731,7 +734,7 @@ describe('options', () => {
     ...['siem:514', 'tcp://siem', 'tcp://siem:0', 'tcp://siem:65536', 'http://siem:80', 'tcp://u:p@siem:1'],
     ...['tcp://siem:1/path', 'tcp://:514', 'tcp://::1:514', 'tcp://a b:1', ' tcp://a:1'],
   ])('%s is none', (address) => {
-    expect(faults({ address })).toEqual([expect.stringContaining('address: want udp://')])
+    expect(faults({ address })).toEqual([expect.stringContaining('address: expected udp://')])
   })
 
   test('sizes are taken in bytes and with a unit, within bounds; more than a datagram holds is refused with udp', () => {
@@ -740,7 +743,7 @@ describe('options', () => {
     for (const most of [479, '17MiB', '8 k', 1.5, true])
       expect(faults({ max_message_bytes: most })).toHaveLength(1)
     expect(faults({ address: 'udp://h:1', max_message_bytes: '64KiB' })).toEqual([
-      'max_message_bytes: want at most 65507 bytes: more does not fit a datagram',
+      'max_message_bytes: expected at most 65507 bytes: more does not fit a datagram',
     ])
   })
 
