@@ -1,6 +1,11 @@
 // The assistant area (spec §4.4): one endpoint that answers a prompt, and the entries of a call in
 // audit log and history.
-import { PROMPT_CHARACTERS, PROMPT_CHARACTERS_WITH_FILE, assistantModels } from '../core/api.ts'
+import {
+  COMPLETION_PATH,
+  PROMPT_CHARACTERS,
+  PROMPT_CHARACTERS_WITH_FILE,
+  assistantModels,
+} from '../core/api.ts'
 import { routeTable, traceOf } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
 import { queryEvent } from './event.ts'
@@ -91,7 +96,7 @@ function completed(call: Call): Reply {
 
 export const assistantArea: AreaRoutes = {
   area: 'assistant',
-  find: routeTable({ 'POST /api/v2/completion': 'completion' }),
+  find: routeTable({ [`POST ${COMPLETION_PATH}`]: 'completion' }),
   answer: completed,
 }
 

@@ -195,7 +195,7 @@ function join(clauses: readonly string[]): string {
 function refusedClauses({ config_refused_at, config_refused_why }: Told, isAlone: boolean): string[] {
   if (config_refused_at === null) return []
   const reason = isAlone && config_refused_why !== null ? `: ${asClause(config_refused_why)}` : ''
-  return [`The changed configuration is refused, the old one goes on${reason}`]
+  return [`The changed configuration is invalid, the previous one stays in use${reason}`]
 }
 
 /** Faults first, then lags; only without both it says "caught up". */

@@ -199,7 +199,7 @@ class FileSink implements Sink {
       // The part of the batch after this offset is not acknowledged, and we may cut it again.
       this.#others.left({ identity: await file.identity(), size: offset })
       const facts = { path, offset, expectedOffset: place?.offset ?? null, there }
-      log.warn('The file is not as it was left: the possible duplicate goes to its end.', facts)
+      log.warn('The file changed since the last delivery: the batch that may be a duplicate is written at its end', facts)
       return { file, offset }
     })
   }

@@ -49,6 +49,7 @@ export interface Answer {
   readonly sentAt: number
   /** a 204: no entry, and an empty body */
   readonly none: boolean
+  readonly head: Pick<HttpReply, 'status' | 'headers'>
   readonly body: AsyncIterable<Uint8Array>
 }
 
@@ -68,6 +69,8 @@ export interface Ask {
   readonly accept?: readonly string[]
   /** A 204 is a valid answer: there is no entry. */
   readonly orNone?: boolean
+  /** Every status and media type is an answer here: `use` decides by the answer's head. */
+  readonly asIs?: boolean
   /** Called with the server's clock if it rejects the request as invalid: a time in the request may be in its future. */
   readonly invalid?: (serverAt: number | undefined) => void
   /** For an answer that may take longer than a page. */
@@ -141,12 +144,11 @@ export class Client {
         code = String(reply.status)
         distrust = reply.distrust
         const none = reply.status === 204 && ask.orNone === true
-        if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, key, reply)
-        if (!none) checkType(ask, reply)
+        if (ask.asIs !== true && !none) await this.#check(ask, key, reply)
         leaveRoom = await this.#roomFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
         const serverAt = serverTimeMs(reply.headers)
-        yield* use({ serverAt, sentAt, none, body: finishing(body, watch, answered) })
+        yield* use({ serverAt, sentAt, none, head: reply, body: finishing(body, watch, answered) })
       } finally {
         deadline.close()
       }
@@ -213,6 +215,11 @@ export class Client {
       ...(stream && { stream: progressing(stream, deadline) }),
     }
     return transport(request, deadline.signal)
+  }
+
+  async #check(ask: Ask, key: string, reply: HttpReply): Promise<void> {
+    if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(ask, key, reply)
+    checkType(ask, reply)
   }
 
   /** Its body is not read: it could be anything. The status is all that matters. */

@@ -94,16 +94,17 @@ export function withName(error: unknown, ask: Asked): unknown {
   return new ConnectorError(code, `${name}: ${message}`, { cause: error, retryAfterMs })
 }
 
-const mediaTypeOf = ({ headers }: HttpReply): string | undefined =>
+export const mediaTypeOf = ({ headers }: Pick<HttpReply, 'headers'>): string | undefined =>
   headers['content-type']?.split(';')[0]?.trim().toLowerCase()
 
-export function isJson(reply: HttpReply): boolean {
+export function isJson(reply: Pick<HttpReply, 'headers'>): boolean {
   const type = mediaTypeOf(reply)
   return type === undefined || type === 'application/json' || type.endsWith('+json')
 }
 
 /** Splunk sends this header on all of its ports, including the event collector's. */
-export const isSplunk = ({ headers }: HttpReply): boolean => /^splunkd/i.test(headers['server'] ?? '')
+export const isSplunk = ({ headers }: Pick<HttpReply, 'headers'>): boolean =>
+  /^splunkd/i.test(headers['server'] ?? '')
 
 export const notTheApi = (where: string): ConnectorError =>
   new ConnectorError(

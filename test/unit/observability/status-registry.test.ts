@@ -620,7 +620,7 @@ describe('/status', () => {
     const since = '2026-11-21T10:00:00.000Z'
     expect(source()).toMatchObject({ state: 'reading', error: null, waits_for_memory_since: since })
     expect(stand.board.status().summary).toBe(
-      'acme audit is reading, waiting for memory that other answers hold',
+      'acme audit is reading, waiting for memory that other answers use',
     )
     stand.clock.pass(3_600_000)
     const message =

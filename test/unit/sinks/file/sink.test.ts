@@ -570,7 +570,7 @@ describe('a file that goes away between two batches', () => {
     await deliver(sink, batchOf(sink, 2, 6))
     expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 4, 4)))
     expect(lines).toEqual([
-      expect.stringMatching(/^The file of this sink was removed or replaced .*"bytes":\d/),
+      expect.stringMatching(/^The file of this sink was removed or replaced.*"bytes":\d/),
     ])
     expect(warned).toEqual([expect.stringMatching(/^.*entries\.ndjson was removed or replaced/)])
     clock.pass(23 * hour)

@@ -255,7 +255,7 @@ describe('what an answer means', () => {
       400,
       /object_lock: remove it/,
     ],
-    ['NotImplemented', `<Message>${names}</Message>`, both, 501, /and by sse and object_lock with more/],
+    ['NotImplemented', `<Message>${names}</Message>`, both, 501, /and sse and object_lock add more/],
     [
       'InvalidArgument',
       `<Message>${names}</Message>`,
@@ -622,10 +622,10 @@ describe('servers that differ', () => {
     fake.faultOfAll = ({ method, url }) => (method === 'PUT' ? fault(url) : undefined)
     const error = await caught(put())
     expect(error.action).toBe('hold')
-    expect(error.message).toMatch(/is not there/)
+    expect(error.message).toMatch(/is missing/)
     expect(fake.puts).toBe(0)
     const faults = (await sink.check(never)).filter(({ ok }) => !ok)
-    expect(faults[0]?.message).toMatch(/is not there/)
+    expect(faults[0]?.message).toMatch(/is missing/)
   })
 
   it('a HEAD that is refused otherwise than as forbidden is not taken for a lack of rights', async () => {

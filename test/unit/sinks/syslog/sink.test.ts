@@ -339,7 +339,7 @@ describe('over a stream', () => {
         }
       }
     }
-    expect(messages.map((message) => / for (\d+) s:/.exec(message)?.[1])).toEqual(['30', '60', '120', '240'])
+    expect(messages.map((message) => / for (\d+) s;/.exec(message)?.[1])).toEqual(['30', '60', '120', '240'])
     expect(new Set(idsIn(it.peer.streams().at(-1) ?? Buffer.alloc(0))).size).toBeGreaterThan(1_000)
     it.peer.taking = () => undefined
     for (let from = 1_201; from < 8_000; from += 100) await deliver(it.sink, linesOf(runOf(filled(from)), it.sink.frame)) // prettier-ignore
