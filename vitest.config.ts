@@ -2,15 +2,26 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
-const suite = (name: string, folders: string[], testTimeout: number) => ({
+const suite = (name: string, folders: string[], testTimeout: number, more: object = {}) => ({
   test: {
     name,
     include: folders.map((folder) => `test/${folder}/**/*.test.ts`),
     testTimeout,
     hookTimeout: testTimeout,
     environment: 'node' as const,
+    // The runner's own second is too little for a busy machine.
+    expect: { poll: { timeout: 10_000 } },
+    ...more,
   },
 })
+
+/** `npm test` runs the first rounds of these, `npm run test:long` the rest (`test/rounds.ts`). */
+const inRounds = [
+  'test/simulation/*.test.ts',
+  'test/e2e/{kill,kill-acks,kill-areas,replay,history-past}.test.ts',
+]
+/** Of `npm run test:long` alone. */
+const slow = ['test/e2e/{large-entries,left-files,fronts}.test.ts']
 
 export default defineConfig({
   test: {
@@ -20,7 +31,8 @@ export default defineConfig({
     projects: [
       suite('unit', ['unit', 'contract', 'conformance'], 20_000),
       suite('simulation', ['simulation'], 900_000),
-      suite('e2e', ['e2e'], 600_000),
+      suite('e2e', ['e2e'], 600_000, { exclude: slow }),
+      suite('long', [], 900_000, { include: [...inRounds, ...slow], env: { AUDITFERRY_ROUNDS: 'rest' } }),
       suite('integration', ['integration'], 300_000),
       suite('monitoring', ['monitoring'], 120_000),
       suite('image', ['image'], 120_000),

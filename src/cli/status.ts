@@ -160,9 +160,9 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
   const rows = sources.map((source) => [
     ...[source.name, source.state],
     ...[ago(source.last_success_at, source.never[0]), ago(source.caught_up_at, source.never[1])],
-    ...[sourceLag(source), source.used, String(source.gaps), String(source.findings)],
+    ...[sourceLag(source), source.used, String(source.gaps)],
   ])
-  const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS', 'FINDINGS']
+  const head = ['SOURCE', 'STATE', 'LAST READ', 'CAUGHT UP', 'LAG', 'REQUESTS/MIN', 'GAPS']
   return (
     columns([head, ...rows], paint) +
     faultLines(sources, report, ago) +

@@ -1,11 +1,11 @@
 // The second layer of `validate`: what the configuration refers to on this machine; `doubts.ts` has what in it can hardly be meant so. Reads only.
-import { basename, dirname, join, resolve } from 'node:path'
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import type { NamedFile } from '../contracts/sink-kind.ts'
-import { folderFault, ownerFault, publicWarning } from '../core/file-owners.ts'
+import { folderFault, folderWarning, ownerFault, publicWarning } from '../core/file-owners.ts'
 import { besideJournal, openWarnings, strayFault, unsafeFault } from '../journal/sqlite/files.ts'
 import { placedSecretsIn, Secret } from '../core/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
-import { journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
+import { isJournalThere, journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { isReference, reasonOf, type References } from './references.ts'
 import { crampedOn } from './journal.ts'
@@ -144,6 +144,21 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
   }
 }
 
+/** An earlier build took a relative `journal.path` from the working directory. What it left there may not be delivered yet. */
+function lookAtOldJournal({ loaded, files, fault }: Look): void {
+  const { path } = loaded.config.journal
+  const at = ['journal', 'path']
+  const written = loaded.references.find((one) => one.path.join('.') === at.join('.'))?.resolved
+  const name = written ?? under(loaded.document.value, at)
+  if (typeof name !== 'string' || isAbsolute(name)) return
+  const old = resolve(files.cwd(), name)
+  if (files.look(path) !== undefined || !isJournalThere(old, files)) return
+  fault(
+    at,
+    `there is no journal at ${path}, but there is one at ${old}. Relative paths begin at the folder of the configuration file; an earlier version began at the working directory. Stop any process that uses ${old}, then move it to ${path} with its -wal file, or set journal.path to ${old}. For a new journal instead, set journal.path to ${path}`,
+  )
+}
+
 function lookAtJournal({ loaded, files, fault, warning }: Look): void {
   const { journal } = loaded.config
   const place = files.place(journal.path)
@@ -180,6 +195,23 @@ function lookAtPrivacy({ loaded, files, warning }: Look): void {
     const text = folderFault(dirname(place), files.owners) ?? publicWarning(place, files.owners)
     if (text !== undefined) warning(path, text)
   }
+}
+
+/** The folders that the configuration, keys and certificates are read from: who can write there can replace them. */
+function lookAtReadFolders({ loaded, files, warning }: Look): void {
+  const read = [
+    ...loaded.references.flatMap(({ path, files: names }) => names.map((name) => ({ path, name }))),
+    ...namedFiles(loaded, 'files'),
+    { path: [], name: loaded.file },
+  ]
+  const seen = new Set<string>()
+  for (const { path, name } of read)
+    for (const folder of [dirname(resolve(name)), dirname(files.place(name))]) {
+      if (seen.has(folder)) continue
+      seen.add(folder)
+      const text = folderWarning(folder, files.owners)
+      if (text !== undefined) warning(path, text)
+    }
 }
 
 /** How Kubernetes mounts a secret: readable in its own pod, whatever its mode. */
@@ -231,8 +263,10 @@ export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): S
   lookAtSharedPlaces(look)
   lookAtWrittenFiles(look, writeFault)
   lookAtJournal(look)
+  lookAtOldJournal(look)
   lookAtOwners(look)
   lookAtPrivacy(look)
+  lookAtReadFolders(look)
   lookAtSecretFiles(look)
   doubts(loaded, nowAt, look.warning)
   return { faults, warnings }
@@ -245,9 +279,10 @@ interface ToRun extends LoadedConfig {
 
 /**
  * A configuration to run with: what would destroy data, or can never be a file to write to, is refused here too, whoever
- * forgot to validate. What may come by itself, such as a folder or a right, holds its sink alone. Throws ConfigFaults.
+ * forgot to validate. What may come by itself, such as a folder or a right, holds its sink alone. `isStart`: this process has no
+ * journal open yet. Throws ConfigFaults.
  */
-export function loadToRun(file: string, world: References, files: Files): ToRun {
+export function loadToRun(file: string, world: References, files: Files, isStart = false): ToRun {
   const { faults, loaded } = examineConfig(file, world)
   if (!loaded) throw new ConfigFaults(faults)
   const { look, faults: found, warnings } = looking(loaded, files)
@@ -258,6 +293,8 @@ export function loadToRun(file: string, world: References, files: Files): ToRun 
   lookAtSharedPlaces(look)
   lookAtWrittenFiles(look, kindFault)
   lookAtPrivacy(look)
+  lookAtReadFolders(look)
+  if (isStart) lookAtOldJournal(look)
   const all = [...faults, ...found]
   if (all.length > 0) throw new ConfigFaults(all)
   return { ...loaded, warnings }

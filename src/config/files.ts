@@ -19,6 +19,7 @@ import {
   isForeign,
   isOfKernel,
   isSqlite,
+  isWritten,
   MOST_PAGE_BYTES,
   networkFileSystem,
   newerPageFault,
@@ -39,6 +40,8 @@ export interface Files {
   read(path: string): string
   /** Its first bytes. Throws as node:fs does. Not for a journal that this process has open: closing the file would drop its lock. */
   head(path: string, bytes: number): Buffer
+  /** The working directory of this process. */
+  cwd(): string
   /** In bytes; undefined where there is nothing. */
   size(path: string): number | undefined
   readonly owners: OwnerCalls
@@ -116,6 +119,7 @@ function volumeBytesOf(path: string): number | undefined {
 export const realFiles: Files = {
   volumeBytes: (path) => volumeBytesOf(resolvedPath(path, linkCalls)),
   fileSystemType: (folder) => (process.platform === 'linux' ? statfsSync(folder).type : 0),
+  cwd: () => process.cwd(),
   read: readTextFile,
   head: headOf,
   size: (path) => statSync(path, { throwIfNoEntry: false })?.size,
@@ -197,6 +201,18 @@ function firstPage(path: string, files: Files, head: Buffer): Buffer {
     return firstPageIn(files.head(`${files.place(path)}-wal`, LOG_BYTES)) ?? head
   } catch {
     return head
+  }
+}
+
+/** Whether a journal of this program lies at `path`. Not for one that this process has open, as `head`. */
+export function isJournalThere(path: string, files: Files): boolean {
+  try {
+    return (
+      files.look(path)?.kind === 'file' &&
+      isWritten(firstPage(path, files, files.head(path, MOST_PAGE_BYTES)))
+    )
+  } catch {
+    return false
   }
 }
 

@@ -203,10 +203,18 @@ export function sourcesOf({ audit, history, vault }: WorkspaceConfig): readonly 
 
 type Keyed = Pick<WorkspaceConfig, 'base_url' | 'api_key'>
 
+/** Every plan asks for it: hashed once a key. */
+const keyIds = new WeakMap<Keyed, { readonly key: string; readonly id: string }>()
+
 /** As the key is now: it may be rotated. */
-export function keyIdOf({ base_url: url, api_key: key }: Keyed): string {
-  const text = `${new URL(url).host}\n${key.reveal()}`
-  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+export function keyIdOf(workspace: Keyed): string {
+  const key = workspace.api_key.reveal()
+  const known = keyIds.get(workspace)
+  if (known?.key === key) return known.id
+  const text = `${new URL(workspace.base_url).host}\n${key}`
+  const id = createHash('sha256').update(text).digest('hex').slice(0, 16)
+  keyIds.set(workspace, { key, id })
+  return id
 }
 
 /** Those of `all` that ask as one with this workspace, itself among them. */

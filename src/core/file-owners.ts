@@ -88,6 +88,10 @@ export function folderFault(folder: string, calls: OwnerCalls): string | undefin
   return `the folder ${folder} can be written by every user of this machine (${octal(there.mode)}), who may replace what is in it: chmod o-w it, or use another folder`
 }
 
+/** Whether other users may replace what is in a folder that this program reads from. */
+export const folderWarning = (folder: string, calls: OwnerCalls): string | undefined =>
+  folderFault(folder, calls) ?? groupWarning(folder, calls)
+
 /** Why a file may not be used that only this program writes; undefined: it may, or is not there. */
 export function privateFault(path: string, calls: OwnerCalls): string | undefined {
   const there = calls.facts(path)

@@ -131,7 +131,7 @@ async function append(
   const fetches = toTell(foreignTold, appended.findings)
   if (fetches > 0)
     log.warn(
-      'The audit log was fetched under our user by something that is none of our instances: another tool, another key of that user, or a stolen one. Name known tools in expected_user_agents; if none of them is known, rotate the key',
+      'The audit log was fetched with the user of this key, but not by this instance: by another tool, another key of that user, a stolen key, or `validate --connect` while no daemon ran. Name known tools in expected_user_agents; rotate the key if you know no such tool',
       { fetches },
     )
   return appended

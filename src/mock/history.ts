@@ -92,8 +92,9 @@ function bodyOf(
   showings: readonly Showing[],
   { kind, api }: Asked,
 ): Streamed {
-  const odd = chanceOf(call.seed, call.ordinal) * 20 * separators.length
-  const separator = Buffer.from(separators[Math.floor(odd)] ?? ',')
+  const choice = chanceOf(call.seed, call.ordinal) * 20 * separators.length
+  const separator = Buffer.from(separators[Math.floor(choice)] ?? ',')
+  const odd = call.struck.has('odd_element') && Buffer.from(`{"request":${String(call.ordinal)}}`)
   const [open, close] = api === 'v2' ? ['{"events":[', ']}'] : ['[', ']']
   const pieces = function* () {
     yield Buffer.from(open)
@@ -104,6 +105,10 @@ function bodyOf(
       else yield* attached(separator, own)
       first = false
     }
+    if (odd) {
+      if (first) yield odd
+      else yield* attached(separator, [odd])
+    }
     yield Buffer.from(close)
   }
   const again = () => {
@@ -113,7 +118,7 @@ function bodyOf(
       : Buffer.alloc(65_536, ' ')
   }
   const length = saidLength(pieces())
-  const count = 2 + showings.length * events.piecesEach(kind)
+  const count = 2 + showings.length * events.piecesEach(kind) + (odd ? 1 : 0)
   return { count, pieces, again, ...(length === undefined ? {} : { length }) }
 }
 

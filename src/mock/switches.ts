@@ -278,6 +278,7 @@ export const faults = {
   shuffled_page: { kind: 'page', says: 'the page in no order' },
   duplicated: { kind: 'page', says: 'each fourth element of the page twice' },
   empty_page: { kind: 'page', says: 'an empty array although there is more' },
+  odd_element: { kind: 'page', says: 'one element more that is no event, another one in each answer' },
   purged: { kind: 'page', says: 'the entry of `from` and all older ones are gone from now on' },
   shifting_list: {
     kind: 'page',

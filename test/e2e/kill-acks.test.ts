@@ -1,5 +1,6 @@
 // The built program before a Splunk that acknowledges later, killed while it waits for that.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { roundsOf } from '../rounds.ts'
 import { dice } from '../simulation/random.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
@@ -10,7 +11,7 @@ import type { Stage } from './stage.ts'
 
 /** Twelve in all, with so many batches in flight. */
 const KILLS = 4
-const IN_FLIGHT = [1, 2, 4]
+const IN_FLIGHT = [2, 1, 4]
 const BACKLOG = 2_000
 
 let built: Built
@@ -49,7 +50,7 @@ function trouble({ hec }: Stage, roll: ReturnType<typeof dice>): { doubts: numbe
 }
 
 describe.concurrent('the built program, killed while batches wait for their acknowledgements', () => {
-  test.for(IN_FLIGHT)(
+  test.for(roundsOf(IN_FLIGHT, 1))(
     'loses nothing that the indexers lose, and repeats no more than waits: %i in flight',
     async (maxInFlight) => {
       const roll = dice(2_000 + maxInFlight)

@@ -1,5 +1,6 @@
 // The built program with history and vault on, killed at any moment: each entry of each source arrives.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { roundsOf } from '../rounds.ts'
 import { historyTruth, judgeHistory } from '../simulation/judge-history.ts'
 import { judgeInventory, judgeRecords } from '../simulation/judge-vault.ts'
 import { lineOf } from '../simulation/lines.ts'
@@ -111,22 +112,27 @@ async function round(
 describe.concurrent(
   'the built program, killed while it reads history and vault, loses nothing and tells nothing twice',
   () => {
-    test.for([
+    const random = [
       [1, 'v2'],
       [2, 'v1'],
-    ] as const)('at random moments, seed %i, %s', async ([seed, api]) => {
+    ] as const
+    test.for(roundsOf(random, 1))('at random moments, seed %i, %s', async ([seed, api]) => {
       await round(3_000 + seed, api, (stage, roll) => killAtRandom(built, stage, roll))
     })
 
     // An answer in parts comes before any whole one: what a day has more than that is too little for a part at some hours.
-    test.for([
+    const atSteps = [
       [3, 'v2', [halfRead, part, page, halfRead]],
       [4, 'v1', [part, page, halfRead, page]],
-    ] as const)('in mid-answer and between two pages, seed %i, %s', async ([seed, api, steps]) => {
-      const left: CrashStep[] = [...steps]
-      await round(3_000 + seed, api, (stage, roll) =>
-        killAt(built, stage, left.shift() as CrashStep, 1 + roll.below(2)),
-      )
-    })
+    ] as const
+    test.for(roundsOf(atSteps, 1))(
+      'in mid-answer and between two pages, seed %i, %s',
+      async ([seed, api, steps]) => {
+        const left: CrashStep[] = [...steps]
+        await round(3_000 + seed, api, (stage, roll) =>
+          killAt(built, stage, left.shift() as CrashStep, 1 + roll.below(2)),
+        )
+      },
+    )
   },
 )

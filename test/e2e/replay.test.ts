@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { roundsOf } from '../rounds.ts'
 import { buildProgram } from './built.ts'
 import type { Built } from './built.ts'
 import { startChild, until } from './child.ts'
@@ -61,7 +62,12 @@ async function untilSaid(stage: Stage, wanted: RegExp, ...args: string[]): Promi
   throw new Error(`never said ${wanted.source}: ${last}`)
 }
 
-test.concurrent.for(deaths.map((each) => [each]))(
+test.concurrent.for(
+  roundsOf(
+    deaths.map((each) => [each]),
+    1,
+  ),
+)(
   'a replay of what the journal dropped is read from the API, arrives once, marked, at its sink alone, over kills: %j',
   async ([steps = []]) => {
     const today = Math.floor(Date.now() / DAY_MS) * DAY_MS

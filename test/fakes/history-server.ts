@@ -83,9 +83,17 @@ export class HistoryServer {
       this.refused.push(url)
       return this.#reply(400, '{"error":"Range too long"}')
     }
-    const events = isThisUnit ? this.#within(request) : []
-    const list = `[${events.map((event) => event[request.version]).join(',')}]`
-    return this.#reply(200, request.version === 'v2' ? `{"events":${list}}` : list, fault)
+    return this.#reply(200, this.#listed(isThisUnit ? this.#within(request) : [], request), fault)
+  }
+
+  /** What it holds of a request, and one more element. */
+  bodyOf(request: HistoryRequest, element: string): string {
+    return this.#listed([...this.#within(request), { at: request.from, v2: element, v1: element }], request)
+  }
+
+  #listed(events: readonly HistoryEvent[], { version }: HistoryRequest): string {
+    const list = `[${events.map((event) => event[version]).join(',')}]`
+    return version === 'v2' ? `{"events":${list}}` : list
   }
 
   /** The server's own clock, where it tells one. */

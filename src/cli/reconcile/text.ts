@@ -164,9 +164,10 @@ function verdictOf(report: ReconcileReport): string {
       : []),
     ...sinkClauses(sinks),
   ]
-  // Nothing is proved, and nothing speaks against it.
-  const isUnjudged = judged.length === 0 && clauses.length === 1
-  return `${isUnjudged ? 'NOTHING TO JUDGE' : 'NOT BALANCED'}: ${clauses.join('; ')}.${remedyText(report)}${early}`
+  const found = clauses.join('; ')
+  if (judged.length === 0 && clauses.length === 1)
+    return `NO RESULT: ${found}. Nothing was compared, so the exit code is 1, as for a failure. Choose a span with a full UTC day after live reading began${early}`
+  return `NOT BALANCED: ${found}.${remedyText(report)}${early}`
 }
 
 function whyNone(read: readonly ReadRow[]): string {

@@ -43,13 +43,13 @@ async function runOn(
 ): Promise<number> {
   const file = configFile(world, options.config)
   const load = () => loadToRun(file, references(world), realFiles)
-  const loaded = load()
+  const loaded = loadToRun(file, references(world), realFiles, true)
   const { config } = loaded
   const { log, clock } = realOutside(config, world)
   useLog(log)
   for (const { path, message } of loaded.warnings)
-    log.warn('Other users of this machine may read or change a file of this program', {
-      setting: path.join('.'),
+    log.warn('Other users of this machine may read, change or replace a file that this program uses', {
+      setting: path.join('.') || 'the configuration file',
       reason: message,
     })
   const tracing = await openTracing({ env: world.env, version: world.version, log, clock })

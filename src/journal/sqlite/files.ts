@@ -180,6 +180,10 @@ export function isForeign(head: Buffer): boolean {
   })
 }
 
+/** By the first page alone: a journal that this program has written, and no empty database. */
+export const isWritten = (page: Buffer): boolean =>
+  page.length >= HEADER_BYTES && isSqlite(page) && !isForeign(page) && versionOf(page) !== 0
+
 /** `newerFault` by the first page alone; one that is cut short tells nothing. */
 export function newerPageFault(page: Buffer): string | undefined {
   return page.length < HEADER_BYTES ? undefined : newerFault(versionOf(page))

@@ -86,7 +86,6 @@ const sourceColumns = [
   { label: 'Requests/min' },
   { label: 'New', number: true },
   { label: 'Gaps', number: true },
-  { label: 'Findings', number: true },
 ]
 
 function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: StatusReport, now: number): Row {
@@ -103,7 +102,6 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: Sta
       budgetHtml(budgetOf(source, workspace)),
       numberText(source.new_entries),
       zeroIsWell(source.gaps),
-      zeroIsWell(source.findings),
     ],
     notes: [
       backlog(source),

@@ -10,7 +10,7 @@ import { libraryHandler } from './handler.ts'
 import type { LibraryHandler } from './handler.ts'
 import { bucketOf, isUsualName } from './options.ts'
 import type { S3Options } from './options.ts'
-import { codeOf, s3Error } from './reply.ts'
+import { codeOf, s3Error, StrangersAnswer } from './reply.ts'
 
 interface OpenLibrary {
   readonly library: typeof Library
@@ -50,13 +50,20 @@ export class BucketLibrary {
     try {
       return await work(await this.#load())
     } catch (error) {
-      if (!this.#worthAnother(error, bore)) throw this.error(error)
+      if (!this.#worthAnother(error, bore)) throw this.#failed(error)
     }
     try {
       return await work(await this.#load())
     } catch (error) {
-      throw this.error(error)
+      throw this.#failed(error)
     }
+  }
+
+  /** Another machine behind the same name may be the bucket's own. */
+  #failed(error: unknown): ConnectorError {
+    const failure = this.error(error)
+    if (failure.code === 'bad_reply' || error instanceof StrangersAnswer) this.#handler.distrust()
+    return failure
   }
 
   error(error: unknown): ConnectorError {

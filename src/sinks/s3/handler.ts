@@ -39,6 +39,8 @@ export interface LibraryHandler {
     options?: { readonly abortSignal?: unknown },
   ): Promise<{ response: LibraryResponse }>
   destroy(): void
+  /** The last answer came from a stranger: the next request uses a new connection. */
+  distrust(): void
 }
 
 const escaped = (text: string): string =>
@@ -194,6 +196,7 @@ function assertTaken(
 }
 
 export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
+  let distrustLast: HttpReply['distrust']
   return {
     async handle(request, options = {}) {
       const { hostname: host, port } = request
@@ -203,7 +206,8 @@ export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
       try {
         if (watchdog.signal.aborted) throw watchdog.error()
         const outgoing = requestOf(request, watchdog)
-        const { status, headers, body } = await watchdog.holds(send(outgoing, watchdog.signal))
+        const { status, headers, body, distrust } = await watchdog.holds(send(outgoing, watchdog.signal))
+        distrustLast = distrust
         assertTaken(outgoing, status, watchdog, where)
         left = request.method === 'GET' && status === 200 && request.query?.['list-type'] === undefined
         const read = left
@@ -213,6 +217,9 @@ export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
       } finally {
         if (!left) watchdog.over()
       }
+    },
+    distrust() {
+      distrustLast?.()
     },
     destroy() {
       // The connections belong to whoever made the transport.

@@ -9,7 +9,8 @@ import { compareKeys, encryptionOf, lockModeOf } from './bucket.ts'
 import type { Body, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { under } from './object-key.ts'
 import type { S3Options } from './options.ts'
-import { StrangersAnswer, lookIfAllowed } from './store.ts'
+import { StrangersAnswer } from './reply.ts'
+import { lookIfAllowed } from './store.ts'
 import type { Store } from './store.ts'
 
 /** Hidden to what reads tables out of buckets: names that begin with a dot are. */

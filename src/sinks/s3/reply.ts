@@ -51,7 +51,7 @@ const lacking: Meaning = [
     const more = demandsText(set)
     const asked =
       'If-None-Match and x-amz-checksum-sha256, which no setting turns off (Backblaze B2 lacks them)'
-    return `does not do what was asked: each object is sent with ${asked}${more === '' ? '' : `, and by ${more} with more: take back what it lacks`}, or take another server`
+    return `lacks something that each upload needs: ${asked}${more === '' ? '; use another server' : `, and what ${more} asks for: remove the setting that it does not support, or use another server`}`
   },
 ]
 const key: Meaning = [
@@ -148,6 +148,9 @@ const statuses: Readonly<Record<number, Meaning>> = {
   501: lacking,
   503: slow,
 }
+
+/** Something else answered in the bucket's place: of the bucket itself it says nothing. */
+export class StrangersAnswer extends ConnectorError {}
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null

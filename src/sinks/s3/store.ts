@@ -10,7 +10,7 @@ import type { Body, ListedObject, Looked, PutAnswer, PutOptions } from './bucket
 import { BucketLibrary } from './client.ts'
 import { bucketOf } from './options.ts'
 import type { S3Options } from './options.ts'
-import { codeOf, statusOf } from './reply.ts'
+import { codeOf, statusOf, StrangersAnswer } from './reply.ts'
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64')
 
@@ -178,9 +178,6 @@ export class Store {
 // Whether an answer to a put is S3's own: what stands before a bucket may answer in its place, with a status that S3 has too.
 
 const thereAlready = /<Error(?:\s[^>]*)?>[^]*<Code>\s*PreconditionFailed\s*<\/Code>/
-
-/** Somebody answered in the bucket's place: of the bucket itself it says nothing. */
-export class StrangersAnswer extends ConnectorError {}
 
 /** Throws for what S3 never says. Other answers are no success and need no such look. */
 function checkAnswer(where: string, status: number, body: Uint8Array): void {

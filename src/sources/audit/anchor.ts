@@ -63,7 +63,7 @@ export async function* anchor(step: Step): Parts {
     cursor.probe = back
     yield lastPart(step)
   } else if (fromNow && !isFuture(step, found) && found.position.at >= sinceUs(found.serverAt)) {
-    // What is of now and lies far ahead of our clock was told apart by the log: then that clock is slow, and no word on the first try.
+    // The log showed that our clock is slow, so it says nothing about the time of the first try.
     cursor.startUs = sinceUs(found.serverAt)
     cursor.probe = null
     yield lastPart(step)
@@ -78,7 +78,7 @@ async function assertThere({ options, signal }: Step): Promise<void> {
   if (await isAuditThere(options.client, signal)) return
   throw new ConnectorError(
     'misconfigured',
-    'The API answers 404 to whatever is asked of the audit log, also where it must not: check base_url',
+    'The API answers 404 to every request for the audit log, even one that must answer 400: check base_url',
   )
 }
 
@@ -104,11 +104,11 @@ async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promis
     return cursor.probe ? lastPart(step) : beginAt(step, position, newest)
   }
   if (!(await isContradicted(step, newest, wasEmpty))) return awaitFirst(step, undefined, found)
-  const message = 'The API shows no entry to begin at, and then tells of one all the same'
+  const message = 'The API shows no entry to begin at, although another of its answers shows one'
   return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
 }
 
-/** The newest of all cannot be told: what comes from now on is shipped, by the server's clock where another answer tells it. */
+/** `latest` fails: what comes from now on is shipped, by the server's clock if another answer sends one. */
 async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<Part> {
   const { serverAt } = await earliest(step, 'live')
   // Not before: in an outage of all this one throws, and nothing is known of `latest`.
@@ -116,7 +116,7 @@ async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError)
   return awaitFirst(step, sinceUs, { group: undefined, serverAt })
 }
 
-/** Nothing there yet, or nothing but what is dated in the future. Of `latest`, whatever comes from now on is new, or from `sinceUs` on. */
+/** Nothing there yet, or only future-dated entries. For `start: latest` everything from now on, or from `sinceUs` on, is new. */
 function awaitFirst(
   step: Step,
   sinceUs: Since | undefined,
@@ -169,15 +169,15 @@ async function passUnreadable(step: Step, found: Found): Promise<Part> {
   return lastPart(step, { ...found.group, gaps: probe ? 0 : 1 })
 }
 
-// Whether what the log begins with lies in the future. Where only our clock says so, the log itself is asked, since that clock may be slow.
+// Whether the log begins in the future. If only our clock says so, the log itself decides, because that clock may be slow.
 
 /** As far as half a year, and back to the second. */
 const MOST_PROBES = 50
 
-/** `unknown`: the log could not be asked, as the last part told. */
+/** `unknown`: the log could not be read, as the last part reported. */
 type Dated = 'now' | 'future' | 'unknown'
 
-/** Of `latest`, nothing follows the entry found and nothing before it is shipped: what lies ahead of our clock is looked at alone. */
+/** After `latest` nothing follows and nothing before it is shipped, so only what is later than our clock is read. */
 async function* datedOf(step: Step, found: Found, fromNow: boolean): AsyncGenerator<Part, Dated, Appended> {
   const dated = yield* judged(step, found, fromNow)
   if (dated !== 'unknown') delete step.cursor.ahead
@@ -189,7 +189,7 @@ async function* judged(step: Step, found: Found, fromNow: boolean): AsyncGenerat
   if (found.serverAt !== undefined) return 'future'
   if (!found.position) return 'now'
   if (!fromNow) {
-    // Before what follows it, as it stands in the feed.
+    // Before what follows it, in the order of the feed.
     yield midPart(step, found.group ?? {})
     return yield* datedByLog(step, found.position)
   }
@@ -202,7 +202,7 @@ async function* judged(step: Step, found: Found, fromNow: boolean): AsyncGenerat
   }
 }
 
-/** Reads on from `position` and ships what it reads: in the future lie no more than a few entries, and none that does not stands behind them. */
+/** Reads from `position` and ships what it reads: only a few entries can be future-dated, with none of now after them. */
 async function* datedByLog(step: Step, position: Position): AsyncGenerator<Part, Dated> {
   // A page that was unreadable before is asked for in smaller pieces, as in a drain.
   const walk = (step.cursor.ahead ??= { ...walkFrom(position), entries: 0 })
@@ -249,9 +249,9 @@ async function readableBehind(step: Step, { at }: Position): Promise<Position | 
   throw brokenEntry()
 }
 
-// The instant that nothing is shipped before: settled with the first try by our clock, and once more where that was ahead; of `latest` it is told apart.
+// The instant before which nothing is shipped: set at the first try by our clock, and again if that clock was ahead.
 
-/** What was noted before this was noted by a clock that nobody had set yet. */
+/** A time before this was taken from a clock that was not set yet. */
 const UNSET_US = 1000 * Date.UTC(2025, 0, 1)
 
 /** True where that is news: it is counted from the first try on, however long that stays in vain. */
@@ -272,14 +272,14 @@ function settleStart({ cursor, options }: OptionsAndCursor): boolean {
   }
   if (startUs <= (now + SET_BACK_MS) * 1000) return false
   log.warn(
-    'The audit log was to be read from an instant that has not come yet, settled by a clock that was ahead: it is settled anew. Look after the clock of this machine',
+    'The start of the audit log was in the future, because the clock of this machine was ahead when it was set. It is set again. Check the clock of this machine',
     { was: secondText(startUs / 1000), is: secondText(wantedUs / 1000) },
   )
   cursor.startUs = wantedUs
   return true
 }
 
-/** When `start: latest` was tried for the first time, µs, by the server's clock where it is told; Infinity: not before, or by a clock that is not believed. */
+/** When `start: latest` was first tried, µs, by the server's clock if it sends one; Infinity: never, or by a clock that is not believed. */
 function triedSinceUs({ cursor, options }: OptionsAndCursor, serverAt: number | undefined): number {
   const { triedUs = Infinity } = cursor
   const now = options.clock.now()

@@ -1,4 +1,5 @@
-// The audit log as a source: which of its readers reads next, and when. The head drains, the sweep re-reads, anchors find a place by time.
+// The audit log as a source: chooses which reader runs next, and when.
+// The head reader drains what is new, lookback reads the trailing span again, anchors find a cursor by time.
 import { believed } from '../../core/clock.ts'
 import type { Cursor, Origin, Plan, Source } from '../../contracts/source.ts'
 import { anchor } from './anchor.ts'
@@ -20,7 +21,7 @@ export class AuditSource implements Source {
   #landed = false
   /** The watch knows where the head is: after a start from the cursor alone, before anything is read. */
   #placeTold = false
-  /** lateness seen in the last part of the last page: stands in the cursor from the next one on */
+  /** lateness seen in the last part of the last page; the next part saves it in the cursor */
   #behindUs = 0
   /** what the last plan opened: the read behind it takes that, and may change it */
   #planned: { readonly text: Cursor | undefined; readonly cursor: AuditCursor } | undefined
@@ -33,8 +34,10 @@ export class AuditSource implements Source {
   plan(text: Cursor | undefined): Plan {
     const { clock, once } = this.#options
     const now = clock.now()
-    const cursor = (this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) })
-      .cursor
+    // Planned again each second while the journal is full: the same text is parsed once.
+    if (text === undefined || this.#planned?.text !== text)
+      this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) }
+    const { cursor } = this.#planned
     if (once) return this.#planOnce(cursor, now)
     if (!this.#placeTold) this.#tellPlace(cursor)
     return { ...this.#next(cursor, now), caughtUp: cursor.caughtUp }
@@ -49,7 +52,7 @@ export class AuditSource implements Source {
     return sweep < liveAt ? { dueAt: sweep, lane: 'sweep' } : { dueAt: live, lane: 'live' }
   }
 
-  /** Drains the head, then makes each sweep that was due when the run began. */
+  /** Drains the head, then makes each lookback that was due when the run began. */
   #planOnce(cursor: AuditCursor, now: number): Plan {
     this.#beganAt ??= now
     if (!this.#drained) return { dueAt: now, lane: 'live', caughtUp: false }
@@ -63,7 +66,7 @@ export class AuditSource implements Source {
     const cursor = this.#take(text, now)
     noteLateness(cursor, this.#behindUs, now)
     this.#behindUs = 0
-    // Left over from an earlier process: it ends at what is there now, however long nobody ran.
+    // A drain of an earlier process ends at what is there now, however long the daemon was down.
     if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
     const parts = this.#choose(step, now)
@@ -96,7 +99,7 @@ export class AuditSource implements Source {
     watch.head(Math.max(headUs, latestUs))
   }
 
-  /** Parsed once for a plan and the read behind it, not twice; nobody else has it, so that a step may change it. */
+  /** Parsed once for a plan and the read after it. The copy belongs to that read, so a step may change it. */
   #take(text: Cursor | undefined, now: number): AuditCursor {
     const planned = this.#planned
     this.#planned = undefined

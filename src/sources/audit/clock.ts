@@ -1,4 +1,4 @@
-// What of the audit log is of now and what is of the future: by the server's clock where it is told and believed, else by ours.
+// Which entries are dated in the future: by the server's clock if it sends a believable one, else by ours.
 import { HOUR_MS, SECOND_US } from '../../core/time.ts'
 import { mayLeadUs } from '../shared.ts'
 import type { Position } from './cursor.ts'
@@ -7,35 +7,35 @@ import type { PagingStep } from './step.ts'
 /** A server's clock that is further off from ours than this is not believed: one of them is wrong. */
 export const CLOCKS_APART_MS = HOUR_MS
 
-/** Fewer entries dated in the future may be somebody's mistake; where there are more, it is our clock that is slow. */
+/** Fewer future-dated entries than this may be a mistake of a client; more of them mean that our clock is slow. */
 export const MOST_FUTURE = 10
 
 /** Where the next second begins. Of an answer's `Date`: what is dated from there on came after it (invariant 7). */
 export const nextSecondUs = (us: number): number => (Math.floor(us / SECOND_US) + 1) * SECOND_US
 
-/** What we wrote down ourselves and lies further in the future than this was written under a clock since set back. */
+/** A time of our own further in the future than this was written before our clock was set back. */
 export const SET_BACK_MS = HOUR_MS
 
 /**
- * Where the server does not tell its clock, and only ours does. One that is kept at all is wrong by no more than the hour of
+ * Margin where the server sends no clock. Our clock, if it is kept at all, is wrong by no more than the hour of
  * a summer time that it missed.
  */
 const UNTOLD_MS = HOUR_MS
 
 type Around = Pick<PagingStep, 'options' | 'cursor'>
 
-/** Behind this instant (µs) lies the future, by our clock or by the server's where that is ahead. */
+/** Later instants (µs) are the future, by the later of our clock and the server's. */
 export function horizonUs({ options, cursor }: Around, serverAt?: number): number {
   const now = options.clock.now()
   if (serverAt !== undefined) return mayLeadUs(Math.max(now, serverAt))
   const untoldUs = mayLeadUs(now + UNTOLD_MS)
-  // The head lies there itself, since there was so much of it or it was the first: our clock is slow, and tells nothing.
+  // The head itself is later: there were many such entries, or it was the first. Our clock is slow, so no horizon.
   return cursor.head !== null && cursor.head.at > untoldUs ? Infinity : untoldUs
 }
 
 interface Dated {
   readonly position: Position | undefined
-  /** of what is no place, but tells its time */
+  /** own time of an entry that cannot be read otherwise */
   readonly unreadableUs?: number | undefined
   readonly serverAt: number | undefined
 }

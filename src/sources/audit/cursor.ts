@@ -1,4 +1,4 @@
-// What the audit readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
+// What the audit readers remember between two reads: one JSON value, stored in the transaction of the entries. Pure.
 import type { Cursor } from '../../contracts/source.ts'
 import { DAY_MS } from '../../core/time.ts'
 import type { Fields } from '../shared.ts'
@@ -14,7 +14,7 @@ export interface Position {
   readonly at: number
 }
 
-/** Paging forward from an entry: a drain of the head, or a sweep. */
+/** Paging forward from an entry: a drain of the head, or a lookback. */
 export interface Walk {
   from: Position
   /** the position whose page led to `from`; absent: none did */
@@ -48,13 +48,13 @@ export interface Drain extends Walk {
   passedHead: boolean
   /** pages were full: take all that one page can give */
   backlog: boolean
-  /** the empty head is being held against `latest` */
+  /** how an empty head is checked; see the table in head.ts */
   doubt: 'none' | 'ask_latest' | 'read_again' | 'cursor_gone'
-  /** answers in a row that showed nothing at all, no malformed element either, and that nothing confirmed; absent: none */
+  /** empty answers in a row that nothing confirmed; absent: none */
   emptyAnswers?: number
-  /** re-anchored once in this drain already */
+  /** the cursor was found by time once in this drain already */
   reanchored: boolean
-  /** how often the head was asked again, since it is found by time though no page begins at it; absent: not yet */
+  /** how often the head's page was requested again because `search` still shows the head; absent: never */
   askedAgain?: number
   entries: number
   pages: number
@@ -91,16 +91,16 @@ export interface AuditCursor {
   /** epoch ms of the next poll */
   dueAt: number
   caughtUp: boolean
-  /** the cursor's entry is gone: a gap, unless it is met again before anything newer */
+  /** the cursor's entry is gone: a gap, unless it appears again before anything newer */
   lost: Position | null
-  /** the head behind which the last gap was told: the same one is not told again; absent: none */
+  /** the head after which the last gap was reported, so that it is reported once; absent: none */
   gapBehind?: string
-  /** the code by which `latest` fails, as was told; absent: it answers */
+  /** the code with which `latest` fails, as logged; absent: it answers */
   latestFails?: string
   sweep: Sweep
   /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
   largestPage: number
-  /** whether the first entry lies in the future is asked of the log, page by page, and one of them is unreadable; absent: it is not */
+  /** reading page by page to see whether the first entry is dated in the future; absent: not under way */
   ahead?: Walk & { entries: number }
   /** An entry stays unreadable: how the next poll goes on by `search`. */
   probe: Probe | null
@@ -217,7 +217,7 @@ export function goOn(walk: Walk, to: Position): void {
   walk.from = to
 }
 
-/** Goes on from a position that no page of this walk led to. */
+/** Continues at a position that no page of this walk led to. */
 export function jumpTo(walk: Walk, to: Position): void {
   forgetFailures(walk)
   delete walk.before
@@ -225,7 +225,7 @@ export function jumpTo(walk: Walk, to: Position): void {
   walk.from = to
 }
 
-/** Of `walk.from`: a page was good, the walk leaves it, or the trouble is not of this place. */
+/** A page at `walk.from` was good, the walk leaves it, or other pages fail too. */
 export function forgetFailures(walk: Walk): void {
   walk.badTries = 0
   delete walk.mostBadBytes

@@ -1,4 +1,5 @@
-// The end of the log, proven: an empty page is held against `latest`, against itself, and at last against `search`. No single answer ends a drain where another speaks against it.
+// The end of the log: an empty page is checked against `latest`, then requested again, and at last checked with `search`.
+// No single answer ends a drain if another contradicts it.
 import type { Part } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US } from '../../core/time.ts'
@@ -18,12 +19,12 @@ export async function* askLatest(step: Step, drain: Drain): Parts {
   const found = await readLatest(step)
   const { position } = found
   const empty = drain.emptyAnswers ?? 0
-  // A newest one that is quarantined already is what the page ended with: nothing stands behind it.
+  // The newest element is quarantined already: the page ended with it, and nothing follows.
   const isKept = isKnownMalformed(cursor, found.group?.quarantined)
   const isNewer = position !== undefined && position.at > readToUs(cursor) && !isKept
-  // A malformed one that tells its time is a witness for an empty page, not for one of malformed elements.
+  // A malformed element with a time contradicts an empty page, but not a page of malformed elements.
   const isUnreadNewer = !position && empty > 0 && isLater(step, found)
-  // Where the page held malformed elements only and `latest` fails, an entry may stand behind them: no other witness is asked.
+  // The page held malformed elements only and `latest` fails: an entry may follow them.
   const isUndenied = found.failure !== undefined && empty === 0
   let fault: ConnectorError | undefined
   if (isNewer || isUnreadNewer || isUndenied) drain.doubt = 'read_again'
@@ -38,11 +39,11 @@ export async function* askLatest(step: Step, drain: Drain): Parts {
   yield lastPart(step, { fault })
 }
 
-/** `latest` is no witness: it shows nothing although there was something, what cannot be read, or less than it showed before. */
+/** `latest` proves nothing here: it shows no entry, one that cannot be read, or an older one than before. */
 async function* askSearch(step: Step, drain: Drain): Parts {
   const { cursor } = step
   const fromUs = readToUs(cursor) + SECOND_US
-  // Behind its reach the earliest entry would answer, which tells nothing of what follows the head.
+  // Beyond the reach of `search` the earliest entry would answer, which proves nothing about what follows the head.
   const searchUs = Math.max(fromUs, reachUs(step) + REACH_MARGIN_US)
   const found = await anchorAt(step, searchUs, 'live')
   let fault: ConnectorError | undefined
@@ -51,7 +52,7 @@ async function* askSearch(step: Step, drain: Drain): Parts {
   else if (searchUs > fromUs)
     fault = new ConnectorError(
       'bad_reply',
-      'The last entry read lies behind what `search` reaches, and `latest` does not prove it the end of the log',
+      'The last entry read is older than `search` reaches, and `latest` does not confirm that it is the end of the log',
     )
   else {
     cursor.latestUs = readToUs(cursor)
@@ -61,15 +62,15 @@ async function* askSearch(step: Step, drain: Drain): Parts {
   yield lastPart(step, { fault })
 }
 
-/** There is more behind the cursor than its page shows: the cursor is dead (invariant 6). */
+/** There is more after the cursor than its page shows: the cursor is dead (invariant 6). */
 export function leaveEmptyPage({ options }: Step, drain: Drain): void {
   options.log.warn(
-    'The page behind the cursor stays empty although there are newer entries, finding the place by time',
+    'The page at the cursor stays empty although there are newer entries; finding the cursor again by time',
   )
   drain.doubt = 'cursor_gone'
 }
 
-/** Nothing was found by time. Where `latest` speaks against it, or fails, it is asked for again some times; what it tells of is then told as a gap. */
+/** `search` found nothing. If `latest` contradicts that, or fails, it is asked again some times; then a gap is reported. */
 export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Found): Generator<Part> {
   const { cursor, options } = step
   const { position, failure } = found
@@ -77,7 +78,7 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
   if (isContradicted || failure) {
     drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
     if (drain.emptyAnswers <= EMPTY_ANSWERS) {
-      const speaker = failure ? 'and `latest` fails' : 'although `latest` tells of one'
+      const speaker = failure ? 'and `latest` fails' : 'although `latest` shows one'
       const fault = new ConnectorError('bad_reply', `The API finds no entry by time ${speaker}`)
       yield lastPart(step, { fault })
       return
@@ -95,14 +96,14 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
   yield lastPart(step, { gaps })
 }
 
-/** A gap behind `head` is told once, however many polls meet it. */
+/** A gap after `head` is reported once, however many polls meet it. */
 export function newGap(cursor: AuditCursor, head: Position | null): number {
   if (!head || cursor.gapBehind === head.id) return 0
   cursor.gapBehind = head.id
   return 1
 }
 
-/** What has been read. A first entry of all that is dated far ahead is the head, and lies behind `headUs`. */
+/** Up to where the log is read, µs. A first entry dated in the future is the head, later than `headUs`. */
 const readToUs = ({ headUs, head }: AuditCursor): number => Math.max(headUs, head?.at ?? 0)
 
 function isLater(step: Step, found: Found): boolean {
@@ -112,10 +113,10 @@ function isLater(step: Step, found: Found): boolean {
 const unreadable = () =>
   new ConnectorError(
     'bad_reply',
-    'The API answered an entry that cannot be read where the end of the log was to be proven',
+    'The API answered with an entry that cannot be read when the end of the log was checked',
   )
 
-// The end of a drain: the head reader has nothing to ask for until its next poll.
+// The end of a drain: the head reader waits for its next poll.
 
 /** The drain is over: everything that was there when it began has been read. */
 export function endDrain(step: Step, drain: Drain): void {

@@ -1,4 +1,4 @@
-// The head reader: drains what is new behind the last id, page by page, until one of invariant 7's stop rules says that this was all.
+// The head reader: drains what is new after the last id, page by page, until a stop rule of invariant 7 ends the drain.
 import type { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
@@ -24,15 +24,15 @@ const ASK_HEAD_PAGES = 3
  *
  *   none         reads a page           → none (more may come, or it failed), ended (a stop rule), ask_latest (an empty page, or
  *                                         one of malformed elements alone); cursor_gone when the API does not know the head
- *   ask_latest   asks `latest`          → ended (nothing newer), read_again (there is), none (of an empty page, where `latest`
- *                                         is no witness), at last ended or cursor_gone by `search`
+ *   ask_latest   asks `latest`          → ended (nothing newer), read_again (there is), none (after an empty page, if `latest`
+ *                                         proves nothing), at last ended or cursor_gone by `search`
  *   read_again   reads the page again   → as none, or cursor_gone (still empty although there is more), or passed by time
  *                                         (still nothing but malformed elements)
  *   cursor_gone  finds a place by time  → none, ended (nothing there)
  *
- * `probe` goes before all: an unreadable entry is passed by time. A page that fails changes no state: `walk.ts` says when it
- * is left. A place of the trail that is gone or shows nothing
- * falls back to the head first. In a long drain one step asks where the head is.
+ * `probe` comes first: an unreadable entry is skipped by time. A page that fails changes no state: `walk.ts` decides when
+ * it is left. A position of the trail that is gone or shows nothing falls back to the head first. A long drain asks once
+ * where the head is.
  */
 export function drainStep(step: Step): Parts {
   const { cursor } = step
@@ -53,7 +53,7 @@ function beginDrain({ options, cursor }: Step, head: Position): Drain {
     untilUs: null,
     untilByServer: false,
     passedHead: from.id === head.id,
-    // The first drain of all is one whatever the tier.
+    // The first drain of all takes full pages, whatever the tier.
     backlog: options.once || cursor.polledAt === 0,
     doubt: 'none',
     reanchored: false,
@@ -85,10 +85,10 @@ async function* drainPage(step: Step, drain: Drain): Parts {
   }
 }
 
-/** A stop line this old is of a drain that an outage or a full journal held up: much has come since. */
+/** A stop line this old belongs to a drain that an outage or a full journal delayed: much has come since. */
 const LINE_OLD_MS = 300_000
 
-/** The end of the second of the first answer's `Date` (invariant 7); where that is too far behind, ours, the later, draws the line and is not believed alone. */
+/** The end of the second of the first answer's `Date` (invariant 7). If that is far behind ours, ours counts, on short pages only. */
 function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number): void {
   const byServer = serverAt !== undefined && serverAt > sentAt - CLOCKS_APART_MS
   const startAt = byServer ? serverAt : sentAt
@@ -97,11 +97,11 @@ function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number
   drain.untilUs = nextSecondUs(startAt * 1000)
 }
 
-/** The entry that the page was to begin at is gone: an older place of the trail falls back to the head, the head to time. */
+/** The entry at which the page begins is gone: a position of the trail falls back to the head, the head to time. */
 async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Parts {
   const { cursor, options } = step
   const head = cursor.head as Position
-  // Those of this place: the next one has its own.
+  // The failures belong to this position.
   forgetFailures(drain)
   if (drain.from.id !== head.id) backToHead(cursor, drain, head)
   else {
@@ -115,7 +115,7 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Par
   yield lastPart(step)
 }
 
-/** An older place of the trail leads nowhere, now and at the next polls. */
+/** An older position of the trail leads nowhere, now and at the next polls. */
 function backToHead(cursor: AuditCursor, drain: Drain, head: Position): void {
   cursor.trail = []
   drain.ends = []
@@ -130,14 +130,14 @@ function afterPage(step: Step, drain: Drain, view: PageView, take: number): Part
   const empty = isEmpty(drain, view, step.cursor.head)
   if (!empty || view.malformed > 0) drain.emptyAnswers = 0
   if (empty) {
-    // Not empty but for what is malformed: beside `from` itself, where that is included, nothing else names a place.
+    // Besides malformed elements the page holds at most `from` itself, which a server may include.
     if (view.malformed > 0 && view.count - view.malformed <= 1) passMalformed(step, drain, view, take)
     else emptyPage(step, drain)
     return { gaps }
   }
   const full = isFull(step, view, take)
   if (view.lastOfAll && isFutureAlone(drain, view)) {
-    // Nothing but entries dated in the future: the end, unless there is so much of it that it is our clock which is wrong.
+    // Only entries dated in the future: the end, unless there are so many that our clock must be wrong.
     if (view.count - view.malformed < MOST_FUTURE || !full) {
       endDrain(step, drain)
       return { gaps }
@@ -156,7 +156,7 @@ function afterPage(step: Step, drain: Drain, view: PageView, take: number): Part
   return { gaps }
 }
 
-/** On behind the page; the cursor too, once the head is passed. */
+/** Continues after the page; moves the cursor too, once the head is passed. */
 function advance(cursor: AuditCursor, drain: Drain, view: PageView, last: Position): void {
   drain.doubt = 'none'
   drain.pages++
@@ -172,22 +172,22 @@ function advance(cursor: AuditCursor, drain: Drain, view: PageView, last: Positi
 }
 
 /**
- * Malformed elements alone name no place to go on from. Is there more behind them, they are passed by time; a page that is
- * not full proves nothing, so it is held against `latest` first, as an empty one.
+ * Malformed elements alone name no position to continue from. If more follows, they are skipped by time. A page that is
+ * not full proves nothing, so it is checked against `latest` first, like an empty one.
  */
 function passMalformed(step: Step, drain: Drain, { count }: PageView, take: number): void {
   if (count >= take || drain.doubt === 'read_again') passByTime(step, drain, count)
   else drain.doubt = 'ask_latest'
 }
 
-/** What a server that caps its pages calls a full one is learned. A page that was narrowed is full with what it was asked for. */
+/** Learns how much a server that caps its pages calls full. A narrowed page is full with what it was asked for. */
 function isFull({ cursor }: Step, { count, beyond }: PageView, take: number): boolean {
   // A single entry, and `from` itself where that is included: as much as the fetch of the page before makes.
   const isLone = count <= 2 && beyond <= 1
   return count >= (isLone ? take : Math.min(take, cursor.largestPage))
 }
 
-/** Nothing behind where the page began: a server that includes `from` answers with that entry alone. */
+/** Nothing follows where the page began: a server that includes `from` answers with that entry alone. */
 function isEmpty(drain: Drain, view: PageView, head: Position | null): boolean {
   if (view.count === 0) return true
   return view.beyond === 0 && drain.from.id === head?.id && !isFutureAlone(drain, view)
@@ -199,8 +199,8 @@ function isFutureAlone({ from }: Drain, { last, lastOfAll }: PageView): boolean 
 }
 
 /**
- * The stop rules. Own fetches alone are the end where the page was not full, or where this drain made them: a server that
- * caps its pages may show nothing but the fetches of an earlier drain, with others' entries behind them.
+ * The stop rules. Own fetches alone are the end if the page was not full, or if this drain made them: a server that
+ * caps its pages may show only the fetches of an earlier drain, followed by entries of others.
  */
 function isEnd(drain: Drain, view: PageView, full: boolean): boolean {
   if (!drain.passedHead || view.beyond === 0) return false
@@ -209,7 +209,7 @@ function isEnd(drain: Drain, view: PageView, full: boolean): boolean {
   return view.pastStop && (drain.untilByServer || !full)
 }
 
-/** An empty page never resets a cursor; it is held against `latest`, since a dead cursor looks the same (invariant 6). */
+/** An empty page never resets a cursor. It is checked against `latest`, because a dead cursor looks the same (invariant 6). */
 function emptyPage(step: Step, drain: Drain): void {
   const head = step.cursor.head as Position
   if (drain.from.id !== head.id) backToHead(step.cursor, drain, head)

@@ -1,4 +1,5 @@
-// The sweep: re-reads the trailing span for entries that became visible behind the cursor (invariant 6). From spare budget only; dedup makes it free of duplicates.
+// Lookback: reads the trailing span again for entries that became visible behind the cursor (invariant 6).
+// It uses spare permits only, and dedup drops what is known.
 import { believed } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_US } from '../../core/time.ts'
@@ -21,7 +22,7 @@ const FULL_MIN_MS = MINUTE_MS
 const QUICK_MIN_MS = 5 * MINUTE_MS
 
 /**
- * When the sweep would read next, epoch ms; never, when it is off, the head has not begun, or none is under way or due until
+ * When lookback reads next, epoch ms. Infinity if it is off, the head has not begun, or none is under way or due until
  * `lastDueAt`.
  */
 export function sweepDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt = Infinity): number {
@@ -34,17 +35,17 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt
   return dueAt > now ? dueAt : options.client.announce('sweep')
 }
 
-/** Begins a sweep, reads one page of it, or looks for the way past an entry that cannot be read: one request, rarely two. */
+/** Begins a lookback, reads one page of it, or skips an entry that cannot be read: one request, rarely two. */
 export function sweepStep(step: Step): Parts {
   const { walk } = step.cursor.sweep
   if (walk?.probe) return beginSweep(step, walk.probe.atUs)
   return walk ? sweepPage(step, walk) : beginSweep(step, planSweep(step))
 }
 
-/** Keys are dropped while a sweep lasts. */
+/** Ids are dropped from the dedup index while a lookback lasts. */
 const KEYS_MARGIN_MS = HOUR_MS
 
-/** How late the full sweep is, ms. A `fullSweptAt` in the future was written under a clock since set back: infinitely late. */
+/** How late the full lookback is, ms. A `fullSweptAt` in the future was written before the clock was set back: infinitely late. */
 function lateByMs({ fullSweptAt }: Sweep, everyMs: number, atMs: number): number {
   if (!fullSweptAt) return 0
   return fullSweptAt > atMs + SET_BACK_MS ? Infinity : Math.max(0, atMs - fullSweptAt - everyMs)
@@ -55,21 +56,21 @@ function spanOfQuick({ sweepMs }: AuditOptions, lateMs: number): number {
   return Math.min(sweepMs, 2 * lateMs + QUICK_MIN_MS)
 }
 
-/** One that comes late, after a downtime, goes back as far as it would have in time. */
+/** A full lookback that comes late, after a downtime, goes back as far as it would have on time. */
 function spanOfFull({ sweepMs }: AuditOptions, sweep: Sweep, everyMs: number, atMs: number): number {
   return sweepMs + lateByMs(sweep, everyMs, atMs)
 }
 
 /**
- * Chooses the sweep that comes now and says when the next ones are due: the whole span when it is due; between two of them a
- * quick one, the more often the less late entries come. Returns where it begins, µs. None goes back to where no keys are kept, counted from what
- * the server last told where that is later: our clock may be slow.
+ * Chooses the lookback that comes now and when the next ones are due: the whole span when it is due; between two of them a
+ * quick one, the more often the less late entries come. Returns where it begins, µs. None goes back further than ids are
+ * remembered, counted from the server's last clock if that is later than ours, which may be slow.
  */
 function planSweep({ options, cursor }: Step): number {
   const now = options.clock.now()
   const atMs = Math.max(now, cursor.fetches.sent.at(-1) ?? 0)
   const { sweep } = cursor
-  // As `sweepDueAt` believes it: a full one that is due by a clock set back since would be none, and due at once for ever.
+  // As `sweepDueAt` decides: otherwise a full lookback due by a clock that was set back since is due at once forever.
   const isFull = believed(sweep.fullDueAt, FULL_MAX_MS, now) <= now
   const everyMs = Math.max(FULL_MIN_MS, Math.min(options.sweepMs / FULL_PER_SPAN, FULL_MAX_MS))
   const lateMs = cursor.lateUs / 1000
@@ -78,7 +79,7 @@ function planSweep({ options, cursor }: Step): number {
     sweep.fullSweptAt ??= atMs - everyMs
     sweep.fullBeganAt = atMs
   }
-  // No later than `sweepDueAt` believes it either.
+  // No later than `sweepDueAt` allows either.
   const quickMs = Math.max(QUICK_MIN_MS, Math.round(lateMs / 2))
   sweep.quickDueAt = now + Math.min(quickMs, QUICK_MIN_MS + options.sweepMs)
   sweep.untilUs = cursor.headUs
@@ -89,14 +90,14 @@ function planSweep({ options, cursor }: Step): number {
   return Math.max((now - spanMs) * 1000, (atMs - knownMs) * 1000, cursor.startUs ?? 0)
 }
 
-/** The sweep is over. Where it was given up, the next full one begins where this one had to. */
+/** The lookback is over. If it was given up, the next full one begins where this one began. */
 function endSweep(sweep: Sweep, isWhole: boolean): void {
   if (isWhole && sweep.fullBeganAt !== undefined) sweep.fullSweptAt = sweep.fullBeganAt
   delete sweep.fullBeganAt
   sweep.walk = null
 }
 
-/** Live reading waits for no sweep, and the next one comes in its time. `run --once` is not done without it: it is due still. */
+/** Live reading waits for no lookback, and the next one comes on time. For `run --once` it stays due. */
 function giveUp({ options, cursor: { sweep } }: Step, error: ConnectorError): ConnectorError | undefined {
   const isFull = sweep.fullBeganAt !== undefined
   endSweep(sweep, false)
@@ -140,11 +141,11 @@ async function* beginSweep(step: Step, fromUs: number): Parts {
   }
 }
 
-/** `search` meets an unreadable entry: on by ever larger steps, as far as this sweep goes; the next one tries again. */
+/** `search` shows an unreadable entry: continues in ever larger steps, as far as this lookback goes; the next one tries again. */
 async function passFurther(step: Step, fromUs: number, found: Found): Promise<ConnectorError | undefined> {
   const { sweep, head } = step.cursor
   const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
-  // What was asked for first is the second that `fromUs` stands in.
+  // The first request asked for the second of `fromUs`.
   const tried = walk.probe ?? probeAfter(fromUs - SECOND_US)
   const again = askedAgain(tried, keptBytes(found))
   if (!again && !(await isReadByTime(step, head?.at, 'sweep'))) return giveUp(step, brokenEntry())
@@ -181,7 +182,7 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
     })
   } catch (error) {
     if (!isGone(error)) throw error
-    // Purged under our feet: the next sweep finds its own place.
+    // Purged meanwhile: the next lookback finds its own start.
     yield lastPart(step, { fault: giveUp(step, nothingFound()) })
   }
 }

@@ -1,4 +1,4 @@
-// One entry, asked for by itself: a place in the feed by time, the earliest and the newest. `search`, `earliest` and `latest` of spec §4.1.
+// Requests for one entry: `search` (by time), `earliest` and `latest` of spec §4.1.
 import { Entries } from '../../contracts/entries.ts'
 import type { Lane, Quarantined } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -20,7 +20,7 @@ const SEARCH_REACH_MS = 364 * DAY_MS
 
 export interface Found extends FoundEntry {
   readonly serverAt: number | undefined
-  /** told by a 404: no entry, or no such path */
+  /** a 404: no entry, or no such path */
   readonly missing?: boolean
   /** The request failed, and others need not: nothing is known. */
   readonly failure?: ConnectorError
@@ -37,7 +37,7 @@ export const brokenEntry = () =>
     'The API answered GET /api/v1/logs/audit/earliest, latest or search with something that is not an audit entry; it is asked again. If this stays so, check base_url',
   )
 
-/** Asks for one entry. An empty workspace may be told by 404, by null or by an empty object (spec: not shown). */
+/** Asks for one entry. An empty workspace may answer 404, null or an empty object (the specification does not say). */
 async function readEntry(step: PagingStep, path: string, lane: Lane): Promise<Found> {
   const { options, signal } = step
   let serverAt: number | undefined
@@ -64,7 +64,7 @@ export function earliest(step: PagingStep, lane: Lane): Promise<Found> {
   return readEntry(step, '/api/v1/logs/audit/earliest', lane)
 }
 
-/** The entry at or after `atUs`; behind the reach of `search` the earliest there is. */
+/** The entry at or after `atUs`; before the reach of `search`, the earliest entry of all. */
 export function anchorAt(step: PagingStep, atUs: number, lane: Lane): Promise<Found> {
   if (Math.floor(atUs / SECOND_US) * SECOND_US < reachUs(step)) return earliest(step, lane)
   return search(step, atUs, lane)
@@ -76,15 +76,15 @@ export async function search(step: PagingStep, atUs: number, lane: Lane): Promis
   const found = await readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, lane)
   const { position } = found
   if (position?.at !== NO_TIME) return found
-  // It does not tell its time, but it stands no earlier than what was asked for.
+  // It has no time, but it is no earlier than what was asked for.
   return { ...found, position: { id: position.id, at: seconds * SECOND_US } }
 }
 
-// An answer of one entry, as `latest`, `earliest` and `search` give it: its place in the feed, whatever stands around it and however malformed it is.
+// The answer of `latest`, `earliest` and `search`: the entry's position in the feed, whatever wraps it and however malformed it is.
 
 const textsOf = textsUnder(['id', 'timestamp'])
 
-/** What may stand around an entry in its answer. */
+/** Bound on what may wrap an entry in its answer. */
 const WRAPPING_BYTES = 64 * 1024
 
 interface FoundEntry {
@@ -98,7 +98,7 @@ interface FoundEntry {
   readonly unreadableUs?: number | undefined
 }
 
-/** An empty body, null and an empty object tell that there is none (spec: not shown). */
+/** An empty body, null and an empty object mean that there is none (the specification does not say). */
 export async function readFoundEntry(
   answer: Pick<Answer, 'body'>,
   options: SplitterOptions,
@@ -131,10 +131,13 @@ function foundIn(body: Uint8Array, sample: BodySample, options: SplitterOptions)
   return { position, group, unreadable: position === undefined, unreadableUs: atUs }
 }
 
-/** Where an entry stands that does not tell its time, and of which nothing is known but that it is there. */
+/** Time of an entry without a time, µs. */
 const NO_TIME = 0
 
-/** A malformed entry may still have an id, and pages go on from it, save half a character, which no address can hold. Without a readable time it stands before all others. */
+/**
+ * A malformed entry may still have an id from which pages continue, unless it has half a surrogate pair, which no URL can
+ * hold. Without a readable time it counts as older than all others.
+ */
 function readMalformed({ reason, bytes }: Quarantined): {
   position: Position | undefined
   atUs: number | undefined
@@ -148,11 +151,11 @@ function readMalformed({ reason, bytes }: Quarantined): {
   return { position: named ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
 }
 
-// The newest entry there is, as a witness for the end of the log. One that fails by itself is no witness, and stops no reading that is under way.
+// The newest entry, to check the end of the log. If only this request fails, reading continues without it.
 
 const LATEST = '/api/v1/logs/audit/latest'
 
-/** What it tells is known from now on. Dated in the future, it hides what is the newest of now, and is no witness. */
+/** Remembers what it shows. An entry dated in the future hides the newest of now, so it proves nothing. */
 export async function readLatest(step: Step): Promise<Found> {
   const { cursor } = step
   const found = await askLatestAlone(step, 'live')
@@ -162,7 +165,7 @@ export async function readLatest(step: Step): Promise<Found> {
   return found
 }
 
-/** Shows nothing, and why, where it fails by itself. Throws what would have met any other request too. */
+/** If this request alone fails, returns the failure. Throws errors that would meet any request. */
 export async function askLatestAlone(step: PagingStep, lane: Lane): Promise<Found> {
   try {
     return await readEntry(step, LATEST, lane)
@@ -216,7 +219,7 @@ export function tellFailing({ cursor, options: { log } }: Step, failure: Connect
 
 // Whether the audit log's paths are there at all: a 404 alone may mean an empty log, or a wrong address.
 
-/** `search` without its `time` must be a 400 (spec §4.1). False where that is a 404 too. Throws ConnectorError where nobody can tell. */
+/** `search` without its `time` must be a 400 (spec §4.1). False if that is a 404 too. Throws ConnectorError for any other answer. */
 export async function isAuditThere(client: Client, signal: AbortSignal): Promise<boolean> {
   try {
     await client.touch('/api/v1/logs/audit/search', 'live', signal)

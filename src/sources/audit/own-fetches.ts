@@ -1,11 +1,12 @@
-// Reading writes (invariant 7): each audit fetch is itself an entry. Here own fetches are told from others', and others' under the same user become findings.
+// Reading writes (invariant 7): each audit fetch is itself an entry. Separates our fetches from those of others; others'
+// fetches under our user become findings.
 import type { Entries } from '../../contracts/entries.ts'
 import { textsUnder } from '../../core/json.ts'
 
 const FETCH_TYPE = 'api:audit_log_fetch'
 /** Requests whose time is remembered, for servers that do not record the User-Agent. */
 const SENT_LENGTH = 128
-/** How far an entry's own time may lie from the request that made it: whole seconds of `Date`, and a slow server. */
+/** How far an entry's own time may be from the request that made it: whole seconds of `Date`, and a slow server. */
 const MATCH_MS = 5_000
 /** So many fetches at the very times of our requests, and none with our User-Agent: it is not recorded as sent. */
 const MATCHES_TO_BELIEVE = 3
@@ -18,13 +19,13 @@ export interface SentTimes {
 
 /** Part of the audit cursor. */
 export interface Fetches extends SentTimes {
-  /** findings are told from here on, µs: before it, other tools were the rule */
+  /** findings are reported from here on, µs: before it, fetches of other tools were expected */
   sinceUs: number
   /** who our key is to the audit log, once an own fetch was met */
   user: string | null
-  /** told by time, since the User-Agent is not recorded: the address that our fetches come from */
+  /** the address of our fetches, learned by time because the User-Agent is not recorded */
   byTimeIp: string | null
-  /** fetches that stood at the times of our requests without our User-Agent */
+  /** fetches at the times of our requests that lack our User-Agent */
   matches: number
 }
 
@@ -40,10 +41,10 @@ interface Recogniser {
   readonly sentTimes: SentTimes
 }
 
-/** `other` is everything that is no audit fetch, or somebody else's business. */
+/** `other`: not an audit fetch, or a fetch of another user. */
 export type Kind = 'own' | 'foreign' | 'other'
 
-/** Whoever writes entries may write anything: what is no text is nobody. */
+/** Clients may write anything into entries: what is not text is no user. */
 const textsOf = textsUnder(['user', 'ip', 'user_agent'])
 
 export function noteSent({ sent }: SentTimes, at: number): void {
@@ -65,7 +66,7 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
   const { user = '', ip = '', user_agent: agent = '' } = textsOf(entries.raw(index))
   const at = entries.at(index)
   if (agent.includes(by.instance)) {
-    // Recorded from now on: those of our own before it cannot be told from others' any more.
+    // The User-Agent is recorded from now on: earlier fetches of ours can no longer be separated from others'.
     if (fetches.byTimeIp !== null) fetches.sinceUs = Math.max(fetches.sinceUs, at)
     fetches.user = user
     fetches.byTimeIp = null

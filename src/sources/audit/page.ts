@@ -51,7 +51,7 @@ export function freshView(passedHead: boolean): PageView {
 export interface Looker {
   readonly cursor: AuditCursor
   readonly stopUs: number | null
-  /** What is dated after this instant (µs) lies in the future: it is shipped, but leads nowhere. */
+  /** Entries dated after this instant (µs) are in the future: they are shipped, but reading does not continue from them. */
   readonly horizonUs: number
   classify(entries: Entries, index: number): Kind
   /** an own fetch behind the head: met for the first time */
@@ -82,7 +82,7 @@ export function lookOver(view: PageView, { entries, quarantined }: Group, by: Lo
       view.passedHead = true
       view.beyond = 0
       view.own = 0
-      // What stands before the head has left its marks.
+      // Entries before the head have left their marks already.
       view.marks = []
       continue
     }

@@ -1,4 +1,5 @@
-// Past entries that cannot be read, by `search`: ever larger steps forward until one can, then back by halves to the first that can. Pure.
+// Skips entries that cannot be read, with `search`: larger and larger steps forward until one can be read, then back by
+// halves to the first that can. Pure.
 import { SECOND_US } from '../../core/time.ts'
 
 /** A page is asked for so often before it counts as bad, and so is each place on the way past one. */
@@ -13,7 +14,7 @@ export interface Probe {
   /** from here one that can be read is met, or none any more; null: not yet found */
   highUs: number | null
   steps: number
-  /** how often in a row what stands at `atUs` could not be read; absent: not yet */
+  /** how often in a row the entry at `atUs` could not be read; absent: not yet */
   tries?: number
   /** bytes of the largest of these answers; absent: there was none */
   mostBytes?: number
@@ -33,15 +34,15 @@ function wholeSecond(us: number): number {
   return Math.floor(us / SECOND_US) * SECOND_US
 }
 
-/** Begins behind an instant: the next second is as near as `search` can be told to go. */
+/** Begins after an instant: `search` takes whole seconds, so at the next second. */
 export function probeAfter(us: number, kept?: Kept): Probe {
   const lowUs = wholeSecond(us)
   return { ...(kept && { kept }), atUs: lowUs + SECOND_US, lowUs, highUs: null, steps: 0 }
 }
 
 /**
- * Asks at the same place once more, since an answer of so many bytes may just have broken off, the more if one before held
- * more; undefined: that was tried often enough.
+ * Asks for the same second again, because the answer of `bytes` bytes may just have been cut, and more often if an earlier
+ * one was longer. Undefined: that was tried often enough.
  */
 export function askedAgain(probe: Probe, bytes: number): Probe | undefined {
   const tries = (probe.tries ?? 0) + 1
@@ -50,7 +51,7 @@ export function askedAgain(probe: Probe, bytes: number): Probe | undefined {
   return isEnough ? undefined : { ...probe, tries, mostBytes }
 }
 
-/** What was met at `probe.atUs` cannot be read either; `ownUs` is its own time where that much can be. */
+/** The entry at `probe.atUs` cannot be read either; `ownUs` is its own time if that can be read. */
 export function unreadableAt(probe: Probe, ownUs: number | undefined): Probe {
   const lowUs = Math.max(probe.atUs, ownUs === undefined ? 0 : wholeSecond(ownUs))
   const steps = probe.steps + 1
@@ -60,7 +61,7 @@ export function unreadableAt(probe: Probe, ownUs: number | undefined): Probe {
   return { ...stillKept(probe), atUs, lowUs, highUs, steps }
 }
 
-/** What was met at `probe.atUs` can be read, or there was nothing: undefined when nothing can stand before it but the unreadable's own second. */
+/** The entry at `probe.atUs` can be read, or there is none. Undefined if only the unreadable entry's own second comes before it. */
 export function readableAt(probe: Probe): Probe | undefined {
   const { atUs, lowUs, steps } = probe
   if (atUs - lowUs <= SECOND_US) return undefined

@@ -1,4 +1,4 @@
-// How far a walk over a span of the audit log is: one JSON value, kept with what it speaks of. Pure.
+// How far a job's walk over a span of the audit log is: one JSON value, stored with what it read. Pure.
 import { hash } from 'node:crypto'
 import type { Entries } from '../../contracts/entries.ts'
 import type { Cursor } from '../../contracts/source.ts'
@@ -33,10 +33,10 @@ export interface RangePlace {
   /** how often it went back, with nothing read behind `rewoundUs` meanwhile */
   rewinds: number
   rewoundUs: number
-  /** an empty page is being held against `search`; was held, and there is something later */
+  /** an empty page is being checked with `search`; was checked, and there is something later */
   checking: boolean
   doubted: boolean
-  /** the last page lay behind the span with all that it held */
+  /** all entries of the last page are later than the span */
   overshot: boolean
   /** hashes of the last page's entries: the next one may repeat them */
   tail: string[]
@@ -96,13 +96,13 @@ export function userOf(text: Cursor | undefined): string | undefined {
 interface PageUnderWay {
   /** hashes of its last entries: a server may send far more in one page than it was asked for */
   readonly keys: Set<string>
-  /** it showed an entry newer than `sentUs`: the walk is back where it was, and only the keys tell apart what comes from here on */
+  /** it showed an entry newer than `sentUs`: the walk is back where it was, and from here on only the hashes find repeats */
   isBack: boolean
 }
 
 export const freshPage = (): PageUnderWay => ({ keys: new Set(), isBack: false })
 
-/** The entries before the end, each once (by time and id, as the journal tells them apart): pages overlap where `from` is answered too, or a page is sent again. */
+/** The entries before the end, each once (by time and id, as in the journal): pages overlap if `from` is included or a page is repeated. */
 export function within(entries: Entries, place: RangePlace, page: PageUnderWay): Entries {
   const before = new Set(place.tail)
   const sentUs = place.sentUs ?? -Infinity
@@ -127,7 +127,7 @@ function remember(keys: Set<string>, key: string): void {
   keys.delete(oldest)
 }
 
-/** After a whole page: what it held is known to the next one. A page that showed nothing new changes nothing. */
+/** After a complete page: the next one knows its entries. A page that showed nothing new changes nothing. */
 export function notePage(place: RangePlace, { keys, isBack }: PageUnderWay): void {
   const before = new Set(place.tail)
   if ([...keys].some((key) => !before.has(key))) place.tail = [...keys]

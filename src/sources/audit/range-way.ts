@@ -74,17 +74,17 @@ export async function* findPlace(step: RangeStep): Parts {
   yield lastPart(step, place.walk ? found.group : undefined)
 }
 
-/** What was quarantined is passed: a gap, unless nothing else can stand before `to`. */
+/** The quarantined bytes are skipped: a gap, unless `to` directly follows them. */
 async function settleKept(step: RangeStep, to: Position | undefined): Promise<void> {
   const { kept } = step.place.probe ?? {}
   if (kept && !(to && (await isRightBehind(step, to, kept, 'past')) === true)) step.place.gaps++
 }
 
-/** There is nothing at this time or later, unless `latest` speaks against it: then it is asked for again, and at last told as a gap. */
+/** There is nothing at this time or later. If `latest` contradicts that, asks again, and at last reports a gap. */
 async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
   const { place } = step
   const { position, unreadable, failure } = await askLatestAlone(step, 'past')
-  // A log of which something was read is not empty: a `latest` that shows nothing is no witness for the end.
+  // Entries of this log were read, so a `latest` that shows nothing does not prove the end.
   const isContradicted = position ? position.at >= atUs : unreadable || failure || place.newestUs > 0
   if (isContradicted && ++place.tries < TRIES) {
     const message = 'The API finds no entry by time, and `latest` does not agree'
@@ -116,7 +116,7 @@ async function passUnreadable(step: RangeStep, found: Found, atUs: number): Prom
   return lastPart(step, found.group)
 }
 
-/** The entry that led nowhere is what stands at this time: it is tried some times more, and then it is on to the next second. */
+/** `search` finds the entry that led nowhere: tries it some times more, then continues at the next second. */
 function meetDead(step: RangeStep, position: Position): void {
   const { place } = step
   if (place.deadTries < MOST_AGAIN) {
@@ -125,13 +125,13 @@ function meetDead(step: RangeStep, position: Position): void {
     return
   }
   place.gaps++
-  // Where `earliest` answers, no time gets past it.
+  // If `earliest` answers, no time gets past it.
   if (place.deadPassed) leap(step)
   else place.anchorUs = nextSecondUs(place.anchorUs)
   place.deadPassed = true
 }
 
-/** By time one comes out before what was read: at the first of the same second, or, behind the reach of `search`, at the earliest entry of all. */
+/** `search` leads back before what was read: to the first entry of the same second or, before its reach, to the earliest of all. */
 function rewind(step: RangeStep, position: Position): void {
   const { place } = step
   if (place.newestUs > place.rewoundUs) place.rewinds = 0
@@ -190,7 +190,7 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Parts {
   yield lastPart(step)
 }
 
-/** Behind the reach of `search`, and where that finds nothing, `latest` is the witness: pages lead on to the log's end, not the span's. */
+/** Before the reach of `search`, or if that finds nothing, `latest` decides: pages lead to the log's end, not the span's. */
 async function laterThan(step: RangeStep, afterUs: number): Promise<Found & { isPastSpan?: boolean }> {
   const { place } = step
   if (nextSecondUs(afterUs) >= reachUs(step)) {
@@ -216,7 +216,7 @@ export function lose(place: RangePlace, walk: Walk): void {
   place.walk = null
 }
 
-/** Past what stays unreadable right behind the walk's entry, of which so many elements are quarantined. */
+/** Skips what stays unreadable right after the walk's entry, of which `keptTake` elements are quarantined. */
 export function passFrom(place: RangePlace, walk: Walk, keptTake?: number): void {
   if (keptTake === undefined) place.gaps++
   place.probe = probeAfter(Math.max(walk.from.at, place.newestUs), keptOf(walk, keptTake))

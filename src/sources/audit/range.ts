@@ -55,7 +55,7 @@ export class AuditRange implements Source {
     const page = freshPage()
     const finish = (part: Part): Part => {
       const entries = within(part.entries, place, page)
-      // No finding: what happened back then was looked at by the live reader, or lies before its time.
+      // No findings: the live reader has looked at this span, or it is older than that reader.
       const own = { ...part, entries, findings: [] }
       if (part.cursor === undefined) return own
       if (!part.fault) notePage(place, page)
@@ -71,7 +71,7 @@ export class AuditRange implements Source {
         next = await steps.next(appended)
       }
     } finally {
-      // A page that is not wanted any more gives its request back.
+      // If reading stops in mid-page, its request is closed too.
       await steps.return(undefined)
     }
   }
@@ -122,7 +122,7 @@ function afterPage(place: RangePlace, walk: Walk, view: PageView, take: number):
     return {}
   }
   place.doubted = false
-  // A server that answers with somebody else's page: only the same again is the end of the span.
+  // A server may answer with a wrong page: only the same answer again is the end of the span.
   const overshoots = last !== null && view.oldestUs >= place.untilUs
   if (overshoots && !place.overshot) {
     place.overshot = true
@@ -138,7 +138,7 @@ function afterPage(place: RangePlace, walk: Walk, view: PageView, take: number):
     place.newestUs = Math.max(place.newestUs, last.at)
     const oursFrom = place.untilTold ? place.untilUs - SECOND_US : place.begunAtUs - CLOCKS_APART_MS * 1000
     const mayBeOurs = last.at >= oursFrom
-    // A page that was narrowed and is full may have others' entries behind it.
+    // After a narrowed page that is full, entries of others may follow.
     const ownAlone = mayBeOurs && view.own === view.beyond && view.count <= OWN_ALONE && !isFull
     if (last.at >= place.untilUs || ownAlone) place.done = true
     goOn(walk, last)

@@ -1,4 +1,4 @@
-// Ways on for a head that is stuck: found again by time, past an entry that cannot be read (invariant 6).
+// How a drain continues when its head is gone or an entry cannot be read: by time (invariant 6).
 import { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
@@ -17,7 +17,7 @@ import type { Step, Parts } from './step.ts'
 import { lastPart } from './step.ts'
 import { isRightBehind, LEAVE_TRIES } from './walk.ts'
 
-/** A long drain asks once where the head is, so that its lag can be told while it lasts. */
+/** A long drain asks once where the head is, so that its lag can be shown meanwhile. */
 export async function* askHead(step: Step, drain: Drain): Parts {
   await readLatest(step)
   drain.pages++
@@ -113,14 +113,14 @@ export function settleLost(step: Step, view: PageView): number {
 }
 
 /**
- * On by `search`, past an entry that stays unreadable. Where that answer cannot be read either, the next entry is bad too or
- * the server is out of order: only an entry that it can tell is a witness for the first.
+ * Continues with `search` after an entry that stays unreadable. If that answer cannot be read either, the next entry is
+ * bad too or the server is failing: only a readable entry proves the former.
  */
 export async function* followProbe(step: Step, drain: Drain, probe: Probe): Parts {
   const found = await anchorAt(step, probe.atUs, 'live')
   const isNothing = !found.position && !found.unreadable
   if (isNothing || isFuture(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
-    // Nothing of now from there on; what lies between it and the unreadable is still to be looked for.
+    // Nothing of now from there on; entries between it and the unreadable one are still to be found.
     const back = readableAt(probe)
     if (back) {
       drain.probe = back
@@ -130,7 +130,7 @@ export async function* followProbe(step: Step, drain: Drain, probe: Probe): Part
   } else if (!found.position) {
     yield* passFurther(step, drain, probe, found)
   } else if (found.position.id === drain.from.id) {
-    // What the unreadable stands behind: on until it is passed.
+    // The entry before the unreadable one: continues until that is passed.
     drain.probe = unreadableAt(probe, undefined)
     yield lastPart(step)
   } else {
@@ -192,7 +192,7 @@ async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found
 /** `keptTake`: so many elements of the page at `drain.from` are quarantined. */
 export function passByTime(step: Step, drain: Drain, keptTake?: number): void {
   const { cursor } = step
-  // The first of all may tell no time: then from where `search` reaches.
+  // The first entry of all may have no time: then from where `search` reaches.
   drain.probe = probeAfter(drain.from.at || reachUs(step), keptOf(drain, keptTake))
   forgetFailures(drain)
   cursor.trail = []

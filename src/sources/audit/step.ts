@@ -23,7 +23,7 @@ export interface AuditOptions extends PagingOptions, SourceOptions {
   /** over the tier's */
   readonly intervalMs: number | undefined
   readonly start: Start
-  /** 0: no sweep */
+  /** 0: no lookback */
   readonly sweepMs: number
   /** what is older may be taken for new when it is read again */
   readonly keepKeysMs: number
@@ -52,12 +52,12 @@ export function currentPace({ options, cursor }: OptionsAndCursor): Pace {
   return paceOf(options.activity, options.intervalMs, cursor.perHour)
 }
 
-/** Nothing before the start is shipped, though a place before it may be gone on from. */
+/** Nothing before the start is shipped, though reading may continue from before it. */
 export function fromStart({ cursor }: PagingStep, group: Group): Group {
   return { ...group, entries: group.entries.between(cursor.startUs ?? -Infinity, Infinity) }
 }
 
-/** A part with the cursor as it stands now: the last of its page. */
+/** A part with the current cursor: the last of its page. */
 export function lastPart(step: PagingStep, more: Partial<Part> = {}): Part {
   const part = midPart(step, more)
   return { ...part, cursor: closeAuditCursor(step.cursor) }

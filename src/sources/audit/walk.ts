@@ -1,4 +1,5 @@
-// Paging forward from an entry, as the drain and the sweep both do it: the request, what follows a page that fails, and the alarm when a page does not advance.
+// Paging forward from an entry, for the drain, lookback and jobs: the request, what follows a page that fails, and the
+// error when a page does not advance.
 import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Finding, Lane, Part, Quarantined } from '../../contracts/source.ts'
@@ -22,13 +23,13 @@ import { entryOptions, fromStart, lastPart, MAX_TAKE, midPart } from './step.ts'
 const ALONE_TAKE = 2
 /** An outage looks like too much: smaller than this no page is asked for on its account. */
 const LIGHT_TAKE = 100
-/** A page that cannot be smaller is left after so many failures, of which each third stands beside a good page elsewhere. */
+/** A page that cannot be smaller is left after this many failures, if a page elsewhere is good at each third of them. */
 export const LEAVE_TRIES = 3 * BAD_TRIES
-/** A place that answers with errors of the server alone may be left so long after the first of them. */
+/** A position that answers only with server errors may be left this long after the first of them. */
 const LEAVE_AFTER_MS = 10 * MINUTE_MS
-/** After so many good narrowed pages the usual `take` is tried again. */
+/** After this many good narrowed pages the usual `take` is tried again. */
 const GOOD_PAGES = 20
-/** What an id is by the specification (§2.1), and what stands in its place in tests. */
+/** An id by the specification (§2.1), and the short ids of tests. */
 const PLAIN_ID = /^[\w-]{1,36}$/
 /** Page ends that are remembered, to see a feed that goes in circles. */
 const ENDS_LENGTH = 8
@@ -44,7 +45,7 @@ interface Asked {
   readonly walk: Pick<Walk, 'from' | 'atLeast'>
   readonly lane: Lane
   readonly take: number
-  /** told when the answer's head is in, before its body is read */
+  /** called when the answer's head is in, before its body is read */
   answered?(serverAt: number | undefined, sentAt: number): void
 }
 
@@ -159,7 +160,7 @@ function isFullOfMalformed({ from }: Walk, take: number, { count, malformed, las
 }
 
 /**
- * The malformed elements that a page begins with are held back until there is an entry beside them: an array in which nothing is
+ * The malformed elements that a page begins with wait until an entry follows: an array in which nothing is
  * an entry may be an error of the server, such as `[null]` or `[{"error":…}]`.
  */
 class Opening {
@@ -170,7 +171,7 @@ class Opening {
     this.#view = view
   }
 
-  /** Groups that may go out now that `group` is looked over. Throws NoEntry where too much is held. */
+  /** Groups that may go out now that `group` was looked at. Throws NoEntry if too much waits. */
   release(group: Group): readonly Group[] {
     this.#held.push(group)
     if (!isNoEntry(this.#view)) return this.#held.splice(0)
@@ -203,7 +204,7 @@ class NoEntry extends ConnectorError {
 
 interface Failure {
   readonly error: ConnectorError
-  /** A page no larger than this is narrowed no further, or not before a page elsewhere is good. */
+  /** A page of this size or less is not narrowed, or only once a page elsewhere is good. */
   readonly leastTake: number
   /** what is kept where the page is left; undefined: the server answers with errors alone, and there is nothing to keep */
   readonly left: Left | undefined
@@ -260,7 +261,7 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
   yield lastPart(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
 }
 
-/** False where an answer before held more, so that this one was cut: what is quarantined is to be as much as there is. */
+/** False if an earlier answer held more, so this one was cut: the longest is to be quarantined. */
 function isWhole(walk: Walk, { quarantined }: Left): boolean {
   const bytes = quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
   walk.mostBadBytes = Math.max(bytes, walk.mostBadBytes ?? 0)
@@ -336,7 +337,7 @@ export async function isRightBehind(
   return false
 }
 
-/** The same for each try, so that it is told as the same trouble. An id of any other kind may be content. */
+/** The same text at each try, so that the log shows one problem. An id of any other kind may be content. */
 function nameOf({ walk: { from }, take }: PageRequest): string {
   return `the page behind ${PLAIN_ID.test(from.id) ? `entry ${from.id}` : 'the last entry'} (take=${take})`
 }

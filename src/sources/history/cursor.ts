@@ -3,6 +3,7 @@ import type { Cursor, SourceName } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, SECOND_MS, SECOND_US } from '../../core/time.ts'
 import type { Fields } from '../shared.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from '../shared.ts'
+import { freshSightings, Sightings, type KeptSightings } from '../http/sightings.ts'
 import { freshWidth, isWidth, type Width } from './width.ts'
 
 /** A stretch of time that is read window by window. Instants are epoch ms. */
@@ -67,6 +68,8 @@ export interface HistoryCursor {
   troubles: Trouble[]
   /** `backfill`: of all that lies in the past; kept cursors have that name */
   widths: { live: Width; sweep: Width; backfill: Width }
+  /** elements in the place of events, as answers showed them; absent: none was met */
+  sightings?: KeptSightings
   /** epoch ms of the next poll */
   dueAt: number
   /** how far the server's clock was behind ours at its last answer, ms */
@@ -191,6 +194,10 @@ export const shippableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): 
 export const isBeforeStart = (cursor: HistoryCursor, { to }: Pick<Trouble, 'to'>): boolean =>
   to * 1000 <= shippableFromUs(cursor)
 
+/** What it learns is kept with the cursor. */
+export const sightingsOf = (cursor: HistoryCursor): Sightings =>
+  new Sightings((cursor.sightings ??= freshSightings()))
+
 export function closeHistoryCursor(cursor: HistoryCursor): Cursor {
   return JSON.stringify(cursor)
 }
@@ -198,6 +205,13 @@ export function closeHistoryCursor(cursor: HistoryCursor): Cursor {
 const isWalk = (value: unknown) =>
   areNumbers(value, 'from', 'to', 'at', 'begunAt', 'failures', 'proofs', 'elsewhere')
 const isTrouble = (value: unknown) => areNumbers(value, 'from', 'to', 'sinceAt', 'tries', 'dueAt')
+const isSightings = (value: unknown) => {
+  const fields = fieldsOf(value)
+  return (
+    isListOf(fields?.['elements'], (one) => areNumbers(one, 'from', 'to', 'times')) &&
+    isListOf(fields?.['spans'], (one) => areNumbers(one, 'from', 'to', 'good', 'times'))
+  )
+}
 
 function isWhole(fields: Fields): fields is Fields & HistoryCursor {
   const widths = fieldsOf(fields['widths'])
@@ -212,6 +226,7 @@ function isWhole(fields: Fields): fields is Fields & HistoryCursor {
     isNullOr(fields['sweep'], isWalk) &&
     isListOf(fields['todo'], isWalk) &&
     isListOf(fields['troubles'], isTrouble) &&
+    (fields['sightings'] === undefined || isSightings(fields['sightings'])) &&
     fieldsOf(fields['rereads']) !== undefined &&
     Object.values(fields['rereads'] as object).every((read) => isListOf(read, Number.isFinite)) &&
     ['live', 'sweep', 'backfill'].every((name) => isWidth(widths?.[name]))

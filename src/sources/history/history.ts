@@ -6,7 +6,6 @@ import { freshHistoryCursor, openHistoryCursor, startAnew } from './cursor.ts'
 import { beginLive, isCaughtUp, nextDue, nextOnce, planOf, taskOf } from './due.ts'
 import type { HistoryOptions, Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
-import { Sightings } from '../http/sightings.ts'
 import { readTask } from './task.ts'
 import { adoptBoundary, boundaryOf } from './version.ts'
 
@@ -22,7 +21,6 @@ type Run = 'new' | 'under_way' | 'over'
 export class HistorySource implements Source {
   readonly origin: Origin
   readonly #options: HistoryOptions
-  readonly #sightings = new Sightings()
   #run: Run = 'new'
   /** of what the process before this one read too */
   #placeTold = false
@@ -47,7 +45,7 @@ export class HistorySource implements Source {
     const cursor = this.#open(text)
     if (text !== undefined) this.#settleStart(cursor)
     adoptBoundary(cursor, this.#options)
-    const step: Step = { options: this.#options, cursor, signal, sightings: this.#sightings }
+    const step: Step = { options: this.#options, cursor, signal }
     // The start is counted from the first try on, however long that stays in vain.
     if (text === undefined) yield lastPart(step, { underWay: true })
     const task = this.#task(cursor)

@@ -3,7 +3,6 @@ import { Entries } from '../../contracts/entries.ts'
 import type { PastSpan, PastUse, Unread } from '../../contracts/jobs.ts'
 import type { Appended, Cursor, Origin, Part, Plan, Source } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, secondText } from '../../core/time.ts'
-import { Sightings } from '../http/sightings.ts'
 import { areNumbers, isListOf } from '../shared.ts'
 import { freshHistoryCursor, openHistoryCursor, stepTo, walkOver, walkOverTrouble } from './cursor.ts'
 import type { HistoryCursor, Walk } from './cursor.ts'
@@ -11,7 +10,7 @@ import { endWalk } from './due.ts'
 import { lastPart } from './step.ts'
 import type { HistoryOptions, Parts, Step, Task } from './step.ts'
 import { nextOf, readInDays } from './task.ts'
-import { failed, faultOf, isInDoubt, isTooLong, prove, refused } from './trouble.ts'
+import { failed, isInDoubt, isTooLong, prove, refused } from './trouble.ts'
 import { isRefused, readInUnits } from './unit.ts'
 import { boundaryOf, checkVersions, openVersions, withRead } from './version.ts'
 import type { VersionStore } from './version.ts'
@@ -44,7 +43,6 @@ export class HistoryRange implements Source {
   readonly origin: Origin
   readonly #options: HistoryRangeOptions
   readonly #span: PastSpan
-  readonly #sightings = new Sightings()
 
   constructor(options: HistoryRangeOptions) {
     this.#options = options
@@ -77,7 +75,7 @@ export class HistoryRange implements Source {
     const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
     // Nobody looks again in an hour: as long as the unit is unproven each empty answer is held against the other one.
     place.unitDoubtAt = 0
-    const step: RangeStep = { options, cursor: place, signal, sightings: this.#sightings }
+    const step: RangeStep = { options, cursor: place, signal }
     const { parts, window } = this.#choose(step, opened !== undefined && same === undefined)
     try {
       for (let next = await parts.next(); !next.done;) {
@@ -135,9 +133,9 @@ export class HistoryRange implements Source {
       else yield passRefused(step, task, window)
       return
     }
-    const { pending } = reading
-    if (faultOf(reading)) {
-      yield* failed(step, task, window, reading)
+    const { pending, fault } = reading
+    if (fault) {
+      yield* failed(step, task, window, { ...reading, fault })
       return
     }
     if (reading.leftOut > 0) {

@@ -4,7 +4,6 @@ import { partOf } from '../shared.ts'
 import type { SourceOptions, Start } from '../shared.ts'
 import type { HistoryCursor, Walk } from './cursor.ts'
 import { closeHistoryCursor } from './cursor.ts'
-import type { Sightings } from '../http/sightings.ts'
 import type { Width } from './width.ts'
 
 export type HistoryKind = 'usage' | 'query'
@@ -24,12 +23,11 @@ export interface HistoryOptions extends SourceOptions {
   readonly keepKeysMs: number
 }
 
-/** What every step of a reader works with: the options, a cursor that it may change, and what this process saw that is no event. */
+/** What every step of a reader works with: the options, and a cursor that it may change. */
 export interface Step {
   readonly options: HistoryOptions
   readonly cursor: HistoryCursor
   readonly signal: AbortSignal
-  readonly sightings: Sightings
 }
 
 /** One window's worth of one of the things that want to be read. */

@@ -6,7 +6,7 @@ import { isToProveEmpty, stepTo } from './cursor.ts'
 import { endWalk } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
-import { failed, faultOf, isInDoubt, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
+import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
 import { widen } from './width.ts'
 import type { Reading, Window } from './window.ts'
 import { headUsOf, windowOf } from './window.ts'
@@ -43,8 +43,8 @@ export async function* readTask(step: Step, task: Task): Parts {
     yield* readTask(step, sooner)
     return
   }
-  const { pending } = reading
-  if (faultOf(reading)) yield* failed(step, task, window, reading)
+  const { pending, fault } = reading
+  if (fault) yield* failed(step, task, window, { ...reading, fault })
   else if (reading.leftOut > 0) yield readInDays(step, pending)
   else if ((await nextOf(step, task, window, reading)) !== 'on') yield lastPart(step)
   else yield lastPart(step, { ...pending, headUs })

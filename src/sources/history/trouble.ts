@@ -4,13 +4,13 @@ import type { Part } from '../../contracts/source.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../../core/time.ts'
 import { toldAs } from '../http/reply.ts'
 import type { HistoryCursor, Trouble, Walk } from './cursor.ts'
-import { isBeforeStart, stepTo } from './cursor.ts'
+import { isBeforeStart, sightingsOf, stepTo } from './cursor.ts'
 import { endWalk, troubleDelayMs } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
 import { lastPart } from './step.ts'
 import { readInUnits } from './unit.ts'
 import { type Cause, forgetFailures, isSurelyNoChance, noteAnswer, noteFailure } from './width.ts'
-import type { Reading, Window } from './window.ts'
+import type { Fault, Reading, Window } from './window.ts'
 import { headUsOf, windowOver } from './window.ts'
 
 /** Troubles that are remembered; of more, neighbours become one. */
@@ -19,71 +19,71 @@ const MOST_TROUBLES = 64
 const GIVEN_UP_MS = 14 * DAY_MS
 
 /*
- * The window that comes next in a walk fails. What of that is chance is decided by how many answers came of late (width.ts):
+ * A window that does not count as read (`Fault`, window.ts). Chance is judged by how many answers came lately (width.ts).
  *
- *   may be chance                → the same window again
- *   more than chance explains    → a narrower one. Where it is read, the width that failed is tried again at once: was it
- *                                  chance, all is as before, else it is left for eight answers
+ *   in doubt                     → the same window again; after nine answers at most it is malformed or unsteady
+ *   unsteady                     → passed: what came is quarantined, and a possible gap is reported
+ *   else, while it may be chance → the same window again
+ *   more than chance explains    → a narrower one. Once that is read, the width that failed is tried again at once: after
+ *                                  chance all is as before, else it is left for eight answers
  *   nothing narrower there is    → between its tries a window elsewhere is read:
- *     it fails too                   the API is at fault: nothing is passed, and no width was the cause
- *     it is read, again and again    the window is at fault: passed, and kept as a trouble; the walk goes on behind it
+ *     it fails too                 the API is at fault: nothing is passed, and no width was the cause
+ *     it is read, again and again  the window is at fault: passed, and kept as a trouble; the walk continues behind it
  *
- * An answer without an event, such as an error in the place of the list, is a failure like any other. One with events and
- * with elements that are none is asked for again until they are known to be malformed (no-events.ts).
- * A possible gap is reported of what is passed, unless all that it ever held is quarantined with its bytes, or it ends before
- * the start. A 400 of the past narrows what is longer than a day, and passes a day: the API may not reach so far back.
- * What was whole of a failed answer is kept each time. A trouble is read again after 15 minutes, then ever more rarely, up
- * to every 6 hours, for 14 days.
+ * Passing a window reports a possible gap, unless malformed elements are all that it ever showed, or it ends before the
+ * start. A 400 of the past narrows what is longer than a day, and passes a day: the API may not reach so far back.
+ * The complete entries of a failed answer are kept each time. A trouble is read again after 15 minutes, then less and less
+ * often, at least every 6 hours, for 14 days.
  */
 export function isInDoubt({ failures, proofs }: Walk): boolean {
   return failures > (proofs > 0 ? 0 : 1)
 }
 
-/** Undefined: of this reading all is well. */
-export const faultOf = ({ error, doubt }: Reading): ConnectorError | undefined => error ?? doubt
+type Faulty = Reading & { readonly fault: Fault }
 
-/** One failure of `window`; `faultOf(reading)` says which. */
-export async function* failed(step: Step, task: Task, window: Window, reading: Reading): Parts {
-  const { pending, error, doubt, malformed } = reading
+/** One failure of `window`. */
+export async function* failed(step: Step, task: Task, window: Window, reading: Faulty): Parts {
+  const { pending, fault } = reading
+  const { kind, error, elements } = fault
   const headUs = headUsOf(task.kind, step.cursor)
-  if (!error) {
-    const next = 'it is asked for again, to see whether they come again'
-    yield lastPart(step, { ...pending, headUs, ...(doubt && { fault: toldAs(doubt, next) }) })
+  if (kind === 'in_doubt') {
+    const next = 'the window is requested again to check whether the same elements come back'
+    yield lastPart(step, { ...pending, headUs, fault: toldAs(error, next) })
   } else if (task.kind !== 'trouble') {
-    yield* failedAhead(step, task, window, { ...reading, error })
-  } else if (malformed.length > 0) {
+    yield kind === 'unsteady' ? passed(step, task, window, reading) : failedAhead(step, task, window, reading)
+  } else if (kind === 'no_events') {
     // Minutes later it holds the same: that is all there is.
-    noteMalformed(step, window, malformed)
+    for (const element of elements) sightingsOf(step.cursor).noteMalformed(window, element)
     overcome(step, task, window)
-    yield lastPart(step, { ...pending, quarantined: malformed })
+    yield lastPart(step, { ...pending, quarantined: elements })
   } else {
-    yield lastPart(step, { ...pending, fault: stillTrouble(step, task, window, error) })
+    const still = stillTrouble(step, task, window, error)
+    yield lastPart(step, { ...pending, quarantined: allQuarantined(reading), fault: still })
   }
 }
 
-async function* failedAhead(
-  step: Step,
-  task: Task,
-  window: Window,
-  reading: Reading & { readonly error: ConnectorError },
-): Parts {
-  const { pending, error } = reading
+function failedAhead(step: Step, task: Task, window: Window, reading: Faulty): Part {
+  const { pending, fault, seenMs } = reading
   const { walk, width } = task
-  const headUs = headUsOf(task.kind, step.cursor)
-  let next = 'the same window is asked for again'
+  let next = 'the same window is requested again'
   if (window.divisible) {
-    if (noteFailure(width, window, causeOf(reading), reading.seenMs))
-      next = `${spanText(width.ms)} are asked for instead of ${spanText(window.to - window.from)}`
-  } else if (isSurelyNoChance(width, walk.proofs + 1)) {
-    yield passed(step, task, window, reading)
-    return
-  } else walk.failures++
-  yield lastPart(step, { ...pending, headUs, fault: toldAs(error, `${nameOf(window)}: ${next}`) })
+    if (noteFailure(width, window, causeOf(reading), seenMs))
+      next = `${spanText(width.ms)} are requested instead of ${spanText(window.to - window.from)}`
+  } else if (isSurelyNoChance(width, walk.proofs + 1)) return passed(step, task, window, reading)
+  else walk.failures++
+  const headUs = headUsOf(task.kind, step.cursor)
+  return lastPart(step, { ...pending, headUs, fault: toldAs(fault.error, `${nameOf(window)}: ${next}`) })
 }
 
-function causeOf({ error, answered }: Reading): Cause {
-  if (error?.code === 'too_large') return 'over_bound'
-  return error?.code === 'timeout' && answered ? 'slow' : 'unknown'
+/** What is quarantined where the window is passed. */
+const allQuarantined = ({ pending, fault }: Faulty): Part['quarantined'] => [
+  ...(pending?.quarantined ?? []),
+  ...fault.elements.filter(() => fault.kind !== 'unread'),
+]
+
+function causeOf({ fault: { error }, answered }: Faulty): Cause {
+  if (error.code === 'too_large') return 'over_bound'
+  return error.code === 'timeout' && answered ? 'slow' : 'unknown'
 }
 
 /** A 400 on a window of the past, while the open day is read: it lies too far back, or is too long for this server. */
@@ -120,12 +120,15 @@ export async function* prove(step: Step, task: Task, window: Window): Parts {
   const from = Math.max(0, window.from - ++walk.elsewhere * away)
   const elsewhere = windowOver(cursor, from, from + span)
   walk.failures = 0
-  const { pending, error } = yield* readInUnits(step, elsewhere, task.lane, undefined)
-  if (error) {
+  const { pending, fault } = yield* readInUnits(step, elsewhere, task.lane, undefined)
+  if (fault?.kind === 'unread' || fault?.kind === 'no_events') {
     width.lost++
     forgetFailures(width)
     const next = `and so is ${nameOf(window)}: the API is at fault, nothing is passed`
-    yield lastPart(step, { ...pending, fault: toldAs(error, `${nameOf(elsewhere)} is unreadable ${next}`) })
+    yield lastPart(step, {
+      ...pending,
+      fault: toldAs(fault.error, `${nameOf(elsewhere)} is unreadable ${next}`),
+    })
     return
   }
   noteAnswer(width, 0)
@@ -133,24 +136,29 @@ export async function* prove(step: Step, task: Task, window: Window): Parts {
   yield lastPart(step, pending)
 }
 
-/** The window is at fault, and not the API. */
-function passed(step: Step, task: Task, window: Window, { pending, malformed }: Reading): Part {
-  const { cursor, options } = step
-  const isQuarantined = malformed.length > 0
-  if (!isBeforeStart(cursor, window))
-    options.log.error(
-      isQuarantined
-        ? 'A window of the history holds nothing but malformed elements while others are read: they are quarantined, and it is tried again later'
-        : 'A history window stays unreadable while others are read: its complete events are kept, the rest is a possible gap; it is retried later',
-      { from: secondText(window.from), to: secondText(window.to) },
-    )
-  const gaps = pass(step, task, window)
-  const quarantined = [...(pending?.quarantined ?? []), ...malformed]
-  return lastPart(step, { ...pending, quarantined, gaps: isQuarantined ? 0 : gaps })
+function whyPassed(kind: Fault['kind']): string {
+  switch (kind) {
+    case 'no_events':
+      return 'A history window holds only malformed elements while others are read: they are quarantined, and the window is retried later'
+    case 'unsteady':
+      return 'Each answer about a history window has other elements that are not events: they are quarantined, its events are kept, and the rest is a possible gap; it is retried later'
+    default:
+      return 'A history window stays unreadable while others are read: its complete events are kept, the rest is a possible gap; it is retried later'
+  }
 }
 
-function noteMalformed({ sightings }: Step, window: Window, malformed: Reading['malformed']): void {
-  for (const element of malformed) sightings.noteMalformed(window, element)
+/** The window is at fault, and not the API. */
+function passed(step: Step, task: Task, window: Window, reading: Faulty): Part {
+  const { cursor, options } = step
+  const { pending, fault } = reading
+  if (!isBeforeStart(cursor, window))
+    options.log.error(whyPassed(fault.kind), { from: secondText(window.from), to: secondText(window.to) })
+  const gaps = pass(step, task, window)
+  return lastPart(step, {
+    ...pending,
+    quarantined: allQuarantined(reading),
+    gaps: fault.kind === 'no_events' ? 0 : gaps,
+  })
 }
 
 /** What was unreadable is asked for once more too before it is believed that there is nothing: `walk` is made anew each time. */

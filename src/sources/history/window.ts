@@ -13,7 +13,7 @@ import { mayLeadUs, partOf } from '../shared.ts'
 import type { Group, Naming } from '../splitter/entries-builder.ts'
 import { Splitter } from '../splitter/splitter.ts'
 import type { SplitterLimits, SplitterOptions } from '../splitter/splitter.ts'
-import { shippableFromUs, stepTo } from './cursor.ts'
+import { shippableFromUs, sightingsOf, stepTo } from './cursor.ts'
 import type { HistoryCursor } from './cursor.ts'
 import { lastPart } from './step.ts'
 import type { HistoryVersion, Parts, Step, Task } from './step.ts'
@@ -97,12 +97,20 @@ export interface Reading {
   readonly answered: boolean
   /** from the first to the last time among what came, ms */
   readonly seenMs: number
-  /** the window could not be read to its end; what is not about the window is thrown instead */
-  readonly error: ConnectorError | undefined
-  /** it was, but for elements that are no events and may be an error in their place */
-  readonly doubt: ConnectorError | undefined
-  /** all that came was malformed, and nothing of it says that the API failed */
-  readonly malformed: readonly Quarantined[]
+  /** undefined: all is well; what is not about the window is thrown instead */
+  readonly fault: Fault | undefined
+}
+
+/** Why a window does not count as read. */
+export interface Fault {
+  /**
+   * `unread`: not to its end, or an error is all that came. `no_events`: other elements are all that came. `in_doubt`:
+   * they came beside events, and the next answer will say more. `unsteady`: other ones came beside them each time.
+   */
+  readonly kind: 'unread' | 'no_events' | 'in_doubt' | 'unsteady'
+  readonly error: ConnectorError
+  /** the elements in the place of events: quarantined where the window is passed */
+  readonly elements: readonly Quarantined[]
 }
 
 /** About the window: another one may be read. What else goes wrong says nothing about this one. */
@@ -150,29 +158,25 @@ export async function* readWindow(
     error = caught
   }
   const leftOut = naming?.leftOut ?? 0
-  const sighted = error ? nothingSighted : sightingOf(step, window, noEvents, seen.elements + leftOut > 0)
+  const sighted = error
+    ? { fault: { kind: 'unread' as const, error, elements: [] }, malformed: [] }
+    : sightingOf(step, window, noEvents, seen.elements + leftOut)
   return {
-    pending: sighted.quarantined.length > 0 ? withQuarantined(behind.last, sighted.quarantined) : behind.last,
+    pending: sighted.malformed.length > 0 ? withQuarantined(behind.last, sighted.malformed) : behind.last,
     elements: seen.elements,
     leftOut,
     light: seen.bytes <= LIGHT_BYTES && options.clock.elapsed() - startedAt <= LIGHT_MS,
     answered: seen.answered,
     seenMs: Math.max(0, (seen.last - seen.first) / 1000),
-    error: error ?? sighted.error,
-    doubt: sighted.doubt,
-    malformed: sighted.error && !noEvents.hasError ? noEvents.all : [],
+    fault: sighted.fault,
   }
 }
 
 /** What is no event is quarantined where it is known to be malformed. What else there is of it is kept back in `noEvents`. */
-function withoutNoEvents(
-  { options, sightings }: Step,
-  window: Window,
-  group: Group,
-  noEvents: NoEvents,
-): Group {
+function withoutNoEvents({ options, cursor }: Step, window: Window, group: Group, noEvents: NoEvents): Group {
   if (group.quarantined.length === 0) return group
   const cut = eventOptions(window.version, options, undefined)
+  const sightings = sightingsOf(cursor)
   const quarantined = group.quarantined.filter((element) => {
     if (!isNoEvent(element, cut) || sightings.isMalformed(window, element)) return true
     noEvents.add(element)
@@ -181,28 +185,31 @@ function withoutNoEvents(
   return { ...group, quarantined }
 }
 
-interface Sighted {
-  readonly error?: ConnectorError
-  readonly doubt?: ConnectorError
-  readonly quarantined: readonly Quarantined[]
-}
-
-const nothingSighted: Sighted = { quarantined: [] }
-
-/** What the elements of a whole answer say that are no events. Only beside events they are malformed, and only when they come again and again. */
-function sightingOf({ sightings }: Step, window: Window, { all }: NoEvents, besideEvents: boolean): Sighted {
-  if (all.length === 0) return nothingSighted
-  const error = new ConnectorError(
-    'bad_reply',
-    besideEvents
-      ? 'the answer has elements that are not events, perhaps an API error'
-      : 'the answer has elements, but none of them is an event: perhaps an API error',
-  )
-  if (!besideEvents) return { error, quarantined: [] }
-  for (const element of all) sightings.note(window, element)
-  return all.every((element) => sightings.isMalformed(window, element))
-    ? { quarantined: all }
-    : { doubt: error, quarantined: [] }
+/** What the elements of a whole answer say that are not events. Only beside events they can be malformed. */
+function sightingOf(
+  { cursor }: Step,
+  window: Window,
+  noEvents: NoEvents,
+  events: number,
+): { readonly fault: Fault | undefined; readonly malformed: readonly Quarantined[] } {
+  const elements = noEvents.all
+  const faultOf = (kind: Fault['kind'], what: string) => ({
+    fault: { kind, elements, error: new ConnectorError('bad_reply', what) },
+    malformed: [],
+  })
+  if (elements.length > 0 && events === 0)
+    return faultOf(
+      noEvents.hasError ? 'unread' : 'no_events',
+      'the answer has elements, but none of them is an event: perhaps an API error',
+    )
+  switch (sightingsOf(cursor).note(window, elements, events)) {
+    case 'in_doubt':
+      return faultOf('in_doubt', 'the answer has elements that are not events, perhaps an API error')
+    case 'unsteady':
+      return faultOf('unsteady', 'each answer has other elements that are not events')
+    default:
+      return { fault: undefined, malformed: elements }
+  }
 }
 
 const withQuarantined = (group: Group | undefined, more: readonly Quarantined[]): Group => ({

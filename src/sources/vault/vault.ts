@@ -159,33 +159,41 @@ export class VaultSource implements Source {
     const page: VaultPage = body
       ? cutPage(body, this.#options)
       : { projects: [], malformed: [oversized(sample)], total: undefined, totalPages: undefined }
-    this.#checkElements(work, pass, page)
+    const gaps = this.#checkElements(work, pass, page)
     exchange.answered = true
     const sighting = sightingOf(work.cursor, pass, answer, clock)
     const fresh = yield* this.#projects(work, pass, page, { sighting, signal })
     const isOver = notePage(pass, page, fresh, clock.now())
     checkWeight(work.cursor, this.origin.workspace)
     const quarantined = page.malformed.map((element) => element.quarantined)
-    if (isOver) yield* this.#finish(work, pass, sighting, quarantined)
-    else if (this.#isDue(work, quarantined)) yield landed(work, quarantined)
+    if (isOver) yield* this.#finish(work, pass, sighting, { quarantined, gaps })
+    else if (this.#isDue(work, quarantined)) yield landed(work, { quarantined, gaps })
     else work.pagesAhead++
   }
 
   /**
-   * Throws ConnectorError `bad_reply` for elements that are no projects and may be an error in their place, until they are
-   * known to be malformed. Where they have no project beside them the list is read from its other end, where they may have one.
+   * Throws ConnectorError `bad_reply` while elements that are not projects may be an error in their place. Without a project
+   * beside them the list is read from its other end, where they may have one. Returns the possible gaps.
    */
-  #checkElements({ cursor }: Work, pass: Pass, { projects, malformed }: VaultPage): void {
+  #checkElements({ cursor }: Work, pass: Pass, { projects, malformed }: VaultPage): number {
     const noProjects = malformed.filter(isNoProject).map(({ quarantined }) => quarantined)
     const place = { from: pass.page, to: pass.page + 1 }
-    const areMalformed = () => noProjects.every((element) => this.#sightings.isMalformed(place, element))
-    if (areMalformed()) return
-    const areAlone = projects.length === 0 && noProjects.length === malformed.length
-    if (!areAlone) for (const element of noProjects) this.#sightings.note(place, element)
-    if (areMalformed()) return
+    const good = projects.length + malformed.length - noProjects.length
+    const areAlone = good === 0 && noProjects.some((element) => !this.#sightings.isMalformed(place, element))
     if (areAlone) {
       cursor.pass = null
       beginPass(cursor, this.#options.clock.now(), pass.perPage)
+    } else {
+      const isReported = this.#sightings.isUnsteady(place)
+      const sighted = this.#sightings.note(place, noProjects, good)
+      if (sighted === 'unsteady' && !isReported) {
+        this.#options.log.error(
+          'The project list shows other elements that are not projects in each answer: they are quarantined, and a project may be missing',
+          { page: pass.page },
+        )
+        return 1
+      }
+      if (sighted !== 'in_doubt') return 0
     }
     throw new ConnectorError(
       'bad_reply',
@@ -237,12 +245,7 @@ export class VaultSource implements Source {
   }
 
   /** The list is over: tells what is proven to be gone, and closes the pass. */
-  async *#finish(
-    work: Work,
-    pass: Pass,
-    sighting: Sighting,
-    quarantined: readonly Quarantined[] = [],
-  ): AsyncGenerator<Part> {
+  async *#finish(work: Work, pass: Pass, sighting: Sighting, more: Partial<Part> = {}): AsyncGenerator<Part> {
     const { clock, intervalMs, once, watch } = this.#options
     const { cursor, records } = work
     const verdict = judge(cursor, pass)
@@ -262,7 +265,7 @@ export class VaultSource implements Source {
     watch.head(sighting.seenUs)
     watch.cursor(sighting.seenUs)
     watch.caughtUp()
-    yield landed(work, quarantined)
+    yield landed(work, more)
     this.#tell(cursor, pass, verdict, isFirst)
     if (isMany(verdict.gone.length, before))
       this.#options.log.warn(
@@ -285,8 +288,8 @@ export class VaultSource implements Source {
 }
 
 /** A part with all that is waiting, and the cursor as it stands: they land together. */
-function landed(work: Work, quarantined: readonly Quarantined[] = []): Part {
+function landed(work: Work, more: Partial<Part> = {}): Part {
   work.text = closeVaultCursor(work.cursor)
   work.pagesAhead = 0
-  return partOf({ entries: work.records.take(), quarantined, cursor: work.text })
+  return partOf({ ...more, entries: work.records.take(), cursor: work.text })
 }

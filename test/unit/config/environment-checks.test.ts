@@ -373,6 +373,80 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   expect(around(console, path).faults).toEqual([])
 })
 
+test('a folder of keys or of the configuration that others can write to is a warning, once, also at the start', () => {
+  const keys = join(folder, 'keys')
+  mkdirSync(keys)
+  writeFileSync(join(keys, 'key'), 'planted-key\n', { mode: 0o400 })
+  writeFileSync(join(keys, 'other'), 'planted-key\n', { mode: 0o400 })
+  chmodSync(keys, 0o777)
+  const sinks = `  - { name: archive, type: splunk_hec, url: "https://h.example.com", token: "\${file:${keys}/key}" }
+  - { name: more, type: splunk_hec, url: "https://i.example.com", token: "\${file:${keys}/other}" }\n`
+  const why = `the folder ${keys} can be written by every user of this machine (mode 0777), who may replace what is in it: chmod o-w it, or use another folder`
+  expect(around(sinks).warnings).toEqual([`5 sinks.0.token: ${why}`])
+  const load = () => loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, roomyFiles)
+  expect(load().warnings.map(({ message }) => message)).toEqual([why])
+  chmodSync(keys, 0o1777)
+  expect(around(sinks).warnings).toEqual([])
+  chmodSync(folder, 0o777)
+  expect(around(sinks).warnings.at(-1)).toContain(`the folder ${folder} can be written by every user`)
+  chmodSync(folder, 0o700)
+})
+
+test('a folder of keys that a group of others can write to is a warning', () => {
+  const gid = (process.getegid?.() ?? 0) + 1
+  const owners = {
+    ...realFiles.owners,
+    facts: (path: string) => {
+      const there = realFiles.owners.facts(path)
+      return there && path === folder ? { ...there, mode: 0o770, gid } : there
+    },
+  }
+  const { warnings } = around(console, undefined, { ...roomyFiles, owners })
+  expect(warnings).toEqual([
+    `3 workspaces.0.api_key: the folder ${folder} can be written by its group (gid ${gid}, mode 0770), which may replace what is in it: chmod g-w it`,
+  ])
+})
+
+describe('a journal that an earlier version left in the working directory', () => {
+  const cwd = () => join(folder, 'cwd')
+  const files = { ...roomyFiles, cwd }
+  const load = (isStart: boolean) =>
+    loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, files, isStart)
+  beforeEach(() => mkdirSync(join(folder, 'cwd', 'data'), { recursive: true }))
+  const openAt = async (path: string) =>
+    (
+      await openJournal({
+        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+        ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
+      })
+    ).close()
+
+  test('is refused with both paths, where the new place has none', async () => {
+    const old = join(cwd(), 'data', 'a.db')
+    await openAt(old)
+    const { faults } = around(console, 'data/a.db', files)
+    expect(faults).toHaveLength(1)
+    expect(faults[0]).toContain(`there is no journal at ${folder}/data/a.db, but there is one at ${old}`)
+    expect(() => load(true)).toThrow('there is one at')
+    // Asked again while this process has its journal open, the file is not touched.
+    expect(load(false).config.journal.path).toBe(join(folder, 'data', 'a.db'))
+    await openAt(join(folder, 'data', 'a.db'))
+    expect(around(console, 'data/a.db', files).faults).toEqual([])
+    expect(load(true).config.journal.path).toBe(join(folder, 'data', 'a.db'))
+  })
+
+  test('is left alone where the path is absolute, or the file is no journal of this program', async () => {
+    await openAt(join(cwd(), 'data', 'a.db'))
+    expect(around(console, join(folder, 'data', 'a.db'), files).faults).toEqual([])
+    writeFileSync(join(cwd(), 'data', 'b.db'), 'no journal')
+    const other = new Sqlite(join(cwd(), 'data', 'c.db'))
+    other.exec('CREATE TABLE t (a)')
+    other.close()
+    for (const name of ['b.db', 'c.db', 'd.db'])
+      expect(around(console, `data/${name}`, files).faults).toEqual([])
+  })
+})
+
 test('a journal of a newer version is a fault in the words of `run`, and so it is where only its log says so', async () => {
   const path = join(folder, 'a.db')
   const open = () =>

@@ -460,7 +460,7 @@ it('foreign fetches and malformed elements are told when they begin, and then as
   stop.abort()
   await pass(quay, START + 151 * MINUTE)
   await reading
-  for (const words of ['fetched under our user', 'Malformed elements are quarantined']) {
+  for (const words of ['not by this instance', 'Malformed elements are quarantined']) {
     const told = quay.log.lines.filter((line) => line.includes(words))
     expect(told).toHaveLength(3)
     expect(told[1]).toContain('60')

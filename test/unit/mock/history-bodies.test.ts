@@ -172,6 +172,8 @@ describe('faults at bodies of the history', () => {
     expect(gunzipSync((await ask({ gzip: 1 })).bytes).equals(await whole())).toBe(true)
     expect((await ask({ empty_page: 1 })).text).toBe('{"events":[]}')
     expect((await ask({ duplicated: 1 })).text.split('unique_usage_id')).toHaveLength(26)
+    const odd = await ask({ odd_element: 1 })
+    expect((JSON.parse(odd.text) as { events: object[] }).events.at(-1)).toHaveProperty('request')
     expect((await ask({ error_500: 1 })).text).toBe('{"error":"Unexpected server error"}')
     await expect(ask({ reset: 1 })).rejects.toMatchObject({ code: 'unreachable' })
   })

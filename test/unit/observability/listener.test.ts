@@ -8,6 +8,9 @@ import { AnswersOut, openHttp } from '../../../src/observability/listener.ts'
 import type { HttpOptions, OpsHttp } from '../../../src/observability/listener.ts'
 import { openBoardStand, settle } from './board-stand.ts'
 
+/** The runner's own second is too little for a busy machine. */
+const PATIENCE_MS = 10_000
+
 const opened: OpsHttp[] = []
 afterEach(async () => {
   for (const http of opened.splice(0)) await http.close()
@@ -58,7 +61,7 @@ describe('the listener', () => {
       await Promise.all(crowd.map((socket) => new Promise((resolve) => socket.once('connect', resolve))))
       for (let i = 0; i < 3; i++) expect(await get('/livez')).toMatchObject({ status: 200, text: 'ok\n' })
       // One of 64 made room for the probe.
-      await vi.waitFor(() => expect(crowd.filter(({ closed }) => !closed)).toHaveLength(63))
+      await vi.waitFor(() => expect(crowd.filter(({ closed }) => !closed)).toHaveLength(63), PATIENCE_MS)
     } finally {
       for (const socket of crowd) socket.destroy()
     }
@@ -73,10 +76,10 @@ describe('the listener', () => {
     }
     const { http, get } = await open({ live })
     const asked = get('/livez')
-    await vi.waitFor(() => expect(slow.begun).toBe(true))
+    await vi.waitFor(() => expect(slow.begun).toBe(true), PATIENCE_MS)
     const crowd = Array.from({ length: 100 }, () => connect(http.address.port, '127.0.0.1'))
     for (const socket of crowd) socket.on('error', () => undefined).resume()
-    await vi.waitFor(() => expect(crowd.filter(({ closed }) => closed)).toHaveLength(37))
+    await vi.waitFor(() => expect(crowd.filter(({ closed }) => closed)).toHaveLength(37), PATIENCE_MS)
     answer()
     expect(await asked).toMatchObject({ status: 200 })
     for (const socket of crowd) socket.destroy()
@@ -93,10 +96,13 @@ describe('the listener', () => {
         const socket = connect(http.address.port, '127.0.0.1').on('error', () => undefined)
         socket.resume().write('GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n')
         crowd.push(socket)
-        await vi.waitFor(() => expect(asked + closed()).toBe(crowd.length), { interval: 1 })
+        await vi.waitFor(() => expect(asked + closed()).toBe(crowd.length), {
+          timeout: PATIENCE_MS,
+          interval: 1,
+        })
       }
       expect(asked).toBe(64)
-      await vi.waitFor(async () => expect(await get('/readyz')).toMatchObject({ status: 200 }), 10_000)
+      await vi.waitFor(async () => expect(await get('/readyz')).toMatchObject({ status: 200 }), PATIENCE_MS)
     } finally {
       for (const socket of crowd) socket.destroy()
     }

@@ -131,7 +131,7 @@ describe('what lies before the configured start', () => {
     )
     expect(await reconcile(stand.world, options({ to: dayText(2) }), clock)).toBe(1)
     expect(stand.heard().stdout).toContain(
-      'NOTHING TO JUDGE: each day of the span was over before live reading began.',
+      'NO RESULT: each day of the span was over before live reading began. Nothing was compared, so the exit code is 1',
     )
   })
 
@@ -230,7 +230,7 @@ test('today is shown and not judged, and a span of nothing else proves nothing',
   )
   expect(shown).toContain('(the 7 of the day that is not are shown, not judged)')
   expect(await reconcile(stand.world, options({ from: dayText(0), to }), clock)).toBe(1)
-  expect(stand.heard().stdout).toContain('NOTHING TO JUDGE: no day of the span is over yet.')
+  expect(stand.heard().stdout).toContain('NO RESULT: no day of the span is over yet. Nothing was compared')
 })
 
 test('parts of days are rounded outwards, and said', async () => {

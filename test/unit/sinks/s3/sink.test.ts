@@ -379,6 +379,23 @@ describe('what an answer means', () => {
     expect(fake.entries).toHaveLength(1)
   })
 
+  it.each<[string, S3Fault, number]>([
+    ['a page of a portal', { kind: 'html' }, 1],
+    ['success without an ETag', { kind: 'ok-without-etag' }, 1],
+    ['a page with 412', { kind: 'page', status: 412, text: '<html>No</html>' }, 1],
+    ['a refusal in the words of S3', { kind: 'code', status: 403, code: 'AccessDenied' }, 0],
+  ])('after %s the next try takes a new connection: %#', async (_, fault, times) => {
+    let distrusted = 0
+    const { put, fake } = bench({}, {}, (send) => async (request, signal) => ({
+      ...(await send(request, signal)),
+      distrust: () => distrusted++,
+    }))
+    await put('{"first":1}\n')
+    fake.faults.push(fault)
+    await caught(put())
+    expect(distrusted).toBe(times)
+  })
+
   const pages: [string, string][] = [
     ['a page', '<!doctype html><html><br><h1>Not with me</h1></html>'],
     ['a page that is XML too', '<html><body>PreconditionFailed</body></html>'],

@@ -2,6 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest } from '../../../fakes/history-server.ts'
+import type { Appended } from '../../../../src/contracts/source.ts'
+import type { HistoryOptions } from '../../../../src/sources/history/history.ts'
 import { dice } from '../../../simulation/random.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 import { eventsFrom, openHistoryDesk } from './desk.ts'
@@ -22,6 +24,9 @@ const bodies = {
 const cases = (['v2', 'v1'] as const).flatMap((version) =>
   bodies[version].map((body) => [version, body] as const),
 )
+const nothing: Appended = {
+  ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
+}
 /** Of an element that is no event, as the server holds it. */
 const noEvent = (at: number, text: string): HistoryEvent => ({ at, v2: text, v1: text })
 const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at < to
@@ -160,4 +165,96 @@ test('an event without an id, or without a time that can be read, is malformed a
   await desk.step()
   expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([2, 0])
   expect(desk.asked()).toHaveLength(1)
+})
+
+describe('an element that differs at each answer', () => {
+  /** `odd` minutes answer one more element, another one each time. */
+  async function differing(source: Partial<HistoryOptions>, isOdd: (request: HistoryRequest) => boolean) {
+    let times = 0
+    const desk = await openHistoryDesk({
+      source: { rereadMs: 0, ...source },
+      fault: (request) =>
+        isOdd(request) ? { body: desk.server.bodyOf(request, `{"foo":${String(++times)}}`) } : undefined,
+    })
+    return desk
+  }
+  const at = TODAY + HOUR
+
+  test('beside events is quarantined at the ninth answer, as a possible gap, and holds up nothing', async () => {
+    const desk = await differing({ start: { kind: 'span', ms: HOUR } }, (request) => holds(request, at))
+    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+    desk.server.events = eventsFrom(historyEvent, at, 24, HOUR)
+    const first = (await desk.try())?.message
+    expect(first).toContain('requested again to check')
+    for (let answers = 2; answers < 9; answers++) {
+      expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
+      expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+    }
+    await desk.step()
+    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 1])
+    expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
+    await desk.live(START + 10 * HOUR)
+    expect(desk.watch.gaps).toBe(1)
+    expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
+    expect(new Set(await desk.ids()).size).toBe(20)
+    // What is odd is narrowed down each time it is tried again.
+    const odd = desk.state().troubles.map(({ from, to }) => to - from)
+    expect(odd.reduce((sum, ms) => sum + ms, 0)).toBeLessThan(HOUR)
+  })
+
+  test('does not end what a server that breaks off here and there still holds', async () => {
+    const random = dice(3)
+    let isBroken = true
+    const desk = await openHistoryDesk({
+      source: { start: { kind: 'span', ms: 2 * DAY }, rereadMs: 0 },
+      fault: () => {
+        const some = desk.server.events.filter(() => random() < 0.5).map(({ v2 }) => v2)
+        return isBroken
+          ? { body: `{"events":[${[...some, `{"error":"no ${String(random())}"}`].join()}]}` }
+          : undefined
+      },
+    })
+    desk.server.events = eventsFrom(historyEvent, TODAY - DAY, 30, HOUR)
+    for (let answers = 0; answers < 100; answers++) {
+      expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
+      await driven(desk.clock, desk.clock.sleep(20 * SECOND))
+    }
+    isBroken = false
+    await desk.once()
+    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+  })
+
+  test('leaves a job unread with the span, and the job comes to its end', async () => {
+    const desk = await differing({}, (request) => holds(request, at))
+    desk.server.events = eventsFrom(historyEvent, at, 6, HOUR)
+    const span = { fromUs: TODAY * 1000, toUs: (TODAY + 6 * HOUR) * 1000 }
+    const range = desk.range()
+    const source = range.open(span, desk.watch, 'tell')
+    let cursor: string | undefined
+    for (let steps = 0; !source.plan(cursor).caughtUp; steps++) {
+      if (steps > 100) expect.fail('it does not end')
+      const parts = source.read(cursor, new AbortController().signal)
+      for (let next = await parts.next(nothing); !next.done; next = await parts.next(nothing))
+        if (next.value.cursor !== undefined) cursor = next.value.cursor
+    }
+    const all = range.unread(cursor) ?? []
+    const unread = all.filter(({ fromUs, toUs }) => fromUs <= at * 1000 && at * 1000 < toUs)
+    expect(unread).toMatchObject([{ why: 'unreadable' }])
+  })
+})
+
+test('a malformed element that is alone in its day costs an hourly single run no more than any other day once it is known', async () => {
+  const source = { start: { kind: 'time', atUs: TODAY * 1000 }, once: true, rereadMs: 0 } as const
+  const desk = await openHistoryDesk({ source })
+  desk.server.events = [noEvent(TODAY + 2 * HOUR, '{"foo":1}')]
+  const askedInRun: number[] = []
+  for (let hour = 0; hour < 5; hour++) {
+    desk.open(source)
+    await desk.once()
+    askedInRun.push(desk.asked().length)
+    await driven(desk.clock, desk.clock.sleep(HOUR))
+  }
+  // First it is narrowed down while other windows are read, then tried once more.
+  expect(Math.max(...askedInRun.slice(2))).toBeLessThanOrEqual(3)
+  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 0])
 })

@@ -5,7 +5,6 @@ import type { Appended } from '../../../../src/contracts/source.ts'
 import type { HistoryCursor, Walk } from '../../../../src/sources/history/cursor.ts'
 import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryOptions, Step, Parts, Task } from '../../../../src/sources/history/step.ts'
-import { Sightings } from '../../../../src/sources/http/sightings.ts'
 import { failed, overcome, refused } from '../../../../src/sources/history/trouble.ts'
 import { freshWidth } from '../../../../src/sources/history/width.ts'
 import type { Window } from '../../../../src/sources/history/window.ts'
@@ -26,7 +25,6 @@ function openStep(troubles: HistoryCursor['troubles']) {
     options: options as unknown as HistoryOptions,
     cursor,
     signal: AbortSignal.timeout(1000),
-    sightings: new Sightings(),
   }
   return { step, cursor, log }
 }
@@ -40,7 +38,7 @@ const trouble = (from: number, to: number, sinceAt = START) => ({ from, to, sinc
 
 const unread = {
   ...{ pending: undefined, elements: 0, leftOut: 0, light: false, answered: true },
-  ...{ seenMs: 0, doubt: undefined, malformed: [] },
+  seenMs: 0,
 }
 
 const nothing: Appended = {
@@ -81,7 +79,7 @@ test.each([
 ])('a trouble of %i ms is tried on for 14 days, then given up and told', async (ageMs, left, told) => {
   const { step, cursor, log } = openStep([trouble(TODAY, TODAY + MINUTE, START - ageMs)])
   const walk = walkOver(TODAY, TODAY + MINUTE, START)
-  const reading = { ...unread, error }
+  const reading = { ...unread, fault: { kind: 'unread', error, elements: [] } as const }
   await partsOf(failed(step, taskOn('trouble', walk), windowOn(walk), reading))
   expect(cursor.troubles).toHaveLength(left)
   expect(log.lines.some((line) => line.includes('is given up'))).toBe(told)
@@ -173,7 +171,7 @@ test.each([
     const walk = walkOver(TODAY, TODAY + 4 * MINUTE, START)
     const { step, cursor } = openStep([...rest, trouble(walk.from, walk.to)])
     const failure = new ConnectorError(code, 'no')
-    const reading = { ...unread, error: failure }
+    const reading = { ...unread, fault: { kind: 'unread', error: failure, elements: [] } as const }
     await partsOf(failed(step, taskOn('trouble', walk), windowOn(walk), reading))
     const left = cursor.troubles.filter((one) => one.from >= TODAY)
     expect(left.map(({ to, tries }) => [to - TODAY, tries])).toEqual(

@@ -6,7 +6,6 @@ import type { Part } from '../../../../src/contracts/source.ts'
 import type { BodyLimits } from '../../../../src/sources/http/deadline.ts'
 import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
-import { Sightings } from '../../../../src/sources/http/sightings.ts'
 import type { HistoryOptions, Task } from '../../../../src/sources/history/step.ts'
 import { freshWidth } from '../../../../src/sources/history/width.ts'
 import {
@@ -127,12 +126,7 @@ test('a window that can be halved is given up for its size or its time; one that
     const cursor = freshHistoryCursor(START, START, 0)
     const window = windowOver(cursor, TODAY, TODAY + ms)
     const signal = new AbortController().signal
-    await readWindow(
-      { options, cursor, signal, sightings: new Sightings() },
-      window,
-      'live',
-      undefined,
-    ).next()
+    await readWindow({ options, cursor, signal }, window, 'live', undefined).next()
     return limits
   }
   const [minute, more] = [await limitsOver(MINUTE), await limitsOver(MINUTE + SECOND)]

@@ -22,7 +22,8 @@ test('of more than anybody shares with, each still counts', () => {
   expect(together(values.with(5, 'another'))).not.toBe(together(values))
 })
 
-test('two million shares in one answer take little memory of their own', () => {
+// All work, which took 33 s beside a load of 15.
+test('two million shares in one answer take little memory of their own', { timeout: 90_000 }, () => {
   const raw = Buffer.from(`{"user_shares":[${'1,'.repeat(1_900_000)}1]}`)
   const before = process.memoryUsage().heapUsed
   sharingDigest(raw)

@@ -53,6 +53,25 @@ it.each(['null', '{"error":"not found"}'])(
   },
 )
 
+it('an element that differs at each answer is quarantined at the ninth, as a possible gap, and holds up nothing', async () => {
+  const desk = await withProjects(3)
+  let times = 0
+  desk.vault.instead = () => {
+    desk.vault.strays = [`{"foo":${String(++times)}}`]
+    return undefined
+  }
+  for (let answers = 1; answers < 9; answers++) {
+    expect(await desk.step()).toMatchObject({ code: 'bad_reply' })
+    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+  }
+  await desk.pass()
+  expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
+  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 1])
+  await desk.later(2)
+  expect(await desk.types()).toHaveLength(3)
+  expect(desk.watch.gaps).toBe(1)
+})
+
 it('a single run makes a pass of its own, also where another process was in the midst of one', async () => {
   const desk = await openVaultDesk({ source: { once: true } })
   desk.vault.manner.cap = 2
