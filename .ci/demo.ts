@@ -47,10 +47,10 @@ async function look(): Promise<string> {
   const page = await until('it told where to look', STARTED_WITHIN_MS, () =>
     /status page\s+(http\S+)/.exec(told)?.at(1),
   )
-  const sentence = await until('/status said that all is well', STARTED_WITHIN_MS, async () => {
+  const summary = await until('/status said that all is well', STARTED_WITHIN_MS, async () => {
     const reply = await fetch(`${page}status`)
-    const status = (await reply.json()) as { readonly ok: boolean; readonly sentence: string }
-    return reply.ok && status.ok && delivered() > 0 ? status.sentence : undefined
+    const status = (await reply.json()) as { readonly ok: boolean; readonly summary: string }
+    return reply.ok && status.ok && delivered() > 0 ? status.summary : undefined
   })
   // What was there before the demo began comes at once; what comes after a pause is live traffic.
   let before = 0
@@ -68,7 +68,7 @@ async function look(): Promise<string> {
   if (end !== 0 && end !== 'SIGINT')
     throw new Error(`after Ctrl-C it ended with ${end ?? 'nothing'} within 10 s`)
   if (await fetch(page).catch(() => undefined)) throw new Error('after Ctrl-C the status page still answers')
-  return `${entries} entries delivered; ${sentence}`
+  return `${entries} entries delivered; ${summary}`
 }
 
 try {

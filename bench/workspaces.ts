@@ -40,7 +40,7 @@ interface Status {
   readonly workspaces: readonly {
     readonly sources: readonly { readonly name: string; readonly caught_up_at: string | null }[]
   }[]
-  readonly sinks: readonly { readonly owed_entries: number }[]
+  readonly sinks: readonly { readonly pending_entries: number }[]
 }
 
 function cpuSeconds({ pid }: ChildProcess): number {
@@ -83,7 +83,7 @@ async function caughtUp({ child, url }: Daemon, names: readonly string[]): Promi
     const sources = (status?.workspaces ?? [])
       .flatMap((workspace) => workspace.sources)
       .filter(({ name }) => names.includes(name))
-    const owed = status?.sinks.some((sink) => sink.owed_entries > 0)
+    const owed = status?.sinks.some((sink) => sink.pending_entries > 0)
     if (status && !owed && sources.every((source) => source.caught_up_at !== null))
       return (performance.now() - from) / 1000
     await sleep(LOOK_MS)

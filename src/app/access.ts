@@ -14,7 +14,7 @@ import { MINUTE_MS, SECOND_MS } from '../core/time.ts'
 import type { CollectOptions } from '../ingest/loop.ts'
 import { keptReads } from '../ingest/read-times.ts'
 import type { Board } from '../observability/status-registry.ts'
-import type { BudgetStatus } from '../observability/status.ts'
+import type { RateLimitStatus } from '../observability/status.ts'
 import type { Taps } from '../observability/taps.ts'
 import { spanText, utcText } from '../observability/words.ts'
 import { Client } from '../sources/http/client.ts'
@@ -144,7 +144,7 @@ export class Access {
     return budget
   }
 
-  budgets(): readonly BudgetStatus[] {
+  budgets(): readonly RateLimitStatus[] {
     const others = this.shared.budgets.sharedWith(this.workspace)
     return [...this.#budgets].map(([area, { used, limitedUntil }]) => ({
       area,

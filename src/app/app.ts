@@ -309,9 +309,9 @@ class Running {
     await within(CLOSE_MS, clock, Promise.allSettled(closing))
     await within(CLOSE_MS, clock, journal.close())
     if (!this.#running) return
-    const owed = sinks.reduce((most, sink) => Math.max(most, sink.owed_entries), 0)
-    if (owed === 0) log.info('Stopped: nothing is owed')
-    else log.info('Stopped: what is owed waits in the journal for the next start', { owed })
+    const owed = sinks.reduce((most, sink) => Math.max(most, sink.pending_entries), 0)
+    if (owed === 0) log.info('Stopped: nothing is pending')
+    else log.info('Stopped: pending entries wait in the journal for the next start', { pending: owed })
   }
 }
 
@@ -345,16 +345,16 @@ function singleRunOf(
     workspaces
       .find(({ name }) => name === origin.workspace)
       ?.sources.find(({ name }) => name === origin.source)?.state
-  const isHeld = (reader: Reader) => stateOf(reader) === 'held'
+  const isHeld = (reader: Reader) => stateOf(reader) === 'blocked'
   // What is delivered may still have to be testified, once nothing more comes.
   const unfinished = shippings.filter(({ shipper }) => reading.every(isHeld) && shipper.unfinished === true)
   const names = new Set(unfinished.map(({ sink }) => sink.name))
-  const owing = sinks.filter((sink) => sink.owed_entries > 0 || names.has(sink.name))
+  const owing = sinks.filter((sink) => sink.pending_entries > 0 || names.has(sink.name))
   if (reading.length === 0 && owing.length === 0) return 'done'
   // Reading that waits for room moves when a sink does.
   const blocked = (reader: Reader) =>
     isHeld(reader) || (journal.paused && stateOf(reader) === 'paused' && owing.length > 0)
-  const stuck = reading.every(blocked) && owing.every((sink) => sink.state === 'held')
+  const stuck = reading.every(blocked) && owing.every((sink) => sink.state === 'blocked')
   return stuck ? 'stuck' : 'working'
 }
 

@@ -14,7 +14,7 @@ import { globFilter, takesAll } from '../core/globs.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import { MINUTE_MS } from '../core/time.ts'
 import type { RangeReader } from '../jobs/orders.ts'
-import type { BudgetStatus } from '../observability/status.ts'
+import type { RateLimitStatus } from '../observability/status.ts'
 import { Assistant } from '../sources/assistant/assistant.ts'
 import { AuditSource } from '../sources/audit/audit.ts'
 import { openAuditCursor } from '../sources/audit/cursor.ts'
@@ -37,7 +37,7 @@ export interface Reading {
   readonly canary: CanaryProbe<Reader>['canary'] | undefined
   /** whose past can be read again */
   readonly ranges: readonly RangeReader[]
-  budgets(): readonly BudgetStatus[]
+  budgets(): readonly RateLimitStatus[]
   close(): Promise<void>
 }
 
@@ -77,7 +77,7 @@ function auditReader(
   sentTimes: SentTimes,
 ): Reader {
   const expected = access.workspace.expected_user_agents
-  const keepKeysMs = access.shared.config.journal.keep_keys
+  const keepKeysMs = access.shared.config.journal.dedup_retention
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
   return access.reader('audit', intervalMs, globFilter(audit.types), (common) => {
     return new AuditSource({
@@ -85,7 +85,7 @@ function auditReader(
       activity: audit.activity,
       intervalMs: audit.interval,
       start: audit.start,
-      sweepMs: Math.min(audit.sweep, keepKeysMs),
+      sweepMs: Math.min(audit.lookback, keepKeysMs),
       keepKeysMs,
       instance: access.shared.instance,
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
@@ -135,8 +135,8 @@ function historyReader(
         v1Until: history.v1_until,
         intervalMs: history.interval,
         start: history.start,
-        rereadMs: history.reread,
-        keepKeysMs: access.shared.config.journal.keep_keys,
+        rereadMs: history.lookback,
+        keepKeysMs: access.shared.config.journal.dedup_retention,
       })
     },
   )
@@ -298,7 +298,7 @@ export async function isReady(
 ): Promise<boolean> {
   for (const { source, intervalMs } of readers) {
     const state = stateOf(source.origin.source)
-    if (state === 'held' || state === 'failing') continue
+    if (state === 'blocked' || state === 'failing') continue
     const { caughtUp, dueAt } = source.plan(await journal.cursor(source.origin))
     // Overdue, as after a long absence: what it had read all of is no longer all.
     if (!caughtUp || clock.now() - dueAt > Math.max(intervalMs, MINUTE_MS)) return false

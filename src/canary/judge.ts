@@ -144,6 +144,6 @@ export function delayAfter(
   if (tell) log.warn('The canary could not ask and will try again', { code, error: message, attempt: count })
   const span = { baseMs: RETRY_BASE_MS, capMs: Math.max(RETRY_BASE_MS, intervalMs) }
   const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
-  watch.state(action === 'hold' ? 'held' : 'failing', error, delayMs)
+  watch.state(action === 'hold' ? 'blocked' : 'failing', error, delayMs)
   return delayMs
 }

@@ -108,10 +108,10 @@ function choiceOf(
 
 /** What is no longer known is taken for new. */
 function warnOfRepeats({ stderr }: World, fromUs: number, { journal }: Config, clock: Clock): void {
-  const sinceMs = clock.now() - journal.keep_keys
+  const sinceMs = clock.now() - journal.dedup_retention
   if (fromUs / 1000 >= sinceMs) return
   stderr(
-    `auditferry: what is older than ${secondText(sinceMs)} (journal.keep_keys) may no longer be known: such entries are kept and sent again, with the same ids\n`,
+    `auditferry: what is older than ${secondText(sinceMs)} (journal.dedup_retention) may no longer be known: such entries are kept and sent again, with the same ids\n`,
   )
 }
 

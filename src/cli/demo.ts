@@ -249,7 +249,7 @@ export async function writeConfig(home: DemoHome, baseUrl: string, listen: strin
   const config = {
     journal: { path: JOURNAL, max_bytes: '256MiB' },
     workspaces: [
-      { name: 'demo', base_url: baseUrl, api_key: DEMO_KEY, audit: { interval: '10s', sweep: '1h' } },
+      { name: 'demo', base_url: baseUrl, api_key: DEMO_KEY, audit: { interval: '10s', lookback: '1h' } },
     ],
     sinks: [{ name: 'archive', type: 'file', path: ENTRIES, tap: true }],
     server: { listen },

@@ -9,7 +9,7 @@ import { controlPath } from '../journal/sqlite/files.ts'
 import { budgetOf, isLagUnknown, noDelivery } from '../observability/status.ts'
 import type {
   BackfillStatus,
-  BudgetStatus,
+  RateLimitStatus,
   FaultStatus,
   ReplayStatus,
   SourceStatus,
@@ -100,7 +100,7 @@ export function statusText(report: StatusReport, colours = false): string {
     instant === null ? absent : `${spanText(Math.max(0, (now - Date.parse(instant)) / 1000))} ago`
   const up = spanText(Math.max(0, (now - Date.parse(report.started_at)) / 1000))
   return [
-    `${printable(report.sentence)}\n`,
+    `${printable(report.summary)}\n`,
     sourceLines(report, ago, paint),
     sinkLines(report, ago, paint),
     journalLine(report) + gapLines(report) + findingLines(report) + warningLines(report, ago),
@@ -112,7 +112,7 @@ export function statusText(report: StatusReport, colours = false): string {
 const [RED, YELLOW, GREEN] = [31, 33, 32]
 const colourOf: Readonly<Record<string, number>> = {
   failing: RED,
-  held: RED,
+  blocked: RED,
   paused: YELLOW,
   waiting: YELLOW,
   starting: YELLOW,
@@ -145,16 +145,16 @@ function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): str
     .join('')
 }
 
-const budgetText = (budget: BudgetStatus | undefined) =>
+const budgetText = (budget: RateLimitStatus | undefined) =>
   budget === undefined ? '-' : usedText(budget.used, budget.limit)
 
 function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
-  const sources = report.workspaces.flatMap(({ name, sources: own, budget = [] }) =>
+  const sources = report.workspaces.flatMap(({ name, sources: own, rate_limits = [] }) =>
     own.map((source) => ({
       ...source,
       never: neverTexts(source, Date.parse(report.reported_at)),
       name: `${name} ${source.name}`,
-      used: budgetText(budgetOf(source, { budget })),
+      used: budgetText(budgetOf(source, { rate_limits })),
     })),
   )
   const rows = sources.map((source) => [
@@ -183,7 +183,7 @@ function answerLines(sources: readonly SourceStatus[], now: number): string {
 /** Also of an area in which no source has met the 429 itself: it was before the start, or another one did. */
 function limitLines({ workspaces, reported_at }: StatusReport): string {
   return workspaces
-    .flatMap(({ name, budget = [] }) => budget.map((one) => ({ ...one, name })))
+    .flatMap(({ name, rate_limits = [] }) => rate_limits.map((one) => ({ ...one, name })))
     .flatMap(({ name, area, used, limit, limited_until: until, lowered_from: from }) => {
       const texts = [
         ...(until === undefined ? [] : [limitedText(until, Date.parse(reported_at))]),
@@ -198,9 +198,9 @@ function sinkLines(report: StatusReport, ago: Ago, paint?: Paint): string {
   const { sinks } = report
   const rows = sinks.map((sink) => [
     ...[sink.name, sink.type, sink.assurance, sink.state, ago(sink.last_success_at, noDelivery(report))],
-    ...[lag(sink.lag_seconds), String(sink.owed_entries), String(sink.dead_letters)],
+    ...[lag(sink.lag_seconds), String(sink.pending_entries), String(sink.dead_letters)],
   ])
-  const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'OWED', 'DEAD LETTERS']
+  const head = ['SINK', 'TYPE', 'ASSURANCE', 'STATE', 'LAST DELIVERY', 'BEHIND', 'PENDING', 'DEAD LETTERS']
   return columns([head, ...rows], paint) + faultLines(sinks, report, ago) + uploadLines(report)
 }
 
@@ -216,7 +216,7 @@ function uploadLines({ sinks, reported_at }: StatusReport): string {
 function journalLine({ journal }: StatusReport): string {
   const { entries, bytes, capacity_bytes, quarantined, gaps, findings, paused, strangers } = journal
   const left = strangers.length > 0 ? `\n  left the configuration: ${printable(strangers.join(', '))}` : ''
-  return `JOURNAL  ${countText(entries, 'entries')} owed, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
+  return `JOURNAL  ${countText(entries, 'entries')} pending, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
 }
 
 function gapLines({ workspaces }: StatusReport): string {
@@ -285,8 +285,8 @@ async function reportAt(url: string): Promise<StatusReport | undefined> {
   }
 }
 
-function isReport({ sinks, workspaces, sentence, journal }: Partial<StatusReport>): boolean {
-  const isOne = Array.isArray(sinks) && Array.isArray(workspaces) && typeof sentence === 'string'
+function isReport({ sinks, workspaces, summary, journal }: Partial<StatusReport>): boolean {
+  const isOne = Array.isArray(sinks) && Array.isArray(workspaces) && typeof summary === 'string'
   return isOne && journal !== undefined && ['string', 'undefined'].includes(typeof journal.path)
 }
 

@@ -50,7 +50,7 @@ function namedFiles(
 
 /** A start must not fail because one sink's file is late: what `run` does where this is a fault of `validate`. */
 const HELD =
-  ' (run starts all the same, holds what this sink is owed, and looks for the file again by itself)'
+  ' (run starts all the same, keeps the pending entries of this sink, and looks for the file again)'
 
 function lookAtReadFiles({ loaded, files, fault }: Look): void {
   for (const { path, name, faultOf } of namedFiles(loaded, 'files'))

@@ -103,7 +103,17 @@ function placeBelow(key: string, schema: Shape | undefined): string | undefined 
   return place && !another ? `${place[0]}.${key}` : undefined
 }
 
-function unknownKey(key: string, schema: Shape | undefined): string {
+/** Keys that have another name since version 2 of the configuration, by where they stood. */
+const renamed: ReadonlyMap<string, string> = new Map([
+  ['journal.keep_keys', 'dedup_retention'],
+  ['journal.keep_settled', 'keep_delivered'],
+  ['workspaces.audit.sweep', 'lookback'],
+  ['workspaces.history.reread', 'lookback'],
+])
+
+function unknownKey(key: string, at: Path, schema: Shape | undefined): string {
+  const name = renamed.get([...at.filter((step) => typeof step === 'string'), key].join('.'))
+  if (name !== undefined) return `was renamed: write ${name} instead`
   const known = schema ? Object.keys(propertiesOf(schema)) : []
   if (key === '<<')
     return 'is a merge key, which is not read: write its keys out, or take a whole value over by an alias'
@@ -146,7 +156,7 @@ export function explain(
     if (issue.code === 'unrecognized_keys')
       return issue.keys.map((key) => {
         const there = [...path, key]
-        return { file, ...document.keyAt(there), path: there, message: unknownKey(key, schema) }
+        return { file, ...document.keyAt(there), path: there, message: unknownKey(key, path, schema) }
       })
     const input = under(value, path)
     const absent = input === undefined && path.length > 0 && !document.has(path)

@@ -21,7 +21,7 @@ export const journalWorkspaces = ({ workspaces }: Config) =>
 
 const boundsOf = (journal: Config['journal']) => ({
   maxBytes: journal.max_bytes,
-  keepSettledBytes: journal.keep_settled,
+  keepSettledBytes: journal.keep_delivered,
   maxEntryBytes: journal.limits.max_entry_bytes,
 })
 
@@ -29,7 +29,7 @@ const boundsOf = (journal: Config['journal']) => ({
 export function journalSettings({ journal, sinks }: Config) {
   return {
     path: journal.path,
-    keepKeysMs: journal.keep_keys,
+    keepKeysMs: journal.dedup_retention,
     ...boundsOf(journal),
     sinks: sinks.map(({ name }) => name),
   }
@@ -43,8 +43,8 @@ export function crampedOn(volumeBytes: number | undefined, journal: Config['jour
   const [beside, mayTake] = [besideBytes(bounds), wantedBytes(bounds)]
   if (volumeBytes === undefined || volumeBytes >= mayTake) return undefined
   return (
-    `with keep_settled, and ${Math.ceil(beside / MIB)}MiB for log and ballast, the journal may take ${Math.ceil(mayTake / MIB)}MiB and room for its keys, ` +
+    `with keep_delivered, and ${Math.ceil(beside / MIB)}MiB for log and ballast, the journal may take ${Math.ceil(mayTake / MIB)}MiB and room for its keys, ` +
     `and its volume has ${Math.floor(volumeBytes / MIB)}MiB in all: reading would pause when that is full; ` +
-    'give it a larger volume, or set max_bytes and keep_settled so that they fit'
+    'give it a larger volume, or set max_bytes and keep_delivered so that they fit'
   )
 }

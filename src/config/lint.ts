@@ -62,12 +62,12 @@ function lookAtIntervals({ loaded, warning }: Doubting): void {
 function lookAtKeptKeys({ loaded, warning }: Doubting): void {
   const { journal, workspaces } = loaded.config
   const look = (path: Path, intervalMs: number | undefined) => {
-    if (intervalMs === undefined || intervalMs < journal.keep_keys) return
+    if (intervalMs === undefined || intervalMs < journal.dedup_retention) return
     const isWritten = loaded.document.has(path)
-    const [span, kept] = [durationText(intervalMs), durationText(journal.keep_keys)]
+    const [span, kept] = [durationText(intervalMs), durationText(journal.dedup_retention)]
     warning(
-      isWritten ? path : ['journal', 'keep_keys'],
-      `polls are ${span} apart${isWritten ? '' : ` (${path.join('.')})`}, and what was read is known for ${kept} (journal.keep_keys): what two polls show may be sent twice; want a shorter interval, or keep_keys well above it`,
+      isWritten ? path : ['journal', 'dedup_retention'],
+      `polls are ${span} apart${isWritten ? '' : ` (${path.join('.')})`}, and what was read is known for ${kept} (journal.dedup_retention): what two polls show may be sent twice; want a shorter interval, or dedup_retention well above it`,
     )
   }
   for (const [index, { audit, history }] of workspaces.entries()) {
@@ -181,8 +181,8 @@ interface Polls {
   readonly intervalMs: number
   /** of one poll */
   readonly requests: number
-  /** the key by which late entries are found; undefined: nothing is read again */
-  readonly again: string | undefined
+  /** false: nothing is read again for late entries */
+  readonly isLookingBack: boolean
 }
 
 function pollsOf({ audit, history }: WorkspaceConfig): readonly Polls[] {
@@ -192,14 +192,14 @@ function pollsOf({ audit, history }: WorkspaceConfig): readonly Polls[] {
       area: 'audit',
       intervalMs: audit.interval,
       requests: AUDIT_REQUESTS,
-      again: audit.sweep > 0 ? 'sweep' : undefined,
+      isLookingBack: audit.lookback > 0,
     })
   if (history)
     polls.push({
       area: 'history',
       intervalMs: history.interval,
       requests: Number(history.usage) + Number(history.query),
-      again: history.reread > 0 ? 'reread' : undefined,
+      isLookingBack: history.lookback > 0,
     })
   return polls
 }
@@ -216,7 +216,7 @@ function crowdedOf(
   all: readonly WorkspaceConfig[],
 ): readonly { readonly area: string; readonly why: string }[] {
   const sharing = askingAsOne(workspace, all)
-  return pollsOf(workspace).flatMap(({ area, again }) => {
+  return pollsOf(workspace).flatMap(({ area, isLookingBack }) => {
     const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
     const polls = sharing.flatMap(pollsOf).filter((one) => one.area === area)
     const perMinute = sum(polls.map(rateOf))
@@ -226,10 +226,9 @@ function crowdedOf(
     const together = others.length > 0 ? ` together with ${others.join(', ')} (one key)` : ''
     const least = `${Math.ceil(leastMs / 1000)}s or more${others.length > 0 ? ' at each' : ''}`
     const little = `guaranteed ${guaranteedOf(limit)} requests a minute`
-    const slow =
-      again === undefined
-        ? `backfill, replay and reconcile get little more than their ${little}`
-        : `lookback (${again}) gets little more than its ${little}, so late entries arrive later, and backfill, replay and reconcile are slow`
+    const slow = isLookingBack
+      ? `lookback gets little more than its ${little}, so late entries arrive later, and backfill, replay and reconcile are slow`
+      : `backfill, replay and reconcile get little more than their ${little}`
     const why = `polls take some ${Math.round(perMinute)} of the ${limit} requests a minute (rate_limits.${area})${together}: ${slow}; set ${least}`
     return [{ area, why }]
   })

@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { duration } from '../core/units.ts'
 import type { Path } from './faults.ts'
 import { hostName, isRecord, listen, sizeFrom } from './fields.ts'
-import { rereadFault, sourcesOf, sweepFault, type WorkspaceConfig, workspace } from './workspace.ts'
+import { auditLookbackFault, historyLookbackFault, sourcesOf } from './workspace.ts'
+import { type WorkspaceConfig, workspace } from './workspace.ts'
 import { sink } from './sink.ts'
 
 export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
@@ -40,13 +41,13 @@ const journal = () =>
     max_bytes: sizeFrom(1024, '1KiB')
       .prefault('2GiB')
       .describe(
-        'Owed payload: once it is reached reading pauses, nothing is dropped. What reaches it lands whole, so that up to 4 MiB, or one larger entry, may stand above it.',
+        'Pending payload: once it is reached reading pauses, nothing is dropped. What reaches it lands whole, so that up to 4 MiB, or one larger entry, may stand above it.',
       ),
-    keep_keys: duration()
+    dedup_retention: duration()
       .refine((ms) => ms >= 3_600_000, 'want at least 1h, or entries read again would count as new')
       .prefault('35d')
       .describe('How long a known id is known.'),
-    keep_settled: sizeFrom(0, '0B')
+    keep_delivered: sizeFrom(0, '0B')
       .prefault('256MiB')
       .describe(
         'Delivered chunks that are kept for replay, what a replay sent again among them; a sink that is new begins with them.',
@@ -102,14 +103,15 @@ function someSource(workspaces: readonly unknown[], issue: Issue): void {
     issue(['workspaces'], 'no workspace has a source switched on: want audit: {} in one of them at least')
 }
 
-function rereadWithinKeys(workspaces: readonly unknown[], journal: unknown, issue: Issue): void {
+function lookbackWithinRetention(workspaces: readonly unknown[], journal: unknown, issue: Issue): void {
   for (const [index, part] of workspaces.entries()) {
     if (!isRecord(part) || !isRecord(journal)) continue
     const { history, audit } = part
-    const reread = isRecord(history) && rereadFault(history['reread'], journal['keep_keys'])
-    if (reread) issue(['workspaces', index, 'history', 'reread'], reread)
-    const sweep = isRecord(audit) && sweepFault(audit['sweep'], journal['keep_keys'])
-    if (sweep) issue(['workspaces', index, 'audit', 'sweep'], sweep)
+    const retention = journal['dedup_retention']
+    const tooLong = isRecord(history) && historyLookbackFault(history['lookback'], retention)
+    if (tooLong) issue(['workspaces', index, 'history', 'lookback'], tooLong)
+    const fault = isRecord(audit) && auditLookbackFault(audit['lookback'], retention)
+    if (fault) issue(['workspaces', index, 'audit', 'lookback'], fault)
   }
 }
 
@@ -129,7 +131,7 @@ export const configSchema = z
         if (Array.isArray(value[group])) uniqueNames(group, value[group] as unknown[], issue)
       const workspaces: unknown = value['workspaces']
       if (Array.isArray(workspaces) && workspaces.length > 0) someSource(workspaces as unknown[], issue)
-      if (Array.isArray(workspaces)) rereadWithinKeys(workspaces as unknown[], value['journal'], issue)
+      if (Array.isArray(workspaces)) lookbackWithinRetention(workspaces as unknown[], value['journal'], issue)
     },
     { when: () => true },
   )

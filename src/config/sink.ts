@@ -24,7 +24,7 @@ const batch = () =>
         'Bytes of entries in a batch at most, up to 8 MiB divided by the number of sinks; a larger entry has its own batch.',
       ),
     linger: duration()
-      .refine((ms) => ms <= DAY_MS, 'want at most 1d: what is owed would stand that long')
+      .refine((ms) => ms <= DAY_MS, 'want at most 1d: entries would stay pending for that long')
       .prefault('1s')
       .describe('How long a batch waits to fill, at most `1d`.'),
   })

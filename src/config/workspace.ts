@@ -74,7 +74,7 @@ const history = () =>
         .describe(
           'Where the first read begins: latest, a span back from now, a time (UTC without a zone), or earliest (a year back).',
         ),
-      reread: duration()
+      lookback: duration()
         .prefault('3d')
         .describe(
           'The trailing span whose days are read again for events that come late or change; 0s turns it off.',
@@ -83,10 +83,10 @@ const history = () =>
     .superRefine(refuseContradictions, { when: () => true })
 
 /** Read again after their keys are forgotten, events would count as new. Whole days are read again, so a day more is wanted. */
-export function rereadFault(rereadMs: unknown, keepKeysMs: unknown): string | undefined {
-  if (typeof rereadMs !== 'number' || typeof keepKeysMs !== 'number') return undefined
-  if (rereadMs === 0 || rereadMs + DAY_MS <= keepKeysMs) return undefined
-  return 'with the day that it begins in it is longer than journal.keep_keys: events read again would count as new and be sent twice; shorten it or lengthen keep_keys'
+export function historyLookbackFault(lookbackMs: unknown, retentionMs: unknown): string | undefined {
+  if (typeof lookbackMs !== 'number' || typeof retentionMs !== 'number') return undefined
+  if (lookbackMs === 0 || lookbackMs + DAY_MS <= retentionMs) return undefined
+  return 'with the day that it begins in it is longer than journal.dedup_retention: events read again would count as new and be sent twice; shorten it or lengthen dedup_retention'
 }
 
 // The vault of one workspace in the configuration: whether its projects are read, and how often.
@@ -121,10 +121,10 @@ const audit = () =>
     types: typeGlobs().describe(
       "Patterns over an entry's type; the last that matches decides, ! takes away again. Of a type over 16 KiB its beginning counts. Other entries are counted and not kept.",
     ),
-    sweep: duration()
+    lookback: duration()
       .prefault('24h')
       .describe(
-        'The trailing span that is read again for entries which become visible late, as far as `journal.keep_keys` goes; 0s turns it off.',
+        'The trailing span that is read again for entries which become visible late, as far as `journal.dedup_retention` goes; 0s turns it off.',
       ),
   })
 
@@ -180,10 +180,10 @@ export const workspace = z
   .describe('One workspace: its API, its key and what to read.')
 
 /** Read again after their keys are forgotten, entries would count as new. The default goes as far back as there are keys. */
-export function sweepFault(sweepMs: unknown, keepKeysMs: unknown): string | undefined {
-  if (typeof sweepMs !== 'number' || typeof keepKeysMs !== 'number') return undefined
-  if (sweepMs <= keepKeysMs || sweepMs === DAY_MS) return undefined
-  return 'is longer than journal.keep_keys: entries read again would count as new and be sent twice; shorten it or lengthen keep_keys'
+export function auditLookbackFault(lookbackMs: unknown, retentionMs: unknown): string | undefined {
+  if (typeof lookbackMs !== 'number' || typeof retentionMs !== 'number') return undefined
+  if (lookbackMs <= retentionMs || lookbackMs === DAY_MS) return undefined
+  return 'is longer than journal.dedup_retention: entries read again would count as new and be sent twice; shorten it or lengthen dedup_retention'
 }
 
 export type WorkspaceConfig = z.output<typeof workspace>

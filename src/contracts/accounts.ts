@@ -68,7 +68,7 @@ export interface Books {
   owed(sink: string, after: number | undefined): Promise<OwedStep>
 }
 
-/** kept = before + accepted + filtered + parked + dropped + owed, or entries are unaccounted for. */
+/** kept = before + accepted + filtered + dead_lettered + dropped + pending, or entries are unaccounted for. */
 export interface BalanceRow {
   readonly sink: string
   readonly origin: Origin
@@ -77,9 +77,9 @@ export interface BalanceRow {
   readonly before: number
   readonly accepted: number
   readonly filtered: number
-  readonly parked: number
+  readonly dead_lettered: number
   readonly dropped: number
-  readonly owed: number
+  readonly pending: number
   readonly replayed: number
   /** 0: it comes out even; above: entries of which nothing is known; below: more came out than in */
   readonly missing: number
@@ -110,7 +110,7 @@ export async function balanceOf(books: Books, range: DayRange, sinks: readonly s
       } = known.get(key) ?? {}
       const owed = owing.get(key) ?? 0
       const missing = count - before - accepted - filtered - parked - dropped - owed
-      const outcomes = { before, accepted, filtered, parked, dropped, owed, replayed }
+      const outcomes = { before, accepted, filtered, dead_lettered: parked, dropped, pending: owed, replayed }
       rows.push({ sink, origin, day, kept: count, ...outcomes, missing })
     }
   }

@@ -19,7 +19,7 @@ export const lackingText: Readonly<Record<Lacking, string>> = {
 }
 
 /** What holds a walk over the past up for now: one begun before it, its share of the request budget, the end of a 429, room in the journal or in memory, what it lacks. */
-export type WaitsFor = 'turn' | 'budget' | 'limit' | 'room' | 'memory' | Lacking
+export type WaitsFor = 'turn' | 'rate_limit' | 'limit' | 'room' | 'memory' | Lacking
 
 /** By the entries' own time, µs: included, excluded. */
 export interface PastSpan {

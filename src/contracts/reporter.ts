@@ -5,11 +5,19 @@ import type { Transport } from './platform.ts'
 import type { ObjectSink, Sink } from './sink.ts'
 import type { Appended, Origin, Source } from './source.ts'
 
-export const sourceStates = ['starting', 'reading', 'idle', 'waiting', 'paused', 'held', 'failing'] as const
+export const sourceStates = [
+  'starting',
+  'reading',
+  'idle',
+  'waiting',
+  'paused',
+  'blocked',
+  'failing',
+] as const
 export type SourceState = (typeof sourceStates)[number]
 
 /** `collecting`: what came waits until there is more of it, or its time is up. */
-export const sinkStates = ['starting', 'idle', 'collecting', 'sending', 'held', 'failing'] as const
+export const sinkStates = ['starting', 'idle', 'collecting', 'sending', 'blocked', 'failing'] as const
 export type SinkState = (typeof sinkStates)[number]
 
 /** Bounds of `auditferry_delivery_seconds`: from seconds of a live feed to the weeks of a backlog. */

@@ -159,7 +159,7 @@ export class Shipper implements Stepper {
     try {
       outcome = await sink.deliver(delivery, signal)
       if (outcome.settled === 0)
-        throw new ConnectorError('bad_reply', 'The sink settled nothing and did not say why')
+        throw new ConnectorError('bad_reply', 'The sink acknowledged nothing and did not say why')
     } catch (error) {
       this.#telling.tellDue()
       await looking

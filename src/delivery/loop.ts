@@ -64,7 +64,7 @@ function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak:
   const { failure, count } = tellFailure(log, 'Delivery failed and will be tried again', streak, error)
   watch.retry(failure.code)
   const delayMs = retryDelayMs(failure, count, random)
-  watch.state(failure.action === 'hold' ? 'held' : 'failing', failure, delayMs)
+  watch.state(failure.action === 'hold' ? 'blocked' : 'failing', failure, delayMs)
   return delayMs
 }
 

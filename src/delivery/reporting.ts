@@ -70,7 +70,7 @@ export class Telling {
     this.#codes.clear()
     this.#reasons.clear()
     this.#listeners.log.warn(
-      'Entries that the receiver refused for good were parked as dead letters: auditferry dead-letters list names each that is still there',
+      'Entries that the receiver refused for good are dead letters now: auditferry dead-letters list names each that is still there',
       { entries, ...why },
     )
   }

@@ -225,7 +225,7 @@ function delayAfter({ watch, log, random }: CollectOptions, error: unknown, stre
   const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
   const { action, code } = failure
   const delayMs = retryDelayMs(failure, count, random)
-  const state = action === 'pause' ? 'paused' : action === 'hold' ? 'held' : 'failing'
+  const state = action === 'pause' ? 'paused' : action === 'hold' ? 'blocked' : 'failing'
   watch.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
   return delayMs
 }

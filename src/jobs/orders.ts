@@ -323,7 +323,7 @@ export function waitOf(
   if (state === 'paused') return { waitsFor: 'room', waitReason: undefined }
   if (state !== 'waiting') return { waitsFor: undefined, waitReason: undefined }
   const { isLimited, reason } = rateWait()
-  return { waitsFor: isLimited ? 'limit' : 'budget', waitReason: reason }
+  return { waitsFor: isLimited ? 'limit' : 'rate_limit', waitReason: reason }
 }
 
 /** Counts requests and entries under the source, and says nothing of where its live reading is, nor that it lives. To wait for room is no failure. */

@@ -89,7 +89,7 @@ export const tryAt = (clock: Clock, inMs: number | undefined): number | undefine
   inMs === undefined ? undefined : clock.now() + inMs
 
 function isBroken(state: string): boolean {
-  return state === 'failing' || state === 'held'
+  return state === 'failing' || state === 'blocked'
 }
 
 // What is to be mended although no part fails of it: told for as long as it holds.

@@ -75,11 +75,7 @@ function sourceMetrics(make: Makers) {
       ...own,
       'outcome',
     ),
-    waited: counter(
-      'source_rate_limit_wait_seconds_total',
-      'Time spent waiting for the request budget',
-      ...own,
-    ),
+    waited: counter('source_rate_limit_wait_seconds_total', 'Time spent waiting for the rate limit', ...own),
     gaps: counter('source_gaps_total', 'Possible gaps: entries that may have been missed for good', ...own),
     ...ownFetchMetrics(make),
   }
@@ -89,17 +85,17 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
   return {
     state: gauge('sink_state', '1 for the state that the sink is in, 0 for the others', 'sink', 'state'),
     linger: gauge('sink_linger_seconds', 'How long an entry may wait on purpose before it is sent', 'sink'),
-    owed: gauge(
-      'sink_owed_entries',
-      'Entries in the journal that this sink has not settled, with those among them that it will pass by',
+    pending: gauge(
+      'sink_pending_entries',
+      'Pending: entries in the journal that this sink has not acknowledged, with those among them that it will filter',
       'sink',
     ),
     lag: gauge(
       'sink_lag_seconds',
-      'How long the oldest owed entry has been in the journal; 0: none owed',
+      'How long the oldest pending entry has been in the journal; 0: none is pending',
       'sink',
     ),
-    entries: counter('sink_entries_total', 'Entries settled, by what became of them', 'sink', 'outcome'),
+    entries: counter('sink_entries_total', 'Entries acknowledged, by what became of them', 'sink', 'outcome'),
     retries: counter('sink_retries_total', 'Deliveries tried again, by error code', 'sink', 'reason'),
     lastSuccess: gauge(
       'sink_last_success_timestamp_seconds',
@@ -114,7 +110,7 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
     ),
     deadLetters: gauge(
       'sink_dead_letters',
-      'Entries parked because the receiver refuses them for good',
+      'Dead letters: entries that the receiver refuses for good',
       'sink',
     ),
     certificateExpiry: gauge(
@@ -136,7 +132,7 @@ function canaryMetrics({ gauge }: Makers) {
   return {
     seconds: gauge(
       'canary_seconds',
-      'How long after its prompt the last canary was seen at a stage, and settled by a sink; none: not yet',
+      'How long after its prompt the last canary was seen at a stage, and acknowledged by a sink; none: not yet',
       ...trace,
     ),
     missing: gauge('canary_missing', '1 where the last canary did not come in time', ...trace),
@@ -161,9 +157,9 @@ function pastMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: strin
 
 function journalMetrics({ gauge }: Makers) {
   return {
-    entries: gauge('journal_entries', 'Owed entries: not yet settled by every sink'),
-    bytes: gauge('journal_bytes', 'Owed payload'),
-    capacity: gauge('journal_capacity_bytes', 'Bound of the owed payload: reading pauses there'),
+    entries: gauge('journal_entries', 'Pending entries: not yet acknowledged by every sink'),
+    bytes: gauge('journal_bytes', 'Pending payload'),
+    capacity: gauge('journal_capacity_bytes', 'Bound of the pending payload: reading pauses there'),
     paused: gauge('journal_paused', '1 while reading is paused because there is no room'),
     quarantined: gauge('quarantined', 'Malformed elements kept as bytes, never shipped'),
   }

@@ -143,7 +143,7 @@ export interface LastHourStatus {
   /** entries accepted, all sinks together */
   readonly delivered: readonly number[]
   /** entries that some sink was owed at the end of the step */
-  readonly owed: readonly number[]
+  readonly pending: readonly number[]
 }
 
 interface LastHour {
@@ -194,7 +194,7 @@ export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => numbe
         step_seconds: STEP_SECONDS,
         read: inOrder(read),
         delivered: inOrder(delivered),
-        owed: inOrder(owed),
+        pending: inOrder(owed),
       }
     },
   }

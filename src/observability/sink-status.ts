@@ -34,8 +34,8 @@ interface SinkFacts {
 const endsAll = (code: ErrorCode): boolean => ['exit', 'stop'].includes(actionOf(code))
 
 function prepareSeries(metrics: SinkMetrics, sink: string): void {
-  const { owed, lag, lastSuccess, deadLetters, certificateExpiry } = metrics
-  for (const gauge of [owed, lag, lastSuccess, deadLetters, certificateExpiry]) gauge.set({ sink }, 0)
+  const { pending, lag, lastSuccess, deadLetters, certificateExpiry } = metrics
+  for (const gauge of [pending, lag, lastSuccess, deadLetters, certificateExpiry]) gauge.set({ sink }, 0)
   for (const outcome of sinkOutcomes) metrics.entries.inc({ sink, outcome }, 0)
   for (const reason of errorCodes) if (!endsAll(reason)) metrics.retries.inc({ sink, reason }, 0)
   metrics.requestDuration.zero({ sink })
@@ -58,7 +58,7 @@ function owedBy(sink: string, stats: JournalStats, now: number): Owed {
 }
 
 function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, deadLetters }: Owed): void {
-  metrics.owed.set({ sink }, entries)
+  metrics.pending.set({ sink }, entries)
   metrics.lag.set({ sink }, lagSeconds)
   metrics.deadLetters.set({ sink }, deadLetters)
 }
@@ -85,7 +85,7 @@ function shownOf(
   { condition: { state, error }, probe, silence, memory }: Seen,
   now: number,
 ): Pick<SinkStatus, 'state' | 'error' | 'next_upload_at'> {
-  if (state === 'failing' || state === 'held') return { state, error }
+  if (state === 'failing' || state === 'blocked') return { state, error }
   if (probe.error) return { state: probe.state, error: probe.error }
   const silentMs = silence.ms
   if (silentMs !== undefined) return { state: 'failing', error: unanswered(silentMs, now) }
@@ -133,7 +133,12 @@ function watchOver(
     probed(error, tryInMs) {
       if (!error) probe.succeed()
       else if (!memory.tried)
-        probe.become(error.action === 'hold' ? 'held' : 'failing', error, clock.now(), tryAt(clock, tryInMs))
+        probe.become(
+          error.action === 'hold' ? 'blocked' : 'failing',
+          error,
+          clock.now(),
+          tryAt(clock, tryInMs),
+        )
     },
     tried: () => memory.tried,
     request(durationMs) {
@@ -186,7 +191,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
         type,
         assurance: assurance(),
         ...look(),
-        owed_entries: entries,
+        pending_entries: entries,
         lag_seconds: lagSeconds,
         last_success_at: isoOrNull(memory.lastSuccessAt),
         accepted_entries: memory.acceptedEntries,

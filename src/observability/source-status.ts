@@ -203,7 +203,7 @@ export function openBoardSource(
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
     readTo: () => soFar.cursorUs || soFar.caughtUpAt * 1000 || undefined,
-    isHeld: () => condition.state === 'held',
+    isHeld: () => condition.state === 'blocked',
     status() {
       const { state, error } = look()
       return {

@@ -22,7 +22,7 @@ import { openBoardSource } from './source-status.ts'
 import type { BoardSource } from './source-status.ts'
 import type {
   BackfillStatus,
-  BudgetStatus,
+  RateLimitStatus,
   FindingStatus,
   JournalStatus,
   ReplayStatus,
@@ -46,7 +46,7 @@ interface BoardOptions extends PastReads {
   /** epoch ms at which the process started; absent: now */
   readonly startedAt?: number | undefined
   /** Requests used of each area's budget, for one workspace. */
-  readonly budget?: (workspace: string) => readonly BudgetStatus[]
+  readonly budget?: (workspace: string) => readonly RateLimitStatus[]
   /** What no error's words may show, wherever they came from. */
   readonly secrets?: () => readonly Secret[]
 }
@@ -271,14 +271,14 @@ function pastStatus(
 
 // What the board says at one moment, put together of what its parts tell. Pure, save that it asks them.
 
-type BudgetOf = ((workspace: string) => readonly BudgetStatus[]) | undefined
+type BudgetOf = ((workspace: string) => readonly RateLimitStatus[]) | undefined
 
 function workspacesOf(sources: readonly BoardSource[], budget: BudgetOf): WorkspaceStatus[] {
   const byName = Map.groupBy(sources, ({ origin }) => origin.workspace)
   return [...byName].map(([name, own]) => ({
     name,
     sources: own.map((source) => source.status()),
-    ...(budget ? { budget: budget(name) } : {}),
+    ...(budget ? { rate_limits: budget(name) } : {}),
   }))
 }
 
@@ -296,7 +296,7 @@ function isWell(
 ): boolean {
   if (journal.paused || journal.lost !== null) return false
   const states = [...workspaces.flatMap(({ sources }) => sources), ...sinks]
-  return states.every(({ state }) => state !== 'failing' && state !== 'held')
+  return states.every(({ state }) => state !== 'failing' && state !== 'blocked')
 }
 
 type BesideStats = Pick<JournalStatus, 'paused' | 'lost' | 'path'>
@@ -352,6 +352,6 @@ function reportOf(
 ): StatusReport {
   const ok = isWell(parts.journal, parts.workspaces, parts.sinks)
   const findings = stats.lastFindings.map(findingStatus)
-  const report = { ...when, ok, sentence: '', ...parts, ...notices, findings }
-  return { ...report, sentence: sentenceOf(report, lingers), ...kept }
+  const report = { ...when, ok, summary: '', ...parts, ...notices, findings }
+  return { ...report, summary: sentenceOf(report, lingers), ...kept }
 }

@@ -50,7 +50,7 @@ export interface SourceStatus {
 }
 
 /** Requests of one area in the last minute, against the limit. */
-export interface BudgetStatus {
+export interface RateLimitStatus {
   readonly area: string
   readonly used: number
   readonly limit: number
@@ -65,7 +65,7 @@ export interface BudgetStatus {
 export interface WorkspaceStatus {
   readonly name: string
   readonly sources: readonly SourceStatus[]
-  readonly budget?: readonly BudgetStatus[]
+  readonly rate_limits?: readonly RateLimitStatus[]
 }
 
 type Begin = Pick<StatusReport, 'started_at' | 'configured_at'>
@@ -87,7 +87,7 @@ type Lag = Pick<SourceStatus, 'state' | 'last_success_at' | 'lag_seconds'>
 
 /** No lag is told of a source that has read nothing yet, or does not look now: how far it is behind is not known then. */
 export const isLagUnknown = ({ state, last_success_at, lag_seconds }: Lag): boolean =>
-  lag_seconds < 1 && (last_success_at === null || ['held', 'failing', 'paused'].includes(state))
+  lag_seconds < 1 && (last_success_at === null || ['blocked', 'failing', 'paused'].includes(state))
 
 export interface SinkStatus {
   readonly name: string
@@ -97,7 +97,7 @@ export interface SinkStatus {
   /** while it collects: when that goes out at the latest; absent: it does not collect */
   readonly next_upload_at?: string
   /** not settled yet, with those among them that the sink will pass by */
-  readonly owed_entries: number
+  readonly pending_entries: number
   readonly lag_seconds: number
   /** since this process started; before that nobody kept it */
   readonly last_success_at: Instant
@@ -193,7 +193,7 @@ export interface StatusReport {
   readonly configured_at: string
   readonly reported_at: string
   readonly ok: boolean
-  readonly sentence: string
+  readonly summary: string
   readonly workspaces: readonly WorkspaceStatus[]
   readonly sinks: readonly SinkStatus[]
   readonly journal: JournalStatus
@@ -228,7 +228,7 @@ export function pastState(read: PastRead): PastState {
 /** `history.usage` spends from the area `history`. */
 export function budgetOf(
   { name }: Pick<SourceStatus, 'name'>,
-  { budget }: Pick<WorkspaceStatus, 'budget'>,
-): BudgetStatus | undefined {
-  return budget?.find(({ area }) => area === name.split('.')[0])
+  { rate_limits }: Pick<WorkspaceStatus, 'rate_limits'>,
+): RateLimitStatus | undefined {
+  return rate_limits?.find(({ area }) => area === name.split('.')[0])
 }

@@ -18,14 +18,14 @@ function secondsSince(instant: string, report: Pick<Told, 'reported_at'>): numbe
   return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
 }
 
-type Told = Omit<StatusReport, 'sentence' | 'backfills' | 'replays' | 'errors' | 'history'>
+type Told = Omit<StatusReport, 'summary' | 'backfills' | 'replays' | 'errors' | 'history'>
 
 /** Without the stop at its end: another one may follow. */
 const asClause = (message: string) => message.replace(/[.\s]+$/, '')
 
 /** Why something fails, where it stands beside the sentence: not twice in the same words. */
-export const faultText = ({ message }: FaultStatus, { sentence }: Pick<StatusReport, 'sentence'>): string =>
-  sentence.includes(asClause(message)) ? 'as told above' : message
+export const faultText = ({ message }: FaultStatus, { summary }: Pick<StatusReport, 'summary'>): string =>
+  summary.includes(asClause(message)) ? 'as told above' : message
 
 function why(error: FaultStatus | null): string {
   return error ? `: ${asClause(error.message)}` : ''
@@ -36,19 +36,19 @@ const unsaid: Why = () => ''
 
 function pausedClause({ sinks, workspaces }: Told): string {
   const debtor = sinks
-    .filter(({ owed_entries }) => owed_entries > 0)
-    .toSorted((a, b) => b.lag_seconds - a.lag_seconds || b.owed_entries - a.owed_entries)[0]
+    .filter(({ pending_entries }) => pending_entries > 0)
+    .toSorted((a, b) => b.lag_seconds - a.lag_seconds || b.pending_entries - a.pending_entries)[0]
   const paused = workspaces.flatMap(({ sources }) => sources).find(({ state }) => state === 'paused')
   if (paused?.error && paused.error.code !== 'journal_full') return `Reading is paused${why(paused.error)}`
   if (!debtor) return 'Reading is paused: the journal is full'
-  const owes = `${debtor.name} owes ${countText(debtor.owed_entries, 'entries')}, the oldest for ${spanText(debtor.lag_seconds)}`
+  const owes = `${debtor.name} has ${countText(debtor.pending_entries, 'pending entries')}, the oldest for ${spanText(debtor.lag_seconds)}`
   return `Reading is paused because the journal is full: ${owes}${debtor.error ? ` (${why(debtor.error).slice(2)})` : ''}`
 }
 
 function sourceClauses(report: Told, why: Why): string[] {
   return report.workspaces.flatMap(({ name: workspace, sources }) =>
     sources
-      .filter(({ state }) => state === 'held' || state === 'failing')
+      .filter(({ state }) => state === 'blocked' || state === 'failing')
       .map(({ name, state, error }) => {
         const since = error ? ` for ${spanText(secondsSince(error.since, report))}` : ''
         return `${workspace} ${name} has been ${state}${since}${why(error)}`
@@ -58,14 +58,14 @@ function sourceClauses(report: Told, why: Why): string[] {
 
 function sinkClauses({ sinks }: Told, why: Why): string[] {
   return sinks
-    .filter(({ state }) => state === 'held' || state === 'failing')
+    .filter(({ state }) => state === 'blocked' || state === 'failing')
     .map((sink) => `${sink.name} ${troubleOf(sink)}${why(sink.error)}`)
 }
 
-function troubleOf({ state, lag_seconds, owed_entries }: SinkStatus): string {
-  if (owed_entries === 0) return `is ${state}`
-  if (lag_seconds < 1) return state === 'held' ? 'is held' : 'cannot deliver'
-  return `is ${state === 'held' ? 'held and ' : ''}${spanText(lag_seconds)} behind`
+function troubleOf({ state, lag_seconds, pending_entries }: SinkStatus): string {
+  if (pending_entries === 0) return `is ${state}`
+  if (lag_seconds < 1) return state === 'blocked' ? 'is blocked' : 'cannot deliver'
+  return `is ${state === 'blocked' ? 'blocked and ' : ''}${spanText(lag_seconds)} behind`
 }
 
 function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: Told): string {
@@ -74,7 +74,7 @@ function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reporte
   if (answer !== '') return `, ${answer}`
   if (source.state !== 'waiting') return ''
   const until = budgetOf(source, workspace)?.limited_until
-  return `, waiting${until === undefined ? ' for its request budget' : `: ${limitedText(until, Date.parse(reported_at))}`}`
+  return `, waiting${until === undefined ? ' for its rate limit' : `: ${limitedText(until, Date.parse(reported_at))}`}`
 }
 
 /** A restart keeps the cursor, and with it the time of the next read: what stands there may be of a process before. */
@@ -112,8 +112,8 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
   const slow = sinks
     .filter(({ name, lag_seconds }) => lag_seconds - lingers(name) >= NOTABLE_LAG_SECONDS)
-    .map(({ name, lag_seconds, owed_entries }) => {
-      return `${name} is ${spanText(lag_seconds)} behind and catching up, ${countText(owed_entries, 'entries')} owed`
+    .map(({ name, lag_seconds, pending_entries }) => {
+      return `${name} is ${spanText(lag_seconds)} behind and catching up, ${countText(pending_entries, 'entries')} pending`
     })
   const reading = workspaces.flatMap((one) =>
     one.sources
@@ -131,12 +131,12 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
 function sendingClauses({ sinks }: Told, lingers: Lingers): string[] {
   return sinks
     .filter(
-      ({ name, owed_entries, lag_seconds }) =>
-        owed_entries > 0 && lag_seconds > lingers(name) + BRIEF_SECONDS,
+      ({ name, pending_entries, lag_seconds }) =>
+        pending_entries > 0 && lag_seconds > lingers(name) + BRIEF_SECONDS,
     )
     .map(
-      ({ name, owed_entries, lag_seconds }) =>
-        `${countText(owed_entries, 'entries')} on the way to ${name}, the oldest for ${spanText(lag_seconds)}`,
+      ({ name, pending_entries, lag_seconds }) =>
+        `${countText(pending_entries, 'entries')} on the way to ${name}, the oldest for ${spanText(lag_seconds)}`,
     )
 }
 
@@ -146,7 +146,7 @@ function calmClause(report: Told): string {
       .map(({ last_success_at }) => last_success_at ?? '')
       .toSorted()
       .at(-1) ?? ''
-  const waiting = Math.max(0, ...report.sinks.map(({ owed_entries }) => owed_entries))
+  const waiting = Math.max(0, ...report.sinks.map(({ pending_entries }) => pending_entries))
   if (last === '' && waiting > 0)
     return `All caught up, not due for delivery yet: ${countText(waiting, 'entries')}`
   if (last === '') return `All caught up, nothing to deliver ${sinceText(report)}`

@@ -13,7 +13,7 @@ export function spanText(seconds: number): string {
 
 const waitsForText: Readonly<Record<WaitsFor, string>> = {
   turn: 'its turn: another one that reads the same source comes first',
-  budget: 'its share of the rate limit',
+  rate_limit: 'its share of the rate limit',
   limit: 'the end of a rate limit: the API answered 429',
   source:
     'its source, which is not in the configuration of the daemon any more: it goes on once that is there again',

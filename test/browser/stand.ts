@@ -123,7 +123,7 @@ export function trouble({ siem, readers, more, owed, clock }: Stand, words = '')
     new ConnectorError('unreachable', `splunk.example.com:8088 refused the connection ${words}`),
   )
   usage?.state(
-    'held',
+    'blocked',
     new ConnectorError('unauthorized', 'the API answered 401: put a valid key into the file'),
   )
   audit?.head((clock.now() + 7_200_000) * 1000)

@@ -106,7 +106,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     await page.clock.runFor(6_000)
     await page.locator('h1.bad').waitFor()
     expect(await changes()).toBe(1)
-    expect(await news.textContent()).toBe('Attention: acme history.usage is held, siem is failing')
+    expect(await news.textContent()).toBe('Attention: acme history.usage is blocked, siem is failing')
   })
 
   it('pauses by its button, and says so', async () => {

@@ -241,7 +241,7 @@ function keyCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
       await quay.append(4)
       await quay.pass(10 * MINUTE_MS)
       expect(await bench.received()).toHaveLength(3)
-      expect(quay.watch.states.at(-1)).toBe('held')
+      expect(quay.watch.states.at(-1)).toBe('blocked')
       expect(quay.watch.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
         action: 'hold',
       })

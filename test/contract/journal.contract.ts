@@ -911,7 +911,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       }
       const row = (rest: object) => ({
         ...{ sink: 'a', source: 'audit', day: 0, kept: 0, before: 0, accepted: 0, filtered: 0 },
-        ...{ parked: 0, dropped: 0, owed: 0, replayed: 0, missing: 0 },
+        ...{ dead_lettered: 0, dropped: 0, pending: 0, replayed: 0, missing: 0 },
         ...rest,
       })
       const tally = (accepted: number, filtered = 0, replayed = 0, day = 0) => [
@@ -921,17 +921,20 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('come out even by day: what was kept is accepted, filtered, parked, dropped or owed', async () => {
         await journal.append(part([spec(1), spec(2), spec(3), second(4), second(5)]))
-        expect(await rowsOf('a')).toEqual([row({ kept: 3, owed: 3 }), row({ day: 1, kept: 2, owed: 2 })])
+        expect(await rowsOf('a')).toEqual([
+          row({ kept: 3, pending: 3 }),
+          row({ day: 1, kept: 2, pending: 2 }),
+        ])
         await journal.settle('a', {
           ...{ first: 1, through: 4, tally: [...tally(1, 1), ...tally(1, 0, 0, 1)] },
           parked: [{ seq: 3, code: 'refused', reason: 'no' }],
         })
         expect(await rowsOf('a')).toEqual([
-          row({ kept: 3, accepted: 1, filtered: 1, parked: 1 }),
-          row({ day: 1, kept: 2, accepted: 1, owed: 1 }),
+          row({ kept: 3, accepted: 1, filtered: 1, dead_lettered: 1 }),
+          row({ day: 1, kept: 2, accepted: 1, pending: 1 }),
         ])
         await reopen()
-        expect((await rowsOf('a'))[0]).toEqual(row({ kept: 3, accepted: 1, filtered: 1, parked: 1 }))
+        expect((await rowsOf('a'))[0]).toEqual(row({ kept: 3, accepted: 1, filtered: 1, dead_lettered: 1 }))
       })
 
       it('a letter that is put back is owed again, one that is dropped is told as dropped', async () => {
@@ -940,10 +943,10 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await journal.settle('a', { first: 1, through: 2, parked, tally: [] })
         await journal.retryDeadLetters({ ids: [1] })
         await journal.dropDeadLetters({ ids: [2] })
-        expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, owed: 1 })])
+        expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, pending: 1 })])
         await journal.settle('a', { first: 3, through: 3, parked: [], tally: tally(1) })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, accepted: 1 })])
-        expect(await rowsOf('b')).toEqual([row({ sink: 'b', kept: 2, owed: 2 })])
+        expect(await rowsOf('b')).toEqual([row({ sink: 'b', kept: 2, pending: 2 })])
       })
 
       it('a replay is told beside the rest, also where its entry is refused', async () => {
@@ -967,13 +970,13 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         while (await journal.prune());
         await journal.append(part([spec(3)]))
         await reopen({ sinks: ['a', 'b', 'c'] })
-        expect(await rowsOf('c')).toEqual([row({ sink: 'c', kept: 3, before: 2, owed: 1 })])
+        expect(await rowsOf('c')).toEqual([row({ sink: 'c', kept: 3, before: 2, pending: 1 })])
       })
 
       it('stretches that are settled ahead of their turn are not owed', async () => {
         await journal.append(part([spec(1), spec(2), spec(3)]))
         await journal.settle('a', { first: 2, through: 2, parked: [], tally: tally(1) })
-        expect(await rowsOf('a')).toEqual([row({ kept: 3, accepted: 1, owed: 2 })])
+        expect(await rowsOf('a')).toEqual([row({ kept: 3, accepted: 1, pending: 2 })])
       })
     })
 

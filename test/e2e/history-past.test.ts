@@ -42,7 +42,7 @@ test.for(roundsOf(['v2', 'v1'] as const, 1))(
       withoutHec: true,
       traffic: { backlog: 12_000, since: from - DAY_MS, entriesPerHour: 0, rhythm: 'steady' },
       switches: { latency: 100, history_end: 'inclusive' },
-      areas: { history: { version, query: true, interval: '1h', start: 'latest', reread: '0s' } },
+      areas: { history: { version, query: true, interval: '1h', start: 'latest', lookback: '0s' } },
       archive: { sources: ['audit', ...sources], format: 'envelope' },
     })
     try {

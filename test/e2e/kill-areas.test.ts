@@ -45,7 +45,7 @@ async function openRound(seed: number, api: Version): Promise<Stage> {
     switches: { latency: 10, retry_after: 'none', per_page_cap: 20, deletion_takes: 100 },
     faults: { error_500: 0.01, reset: 0.01, cut: 0.02, truncated: 0.02, shifting_list: 0.02 },
     areas: {
-      history: { ...version[api], query: true, interval: '5s', start: '3d', reread: '1d' },
+      history: { ...version[api], query: true, interval: '5s', start: '3d', lookback: '1d' },
       vault: { projects: true, interval: '1s' },
     },
     archive: { sources: ['audit', 'history.usage', 'history.query', 'vault.projects'] },

@@ -81,7 +81,7 @@ test.concurrent.for(
         exotic: 0.2,
       },
       switches: { latency: 30, page_cap: 100, retry_after: 'none' },
-      journal: { keep_settled: '0B' },
+      journal: { keep_delivered: '0B' },
       batchEntries: BATCH,
       archive: { format: 'envelope' },
     })

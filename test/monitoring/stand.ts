@@ -56,7 +56,7 @@ const audited = (folder: string, name: string, { url }: Api) => ({
   name,
   base_url: url,
   api_key: `\${file:${keyFile(folder, name)}}`,
-  audit: { interval: '2s', start: 'latest', sweep: '0s' },
+  audit: { interval: '2s', start: 'latest', lookback: '0s' },
   rate_limits: { audit: 6_000 },
 })
 

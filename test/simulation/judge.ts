@@ -187,8 +187,8 @@ function judgeApp({ scenario }: World, app: App | undefined): string[] {
   const { sinks, workspaces } = app.board.status()
   return [
     ...sinks
-      .filter((sink) => sink.owed_entries > 0)
-      .map((sink) => `${sink.name}: ${sink.owed_entries} still owed: ${JSON.stringify(sink)}`),
+      .filter((sink) => sink.pending_entries > 0)
+      .map((sink) => `${sink.name}: ${sink.pending_entries} still owed: ${JSON.stringify(sink)}`),
     ...sinks
       .filter((sink) => sink.dead_letters > 0)
       .map((sink) => `${sink.name}: ${sink.dead_letters} dead letters`),
@@ -196,7 +196,7 @@ function judgeApp({ scenario }: World, app: App | undefined): string[] {
       workspace.sources
         .filter(
           ({ name, state }) =>
-            ['failing', 'held', 'paused'].includes(state) && !(poisoned && name.startsWith('history.')),
+            ['failing', 'blocked', 'paused'].includes(state) && !(poisoned && name.startsWith('history.')),
         )
         .map((source) => `${source.name}: ${JSON.stringify(source)}`),
     ),

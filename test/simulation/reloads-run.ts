@@ -43,8 +43,8 @@ function configOf(plan: ReloadsPlan, variant: Variant, folder: string) {
       {
         name: variant === 'workspace renamed' ? 'renamed' : 'acme',
         ...{ base_url: 'https://api.test', api_key: 'acme-key' },
-        ...(variant === 'no audit' ? {} : { audit: { interval: '1h', start, sweep: '0s' } }),
-        ...(variant === 'no history' ? {} : { history: { version, interval: '1h', start, reread: '0s' } }),
+        ...(variant === 'no audit' ? {} : { audit: { interval: '1h', start, lookback: '0s' } }),
+        ...(variant === 'no history' ? {} : { history: { version, interval: '1h', start, lookback: '0s' } }),
         rate_limits: { audit: variant === 'other budget' ? 20 : 60 },
       },
     ],

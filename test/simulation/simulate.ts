@@ -122,7 +122,7 @@ function areaConfig({ areas, startAt }: Scenario) {
             query: history.query,
             interval: history.interval,
             start: span === undefined ? 'earliest' : new Date(startAt - span).toISOString(),
-            reread: `${history.rereadMs / HOUR_MS}h`,
+            lookback: `${history.rereadMs / HOUR_MS}h`,
           },
         }
       : {}),
@@ -137,7 +137,7 @@ function configOf(scenario: Scenario, folder: string) {
     return sources === usualSources ? {} : { sources }
   }
   return configSchema.parse({
-    journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_settled: '1MiB' },
+    journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_delivered: '1MiB' },
     workspaces: [
       {
         name: 'acme',

@@ -86,10 +86,10 @@ export async function reconcile(
       reread: rereadOf(known, clock.now()),
       days,
       nowMs: clock.now(),
-      keysSinceMs: clock.now() - known.journal.keep_keys,
+      keysSinceMs: clock.now() - known.journal.dedup_retention,
     })
     world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report))
-    return report.balanced ? exitCodes.done : exitCodes.failed
+    return report.ok ? exitCodes.done : exitCodes.failed
   } finally {
     await opened.close()
   }
@@ -256,6 +256,6 @@ export function partialText(walked: readonly Walked[]): string {
   return `PARTIAL: the walk was cut off, and this is what it had met until then. Days may be incomplete, others were not come to: nothing is judged, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
 }
 
-/** `balanced` as in the whole report: who looks at that alone is not misled. */
+/** `ok` as in the whole report: who looks at that alone is not misled. */
 const partialJson = (walked: readonly Walked[]): string =>
-  `${JSON.stringify({ partial: true, balanced: false, read: rowsOf(walked), unknown: unknownOf(walked) }, null, 2)}\n`
+  `${JSON.stringify({ partial: true, ok: false, read: rowsOf(walked), unknown: unknownOf(walked) }, null, 2)}\n`

@@ -70,7 +70,7 @@ export interface ReconcileReport {
   readonly read: readonly ReadRow[]
   readonly sinks: readonly SinkRow[]
   readonly keys_since: string
-  readonly balanced: boolean
+  readonly ok: boolean
 }
 
 interface Findings {
@@ -111,7 +111,7 @@ export function reportOf(findings: Findings): ReconcileReport {
     sinks,
     keys_since: iso(keysSinceMs),
     // A report on nothing but today proves nothing.
-    balanced: isWhole && judged.length > 0 && judged.every(({ result }) => result === 'even'),
+    ok: isWhole && judged.length > 0 && judged.every(({ result }) => result === 'even'),
   }
 }
 
@@ -190,12 +190,12 @@ function sinkRows({ balance, nowMs }: Findings): SinkRow[] {
 
 interface Workspace {
   readonly name: string
-  readonly history?: { readonly reread: number; readonly start: Start } | undefined
+  readonly history?: { readonly lookback: number; readonly start: Start } | undefined
 }
 
 /** What the configuration says of it, epoch ms. */
 interface Reread {
-  /** whole days from here on are within `reread` */
+  /** whole days from here on are within `lookback` */
   readonly fromMs: number
   /** live reading began then or earlier */
   readonly startMs: number
@@ -207,9 +207,9 @@ export function rereadOf(
   nowMs: number,
 ): ReadonlyMap<string, Reread> {
   const found = workspaces.flatMap(({ name, history }) => {
-    if (!history || history.reread === 0) return []
+    if (!history || history.lookback === 0) return []
     // The oldest of the span was perhaps read a moment ago, and is out of it before the next time.
-    const fromMs = dayStart(nowMs - history.reread + REREAD_MAX_MS)
+    const fromMs = dayStart(nowMs - history.lookback + REREAD_MAX_MS)
     return [[name, { fromMs, startMs: startedBy(history.start, nowMs) }] as const]
   })
   return new Map(found)

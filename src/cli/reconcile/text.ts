@@ -69,12 +69,14 @@ function readTable(read: readonly ReadRow[]): string {
 function sinkTable(sinks: readonly SinkRow[]): string {
   if (sinks.length === 0) return 'Nothing was kept of these days.\n'
   const head = [
-    ...['SINK', 'SOURCE', 'DAY', 'KEPT', 'BEFORE', 'ACCEPTED', 'FILTERED', 'PARKED', 'DROPPED', 'OWED'],
+    ...['SINK', 'SOURCE', 'DAY', 'KEPT', 'BEFORE', 'ACCEPTED', 'FILTERED', 'DEAD', 'DROPPED', 'PENDING'],
     ...['MISSING', 'RESULT'],
   ]
   const rows = sinks.map((row) => [
     ...[row.sink, `${row.workspace} ${row.source}`, row.day],
-    ...[row.kept, row.before, row.accepted, row.filtered, row.parked, row.dropped, row.owed].map(numberText),
+    ...[row.kept, row.before, row.accepted, row.filtered, row.dead_lettered, row.dropped, row.pending].map(
+      numberText,
+    ),
     ...[numberText(row.missing), row.result],
   ])
   return columns([head, ...rows])
@@ -108,7 +110,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   const isHistory = sources.some(({ source }) => source !== 'audit')
   const reread = sources.filter(({ read_again_from }) => read_again_from !== null)
   const lines = [
-    `Of entries before ${keys_since} keys may be forgotten (journal.keep_keys): where PROVEN BY says counts, only numbers were compared.`,
+    `Of entries before ${keys_since} keys may be forgotten (journal.dedup_retention): where PROVEN BY says counts, only numbers were compared.`,
     'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept more than once.',
     'FILTERED goes by the types of today; MALFORMED has no time of its own, stands on the day where it was met, and is only counted: auditferry quarantine list tells what is kept of such.',
     'ACCEPTED is what each receiver answered: what it then did with an entry, only its own search can tell.',
@@ -119,7 +121,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
       : []),
     ...reread.map(
       ({ workspace, source, read_again_from }) =>
-        `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.reread): what is unknown or changed there comes without a backfill.`,
+        `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.lookback): what is unknown or changed there comes without a backfill.`,
     ),
     ...(read.some(({ before_start }) => before_start > 0)
       ? ['BEFORE START is what lies before live reading began; of it nothing is judged.']
@@ -144,10 +146,10 @@ const sum = <Row>(rows: readonly Row[], of: (row: Row) => number) =>
   rows.reduce((all, row) => all + of(row), 0)
 
 function verdictOf(report: ReconcileReport): string {
-  const { read, sinks, sources, balanced } = report
+  const { read, sinks, sources, ok } = report
   const judged = read.filter(isJudged)
   const early = earlyText(report)
-  if (balanced) return `BALANCED. ${balancedText(judged, read, sinks)}${early}`
+  if (ok) return `BALANCED. ${balancedText(judged, read, sinks)}${early}`
   const gaps = sum(sources, (source) => source.gaps)
   const lacking = sum(judged, lackingIn)
   const clauses = [
@@ -234,7 +236,7 @@ function backfillText(workspace: string, source: string, days: readonly string[]
 function againText(workspace: string, source: string, first: string | undefined): string[] {
   if (first === undefined) return []
   const what = `What is not here or has changed of ${printable(`${workspace} ${source}`)} from ${first} on`
-  return [`${what} comes without a backfill: live reading reads these days again (history.reread)`]
+  return [`${what} comes without a backfill: live reading reads these days again (history.lookback)`]
 }
 
 function sinkClauses(sinks: readonly SinkRow[]): string[] {
@@ -263,8 +265,8 @@ function balancedText(
     return count === 0 ? [] : [`${numberText(count)} ${what}`]
   }
   const left = [
-    ...open(({ owed }) => owed, 'still owed'),
-    ...open(({ parked }) => parked, 'refused by a receiver and kept as dead letters'),
+    ...open(({ pending }) => pending, 'still pending'),
+    ...open(({ dead_lettered }) => dead_lettered, 'refused by a receiver and kept as dead letters'),
     ...open(({ dropped }) => dropped, 'dropped on somebody’s word'),
     ...open(({ before }) => before, 'from before the counting of a sink began'),
   ]

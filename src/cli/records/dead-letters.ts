@@ -94,7 +94,7 @@ export function listLetters(world: World, options: LetterOptions): Promise<numbe
     const found = await showList(world, options, lettersOf(opened, options), sums, {
       none: await noLetters(opened, options),
       all: 'dead-letters export',
-      head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'PARKED (UTC)', 'CODE', 'REASON'],
+      head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'SINCE (UTC)', 'CODE', 'REASON'],
       row: (letter) => [
         ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
         ...[timeText(letter), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
@@ -127,7 +127,7 @@ export function showLetter(world: World, options: ShowOptions, id: number): Prom
         ['type', typeText(letter)],
         ['bytes', String(letter.bytes)],
         ['position', String(letter.seq)],
-        ['parked', `${instantText(letter.parkedAt)} UTC`],
+        ['since', `${instantText(letter.parkedAt)} UTC`],
         ['code', letter.code],
         ['reason', letter.reason],
         ['content', `not shown: --content prints it`],
@@ -199,7 +199,7 @@ function factsOf({ origin, entryId, parkedAt, ...rest }: DeadLetter): object {
     type: rest.type,
     code: rest.code,
     reason: rest.reason,
-    parked_at: new Date(parkedAt).toISOString(),
+    dead_lettered_at: new Date(parkedAt).toISOString(),
     bytes: rest.bytes,
   }
 }

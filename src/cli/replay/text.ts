@@ -97,7 +97,7 @@ export function doneText(
     keptSince === undefined
       ? 'the journal keeps nothing'
       : `the journal keeps what it took in since ${secondText(keptSince)}`
-  const limits = `${kept}; not counted is what ${sink.name} is still owed, which comes in any case`
+  const limits = `${kept}; not counted is what ${sink.name} still has pending, which comes in any case`
   if (entries === 0 && !stopped)
     return `The journal has nothing of this span to send to ${sink.name} again: 0 entries; ${limits}\n`
   if (dryRun) return `${what} would be sent to ${sink.name} again; ${limits}\n`

@@ -85,7 +85,7 @@ async function watchOnce(
   }
 }
 
-type HowFar = Pick<StatusReport, 'sentence' | 'workspaces' | 'sinks'>
+type HowFar = Pick<StatusReport, 'summary' | 'workspaces' | 'sinks'>
 
 /** To be called often: tells once a minute how far the run is, since a first one may take long. @internal */
 export function howFar({ clock, log }: Pick<Outside, 'clock' | 'log'>, status: () => HowFar): () => void {
@@ -93,11 +93,11 @@ export function howFar({ clock, log }: Pick<Outside, 'clock' | 'log'>, status: (
   return () => {
     if (clock.elapsed() - toldAt < MINUTE_MS) return
     toldAt = clock.elapsed()
-    const { sentence, workspaces, sinks } = status()
+    const { summary, workspaces, sinks } = status()
     log.info('The run continues', {
-      stand: sentence,
-      entriesRead: readOf(workspaces),
-      entriesOwed: mostOwed(sinks),
+      summary,
+      entries_read: readOf(workspaces),
+      entries_pending: mostOwed(sinks),
     })
   }
 }
@@ -106,7 +106,7 @@ const readOf = (workspaces: StatusReport['workspaces']): number =>
   workspaces.flatMap(({ sources }) => sources).reduce((sum, source) => sum + source.new_entries, 0)
 
 const mostOwed = (sinks: StatusReport['sinks']): number =>
-  Math.max(0, ...sinks.map((sink) => sink.owed_entries))
+  Math.max(0, ...sinks.map((sink) => sink.pending_entries))
 
 const amount = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
 
@@ -137,7 +137,7 @@ const NOT_DONE = 'Not everything was read and delivered; nothing is lost, and th
 /** What came of it, and the documented exit code. */
 function onceOf(app: App, ended: Ending): Once {
   const status = app.board.status()
-  const { sinks, journal, sentence: state } = status
+  const { sinks, journal, summary: state } = status
   const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
   const pending = mostOwed(sinks)
   const counts = [

@@ -54,7 +54,7 @@ export class Deliveries {
 
   /**
    * A sink that was not counted so far, or lost entries while it was away: what was kept and is neither counted nor owed was
-   * before its time. From then on kept = before + accepted + filtered + parked + dropped + owed, on every day.
+   * before its time. From then on kept = before + accepted + filtered + dead_lettered + dropped + pending, on every day.
    */
   begin(sink: string, settled: Settled): void {
     const owed = new Map<string, number>()

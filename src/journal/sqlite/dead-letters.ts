@@ -49,7 +49,7 @@ export class DeadLetters {
       type: row.type,
       code: row.code,
       reason: row.reason,
-      parkedAt: row.parked_at,
+      parkedAt: row.dead_lettered_at,
       bytes: row.bytes,
     }))
   }
@@ -138,13 +138,13 @@ export class DeadLetters {
 const letterOf = ({ sink, source, at, replay }: LetterRow) => ({ sink, source, at, replay: replay === 1 })
 
 const listed = (ids: string) =>
-  `SELECT id, sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, replay FROM dead_letters
+  `SELECT id, sink, seq, source, entry_id, time, at, type, version, code, reason, dead_lettered_at, bytes, replay FROM dead_letters
    WHERE id > :after AND (:sink IS NULL OR sink = :sink) ${ids} ORDER BY id LIMIT :limit`
 
 export function prepareLetters(db: Database) {
   return {
     insert: db.prepare(
-      `INSERT OR IGNORE INTO dead_letters (sink, seq, source, entry_id, time, at, type, version, code, reason, parked_at, bytes, raw, replay)
+      `INSERT OR IGNORE INTO dead_letters (sink, seq, source, entry_id, time, at, type, version, code, reason, dead_lettered_at, bytes, raw, replay)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     list: db.prepare<[Chosen], LetterRow>(listed('')),
@@ -169,7 +169,7 @@ interface LetterRow {
   version: number
   code: string
   reason: string
-  parked_at: number
+  dead_lettered_at: number
   bytes: number
   replay: number
 }

@@ -67,7 +67,8 @@ export class Ledger {
         sink: name,
         entries,
       })
-    if (lost) log.warn('A sink came back after entries that it had not settled were dropped', { sink: name })
+    if (lost)
+      log.warn('A sink came back after entries that it had not acknowledged were dropped', { sink: name })
     const position = Math.max(row?.position ?? 0, begin)
     const { putSink, dropIntentsBelow, deadLettersOf } = this.#statements
     putSink.run(name, position)
@@ -89,7 +90,7 @@ export class Ledger {
     if (row?.told === 1) return
     const { keptFor, tellSink } = this.#statements
     const settled = this.#settledFrom(name, row?.position ?? 0)
-    log.warn('A sink left the configuration: what it had not settled is no longer kept for it', {
+    log.warn('A sink left the configuration: what it had not acknowledged is no longer kept for it', {
       sink: name,
       entries: (keptFor.get({ after: settled.position, sink: name }) ?? 0) - aheadCount(settled),
     })

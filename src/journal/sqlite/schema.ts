@@ -32,7 +32,7 @@ const migrations: readonly string[] = [
   CREATE TABLE dead_letters (
     id INTEGER PRIMARY KEY AUTOINCREMENT, sink TEXT NOT NULL, seq INTEGER NOT NULL, source INTEGER NOT NULL,
     entry_id BLOB NOT NULL, time BLOB NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, version INTEGER NOT NULL,
-    code TEXT NOT NULL, reason TEXT NOT NULL, parked_at INTEGER NOT NULL, bytes INTEGER NOT NULL, raw BLOB NOT NULL,
+    code TEXT NOT NULL, reason TEXT NOT NULL, dead_lettered_at INTEGER NOT NULL, bytes INTEGER NOT NULL, raw BLOB NOT NULL,
     UNIQUE (sink, seq));
   -- The same malformed bytes come again with every re-read of their span: kept once. A kept_at below 0: a person let the
   -- bytes go at that instant, and the row stays without them for as long as a key does.

@@ -96,13 +96,13 @@ export class Space {
     const volume = this.#volumeBytes(dirname(this.#path))
     const wanted = `they take ${inMib(wantedBytes(this.#bounds))} plus keys`
     if (bytes >= volume * FILLING_SHARE) {
-      const what = `make room, or set journal.max_bytes and journal.keep_settled to fit the volume (${wanted}; docs/operations/full-disk.md)`
+      const what = `make room, or set journal.max_bytes and journal.keep_delivered to fit the volume (${wanted}; docs/operations/full-disk.md)`
       const own = `its own file takes ${inMib(bytes)} of ${inMib(volume)}`
       return { remedy: { what }, why: `${why}; ${own} and does not shrink` }
     }
     const least = besideBytes(this.#bounds)
     if (volume >= least) return { why }
-    const what = `make room for journal.max_bytes and journal.keep_settled on a larger volume (${wanted})`
+    const what = `make room for journal.max_bytes and journal.keep_delivered on a larger volume (${wanted})`
     return {
       remedy: { what },
       why: `${why}; this one has ${inMib(volume)}, and log and ballast alone may take ${inMib(least)}`,

@@ -46,7 +46,7 @@ const tones: Readonly<Record<SourceState | SinkState, Tone>> = {
   idle: 'good',
   waiting: 'warn',
   paused: 'warn',
-  held: 'bad',
+  blocked: 'bad',
   failing: 'bad',
 }
 

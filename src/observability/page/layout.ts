@@ -61,12 +61,12 @@ const footer = `<footer><p>New and Delivered count since the start or the last r
 /** `config`: the configuration as text, its secrets masked. Everything else comes from the report, escaped here. */
 export function renderPage(report: StatusReport, config?: string): string {
   const now = Date.parse(report.reported_at)
-  const classes = `${report.ok ? 'good' : 'bad'}${report.sentence.length > LONG_SENTENCE ? ' long' : ''}`
+  const classes = `${report.ok ? 'good' : 'bad'}${report.summary.length > LONG_SENTENCE ? ' long' : ''}`
   return `<!doctype html>
 <html lang="en">${headHtml(report)}
 <body><a class="skip" href="#main">To the status</a>
 ${bannerHtml(report, now)}
-<main id="main" data-live tabindex="-1"><h1 class="${classes}">${escapeHtml(unbroken(report.sentence))}</h1>
+<main id="main" data-live tabindex="-1"><h1 class="${classes}">${escapeHtml(unbroken(report.summary))}</h1>
 ${tilesHtml(report)}
 ${readingHtml(report, now)}
 ${deliveringHtml(report, now)}

@@ -2,7 +2,7 @@
 import type {
   BackfillStatus,
   ReplayStatus,
-  BudgetStatus,
+  RateLimitStatus,
   FaultStatus,
   SinkStatus,
   StatusReport,
@@ -59,7 +59,7 @@ function backlog({ progress, lag_seconds, name }: SourceStatus) {
   } as const
 }
 
-function limit(budget: BudgetStatus | undefined, now: number) {
+function limit(budget: RateLimitStatus | undefined, now: number) {
   if (budget?.limited_until === undefined) return undefined
   return { kind: 'limit', html: escapeHtml(limitedText(budget.limited_until, now)) } as const
 }
@@ -69,7 +69,7 @@ function answer({ waits_for_memory_since, answer_comes_since }: SourceStatus, no
   return text === '' ? undefined : ({ kind: 'limit', html: escapeHtml(text) } as const)
 }
 
-function budgetHtml(budget: BudgetStatus | undefined): string {
+function budgetHtml(budget: RateLimitStatus | undefined): string {
   if (!budget) return soft('none')
   const { used, limit, lowered_from: from, shared_with: others = [] } = budget
   const lowered = from === undefined ? '' : ` ${soft(`since a 429 (${numberText(from)} before)`)}`
@@ -145,7 +145,7 @@ const sinkColumns = [
   { label: 'Assurance' },
   { label: 'Last delivery' },
   { label: 'Behind' },
-  { label: 'Owed', number: true },
+  { label: 'Pending', number: true },
   { label: 'Delivered', number: true },
   { label: 'Dead letters', number: true },
 ]
@@ -164,7 +164,7 @@ function sinkRow(sink: SinkStatus, report: StatusReport, now: number): Row {
       escapeHtml(sink.assurance),
       agoHtml(sink.last_success_at, now, noDelivery(report)),
       lagHtml(sink.lag_seconds),
-      numberText(sink.owed_entries),
+      numberText(sink.pending_entries),
       numberText(sink.accepted_entries),
       zeroIsWell(sink.dead_letters),
     ],

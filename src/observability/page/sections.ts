@@ -70,7 +70,7 @@ function matters(report: StatusReport): Matter[] {
       key: 'strangers',
       count: strangers.length,
       what: `<b>Left the configuration</b>: ${verbatim(strangers.join(', '))}`,
-      advice: 'nothing is held back for it; what it was owed goes with the settled entries',
+      advice: 'nothing is kept for it any more; its pending entries go with the acknowledged ones',
     },
   ]
   return [...heldParts(report), ...warned(report), ...letters, ...rest.filter(({ count }) => count > 0)]
@@ -82,10 +82,10 @@ function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
     own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
   )
   return [...sources, ...sinks]
-    .filter(({ state }) => state === 'held')
+    .filter(({ state }) => state === 'blocked')
     .map(({ name }) => ({
-      key: `held ${name}`,
-      what: `<b>Held</b>: ${verbatim(name)}`,
+      key: `blocked ${name}`,
+      what: `<b>Blocked</b>: ${verbatim(name)}`,
       advice: 'what it needs stands in its row; put right, it goes on by itself',
     }))
 }

@@ -43,22 +43,22 @@ function flowTile(title: string, values: readonly number[], report: StatusReport
 
 export function tilesHtml(report: StatusReport): string {
   const { history, journal } = report
-  const { step_seconds, read, delivered, owed } = history
+  const { step_seconds, read, delivered, pending } = history
   const capacity = Math.max(1, journal.capacity_bytes)
   const fill = journal.bytes / capacity
   const tiles: Tile[] = [
     flowTile('Entries read', read, report),
     flowTile('Deliveries, all sinks', delivered, report),
     {
-      title: 'Entries owed',
+      title: 'Pending entries',
       figure: numberText(journal.entries),
-      words: `at most ${numberText(Math.max(0, ...owed))} ${spanOf(owed, report)}`,
-      picture: picture(owed, step_seconds),
+      words: `at most ${numberText(Math.max(0, ...pending))} ${spanOf(pending, report)}`,
+      picture: picture(pending, step_seconds),
     },
     {
       title: 'Journal',
       figure: percent(fill),
-      words: `${sizeText(journal.bytes)} of ${sizeText(journal.capacity_bytes)} owed${journal.paused ? `; ${warn('reading is paused')}` : ''}`,
+      words: `${sizeText(journal.bytes)} of ${sizeText(journal.capacity_bytes)} pending${journal.paused ? `; ${warn('reading is paused')}` : ''}`,
       picture: meterHtml('How full the journal is', journal.bytes, capacity),
     },
   ]

@@ -4,7 +4,7 @@ import type { Link, Span, SpanContext, Tracer } from '@opentelemetry/api'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Seq } from '../../core/sequence.ts'
 
-type SpanName = 'read' | 'request' | 'append' | 'deliver' | 'settle'
+type SpanName = 'read' | 'request' | 'append' | 'deliver' | 'ack'
 
 /** All that a span may say: names of the configuration, counts, bytes, codes. */
 export interface Facts {
@@ -19,9 +19,9 @@ export interface Facts {
   readonly known?: number
   readonly filtered?: number
   readonly quarantined?: number
-  readonly settled?: number
+  readonly acknowledged?: number
   readonly refused?: number
-  readonly parked?: number
+  readonly dead_lettered?: number
   /** an earlier try may have sent some or all of it */
   readonly again?: boolean
   readonly bytes?: number
@@ -53,7 +53,7 @@ const kinds: Readonly<Record<SpanName, SpanKind>> = {
   request: SpanKind.CLIENT,
   append: SpanKind.INTERNAL,
   deliver: SpanKind.CLIENT,
-  settle: SpanKind.INTERNAL,
+  ack: SpanKind.INTERNAL,
 }
 
 interface Place {

@@ -67,8 +67,8 @@ function tracedSettle(journal: Journal, { begin, tries }: Delivering) {
   return (sink: string, settlement: Settlement): Promise<void> => {
     const { first, through, parked } = settlement
     const parent = tries.get(sink)?.findLast((each) => each.first <= through && first <= each.last)?.span
-    const facts = { sink, entries: through - first + 1, parked: parked.length }
-    return within(begin('settle', facts, { parent }), () => journal.settle(sink, settlement))
+    const facts = { sink, entries: through - first + 1, dead_lettered: parked.length }
+    return within(begin('ack', facts, { parent }), () => journal.settle(sink, settlement))
   }
 }
 
@@ -87,7 +87,7 @@ function tracedBatches(sink: Sink, delivering: Delivering): Sink {
         beginTry(delivering, name, stretchOf(lines), facts),
         () => sink.deliver(delivery, signal),
         ({ settled, refused, later }) => ({
-          settled,
+          acknowledged: settled,
           refused: refused.length,
           outcome: later ? 'pending' : 'ok',
         }),

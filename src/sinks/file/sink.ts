@@ -200,7 +200,7 @@ class FileSink implements Sink {
       // The part of the batch that stands behind it is not settled, and may be cut again by ourselves.
       this.#others.left({ identity: await file.identity(), size: offset })
       const facts = { path, offset, expectedOffset: place?.offset ?? null, there }
-      log.warn('The file is not as it was left: the batch in doubt goes to its end.', facts)
+      log.warn('The file is not as it was left: the possible duplicate goes to its end.', facts)
       return { file, offset }
     })
   }

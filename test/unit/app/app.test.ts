@@ -78,7 +78,7 @@ describe('once', () => {
     const { app: once, house: place } = await start(options, true)
     await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(linesOf(place.folder)).toBe(30)
-    expect(once.board.status().sinks.map(({ owed_entries }) => owed_entries)).toEqual([0, 0])
+    expect(once.board.status().sinks.map(({ pending_entries }) => pending_entries)).toEqual([0, 0])
   })
 
   test('a refused key is all that remains: stuck', async () => {
@@ -118,8 +118,8 @@ describe('status', () => {
     const { app: running } = await start({ entries: 0, receiver })
     const siem = () => running.board.status().sinks[1]
     await until(() => siem()?.state === 'failing', 'failing')
-    expect(siem()).toMatchObject({ owed_entries: 0, error: { code: 'unreachable' } })
-    expect(running.board.status().sentence).toContain('siem is failing: siem refused the connection')
+    expect(siem()).toMatchObject({ pending_entries: 0, error: { code: 'unreachable' } })
+    expect(running.board.status().summary).toContain('siem is failing: siem refused the connection')
     isThere = true
     await until(() => siem()?.state === 'idle', 'idle')
     expect(siem()).toMatchObject({ error: null, last_success_at: null })
@@ -140,7 +140,7 @@ describe('status', () => {
       s3: s3Transport(server, clock),
     })
     const archive = () => running.board.status().sinks[0]
-    await until(() => archive()?.state === 'held' && archive()?.owed_entries === 3, 'held')
+    await until(() => archive()?.state === 'blocked' && archive()?.pending_entries === 3, 'blocked')
     expect(archive()).toMatchObject({
       error: { code: 'not_found', message: expect.stringContaining('no such bucket') as string },
     })
@@ -160,9 +160,9 @@ describe('status', () => {
     await until(() => stateOf('siem') === 'failing', 'failing')
     expect(place.clock.elapsed() - from).toBeLessThan(30_000)
     await until(() => stateOf('archive') === 'idle', 'the other is done')
-    const { ok, sentence } = running.board.status()
+    const { ok, summary } = running.board.status()
     expect([ok, stateOf('archive')]).toEqual([false, 'idle'])
-    expect(sentence).toMatch(/^siem is \d+ s behind: no answer for \d+ s, and it is still waited for/)
+    expect(summary).toMatch(/^siem is \d+ s behind: no answer for \d+ s, and it is still waited for/)
   })
 })
 
@@ -181,7 +181,7 @@ describe('stop', () => {
 
   test('comes within its bound though the disk under a sink is dead', async () => {
     const { app: running, house: place } = await start({ deadDisk: true, clock: fastClock(4) })
-    await until(() => running.board.status().sinks.some(({ owed_entries }) => owed_entries > 0), 'owed')
+    await until(() => running.board.status().sinks.some(({ pending_entries }) => pending_entries > 0), 'owed')
     await place.clock.sleep(5_000)
     const from = place.clock.elapsed()
     await running.stop()
@@ -247,7 +247,7 @@ describe('stop', () => {
     const { app: first, house: place } = await start({ receiver: refuseToken })
     await until(() => {
       const [archive, siem] = first.board.status().sinks
-      return archive?.accepted_entries === 20 && siem?.state === 'held'
+      return archive?.accepted_entries === 20 && siem?.state === 'blocked'
     }, 'the file has all, the collector holds')
     await first.stop()
     const api = place.mock.transport
@@ -319,7 +319,7 @@ describe('the journal', () => {
         append: (part) => (broken ? Promise.reject(failed) : journal.append(part)),
       })
     const { house: place, app: daemon, running } = await start({ deadDisk: true, tamper })
-    await until(() => daemon.board.status().sinks.some(({ owed_entries }) => owed_entries > 0), 'owed')
+    await until(() => daemon.board.status().sinks.some(({ pending_entries }) => pending_entries > 0), 'owed')
     await place.clock.sleep(5_000)
     broken = true
     place.mock.add({})

@@ -33,7 +33,7 @@ async function start({ history, audit, sinks = [], once = false, api }: Given) {
     workspaces: [
       {
         ...{ name: 'acme', base_url: 'https://api.example.com', api_key: 'acme-key' },
-        ...(audit === false ? {} : { audit: { interval: '1s', sweep: '0s', ...audit } }),
+        ...(audit === false ? {} : { audit: { interval: '1s', lookback: '0s', ...audit } }),
         ...(history ? { history } : {}),
         canary: { enabled: true, interval: '1m' },
         rate_limits: { audit: 1000, history: 1000 },
@@ -146,10 +146,10 @@ test('a key that may not ask the assistant is told, and the rest goes on', async
     Object.fromEntries(
       opened.board.status().workspaces[0]?.sources.map(({ name, state }) => [name, state]) ?? [],
     )
-  await until(() => states()['assistant'] === 'held', 'it is held')
+  await until(() => states()['assistant'] === 'blocked', 'it is held')
   await until(() => (opened.board.status().sinks[0]?.accepted_entries ?? 0) > 2, 'the rest is delivered')
-  expect(opened.board.status().sentence).toContain('POST /api/v2/completion answered 403')
-  expect(opened.board.status().sentence).not.toContain('planted')
+  expect(opened.board.status().summary).toContain('POST /api/v2/completion answered 403')
+  expect(opened.board.status().summary).not.toContain('planted')
 })
 
 test('a source that is held keeps no prompt from being sent: only its own stage stays out', async () => {

@@ -29,14 +29,14 @@ test.each([
     house = openHouse({ api, workspace: { history } })
     app = await house.open(false)
     app.run().catch(() => undefined)
-    const sentence = () => app.board.status().sentence
+    const sentence = () => app.board.status().summary
     const sources = () => app.board.status().workspaces.flatMap((one) => one.sources)
     const caughtUp = () =>
       sources().flatMap(({ name, caught_up_at }) => (caught_up_at === null ? [] : [name]))
     const isRead = () => sources().every(({ last_success_at: at, state }) => at !== null && state === 'idle')
     // Of days that have not come the history's are empty: nobody knows what lies before them.
     await until(() => isRead() && String(caughtUp()) === String(known), 'all that is found by such a clock')
-    await until(() => app.board.status().sinks.every(({ owed_entries: owed }) => owed === 0), 'delivery')
+    await until(() => app.board.status().sinks.every(({ pending_entries: owed }) => owed === 0), 'delivery')
     expect(app.board.status()).toMatchObject({ ok: true, warnings: [{ code: 'clock_apart', about: 'acme' }] })
     expect(sentence()).toMatch(
       new RegExp(`^The clock of this machine is ${told} that of acme’s API, .*: check this one first`),

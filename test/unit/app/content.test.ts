@@ -41,7 +41,8 @@ async function start(sinks: readonly object[]) {
           { origin: { workspace: 'acme', source: 'audit', ...origin } },
         ),
       ),
-    settled: () => until(() => sinks.every((_, index) => sinkAt(index).owed_entries === 0), 'all is settled'),
+    settled: () =>
+      until(() => sinks.every((_, index) => sinkAt(index).pending_entries === 0), 'all is settled'),
   }
 }
 
@@ -82,8 +83,11 @@ test('a hash without its key holds its sink alone: nothing of it goes out until 
     { name: 'plain' },
   ])
   await running.append({}, 1, 2)
-  await until(() => running.sinkAt(1).owed_entries === 0 && running.sinkAt(0).state === 'held', 'one is held')
-  expect(running.sinkAt(0)).toMatchObject({ owed_entries: 2, error: { code: 'misconfigured' } })
+  await until(
+    () => running.sinkAt(1).pending_entries === 0 && running.sinkAt(0).state === 'blocked',
+    'one is held',
+  )
+  expect(running.sinkAt(0)).toMatchObject({ pending_entries: 2, error: { code: 'misconfigured' } })
   expect(running.sinkAt(0).error?.message).toContain(keyFile)
   expect(() => running.bytes(0)).toThrow('ENOENT')
   writeFileSync(keyFile, `${'planted-key-'.repeat(4)}\n`)

@@ -121,7 +121,7 @@ export function openHouse(options: HouseOptions = {}) {
   }
   const workspaceNamed = (name: string, key: string) => ({
     ...{ name, base_url: 'https://api.example.com', api_key: key },
-    audit: { interval: '1s', sweep: '0s' },
+    audit: { interval: '1s', lookback: '0s' },
   })
   const config = configSchema.parse({
     journal: { path: join(folder, 'a.db'), max_bytes: options.maxBytes ?? '1MiB' },

@@ -432,7 +432,7 @@ test('a daemon whose workspaces have one key asks no more than its limit of the 
     // A busy machine may have let more than a minute pass.
     const inMinute = mock.requests.filter(({ at }) => at < (mock.requests[0]?.at ?? 0) + 60_000)
     expect(inMinute.length).toBeLessThanOrEqual(10)
-    const [acme, beta] = app.board.status().workspaces.map(({ budget }) => budget?.[0]?.shared_with)
+    const [acme, beta] = app.board.status().workspaces.map(({ rate_limits }) => rate_limits?.[0]?.shared_with)
     expect([acme, beta]).toEqual([['beta'], ['acme']])
   } finally {
     await app.stop()
@@ -453,7 +453,7 @@ test('what was asked before a restart or a reload is told from the first look on
   stopped.at = running.now()
   const after = await house.open(false)
   try {
-    const [budget] = after.board.status().workspaces[0]?.budget ?? []
+    const [budget] = after.board.status().workspaces[0]?.rate_limits ?? []
     expect(budget).toEqual({ area: 'audit', used: mock.requests.length, limit: 60 })
   } finally {
     await after.stop()
@@ -465,14 +465,14 @@ test('a 429 is told of its budget with the time until which nothing is asked', a
   const app = await house.open(false)
   try {
     void app.run().catch(() => undefined)
-    const told = () => app.board.status().workspaces[0]?.budget?.[0]?.limited_until
+    const told = () => app.board.status().workspaces[0]?.rate_limits?.[0]?.limited_until
     // The budget knows it before the source does.
-    const sentence = () => app.board.status().sentence
+    const sentence = () => app.board.status().summary
     await until(() => sentence().includes('the API answered 429, and nothing is asked until'), 'the 429')
     const leftMs = Date.parse(told() ?? '') - house.clock.now()
     expect(leftMs).toBeGreaterThan(500_000)
     expect(leftMs).toBeLessThanOrEqual(600_000)
-    expect(app.board.status().workspaces[0]?.budget?.[0]).toMatchObject({ limit: 45, lowered_from: 60 })
+    expect(app.board.status().workspaces[0]?.rate_limits?.[0]).toMatchObject({ limit: 45, lowered_from: 60 })
   } finally {
     await app.stop()
   }

@@ -27,12 +27,12 @@ test('secrets that cannot be read again are told by status and log while all goe
   app.run().catch(() => undefined)
   const status = () => app.board.status()
   const told = () => house.lines.filter(({ sentence }) => sentence.startsWith('A secret or a file can'))
-  await until(() => status().sentence.startsWith('All caught up'), 'peace')
+  await until(() => status().summary.startsWith('All caught up'), 'peace')
   expect(status().warnings).toEqual([])
   trouble[1] = '/run/token: there is no such file'
   const message =
     'siem token cannot be read again, and a restart would fail: /run/token: there is no such file'
-  const says = (words: string) => status().sentence.includes(words)
+  const says = (words: string) => status().summary.includes(words)
   await until(() => says(`${message}; all caught up`), 'the token, which nobody asks for now')
   expect(status()).toMatchObject({
     ok: true,
@@ -43,9 +43,9 @@ test('secrets that cannot be read again are told by status and log while all goe
   const asked = house.mock.requests.length
   await until(() => house.mock.requests.length > asked + 1, 'reading with the key in memory')
   await until(() => says('(and 1 more like it); all caught up'), 'both told')
-  expect(status().sentence).toMatch(/^siem token cannot /)
+  expect(status().summary).toMatch(/^siem token cannot /)
   trouble.fill(undefined)
-  await until(() => status().sentence.startsWith('All caught up'), 'both back')
+  await until(() => status().summary.startsWith('All caught up'), 'both back')
   expect(status().warnings).toEqual([])
   expect(
     told().map(({ sentence, fields }) => [sentence.slice(0, 25), fields['about'], fields['error']]),

@@ -264,7 +264,7 @@ test('a prompt that fails is tried again ever later, up to its interval, and hel
   expect(gaps[0]).toBeGreaterThanOrEqual(MINUTE / 2)
   expect(gaps.every((gap) => gap <= HOUR)).toBe(true)
   expect(Math.max(...gaps)).toBeGreaterThan(HOUR / 2)
-  expect(perch.watch.states).toContain('held')
+  expect(perch.watch.states).toContain('blocked')
   expect(perch.notes.lacking).toEqual([])
 })
 

@@ -56,7 +56,7 @@ test.each([
   },
 )
 
-test.each(['held', 'failing'] as const)(
+test.each(['blocked', 'failing'] as const)(
   'a source that is %s keeps no prompt from being sent',
   async (state) => {
     const held = { plan: undefined, state }

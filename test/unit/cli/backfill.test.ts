@@ -34,7 +34,7 @@ async function asked(): Promise<void> {
 async function delivered(): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     const status = await (await connectControl(stand.path))?.status()
-    if (status?.sinks.every(({ owed_entries }) => owed_entries === 0)) return
+    if (status?.sinks.every(({ pending_entries }) => pending_entries === 0)) return
     await systemClock.sleep(10)
   }
   throw new Error('it stays owed')
@@ -77,10 +77,10 @@ test('a span that was never read is read, delivered, and told in one line', asyn
 
 const origin = { workspace: 'acme', source: 'audit' } as const
 const counts = { read: 3, new: 3, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
-/** It waits for the request budget. */
+/** It waits for the rate limit. */
 const open: Backfill = {
   ...{ origin, fromUs: 0, toUs: 1, begunAt: 1, endedAt: undefined, atUs: 0, counts, unread: [] },
-  ...{ error: undefined, waitsFor: 'budget' },
+  ...{ error: undefined, waitsFor: 'rate_limit' },
 }
 
 test('one that ended with possible gaps is not whole, and the command fails', async () => {
@@ -242,7 +242,7 @@ test('what may be forgotten is warned of first', async () => {
   stand.write({ start: 'latest', keepKeys: '1d' })
   await stand.daemon()
   expect(await backfill(stand.world, options(), clock)).toBe(0)
-  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.keep_keys\) may no longer be known/)
+  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.dedup_retention\) may no longer be known/)
 })
 
 test.each([

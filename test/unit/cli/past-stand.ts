@@ -37,8 +37,8 @@ export async function openPastStand({ start = 'earliest', types = '["*"]' } = {}
   const write = (more: { start?: string; keepKeys?: string; limit?: number } = {}) =>
     writeFileSync(
       config,
-      `journal: { path: ${path}, keep_keys: ${more.keepKeys ?? '35d'} }
-workspaces: [{ name: acme, base_url: "${api.url}", api_key: acme-key, audit: { start: ${more.start ?? start}, types: ${types}, sweep: 0s }, rate_limits: { audit: ${more.limit ?? 60} } }]
+      `journal: { path: ${path}, dedup_retention: ${more.keepKeys ?? '35d'} }
+workspaces: [{ name: acme, base_url: "${api.url}", api_key: acme-key, audit: { start: ${more.start ?? start}, types: ${types}, lookback: 0s }, rate_limits: { audit: ${more.limit ?? 60} } }]
 sinks: [{ name: archive, type: file, path: ${folder}/out.ndjson, batch: { linger: 10ms } }]
 server: { listen: 127.0.0.1:0 }
 log: { level: error }

@@ -67,6 +67,12 @@ ok: 1 workspace, 3 sinks, 1 warning
     expect(stderr).not.toContain('planted')
   })
 
+  test.each(['validate', 'run'])('keys of the build before exit 78 and name the new key: %s', (command) => {
+    const { code, stderr } = run([command, '-c', `${fixtures}/invalid-renamed-keys.yaml`])
+    expect(code).toBe(78)
+    expect(stderr.match(/\.yaml:\d+:\d+: \S+: was renamed: write \w+ instead$/gm)).toHaveLength(4)
+  })
+
   test('faults of text, references and files are told together', () => {
     const path = write('a.yaml', good('${file:/nonexistent/key}').replace(`${folder}/a.db`, folder))
     const { code, stderr } = run(['validate', '-c', path])
@@ -298,7 +304,7 @@ describe('a first configuration', () => {
   test('config print tells what it comes to: defaults filled in, secrets masked', () => {
     const { code, stdout } = run(['config', 'print', '--config', write('a.yaml', good())])
     expect(code).toBe(0)
-    expect(stdout).toContain('keep_keys: 35d')
+    expect(stdout).toContain('dedup_retention: 35d')
     expect(stdout).toContain('token: "***"')
     expect(stdout).not.toContain('planted')
   })

@@ -119,8 +119,8 @@ test('each source tells the requests of its area in the last minute, against the
   const report = openBoardStand().board.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
-  const budget = [{ area: 'audit', used: 7, limit: 60 }]
-  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  const rate_limits = [{ area: 'audit', used: 7, limit: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   expect(text).toMatch(/^SOURCE .* REQUESTS\/MIN /m)
   expect(text).toMatch(/^acme audit .* 7 of 60 /m)
   expect(statusText(report)).toMatch(/^acme audit .* unknown +- +0/m)
@@ -131,8 +131,8 @@ test('a budget that a 429 holds tells until when, also where no source has met i
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const until = new Date(Date.parse(report.reported_at) + 61_000).toISOString()
-  const budget = [{ area: 'history', used: 7, limit: 45, limited_until: until }]
-  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  const rate_limits = [{ area: 'history', used: 7, limit: 45, limited_until: until }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   const at = until.slice(0, 19).replace('T', ' ')
   expect(text).toContain(
     `\n  acme, requests of history: the API answered 429, and nothing is asked until ${at} UTC (61 s more)\n`,
@@ -143,8 +143,8 @@ test('a budget that is smaller since a 429 than what may be asked tells why', ()
   const report = openBoardStand().board.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
-  const budget = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
-  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  const rate_limits = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   expect(text).toContain(
     '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not\n',
   )
@@ -171,8 +171,8 @@ test('more was sent in the last minute than may be now: what was sent is not tol
   const report = openBoardStand().board.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
-  const budget = [{ area: 'audit', used: 60, limit: 45, lowered_from: 60 }]
-  const text = statusText({ ...report, workspaces: [{ ...acme, budget }] })
+  const rate_limits = [{ area: 'audit', used: 60, limit: 45, lowered_from: 60 }]
+  const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   expect(text).toMatch(/^acme audit .* 60, now 45 /m)
   expect(text).toContain(
     '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not; the 60 of the last minute are from before that\n',
@@ -187,20 +187,23 @@ test('a house in order: a screenful, exit 0', async () => {
   expect(stdout.startsWith('All caught up')).toBe(true)
   expect(stdout).toContain('SOURCE      STATE  LAST READ')
   expect(stdout).toContain('acme audit  idle   0 s ago')
-  expect(stdout).toContain('JOURNAL  0 entries owed, 0 B of 2.0 GiB')
+  expect(stdout).toContain('JOURNAL  0 entries pending, 0 B of 2.0 GiB')
   for (const line of stdout.split('\n')) expect(line.length).toBeLessThan(100)
   expect(stdout.split('\n').length).toBeLessThan(24)
 })
 
-test.each(['failing', 'held'] as const)('a sink that is %s is told with its error, exit 1', async (state) => {
-  const { sink } = await startDaemon()
-  sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
-  expect(await ask()).toBe(1)
-  const { stdout } = stand.heard()
-  expect(stdout).toMatch(/^archive .*: receiver \\u\{1b\}\[2J refused the connection$/m)
-  expect(stdout).toContain('  archive: as told above (unreachable, trouble began 0 s ago)')
-  expect(stdout).not.toContain('\u001b')
-})
+test.each(['failing', 'blocked'] as const)(
+  'a sink that is %s is told with its error, exit 1',
+  async (state) => {
+    const { sink } = await startDaemon()
+    sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
+    expect(await ask()).toBe(1)
+    const { stdout } = stand.heard()
+    expect(stdout).toMatch(/^archive .*: receiver \\u\{1b\}\[2J refused the connection$/m)
+    expect(stdout).toContain('  archive: as told above (unreachable, trouble began 0 s ago)')
+    expect(stdout).not.toContain('\u001b')
+  },
+)
 
 test('a sink that collects says when its next upload is, and is well', async () => {
   const { sink } = await startDaemon()
@@ -213,7 +216,7 @@ test('a sink that collects says when its next upload is, and is well', async () 
 
 test('of several that fail each tells why in its own row, since the sentence does not', async () => {
   const { source, sink } = await startDaemon()
-  source.state('held', new ConnectorError('unauthorized', 'the API key was refused.'))
+  source.state('blocked', new ConnectorError('unauthorized', 'the API key was refused.'))
   sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
   await ask()
   const { stdout } = stand.heard()
@@ -223,7 +226,7 @@ test('of several that fail each tells why in its own row, since the sentence doe
 
 test('a source that is held: when it is tried next, exit 1', async () => {
   const { source } = await startDaemon()
-  source.state('held', new ConnectorError('unauthorized', 'the API key was refused'), 42_000)
+  source.state('blocked', new ConnectorError('unauthorized', 'the API key was refused'), 42_000)
   expect(await ask()).toBe(1)
   expect(stand.heard().stdout).toMatch(/\(unauthorized, trouble began 0 s ago, next try in 4[12] s\)\n/)
 })

@@ -23,7 +23,7 @@ let file: string
 
 const text = () => `
 journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
-workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: planted-key, audit: { interval: 1s, sweep: 0s } }]
+workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: planted-key, audit: { interval: 1s, lookback: 0s } }]
 sinks:
   - { name: open, type: file, path: ${house.folder}/open.out, tap: true }
   - { name: closed, type: file, path: ${house.folder}/closed.out }
@@ -49,7 +49,7 @@ beforeEach(async () => {
         name: 'acme',
         base_url: 'https://api.example.com',
         api_key: 'acme-key',
-        audit: { interval: '1s', sweep: '0s' },
+        audit: { interval: '1s', lookback: '0s' },
       },
     ],
     ...{ sinks, server: { listen: '127.0.0.1:0' } },
@@ -102,7 +102,7 @@ describe('tap', () => {
     const next = async () => {
       const times = ++asked.times
       if (times === 2) told.owe(1, 0, { full: true })
-      if (times === 4) told.sink.state('held', new ConnectorError('forbidden', 'no\u001b right'))
+      if (times === 4) told.sink.state('blocked', new ConnectorError('forbidden', 'no\u001b right'))
       if (times === 6) stand.stop.abort()
       return []
     }
@@ -121,7 +121,7 @@ describe('tap', () => {
     await journal.close()
     expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
       'auditferry: reading is paused, so nothing new comes: auditferry status says why',
-      'auditferry: archive takes nothing just now: it is held: no\\u{1b} right',
+      'auditferry: archive takes nothing just now: it is blocked: no\\u{1b} right',
       '',
     ])
   })
@@ -195,7 +195,12 @@ describe('bundle', () => {
     const path = join(house.folder, 'bundle.md')
     expect(await bundle(stand.world, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
-    for (const part of ['keep_keys: 35d', '"sentence":', 'auditferry_sink_owed_entries', 'bytes free'])
+    for (const part of [
+      'dedup_retention: 35d',
+      '"summary":',
+      'auditferry_sink_pending_entries',
+      'bytes free',
+    ])
       expect(held).toContain(part)
     expect(held).not.toContain('planted')
     for (const { raw } of house.mock.entries().slice(0, 20)) {
@@ -253,7 +258,7 @@ describe('bundle', () => {
     writeFileSync(file, `${text()}nonsense: planted\n`)
     expect(await bundle(stand.world, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
-    for (const part of ['nonsense: is no known key', '"sentence":']) expect(held).toContain(part)
+    for (const part of ['nonsense: is no known key', '"summary":']) expect(held).toContain(part)
     expect(held).not.toContain('planted')
   })
 })

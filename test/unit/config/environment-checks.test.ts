@@ -192,11 +192,11 @@ describe('a volume that cannot hold what the journal may take', () => {
     expect(onVolume(2 * GIB)).toMatchObject({
       faults: [],
       warnings: [
-        '1 journal.max_bytes: with keep_settled, and 128MiB for log and ballast, the journal may take 2432MiB and room for its keys, and its volume has 2048MiB in all: reading would pause when that is full; give it a larger volume, or set max_bytes and keep_settled so that they fit',
+        '1 journal.max_bytes: with keep_delivered, and 128MiB for log and ballast, the journal may take 2432MiB and room for its keys, and its volume has 2048MiB in all: reading would pause when that is full; give it a larger volume, or set max_bytes and keep_delivered so that they fit',
       ],
     })
     expect(onVolume(2 * GIB, ', max_bytes: 1GiB').warnings).toEqual([])
-    expect(onVolume(2 * GIB, ', max_bytes: 1GiB, keep_settled: 1GiB').warnings).toHaveLength(1)
+    expect(onVolume(2 * GIB, ', max_bytes: 1GiB, keep_delivered: 1GiB').warnings).toHaveLength(1)
     const large = onVolume(2 * GIB, ', max_bytes: 1GiB, limits: { max_entry_bytes: 224MiB }')
     expect(large.warnings.join()).toContain('960MiB for log and ballast')
   })
@@ -641,12 +641,12 @@ test('a certificate that is not there is a fault at its key', () => {
       ca_file: ${folder}/ca.pem
 `
   expect(around(sinks).faults).toEqual([
-    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, holds what this sink is owed, and looks for the file again by itself)',
+    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, keeps the pending entries of this sink, and looks for the file again)',
   ])
 })
 
 const held =
-  ' (run starts all the same, holds what this sink is owed, and looks for the file again by itself)'
+  ' (run starts all the same, keeps the pending entries of this sink, and looks for the file again)'
 const tlsSinks = {
   splunk_hec: 'type: splunk_hec, url: "https://a.example.com:8088", token: t',
   s3: 'type: s3, bucket: logs',
@@ -737,7 +737,7 @@ test('a source that nobody reads is a warning where somebody named it', () => {
 
 /** What is warned of where a workspace reads the audit log and what stands in `more`. */
 function warningsOf(more: string, sinks = '[{ name: a, type: stdout }]', audit = '{}', kept = '35d') {
-  const text = `journal: { path: ${folder}/a.db, keep_keys: ${kept} }
+  const text = `journal: { path: ${folder}/a.db, dedup_retention: ${kept} }
 workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: k, audit: ${audit}, ${more} }
 sinks: ${sinks}
@@ -763,29 +763,32 @@ test('intervals that leave too little together, of workspaces that share a key, 
   const taken = (other: string) =>
     `workspaces.${other === 'beta' ? 0 : 1}.audit.interval: polls take some 40 of the 60 requests a minute (rate_limits.audit) together with ${other} (one key):`
   const late =
-    'lookback (sweep) gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set 8s or more at each'
+    'lookback gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set 8s or more at each'
   const jobs =
     'backfill, replay and reconcile get little more than their guaranteed 6 requests a minute; set 8s or more at each'
   expect(together('k')).toEqual([`3 ${taken('beta')} ${late}`, `4 ${taken('acme')} ${late}`])
-  expect(together('k', ', sweep: 0s')).toEqual([`3 ${taken('beta')} ${late}`, `4 ${taken('acme')} ${jobs}`])
+  expect(together('k', ', lookback: 0s')).toEqual([
+    `3 ${taken('beta')} ${late}`,
+    `4 ${taken('acme')} ${jobs}`,
+  ])
   expect(together('another')).toEqual([])
 })
 
 test('polls that are further apart than keys are kept are a warning, where they are written or by the tier', () => {
   const kept = (keep: string, more: string, audit?: string) =>
-    warningsOf(more, undefined, audit, keep).filter((one) => one.includes('keep_keys'))
+    warningsOf(more, undefined, audit, keep).filter((one) => one.includes('dedup_retention'))
   const why = (keep: string) =>
-    `and what was read is known for ${keep} (journal.keep_keys): what two polls show may be sent twice; want a shorter interval, or keep_keys well above it`
+    `and what was read is known for ${keep} (journal.dedup_retention): what two polls show may be sent twice; want a shorter interval, or dedup_retention well above it`
   expect(kept('1h', 'rate_limits: {}', '{ interval: 90m }')).toEqual([
     `3 workspaces.0.audit.interval: polls are 90m apart, ${why('1h')}`,
   ])
   expect(kept('1h', 'rate_limits: {}', '{ activity: low }')).toEqual([
-    `1 journal.keep_keys: polls are 1h apart (workspaces.0.audit.interval), ${why('1h')}`,
+    `1 journal.dedup_retention: polls are 1h apart (workspaces.0.audit.interval), ${why('1h')}`,
   ])
-  expect(kept('1h', 'history: { interval: 2h, reread: 0s }')).toEqual([
+  expect(kept('1h', 'history: { interval: 2h, lookback: 0s }')).toEqual([
     `3 workspaces.0.history.interval: polls are 2h apart, ${why('1h')}`,
   ])
-  expect(kept('2h', 'history: { interval: 90m, reread: 0s }', '{ activity: low }')).toEqual([])
+  expect(kept('2h', 'history: { interval: 90m, lookback: 0s }', '{ activity: low }')).toEqual([])
 })
 
 test.each(['Logs_2026', 'logs..archive', '192.168.0.1'])(
@@ -815,21 +818,21 @@ test('an interval that leaves too little to find late entries with, or for the p
     warningsOf(`rate_limits: { audit: ${limit} }`, undefined, `{ interval: ${interval}${more} }`)
   const jobs = (want: string) =>
     `backfill, replay and reconcile get little more than their guaranteed 6 requests a minute; set ${want} or more`
-  const late = (key: string, want: string) =>
-    `lookback (${key}) gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set ${want} or more`
+  const late = (want: string) =>
+    `lookback gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set ${want} or more`
   const taken =
     '3 workspaces.0.audit.interval: polls take some 40 of the 60 requests a minute (rate_limits.audit):'
   // A page, and one that proves that it was the last.
-  expect(audit('3s')).toEqual([`${taken} ${late('sweep', '4s')}`])
+  expect(audit('3s')).toEqual([`${taken} ${late('4s')}`])
   expect(audit('4s')).toEqual([])
   expect(audit('7900ms', '', 30)).toHaveLength(1)
   expect(audit('8s', '', 30)).toEqual([])
-  expect(audit('3s', ', sweep: 0s')).toEqual([`${taken} ${jobs('4s')}`])
+  expect(audit('3s', ', lookback: 0s')).toEqual([`${taken} ${jobs('4s')}`])
   expect(warningsOf('history: { interval: 1s }')).toEqual([
-    `3 workspaces.0.history.interval: polls take some 60 of the 60 requests a minute (rate_limits.history): ${late('reread', '2s')}`,
+    `3 workspaces.0.history.interval: polls take some 60 of the 60 requests a minute (rate_limits.history): ${late('2s')}`,
   ])
   expect(warningsOf('history: { interval: 2s }')).toEqual([])
-  expect(warningsOf('history: { interval: 1s, reread: 0s }')).toHaveLength(1)
+  expect(warningsOf('history: { interval: 1s, lookback: 0s }')).toHaveLength(1)
 })
 
 test('a glob of `types` that no documented type matches is a warning, with a leading ! as well', () => {

@@ -63,15 +63,15 @@ test('what is left out takes its default, in the units of the rooms', () => {
     journal: {
       path: '/var/lib/auditferry/auditferry.db',
       max_bytes: 2 * 2 ** 30,
-      keep_keys: 35 * 86_400_000,
-      keep_settled: 256 * 2 ** 20,
+      dedup_retention: 35 * 86_400_000,
+      keep_delivered: 256 * 2 ** 20,
       limits: { max_entry_bytes: 16 * 2 ** 20, max_depth: 512 },
     },
     workspaces: [
       {
         name: 'acme',
         base_url: 'https://api.example.com',
-        audit: { activity: 'medium', start: { kind: 'earliest' }, types: ['*'], sweep: 86_400_000 },
+        audit: { activity: 'medium', start: { kind: 'earliest' }, types: ['*'], lookback: 86_400_000 },
         rate_limits: { audit: 60, history: 60, vault: 10, assistant: 20 },
         expected_user_agents: [],
         allow_insecure: false,
@@ -106,7 +106,9 @@ test.each([
 })
 
 test('keys may be kept for less than the default sweep: it goes as far back as they do', () => {
-  expect(load({ text: `journal: { keep_keys: 1h }\n${small()}` }).journal.keep_keys).toBe(3_600_000)
+  expect(load({ text: `journal: { dedup_retention: 1h }\n${small()}` }).journal.dedup_retention).toBe(
+    3_600_000,
+  )
 })
 
 test('in a container the listener is where its environment says, unless the configuration says another', () => {

@@ -10,15 +10,15 @@ const whole = `
 journal:
   path: /tmp/a.db
   max_bytes: 1GiB
-  keep_keys: 40d
-  keep_settled: 1MiB
+  dedup_retention: 40d
+  keep_delivered: 1MiB
   limits: { max_entry_bytes: 1MiB, max_depth: 64 }
 workspaces:
   - name: acme
     base_url: http://api.example.com
     api_key: k3y
-    audit: { activity: low, interval: 10m, start: 30d, types: ['auth:*'], sweep: 1h }
-    history: { version: v2, v1_until: '2026-01-01', usage: true, query: true, interval: 10m, start: latest, reread: 1d }
+    audit: { activity: low, interval: 10m, start: 30d, types: ['auth:*'], lookback: 1h }
+    history: { version: v2, v1_until: '2026-01-01', usage: true, query: true, interval: 10m, start: latest, lookback: 1d }
     vault: { projects: true, interval: 1h }
     canary: { enabled: true, interval: 2h }
     rate_limits: { audit: 50, history: 40, vault: 5, assistant: 6 }

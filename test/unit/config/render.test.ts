@@ -23,9 +23,9 @@ describe('the configuration as it is shown', () => {
 
   it('has defaults filled in and units put back', () => {
     const text = configText(
-      load(`journal: { keep_keys: 36h, max_bytes: 1536KiB }
+      load(`journal: { dedup_retention: 36h, max_bytes: 1536KiB }
 workspaces:
-  - { name: acme, base_url: "https://api.example.com", api_key: ${SECRET}, audit: { start: 30d, sweep: 0s } }
+  - { name: acme, base_url: "https://api.example.com", api_key: ${SECRET}, audit: { start: 30d, lookback: 0s } }
   - { name: late, base_url: "https://api.example.com", api_key: ${SECRET}, audit: { start: "2026-01-31T00:00:00Z" } }
 sinks:
   - { name: siem, type: splunk_hec, url: "https://splunk.example.com:8088", token: ${SECRET} }
@@ -33,10 +33,10 @@ server: { listen: "[::1]:9464" }
 `),
     )
     for (const line of [
-      'keep_keys: 36h',
+      'dedup_retention: 36h',
       'max_bytes: 1536KiB',
       'start: 30d',
-      'sweep: 0s',
+      'lookback: 0s',
       'start: 2026-01-31T00:00:00.000Z',
       'token: "***"',
       'ack_timeout: 5m',

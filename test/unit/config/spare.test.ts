@@ -9,7 +9,7 @@ const SECOND = 1_000
 function workspaces(...intervals: (number | undefined)[]): WorkspaceConfig[] {
   return intervals.map((interval, i) => ({
     ...{ name: `w${i}`, base_url: 'https://a.example.com', api_key: new Secret('k') },
-    audit: { interval, sweep: 0 },
+    audit: { interval, lookback: 0 },
     rate_limits: { audit: 60 },
   })) as unknown as WorkspaceConfig[]
 }

@@ -39,7 +39,7 @@ test('a key behind # has the value that it tells: on or off makes no difference'
   const text = starterText(['file'])
   const plain = examined(text).loaded?.config
   const keys =
-    /^( +)# (max_bytes|keep_keys|keep_settled|limits|start|types|sweep|rate_limits|sources|format|batch|allow_insecure|expected_user_agents): (\S.*)$/gm
+    /^( +)# (max_bytes|dedup_retention|keep_delivered|limits|start|types|lookback|rate_limits|sources|format|batch|allow_insecure|expected_user_agents): (\S.*)$/gm
   const on = text.replace(keys, '$1$2: $3')
   expect(on).not.toBe(text)
   expect(examined(on).loaded?.config).toEqual(plain)

@@ -360,8 +360,8 @@ it('what can be mended by waiting is tried again after seconds, what only a pers
   for (const [code, state, least, most] of [
     ['unreachable', 'failing', 500, 30_000],
     ['server_error', 'failing', 500, 30_000],
-    ['unauthorized', 'held', 5_000, 60_000],
-    ['misconfigured', 'held', 5_000, 60_000],
+    ['unauthorized', 'blocked', 5_000, 60_000],
+    ['misconfigured', 'blocked', 5_000, 60_000],
   ] as const) {
     const quay = await openQuay()
     const berth = quay.berth()

@@ -188,7 +188,9 @@ describe('a dead letter that is sent again', () => {
     await berth.empty()
     expect([berth.sink.deliveries.length, berth.watch.filtered]).toEqual([2, 1])
     const { rows } = await balanceOf(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
-    expect(rows).toMatchObject([{ kept: 1, accepted: 0, filtered: 1, parked: 0, owed: 0, missing: 0 }])
+    expect(rows).toMatchObject([
+      { kept: 1, accepted: 0, filtered: 1, dead_lettered: 0, pending: 0, missing: 0 },
+    ])
   })
 })
 

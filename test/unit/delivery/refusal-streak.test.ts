@@ -67,7 +67,7 @@ it.each([
     const voyage = sail(berth, quay)
     await settled()
     expect(await parked(quay)).toEqual(range(1, 10))
-    expect(berth.watch.states.at(-1)).toBe('held')
+    expect(berth.watch.states.at(-1)).toBe('blocked')
     expect(berth.watch.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
     expect(berth.watch.errors.at(-1)?.message).toMatch(/archive.*refused 10 entries in a row.*proxy.*retry/)
     const before = berth.sink.deliveries.length
@@ -112,7 +112,7 @@ it('one entry that is accepted between makes refusals single ones again', async 
   const voyage = sail(berth, quay)
   await settled()
   expect(await parked(quay)).toHaveLength(90)
-  expect(berth.watch.states).not.toContain('held')
+  expect(berth.watch.states).not.toContain('blocked')
   await voyage.stop()
 })
 
@@ -165,7 +165,7 @@ it('passing by what nobody wants, or having nothing left, is no recovery', async
   await voyage.pass(HOUR)
   expect(await parked(quay)).toEqual([...range(1, 12), 40, 80, 120, 160, 200])
   expect(quay.journal.stats().entries).toBe(0)
-  expect(berth.watch.states.at(-1)).toBe('held')
+  expect(berth.watch.states.at(-1)).toBe('blocked')
   expect(told(quay, 'goes on again')).toBe(0)
   berth.sink.answer = taken
   await quay.append(40)
@@ -221,7 +221,7 @@ it('a refusal that the journal could not note at once counts once', async () => 
   const voyage = sail(berth, quay)
   await voyage.pass(HOUR)
   expect(await parked(quay)).toEqual(range(1, 4))
-  expect(berth.watch.states).not.toContain('held')
+  expect(berth.watch.states).not.toContain('blocked')
   await voyage.stop()
 })
 

@@ -18,7 +18,7 @@ async function refused() {
   })
   const told = () =>
     quay.log.lines
-      .filter((line) => line.includes('were parked'))
+      .filter((line) => line.includes('are dead letters now'))
       .map((line) => JSON.parse(line.slice(line.indexOf('{'))) as { entries: number; moreReasons?: number })
   return { quay, berth, told }
 }

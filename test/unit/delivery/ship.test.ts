@@ -379,7 +379,7 @@ describe('outcomes', () => {
       ],
     })
     await berth.empty()
-    const [told, ...more] = quay.log.lines.filter((line) => line.includes('were parked'))
+    const [told, ...more] = quay.log.lines.filter((line) => line.includes('are dead letters now'))
     expect(more).toEqual([])
     expect(told).toContain('auditferry dead-letters list')
     const fields = {

@@ -273,10 +273,10 @@ it.each<[ErrorCode, string, number, number]>([
   ['server_error', 'failing', 750, 300_000],
   ['timeout', 'failing', 750, 300_000],
   ['bad_reply', 'failing', 750, 5_000],
-  ['unauthorized', 'held', 7_500, 60_000],
-  ['forbidden', 'held', 7_500, 60_000],
-  ['redirected', 'held', 7_500, 60_000],
-  ['tls_invalid', 'held', 7_500, 60_000],
+  ['unauthorized', 'blocked', 7_500, 60_000],
+  ['forbidden', 'blocked', 7_500, 60_000],
+  ['redirected', 'blocked', 7_500, 60_000],
+  ['tls_invalid', 'blocked', 7_500, 60_000],
 ])(
   '%s: the source is %s, tried again no sooner than %i ms and no later than %i ms',
   async (code, state, least, most) => {

@@ -329,7 +329,7 @@ test('what it waits for is its own share of the budget, or the end of a 429 that
   const desk = await openLateDesk({ limit: 10 }, 8_000)
   const past = pastOf(desk)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, () => past.list()[0]?.waitsFor === 'budget')
+  await runUntil(desk, past, () => past.list()[0]?.waitsFor === 'rate_limit')
   expect(desk.budget.used).toMatchObject({ places: 6, allowed: 10 })
   await desk.budget.limited(90_000)
   const from = desk.clock.now()

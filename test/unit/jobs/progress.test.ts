@@ -66,7 +66,7 @@ test('to wait for room is no failure, and takes away none that was told', () => 
 
 test.each([
   ['paused', 'room', 'room'],
-  ['waiting', 'limit', 'budget'],
+  ['waiting', 'limit', 'rate_limit'],
   ['idle', undefined, undefined],
   ['reading', undefined, undefined],
   ['failing', undefined, undefined],
@@ -81,7 +81,7 @@ test('what went wrong is told until it has gone well, over each wait for the nex
   const progress = { ...notBegun }
   const watch = watching({ watch: silentWatch, rateWait }, progress)
   const refused = new ConnectorError('unauthorized', 'refused')
-  watch.state('held', refused)
+  watch.state('blocked', refused)
   watch.state('idle')
   expect(progress.error).toBe(refused)
   watch.success()

@@ -72,7 +72,7 @@ test('a step that another question of its walk ended leaves that one’s step al
   await first
   clock.advance(START + MINUTE)
   expect(await second).toMatchObject({
-    ...{ done: false, waitMs: 1, waitsFor: 'budget', waitReason: 'the limiter says so' },
+    ...{ done: false, waitMs: 1, waitsFor: 'rate_limit', waitReason: 'the limiter says so' },
   })
   answer()
   answer()

@@ -34,8 +34,8 @@ test('a part that fails without an error has none, while it tries again too', ()
 test('a part that is told to fail once more without an error keeps the one that it has', () => {
   const condition = open()
   condition.become('failing', refused, startAt)
-  condition.become('held', undefined, startAt + 1)
-  expect(condition).toMatchObject({ state: 'held', error: { message: 'refused', since: since(0) } })
+  condition.become('blocked', undefined, startAt + 1)
+  expect(condition).toMatchObject({ state: 'blocked', error: { message: 'refused', since: since(0) } })
 })
 
 test('what fails behind a pause for the journal fails since then, not since the pause', () => {

@@ -14,7 +14,7 @@ describe('the last hour', () => {
   it('begins with one step and grows with time', () => {
     const { clock, lastHour } = open()
     lastHour.arrived(5)
-    expect(lastHour.status()).toEqual({ step_seconds: 30, read: [5], delivered: [0], owed: [0] })
+    expect(lastHour.status()).toEqual({ step_seconds: 30, read: [5], delivered: [0], pending: [0] })
     clock.pass(30_000)
     lastHour.accepted(3)
     expect(lastHour.status()).toMatchObject({ read: [5, 0], delivered: [0, 3] })
@@ -33,9 +33,9 @@ describe('the last hour', () => {
     const { clock, owed, lastHour } = open()
     owed.entries = 9
     clock.pass(90_000)
-    expect(lastHour.status().owed).toEqual([9, 9, 9, 9])
+    expect(lastHour.status().pending).toEqual([9, 9, 9, 9])
     owed.entries = 0
-    expect(lastHour.status().owed).toEqual([9, 9, 9, 0])
+    expect(lastHour.status().pending).toEqual([9, 9, 9, 0])
   })
 
   it('a day of silence leaves nothing of yesterday', () => {
@@ -43,7 +43,7 @@ describe('the last hour', () => {
     lastHour.arrived(1)
     owed.entries = 4
     clock.pass(86_400_000)
-    const { read, owed: levels } = lastHour.status()
+    const { read, pending: levels } = lastHour.status()
     expect(read).toEqual(Array<number>(120).fill(0))
     expect(levels).toEqual(Array<number>(120).fill(4))
   })

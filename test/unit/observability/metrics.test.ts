@@ -76,7 +76,7 @@ const contract = [
   'warnings',
   'sink_state',
   'sink_linger_seconds',
-  'sink_owed_entries',
+  'sink_pending_entries',
   'sink_lag_seconds',
   'sink_entries_total',
   'sink_retries_total',

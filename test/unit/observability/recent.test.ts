@@ -79,7 +79,7 @@ describe('the last errors', () => {
     })
     board
       .sink('siem', 'splunk_hec', 'stored')
-      .state('held', new ConnectorError('forbidden', 'no s3cr3t-token here'))
+      .state('blocked', new ConnectorError('forbidden', 'no s3cr3t-token here'))
     const told = JSON.stringify(board.status())
     expect(told).not.toContain('s3cr3t-token')
     expect(told).toContain('no *** here')

@@ -49,7 +49,7 @@ describe('a request', () => {
       },
     })
     expect(board.status().ok).toBe(false)
-    expect(board.status().sentence).toContain('archive is failing: no answer for 25 s')
+    expect(board.status().summary).toContain('archive is failing: no answer for 25 s')
     expect(await metrics.render()).toContain('auditferry_sink_state{sink="archive",state="failing"} 1')
     answers[0]?.resolve(fine)
     await asking

@@ -20,7 +20,7 @@ describe('/status', () => {
       configured_at: '2026-11-21T10:00:00.000Z',
       reported_at: '2026-11-21T10:00:00.000Z',
       ok: true,
-      sentence: 'acme audit is starting',
+      summary: 'acme audit is starting',
       workspaces: [
         {
           name: 'acme',
@@ -51,7 +51,7 @@ describe('/status', () => {
           type: 'file',
           assurance: 'stored',
           state: 'starting',
-          owed_entries: 0,
+          pending_entries: 0,
           lag_seconds: 0,
           last_success_at: null,
           accepted_entries: 0,
@@ -78,13 +78,13 @@ describe('/status', () => {
       backfills: [],
       replays: [],
       errors: [],
-      history: { step_seconds: 30, read: [0], delivered: [0], owed: [0] },
+      history: { step_seconds: 30, read: [0], delivered: [0], pending: [0] },
     })
   })
 
   it.each([
     ['failing', 'archive cannot deliver: receiver refused the connection'],
-    ['held', 'archive is held: receiver refused the connection'],
+    ['blocked', 'archive is blocked: receiver refused the connection'],
   ] as const)(
     'a sink that is %s and behind by less than a second is not told as 0 s behind',
     (state, told) => {
@@ -93,7 +93,7 @@ describe('/status', () => {
       stand.owe(12, startAt)
       stand.clock.pass(200)
       stand.sink.state(state, refused)
-      expect(stand.board.status().sentence).toBe(told)
+      expect(stand.board.status().summary).toBe(told)
     },
   )
 
@@ -103,10 +103,10 @@ describe('/status', () => {
     stand.owe(12, startAt)
     stand.clock.pass(14_200)
     stand.sink.state('failing', refused)
-    const { ok, sentence, sinks } = stand.board.status()
+    const { ok, summary, sinks } = stand.board.status()
     expect(ok).toBe(false)
-    expect(sentence).toBe('archive is 14 s behind: receiver refused the connection')
-    expect(sinks[0]).toMatchObject({ state: 'failing', owed_entries: 12, lag_seconds: 14.2 })
+    expect(summary).toBe('archive is 14 s behind: receiver refused the connection')
+    expect(sinks[0]).toMatchObject({ state: 'failing', pending_entries: 12, lag_seconds: 14.2 })
     expect(sinks[0]?.error).toEqual({
       code: 'unreachable',
       message: 'receiver refused the connection',
@@ -120,7 +120,7 @@ describe('/status', () => {
     clock.pass(5000)
     sink.state('sending')
     expect(board.status().sinks[0]?.state).toBe('failing')
-    sink.state('held', badKey)
+    sink.state('blocked', badKey)
     expect(board.status().sinks[0]?.error).toMatchObject({
       code: 'unauthorized',
       since: '2026-11-21T10:00:00.000Z',
@@ -209,11 +209,11 @@ describe('/status', () => {
     expect(shown()?.error?.next_try_at).toBe(new Date(clock.now() + 5_000).toISOString())
     expect(board.status()).toMatchObject({
       ok: false,
-      sentence: expect.stringContaining('archive is failing: siem refused') as string,
+      summary: expect.stringContaining('archive is failing: siem refused') as string,
       errors: [{ message: 'siem refused the connection' }],
     })
     sink.probed(new ConnectorError('not_found', 'no such bucket'))
-    expect(shown()).toMatchObject({ state: 'held', error: { code: 'not_found' } })
+    expect(shown()).toMatchObject({ state: 'blocked', error: { code: 'not_found' } })
     sink.probed()
     expect(shown()).toMatchObject({ state: 'collecting', error: null })
     sink.probed(new ConnectorError('unreachable', 'gone again'))
@@ -242,7 +242,7 @@ describe('/status', () => {
     stand.sink.state('sending')
     stand.sink.settled({ accepted: 0, deadLettered: 1, filtered: 0 })
     expect(stand.board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
-    stand.sink.state('held', badKey)
+    stand.sink.state('blocked', badKey)
     stand.sink.state('idle')
     expect(stand.board.status().ok).toBe(true)
   })
@@ -255,7 +255,7 @@ describe('/status', () => {
       return [workspaces[0]?.sources[0]?.error, sinks[0]?.error]
     }
     const since = '2026-11-21T10:00:00.000Z'
-    stand.source.state('held', badKey, 42_000)
+    stand.source.state('blocked', badKey, 42_000)
     stand.sink.state('failing', refused, 7_000)
     expect(errors()).toMatchObject([
       { since, next_try_at: '2026-11-21T10:00:42.000Z' },
@@ -265,13 +265,13 @@ describe('/status', () => {
     stand.source.state('reading')
     stand.sink.state('sending')
     for (const error of errors()) expect(error).toEqual({ ...error, since, next_try_at: undefined })
-    stand.source.state('held', badKey, 60_000)
+    stand.source.state('blocked', badKey, 60_000)
     expect(errors()[0]).toMatchObject({ since, next_try_at: '2026-11-21T10:01:42.000Z' })
   })
 
   it('a source that waits says whether anything was read since the start', () => {
     const stand = openBoardStand()
-    const sentence = () => stand.board.status().sentence
+    const sentence = () => stand.board.status().summary
     stand.source.state('idle')
     expect(sentence()).toBe('acme audit waits for its first read')
     stand.source.recalled({ readAt: startAt - 12_000, caughtUpAt: 0, gapAt: 0 })
@@ -284,13 +284,13 @@ describe('/status', () => {
     const stand = openBoardStand()
     const canary = stand.board.source({ workspace: 'acme', source: 'assistant' })
     settle(stand)
-    const sentence = () => stand.board.status().sentence
+    const sentence = () => stand.board.status().summary
     canary.state('idle')
     expect(sentence()).toMatch(/^All caught up: last delivery/)
     canary.state('reading')
     expect(sentence()).toBe("acme's canary asks its prompt")
     canary.state('waiting')
-    expect(sentence()).toBe("acme's canary asks its prompt, waiting for its request budget")
+    expect(sentence()).toBe("acme's canary asks its prompt, waiting for its rate limit")
     canary.state('failing', new ConnectorError('timeout', 'The canary did not come back'))
     expect(sentence()).toContain('acme assistant has been failing for 0 s: The canary did not come back')
   })
@@ -337,15 +337,15 @@ describe('/status', () => {
     expect(board.status()).toMatchObject({
       started_at: '2026-11-21T09:00:00.000Z',
       configured_at: '2026-11-21T10:00:00.000Z',
-      sentence: 'acme audit waits for its first read since the reload, the last was 0 s ago',
+      summary: 'acme audit waits for its first read since the reload, the last was 0 s ago',
     })
     source.caughtUp()
-    expect(board.status().sentence).toBe('All caught up, nothing to deliver since the reload')
+    expect(board.status().summary).toBe('All caught up, nothing to deliver since the reload')
   })
 
   it('nothing is called caught up that only an earlier process has read', () => {
     const stand = openBoardStand()
-    const sentence = () => stand.board.status().sentence
+    const sentence = () => stand.board.status().summary
     stand.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
     expect(sentence()).toBe('acme audit is starting')
     stand.source.state('idle')
@@ -367,18 +367,18 @@ describe('/status', () => {
     const board = openBoard({ clock, metrics, journalStats, version: '1', budget })
     const source = board.source({ workspace: 'acme', source: 'audit' })
     source.state('waiting')
-    expect(board.status().sentence).toBe(
+    expect(board.status().summary).toBe(
       `acme audit is starting, waiting: the API answered 429, and nothing is asked until ${new Date(startAt + 54_000).toISOString().slice(0, 19).replace('T', ' ')} UTC (54 s more)`,
     )
     limited = {}
-    expect(board.status().sentence).toBe('acme audit is starting, waiting for its request budget')
+    expect(board.status().summary).toBe('acme audit is starting, waiting for its rate limit')
   })
 
   it('a refused configuration comes first, and what follows it is no new sentence', () => {
     const stand = openBoardStand()
     settle(stand)
     stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
-    expect(stand.board.status().sentence).toBe(
+    expect(stand.board.status().summary).toBe(
       'The changed configuration is refused, the old one goes on: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
     expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
@@ -401,11 +401,11 @@ describe('/status', () => {
     const since = '2026-11-21T10:00:00.000Z'
     expect(stand.board.status()).toMatchObject({
       ok: true,
-      sentence: `${message}; all caught up: last delivery 1 s ago`,
+      summary: `${message}; all caught up: last delivery 1 s ago`,
       warnings: [{ ...secret, message, since }],
     })
-    stand.source.state('held', badKey)
-    expect(stand.board.status().sentence).toMatch(/^acme audit has been held for .*; acme api_key cannot/)
+    stand.source.state('blocked', badKey)
+    expect(stand.board.status().summary).toMatch(/^acme audit has been blocked for .*; acme api_key cannot/)
     stand.board.warn(secret, undefined)
     expect(stand.board.status().warnings).toEqual([])
   })
@@ -415,7 +415,7 @@ describe('/status', () => {
     settle(stand)
     stand.board.journalLost('The journal is lost: a.db is gone')
     stand.board.configRefused(new ConnectorError('config_invalid', 'journal.path: gone'))
-    expect(stand.board.status().sentence).toMatch(
+    expect(stand.board.status().summary).toMatch(
       /^The journal is lost: .*; The changed configuration is refused/,
     )
   })
@@ -424,10 +424,10 @@ describe('/status', () => {
     const stand = openBoardStand()
     settle(stand)
     stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
-    stand.source.state('held', badKey)
-    if (count > 1) stand.sink.state('held', badKey)
-    expect(stand.board.status().sentence).toMatch(
-      /^The changed configuration is refused, the old one goes on; .*acme audit has been held/,
+    stand.source.state('blocked', badKey)
+    if (count > 1) stand.sink.state('blocked', badKey)
+    expect(stand.board.status().summary).toMatch(
+      /^The changed configuration is refused, the old one goes on; .*acme audit has been blocked/,
     )
   })
 
@@ -452,12 +452,12 @@ describe('/status', () => {
   it('a held source is named with its reason and since when', () => {
     const stand = openBoardStand()
     settle(stand)
-    stand.source.state('held', badKey)
+    stand.source.state('blocked', badKey)
     stand.clock.pass(3 * 3_600_000)
-    const { ok, sentence } = stand.board.status()
+    const { ok, summary } = stand.board.status()
     expect(ok).toBe(false)
-    expect(sentence).toBe(
-      'acme audit has been held for 3 h: the API refused the key: put a valid one into the file',
+    expect(summary).toBe(
+      'acme audit has been blocked for 3 h: the API refused the key: put a valid one into the file',
     )
   })
 
@@ -468,10 +468,12 @@ describe('/status', () => {
     stand.owe(12_345, startAt, { full: true })
     stand.clock.pass(7_200_000)
     stand.source.state('paused')
-    const { ok, sentence, journal } = stand.board.status()
+    const { ok, summary, journal } = stand.board.status()
     expect([ok, journal.paused]).toEqual([false, true])
-    expect(sentence).toContain('Reading is paused because the journal is full: archive owes 12,345 entries')
-    expect(sentence).toContain('the oldest for 2 h (receiver refused the connection)')
+    expect(summary).toContain(
+      'Reading is paused because the journal is full: archive has 12,345 pending entries',
+    )
+    expect(summary).toContain('the oldest for 2 h (receiver refused the connection)')
   })
 
   it('a full disk is told as what it is', () => {
@@ -480,7 +482,7 @@ describe('/status', () => {
     stand.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
     expect(stand.board.status()).toMatchObject({
       ok: false,
-      sentence: 'Reading is paused: no space left in /var/lib/auditferry',
+      summary: 'Reading is paused: no space left in /var/lib/auditferry',
     })
   })
 
@@ -490,7 +492,7 @@ describe('/status', () => {
     stand.board.journalLost('The journal is lost: a.db is gone')
     expect(stand.board.status()).toMatchObject({
       ok: false,
-      sentence: 'The journal is lost: a.db is gone',
+      summary: 'The journal is lost: a.db is gone',
       journal: { lost: 'The journal is lost: a.db is gone' },
     })
     stand.board.journalLost(undefined)
@@ -513,10 +515,12 @@ describe('/status', () => {
     stand.clock.pass(14_000)
     expect(stand.board.status()).toMatchObject({
       ok: true,
-      sentence: 'All caught up: last delivery 14 s ago',
+      summary: 'All caught up: last delivery 14 s ago',
     })
     stand.owe(1000, startAt - 600_000)
-    expect(stand.board.status().sentence).toBe('archive is 10 min behind and catching up, 1,000 entries owed')
+    expect(stand.board.status().summary).toBe(
+      'archive is 10 min behind and catching up, 1,000 entries pending',
+    )
   })
 
   it('what is owed beyond its linger is not called caught up, before it is worth an alarm either', () => {
@@ -530,7 +534,7 @@ describe('/status', () => {
           { sink, position: 1, owedEntries: 7, oldestOwedAt: startAt - seconds * 1000, deadLetters: 0 },
         ],
       })
-    const sentence = () => stand.board.status().sentence
+    const sentence = () => stand.board.status().summary
     owe('archive', 1)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
     owe('archive', 2)
@@ -540,7 +544,7 @@ describe('/status', () => {
     owe('bucket', 302)
     expect(sentence()).toBe('7 entries on the way to bucket, the oldest for 5 min')
     owe('bucket', 360)
-    expect(sentence()).toBe('bucket is 6 min behind and catching up, 7 entries owed')
+    expect(sentence()).toBe('bucket is 6 min behind and catching up, 7 entries pending')
   })
 
   it('before the first delivery, what waits for its linger is named', () => {
@@ -553,8 +557,8 @@ describe('/status', () => {
       ...fakeStats,
       sinks: [{ sink: 'bucket', position: 1, owedEntries: 48, oldestOwedAt: startAt, deadLetters: 0 }],
     }
-    expect(fresh.status().sentence).toBe('All caught up, not due for delivery yet: 48 entries')
-    expect(board.status().sentence).toBe('All caught up: last delivery 0 s ago')
+    expect(fresh.status().summary).toBe('All caught up, not due for delivery yet: 48 entries')
+    expect(board.status().summary).toBe('All caught up: last delivery 0 s ago')
   })
 
   it('possible gaps and what is quarantined are told even when all is well', () => {
@@ -562,7 +566,7 @@ describe('/status', () => {
     settle(stand)
     const told = (more: Partial<typeof fakeStats>) => {
       stand.journal.stats = { ...fakeStats, ...more }
-      return stand.board.status().sentence
+      return stand.board.status().summary
     }
     const calm = 'All caught up: last delivery 0 s ago'
     expect(told({ gaps: 1 })).toBe(`${calm}; 1 possible gap`)
@@ -581,16 +585,16 @@ describe('/status', () => {
       { ...found, entryId: 'b', entryUs: (startAt - 90_000) * 1000 },
       { ...found, entryId: 'a', entryUs: (startAt - 60_000) * 1000 },
     ]
-    const told = () => stand.board.status().sentence
+    const told = () => stand.board.status().summary
     stand.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
     const calm = 'All caught up: last delivery 0 s ago'
     expect(told()).toBe(`${calm}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC; 5 quarantined`)
     stand.journal.stats = { ...fakeStats, findings: 12, lastFindings }
     expect(told()).toBe(`${calm}; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC`)
-    stand.source.state('held', badKey)
+    stand.source.state('blocked', badKey)
     stand.clock.pass(24 * 3_600_000)
     expect(told()).toMatch(
-      /^acme audit has been held.*; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC$/,
+      /^acme audit has been blocked.*; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC$/,
     )
     stand.clock.pass(3_600_000)
     expect(told()).not.toMatch(/foreign/)
@@ -601,7 +605,7 @@ describe('/status', () => {
     settle(stand)
     const sinks = [{ sink: 'archive', position: 1, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 1 }]
     stand.journal.stats = { ...fakeStats, sinks }
-    expect(stand.board.status().sentence).toBe(
+    expect(stand.board.status().summary).toBe(
       'All caught up: last delivery 0 s ago; 1 dead letter at archive',
     )
   })
@@ -615,7 +619,7 @@ describe('/status', () => {
     const source = () => stand.board.status().workspaces[0]?.sources[0]
     const since = '2026-11-21T10:00:00.000Z'
     expect(source()).toMatchObject({ state: 'reading', error: null, waits_for_memory_since: since })
-    expect(stand.board.status().sentence).toBe(
+    expect(stand.board.status().summary).toBe(
       'acme audit is reading, waiting for memory that other answers hold',
     )
     stand.clock.pass(3_600_000)
@@ -647,11 +651,11 @@ describe('/status', () => {
     }
     expect(stand.board.status()).toMatchObject({
       ok: true,
-      sentence: 'acme audit is reading, one answer has been coming for 3 h',
+      summary: 'acme audit is reading, one answer has been coming for 3 h',
     })
     answer.over()
     expect(source()).not.toHaveProperty('answer_comes_since')
-    expect(stand.board.status().sentence).not.toContain('answer')
+    expect(stand.board.status().summary).not.toContain('answer')
   })
 
   it('an answer of which nothing comes any more is no sign of life, nor is its end', () => {
@@ -670,12 +674,12 @@ describe('/status', () => {
     const stand = openBoardStand()
     settle(stand)
     stand.source.state('reading')
-    const { sentence } = stand.board.status()
+    const { summary } = stand.board.status()
     stand.source.readsAnswer()
     stand.clock.pass(59_999)
-    expect(stand.board.status().sentence).toBe(sentence.replace('0 s ago', '60 s ago'))
+    expect(stand.board.status().summary).toBe(summary.replace('0 s ago', '60 s ago'))
     stand.clock.pass(1)
-    expect(stand.board.status().sentence).toContain('one answer has been coming for 60 s')
+    expect(stand.board.status().summary).toContain('one answer has been coming for 60 s')
   })
 
   it('a source that has silently died is told as failing', () => {
@@ -779,7 +783,7 @@ describe('/status', () => {
       step_seconds: 30,
       read: [7, 0],
       delivered: [0, 3],
-      owed: [0, 4],
+      pending: [0, 4],
     })
   })
 
@@ -802,7 +806,7 @@ describe('/status', () => {
       'auditferry_journal_bytes 700',
       'auditferry_journal_paused 1',
       'auditferry_quarantined 2',
-      'auditferry_sink_owed_entries{sink="archive"} 7',
+      'auditferry_sink_pending_entries{sink="archive"} 7',
       'auditferry_sink_lag_seconds{sink="archive"} 3',
     ])
       expect(text).toContain(`${line}\n`)
@@ -822,7 +826,7 @@ describe('/status', () => {
     const budget = () => [{ area: 'audit', used: 3, limit: 60 }]
     const board = openBoard({ clock: stand.clock, metrics, journalStats, version: '1', budget })
     board.source({ workspace: 'acme', source: 'audit' })
-    expect(board.status().workspaces[0]?.budget).toEqual([{ area: 'audit', used: 3, limit: 60 }])
+    expect(board.status().workspaces[0]?.rate_limits).toEqual([{ area: 'audit', used: 3, limit: 60 }])
     closed = true
     expect(board.status().journal.entries).toBe(7)
     expect(await metrics.render()).toContain('auditferry_journal_entries 7')
@@ -834,9 +838,9 @@ describe('/status', () => {
     const watches = names.map((name) => board.sink(name, 'file', 'stored'))
     const long = new ConnectorError('server_error', 'x'.repeat(5000))
     for (const watch of [sink, ...watches]) watch.state('failing', long)
-    const { sentence } = board.status()
-    expect(sentence).toMatch(/; and 3 more$/)
-    expect(sentence.length).toBeLessThan(2000)
+    const { summary } = board.status()
+    expect(summary).toMatch(/; and 3 more$/)
+    expect(summary.length).toBeLessThan(2000)
   })
 })
 
@@ -856,7 +860,7 @@ it('what holds a backfill up is told without a secret of the configuration', () 
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
   const backfill: BackfillStatus = {
     ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'failed' },
-    ...{ waits_for: 'budget', wait_reason: null, progress: 0, read_entries: 0, new_entries: 0, gaps: 0 },
+    ...{ waits_for: 'rate_limit', wait_reason: null, progress: 0, read_entries: 0, new_entries: 0, gaps: 0 },
     error: { code: 'unreachable', message: 'proxy refused planted-secret' },
   }
   const board = openBoard({

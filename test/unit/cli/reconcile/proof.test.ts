@@ -32,8 +32,8 @@ function report(days: readonly (typeof even)[], keysSinceMs: number, gaps = 0): 
 }
 
 test('a walk that has gaps is not balanced, however even all is that it met', () => {
-  expect(report([even, even], 0).balanced).toBe(true)
-  expect(report([even, even], 0, 1).balanced).toBe(false)
+  expect(report([even, even], 0).ok).toBe(true)
+  expect(report([even, even], 0, 1).ok).toBe(false)
 })
 
 test('the day before the first of which all keys are kept is proven by counts, and that one by keys', () => {

@@ -167,7 +167,7 @@ describe('what lies before the configured start', () => {
       },
     })
     expect(found.read[0]).toMatchObject({ before_start: 0, unknown: 2, result: 'missing' })
-    expect(found.balanced).toBe(false)
+    expect(found.ok).toBe(false)
   })
 })
 
@@ -271,7 +271,7 @@ test.each([false, true])(
     if (json)
       expect(JSON.parse(stdout)).toMatchObject({
         partial: true,
-        balanced: false,
+        ok: false,
         read: [{ fetched: 25 }, {}, {}],
       })
     else {
@@ -344,8 +344,8 @@ test('a line while it walks says how far it is, and why it waits', async () => {
   }
   const steps: Surveyed[] = [
     { ...step, waitMs: 0, days: [{ day: 0, ...day }], atUs: DAY * 1000 },
-    { ...step, waitsFor: 'budget', waitReason: 'live polling uses 45 of 60 requests/min' },
-    { ...step, waitsFor: 'budget', waitReason: 'live polling uses 45 of 60 requests/min' },
+    { ...step, waitsFor: 'rate_limit', waitReason: 'live polling uses 45 of 60 requests/min' },
+    { ...step, waitsFor: 'rate_limit', waitReason: 'live polling uses 45 of 60 requests/min' },
     { ...step, fault: { code: 'bad_reply', message: 'no JSON' } },
     { ...step, done: true },
   ]
@@ -381,7 +381,9 @@ describe('of the history', () => {
       ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
       reread: rereadOf(
         {
-          workspaces: [{ name: 'acme', history: { reread: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } }],
+          workspaces: [
+            { name: 'acme', history: { lookback: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } },
+          ],
         },
         today * DAY + DAY / 2,
       ),
@@ -399,7 +401,7 @@ describe('of the history', () => {
   test('a day of which entries only changed is called changed, and is not even', () => {
     const report = found([even, changed, even, even])
     expect(report.read.map(({ result }) => result)).toEqual(['even', 'changed', 'even', 'even'])
-    expect(report.balanced).toBe(false)
+    expect(report.ok).toBe(false)
     const shown = reportText(report)
     expect(shown).toContain('NOT BALANCED: 1 entry has changed since it was kept.\nThis fetches it: ')
     expect(shown).toContain(`--source history.usage --from ${text(3)} --to ${text(2)}\n`)
@@ -427,7 +429,7 @@ describe('of the history', () => {
     const now = today * DAY + 20 * 3_600_000
     const from = (start: Start, reread = 2 * DAY, startUs?: number) =>
       rereadFrom(
-        rereadOf({ workspaces: [{ name: 'acme', history: { reread, start } }] }, now).get('acme'),
+        rereadOf({ workspaces: [{ name: 'acme', history: { lookback: reread, start } }] }, now).get('acme'),
         startUs,
         now,
       )

@@ -170,7 +170,7 @@ test('a demo that was killed goes on where it was: nothing twice, and a second o
   await until(() => second.said.text.includes('Goes on where the last demo stopped'), 'its words')
   await until(async () => {
     const status = await (await connectControl(journal))?.status()
-    return status?.sinks[0]?.owed_entries === 0 && status.workspaces[0]?.sources[0]?.caught_up_at !== null
+    return status?.sinks[0]?.pending_entries === 0 && status.workspaces[0]?.sources[0]?.caught_up_at !== null
   }, 'all caught up')
   expect((await end(second.child, 'SIGINT')).code).toBe(0)
   expect(second.said.text).toMatch(

@@ -37,7 +37,7 @@ test('a standard output whose reader is gone ends the run with 1 and that word, 
     print: () => Promise.reject(gone),
   }
   const { code, why } = await runOnce(config, outside, stand.world, 15_000)
-  expect(why).toContain('only blocked parts remain: console is held')
+  expect(why).toContain('only blocked parts remain: console is blocked')
   expect(why).toContain('standard output: its reader is gone (EPIPE)')
   expect(code).toBe(1)
   expect(readTextFile(`${stand.folder}/b.out`).trim().split('\n')).toHaveLength(2)
@@ -73,16 +73,16 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
 
 test('a long run tells once a minute how far it is', () => {
   const [clock, log] = [new StepClock(), new LogLines()]
-  const sentence = 'acme audit is 3 days behind and reading on'
+  const summary = 'acme audit is 3 days behind and reading on'
   const tellWhenDue = howFar({ clock, log }, () => ({
     ...withSource({ new_entries: 120_000 }),
-    ...{ sentence, sinks: withSink({ owed_entries: 512 }).sinks },
+    ...{ summary, sinks: withSink({ pending_entries: 512 }).sinks },
   }))
   for (let looks = 0; looks < 1500; looks++) {
     clock.pass(100)
     tellWhenDue()
   }
-  const told = JSON.stringify({ stand: sentence, entriesRead: 120_000, entriesOwed: 512 })
+  const told = JSON.stringify({ summary, entries_read: 120_000, entries_pending: 512 })
   expect(log.lines).toEqual(Array(2).fill(`The run continues ${told}`))
 })
 

@@ -32,7 +32,7 @@ let url: string
 
 const text = (...sinks: string[]) => `
 journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
-workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: acme-key, audit: { interval: 1s, sweep: 0s } }]
+workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: acme-key, audit: { interval: 1s, lookback: 0s } }]
 sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${house.folder}/${name}.out }`).join(', ')}]
 server: { listen: "127.0.0.1:0" }
 `
@@ -122,15 +122,15 @@ test('a journal that the disk does not let close is what the daemon ends with, a
 describe('a journal whose file is taken away', () => {
   const [journal, aside] = ['a.db', 'aside.db']
   const move = (from: string, to: string) => renameSync(join(house.folder, from), join(house.folder, to))
-  const status = async () => JSON.parse(await page('status')) as { ok: boolean; sentence: string }
+  const status = async () => JSON.parse(await page('status')) as { ok: boolean; summary: string }
 
   test('fails /status and no probe, since a restart would lose what is owed, and is told in the log once, until it is back', async () => {
     move(journal, aside)
     await until(() => said('The journal is not where it was opened').length > 0, 'a word')
     expect((await fetch(`${url}livez`)).status).toBe(200)
-    const { ok, sentence } = await status()
+    const { ok, summary } = await status()
     expect(ok).toBe(false)
-    expect(sentence).toMatch(/a\.db is gone/)
+    expect(summary).toMatch(/a\.db is gone/)
     await house.clock.sleep(45_000)
     expect(said('The journal is not where it was opened')).toHaveLength(1)
     move(aside, journal)
@@ -440,8 +440,8 @@ describe('a faulty configuration', () => {
     writeFileSync(file, 'nonsense: [')
     hangUp()
     await until(() => said('is refused').length > 0, 'the refusal')
-    const report = JSON.parse(await page('status')) as { sentence: string; errors: { part: string }[] }
-    expect(report.sentence).toMatch(
+    const report = JSON.parse(await page('status')) as { summary: string; errors: { part: string }[] }
+    expect(report.summary).toMatch(
       /^The changed configuration is refused, the old one goes on: \S*auditferry\.yaml:\d+:\d+: .*not valid YAML.*; [a-z]/,
     )
     expect(report.errors.map(({ part }) => part)).toEqual(['configuration'])
@@ -537,7 +537,7 @@ describe('a stop starts nothing any more', () => {
     const setup = { config: load().config, outside: { ...house.outside, log, tracing } }
     await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
     const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
-    return { journals, closed, started: started.length, stopped: said('Stopped: nothing is owed').length }
+    return { journals, closed, started: started.length, stopped: said('Stopped: nothing is pending').length }
   }
 
   test('while the old configuration stops: the next one is not opened', async () => {

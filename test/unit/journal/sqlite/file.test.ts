@@ -787,7 +787,7 @@ describe('no room', () => {
     expect(sentences.filter((sentence) => sentence.includes('no room'))).toHaveLength(1)
     await expect(journal.append(big(41))).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.stringMatching(/own file takes [34]\.\d MiB of 5\.7 MiB.*: .*keep_settled/) as string,
+      message: expect.stringMatching(/own file takes [34]\.\d MiB of 5\.7 MiB.*: .*keep_delivered/) as string,
     })
     await settleAll(journal, 1, 40)
     expect(await journal.append(big(41))).toMatchObject({ added: 1 })

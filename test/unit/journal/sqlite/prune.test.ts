@@ -179,7 +179,7 @@ it('the books of a sink that lost entries while it was away come out even', asyn
   await pruneAll()
   await reopen(['a', 'b'])
   const { rows } = await balanceOf(journal, { fromDay: 0, toDay: 1e6 }, ['b'])
-  expect(rows).toMatchObject([{ kept: 3, before: 2, owed: 1, missing: 0 }])
+  expect(rows).toMatchObject([{ kept: 3, before: 2, pending: 1, missing: 0 }])
 })
 
 describe('letters', () => {

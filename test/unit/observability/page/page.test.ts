@@ -104,10 +104,10 @@ describe('the status page', () => {
 
   it('says why something fails in one place: in its row, or in the sentence where that has it all', () => {
     const told = withSink({ state: 'failing', error: { ...refused, message: `${refused.message}.` } })
-    const sentence = `archive is 14 s behind: ${refused.message}`
+    const summary = `archive is 14 s behind: ${refused.message}`
     const rows = (report: StatusReport) => textOf(renderPage(report)).split(refused.message).length - 1
-    expect([rows(told), rows({ ...told, sentence })]).toEqual([1, 1])
-    expect(textOf(renderPage({ ...told, sentence }))).toMatch(
+    expect([rows(told), rows({ ...told, summary })]).toEqual([1, 1])
+    expect(textOf(renderPage({ ...told, summary }))).toMatch(
       /as told above \(unreachable, trouble began 10 min ago/,
     )
   })
@@ -127,7 +127,7 @@ describe('the status page', () => {
         {
           name: 'acme',
           sources: names.map((name) => ({ ...calmSource, name })),
-          budget: [
+          rate_limits: [
             { area: 'history', used: 7, limit: 30 },
             { area: 'vault', used: 9, limit: 10 },
           ],
@@ -140,19 +140,19 @@ describe('the status page', () => {
   })
 
   it('says of a budget that is shared with whom', () => {
-    const budget = [{ area: 'audit', used: 7, limit: 60, shared_with: ['beta', 'gamma'] }]
-    const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], budget }] })
+    const rate_limits = [{ area: 'audit', used: 7, limit: 60, shared_with: ['beta', 'gamma'] }]
+    const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], rate_limits }] })
     expect(page).toMatch(/7 of 60 <[^>]+>together with beta, gamma</)
     expect(renderPage(calm)).not.toContain('together with')
   })
 
   it('says of a budget that is smaller since a 429 than what may be asked, why it is', () => {
-    const budget = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
-    const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], budget }] })
+    const rate_limits = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
+    const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], rate_limits }] })
     expect(page).toMatch(/44 of 45 <[^>]+>since a 429 \(60 before\)</)
     expect(renderPage(calm)).not.toContain('since a 429')
     const full = [{ area: 'audit', used: 60, limit: 45, lowered_from: 60 }]
-    const before = { name: 'acme', sources: [calmSource], budget: full }
+    const before = { name: 'acme', sources: [calmSource], rate_limits: full }
     expect(renderPage({ ...calm, workspaces: [before] })).toMatch(
       /60, now 45 <[^>]+>since a 429 \(60 before\)</,
     )
@@ -178,11 +178,11 @@ describe('the status page', () => {
   })
 
   it('says of a budget that a 429 holds until when', () => {
-    const budget = [{ area: 'audit', used: 7, limit: 45, limited_until: '2026-11-21T10:00:54.000Z' }]
+    const rate_limits = [{ area: 'audit', used: 7, limit: 45, limited_until: '2026-11-21T10:00:54.000Z' }]
     const page = renderPage({
       ...calm,
       reported_at: '2026-11-21T10:00:00.000Z',
-      workspaces: [{ name: 'acme', sources: [calmSource], budget }],
+      workspaces: [{ name: 'acme', sources: [calmSource], rate_limits }],
     })
     expect(page).toMatch(
       /class="note limit"[^>]*><td [^>]*>the API answered 429, and nothing is asked until 2026-11-21 10:00:54 UTC \(54 s more\)</,
@@ -193,7 +193,7 @@ describe('the status page', () => {
   it('of many workspaces only those in trouble are open', () => {
     const workspaces = Array.from({ length: 100 }, (_, i) => ({
       name: `w${i}`,
-      sources: [{ ...calmSource, state: i === 42 ? ('held' as const) : ('idle' as const) }],
+      sources: [{ ...calmSource, state: i === 42 ? ('blocked' as const) : ('idle' as const) }],
     }))
     const page = renderPage({ ...calm, workspaces })
     expect(page.match(/<details [^>]* open>/g)).toEqual(['<details data-key="workspace w42" open>'])
@@ -202,7 +202,7 @@ describe('the status page', () => {
 
   it.each([
     ['caught up', {}, 'none'],
-    ['that cannot look', { state: 'held' }, 'unknown'],
+    ['that cannot look', { state: 'blocked' }, 'unknown'],
     ['that fails', { state: 'failing' }, 'unknown'],
     ['that is paused before it has read anything', { state: 'paused' }, 'unknown'],
     ['that has read nothing yet', { state: 'starting', last_success_at: null }, 'unknown'],
@@ -299,7 +299,7 @@ describe('the status page', () => {
 
   it('tells a screen reader states, and not the seconds that pass', () => {
     const news = (report: StatusReport) => /id="news"[^>]*>([^<]*)</.exec(renderPage(report))?.[1]
-    const later = { ...calm, sentence: 'All caught up: last delivery 19 s ago' }
+    const later = { ...calm, summary: 'All caught up: last delivery 19 s ago' }
     expect(news(calm)).toBe(news(later))
     const bad = { ...withSink({ state: 'failing', error: refused }), ok: false }
     expect(news(bad)).toBe('Attention: archive is failing')
@@ -317,7 +317,7 @@ describe('the status page', () => {
       }),
       sinks: [{ ...calmSink, state: 'starting', last_success_at: null }],
       journal: { ...calm.journal, capacity_bytes: 0 },
-      history: { step_seconds: 30, read: [0], delivered: [0], owed: [0] },
+      history: { step_seconds: 30, read: [0], delivered: [0], pending: [0] },
     })
     expect(unclosed(page)).toEqual([])
     expect(withoutCode(page)).not.toMatch(/NaN|undefined|Infinity/)
@@ -329,7 +329,7 @@ describe('the status page', () => {
     const page = textOf(renderPage(report))
     expect(page).toContain('none since the start ')
     expect(page).not.toContain('never')
-    const history = { step_seconds: 30, read: [0], delivered: [0], owed: [0] }
+    const history = { step_seconds: 30, read: [0], delivered: [0], pending: [0] }
     const reloaded = { ...report, history, configured_at: '2026-11-21T09:00:00.000Z' }
     const after = textOf(renderPage(reloaded))
     expect(after).toContain('up 24 h')
@@ -346,12 +346,12 @@ describe('what others say', () => {
     const page = renderPage(
       {
         ...calm,
-        ...{ version: evil, sentence: evil },
+        ...{ version: evil, summary: evil },
         workspaces: [
           {
             name: evil,
             sources: [{ ...calmSource, state: 'failing', error: fault }],
-            budget: [{ area: evil, used: 1, limit: 2 }],
+            rate_limits: [{ area: evil, used: 1, limit: 2 }],
           },
         ],
         sinks: [{ ...calmSink, name: evil, type: evil, state: 'failing', dead_letters: 1, error: fault }],

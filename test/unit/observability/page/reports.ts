@@ -23,7 +23,7 @@ export const calmSink: SinkStatus = {
   type: 'file',
   assurance: 'stored',
   state: 'idle',
-  owed_entries: 0,
+  pending_entries: 0,
   lag_seconds: 0,
   last_success_at: '2026-11-21T09:59:46.000Z',
   accepted_entries: 4663,
@@ -38,8 +38,8 @@ export const calm: StatusReport = {
   configured_at: '2026-11-20T10:00:00.000Z',
   reported_at: '2026-11-21T10:00:00.000Z',
   ok: true,
-  sentence: 'All caught up: last delivery 14 s ago',
-  workspaces: [{ name: 'acme', sources: [calmSource], budget: [{ area: 'audit', used: 3, limit: 60 }] }],
+  summary: 'All caught up: last delivery 14 s ago',
+  workspaces: [{ name: 'acme', sources: [calmSource], rate_limits: [{ area: 'audit', used: 3, limit: 60 }] }],
   sinks: [calmSink],
   journal: {
     ...{ entries: 0, bytes: 0, capacity_bytes: 2 ** 31, paused: false, lost: null },
@@ -56,7 +56,7 @@ export const calm: StatusReport = {
     step_seconds: 30,
     read: Array.from({ length: 120 }, (_, i) => i % 7),
     delivered: Array.from({ length: 120 }, (_, i) => i % 7),
-    owed: Array.from({ length: 120 }, () => 0),
+    pending: Array.from({ length: 120 }, () => 0),
   },
 }
 

@@ -62,7 +62,7 @@ describe('an object', () => {
       ...{ 'auditferry.outcome': 'unreachable', 'error.type': 'unreachable' },
     })
     expect(done?.attributes).toMatchObject({ 'auditferry.outcome': 'ok', 'auditferry.bytes': 70 })
-    expect(settled?.name).toBe('settle')
+    expect(settled?.name).toBe('ack')
     expect(settled?.parentSpanContext?.spanId).toBe(done?.spanContext().spanId)
     expect(
       JSON.stringify(spans().map(({ attributes, status, events }) => [attributes, status, events])),

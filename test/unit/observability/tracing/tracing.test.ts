@@ -74,9 +74,9 @@ describe('tracing', () => {
       expect(new Set(tries.flatMap(({ links }) => links))).toEqual(new Set(pages.map(({ spanId }) => spanId)))
       for (const deliver of tries) {
         expect(deliver.parentSpanId).toBeUndefined()
-        expect(deliver.facts['auditferry.settled']).toBe(deliver.facts['auditferry.entries'])
-        const settle = named('settle').find(({ parentSpanId }) => parentSpanId === deliver.spanId)
-        expect(settle?.facts).toMatchObject({ 'auditferry.sink': sink, 'auditferry.parked': 0 })
+        expect(deliver.facts['auditferry.acknowledged']).toBe(deliver.facts['auditferry.entries'])
+        const settle = named('ack').find(({ parentSpanId }) => parentSpanId === deliver.spanId)
+        expect(settle?.facts).toMatchObject({ 'auditferry.sink': sink, 'auditferry.dead_lettered': 0 })
       }
     }
     expect(read?.resource).toMatchObject({ 'service.name': 'auditferry', 'service.version': '1.2.3' })
@@ -127,9 +127,9 @@ describe('tracing', () => {
         'known',
         'filtered',
         'quarantined',
-        'settled',
+        'acknowledged',
         'refused',
-        'parked',
+        'dead_lettered',
         'again',
         'bytes',
         'outcome',
