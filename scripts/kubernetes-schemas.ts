@@ -71,7 +71,7 @@ function fromCrd(folder: string, path: string): void {
 }
 
 const [folder, ...sources] = process.argv.slice(2)
-if (folder === undefined || sources.length === 0) throw new Error('want a folder and at least one source')
+if (folder === undefined || sources.length === 0) throw new Error('expected a folder and at least one source')
 rmSync(folder, { recursive: true, force: true })
 mkdirSync(folder, { recursive: true })
 for (const source of sources) (source.endsWith('.json') ? fromSwagger : fromCrd)(folder, source)

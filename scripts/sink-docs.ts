@@ -44,7 +44,7 @@ for (const [name, kind] of Object.entries(sinkKinds)) {
   const page = `docs/sinks/${name}.md`
   const text = readFileSync(page, 'utf8')
   const parts = text.split(marker)
-  if (parts.length !== 3) throw new Error(`${page}: want the line ${marker} twice, around the table`)
+  if (parts.length !== 3) throw new Error(`${page}: expected the line ${marker} twice, around the table`)
   const fresh = [parts[0], `\n\n${table(kind.options)}\n\n`, parts[2]].join(marker)
   const pretty = await format(fresh, { ...(await resolveConfig(page)), parser: 'markdown' })
   if (pretty === text) continue

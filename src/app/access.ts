@@ -40,7 +40,7 @@ const areaOf: Readonly<Record<SourceName, Area>> = {
 
 const clocksText = (workspace: string, aheadMs: number): string => {
   const apart = `${spanText(Math.abs(aheadMs) / SECOND_MS)} ${aheadMs > 0 ? 'ahead of' : 'behind'}`
-  return `The clock of this machine is ${apart} that of ${workspace}’s API, and what is asked for by time may not be found: check this one first, then the API’s`
+  return `The clock of this machine is ${apart} that of ${workspace}’s API, so requests by time may find nothing: check this machine's clock first, then the API’s`
 }
 
 export class Access {

@@ -310,8 +310,8 @@ class Running {
     await within(CLOSE_MS, clock, journal.close())
     if (!this.#running) return
     const owed = sinks.reduce((most, sink) => Math.max(most, sink.pending_entries), 0)
-    if (owed === 0) log.info('Stopped: nothing is pending')
-    else log.info('Stopped: pending entries wait in the journal for the next start', { pending: owed })
+    if (owed === 0) log.info('Stopped: everything is delivered')
+    else log.info('Stopped: undelivered entries wait in the journal for the next start', { owed })
   }
 }
 

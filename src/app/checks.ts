@@ -341,7 +341,7 @@ export class UnreadSecrets {
       if (unread === undefined) this.#log.info('A secret or a file can be read again', { about })
       else
         this.#log.warn(
-          'A secret or a file cannot be read again: the one in memory goes on, and a restart would lack it. Put it back where it was',
+          'A secret or a file can no longer be read: the value in memory stays in use, but a restart would fail. Put it back where it was',
           { about, error: unread },
         )
     }

@@ -40,7 +40,7 @@ export async function backfill(
   const file = configFile(world, options.config)
   if (options.status || options.cancel) return look(world, file, options)
   if (options.from === undefined) {
-    world.stderr('error: want --from <time>, --status or --cancel\n')
+    world.stderr('error: expected --from <time>, --status or --cancel\n')
     return exitCodes.usage
   }
   const span = spanOf(world, options.from, options.to, clock.now())
@@ -164,7 +164,7 @@ function countsText({ counts }: Backfill): string {
 const spanText = ({ fromUs, toUs }: PastSpan) => `${secondText(fromUs / 1000)} to ${secondText(toUs / 1000)}`
 
 const unreadWhy = {
-  refused: 'refused by the API with 400 (it may not reach so far back)',
+  refused: 'refused by the API with 400 (the span may be too far in the past)',
   unreadable: 'unreadable while other times could be read (try again later)',
 } as const
 

@@ -38,12 +38,12 @@ export async function bundle(
   const secrets = secretsIn(config)
   const mask = masker(() => secrets)
   await writeExport(world, file, pieces())
-  if (file !== '-') world.stderr(`auditferry: ${file} holds the bundle: read it before you send it\n`)
+  if (file !== '-') world.stderr(`auditferry: ${file} contains the bundle: read it before you send it\n`)
   return exitCodes.done
 
   async function* pieces(): AsyncGenerator<Uint8Array> {
     yield Buffer.from(
-      '# Auditferry support bundle\n\nNo secrets and no content of entries. Names of workspaces, sinks and hosts stand here.\n',
+      '# Auditferry support bundle\n\nNo secrets and no content of entries. It contains names of workspaces, sinks and hosts.\n',
     )
     for (const { title, text } of sections)
       yield Buffer.from(`\n## ${title}\n\n\`\`\`\n${mask(text).trimEnd()}\n\`\`\`\n`)

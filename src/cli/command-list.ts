@@ -58,7 +58,8 @@ const letterCommands: readonly CommandSpec[] = [
   {
     name: 'drop',
     summary: 'let them go for good',
-    options: (command) => chosenLetters(command).option('--yes', 'all that are meant, unnamed', false),
+    options: (command) =>
+      chosenLetters(command).option('--yes', 'apply to every match without asking', false),
     run: dropLetters,
   },
   {
@@ -80,7 +81,8 @@ const quarantineCommands: readonly CommandSpec[] = [
   {
     name: 'drop',
     summary: 'let their bytes go for good',
-    options: (command) => chosenQuarantine(command).option('--yes', 'all that are meant, unnamed', false),
+    options: (command) =>
+      chosenQuarantine(command).option('--yes', 'apply to every match without asking', false),
     run: dropQuarantine,
   },
   {
@@ -117,7 +119,7 @@ export const specs: readonly CommandSpec[] = [
   },
   {
     name: 'validate',
-    summary: 'check the configuration and what it refers to; tells all faults of a layer at once',
+    summary: 'check the configuration and what it refers to; reports all errors at once',
     options: (command) => withConfig(command).option('--connect', 'also ask every API and every sink', false),
     run: validate,
   },
@@ -158,7 +160,7 @@ export const specs: readonly CommandSpec[] = [
   },
   {
     name: 'reconcile',
-    summary: 'walk the API again over whole UTC days and hold it against the journal; a report to sign',
+    summary: 'read full UTC days from the API again and compare them with the journal; a report to sign',
     options: (command) =>
       withConfig(command)
         .requiredOption('--from <time>', 'the first day: a time, a day, or a span back from now such as 7d')

@@ -30,7 +30,7 @@ export const mockOptions = (command: Command) =>
     .option('--entries-per-hour <number>', 'the mean over a week', wholeNumber, 600)
     .option(
       '--backlog <number>',
-      'entries that are there at the start; faults of entries and events strike none of them',
+      'number of entries at the start; faults of entries and events do not apply to them',
       wholeNumber,
       0,
     )
@@ -39,17 +39,12 @@ export const mockOptions = (command: Command) =>
       'requests a minute; 0 for none (default: the documented ones)',
       wholeNumber,
     )
-    .option('--switch <name=value>', 'how an open question is answered; may stand several times', each, [])
-    .option(
-      '--fault <name=rate>',
-      'how often something goes wrong, 0 to 1; may stand several times',
-      each,
-      [],
-    )
+    .option('--switch <name=value>', 'how an open question is answered; may be repeated', each, [])
+    .option('--fault <name=rate>', 'how often something goes wrong, 0 to 1; may be repeated', each, [])
     .option('--api-key-file <file>', 'the one key that is right (default: a key that is printed)')
     .option(
       '--key <name:secret:permissions>',
-      'a key with a user and permissions of its own, such as audit,history.usage (default: all); may stand several times',
+      'a key with a user and permissions of its own, such as audit,history.usage (default: all); may be repeated',
       each,
       [],
     )
@@ -60,7 +55,7 @@ const shippedSources = sourceNames.filter((name) => name !== 'assistant')
 
 const chosen = (command: Command) =>
   withConfig(command)
-    .option('--id <number>', 'only this one; may stand several times', eachNumber, [])
+    .option('--id <number>', 'only this one; may be repeated', eachNumber, [])
     .option('--limit <number>', 'at most so many (list: 100 where it is not given)', someNumber)
     .option('--workspace <name>', 'only those of one workspace')
     .addOption(new Option('--source <name>', 'only those of one source').choices(shippedSources))
@@ -68,7 +63,7 @@ const chosen = (command: Command) =>
 export const chosenLetters = (command: Command) =>
   chosen(command)
     .option('--sink <name>', 'only those of one sink')
-    .option('--code <code>', 'only those of one code, as list tells it')
+    .option('--code <code>', 'only those with this code, as in list')
 
 export const chosenQuarantine = (command: Command) =>
   chosen(command).addOption(
@@ -77,16 +72,12 @@ export const chosenQuarantine = (command: Command) =>
 
 export const listed = (command: Command) =>
   command
-    .option(
-      '--sums',
-      'how many there are in all and of each kind, whatever --limit says, and none of them',
-      false,
-    )
+    .option('--sums', 'only the total and the count per kind, ignoring --limit', false)
     .option('--json', 'one JSON object a line, as export has them, without content', false)
 
 export const shown = (command: Command) =>
   withConfig(command)
-    .argument('<id>', 'as list tells it', wholeNumber)
+    .argument('<id>', 'as in list', wholeNumber)
     .option('--content', 'print the content itself, and nothing else', false)
 
 export const toFile = (command: Command) =>
@@ -95,15 +86,15 @@ export const toFile = (command: Command) =>
 export const verifyOptions = (command: Command) =>
   withConfig(command)
     .argument('[where]', 's3://bucket/prefix, or a folder copied from there')
-    .option('--public-key <file>', 'PEM; may stand several times, where the key was changed', each, [])
+    .option('--public-key <file>', 'PEM; may be repeated if the key was changed', each, [])
     .option('--until <time>', 'the chain must reach to here, such as 2026-01-31T00:00:00Z')
     .option(
       '--last-manifest <sha256>',
-      'this manifest must be there, as an earlier verify told it; may stand several times',
+      'this manifest must exist, as an earlier verify printed it; may be repeated',
       each,
       [],
     )
-    .option('--accept-gap <first-last>', 'a gap that is explained; may stand several times', each, [])
+    .option('--accept-gap <first-last>', 'a gap that is explained; may be repeated', each, [])
     .option('--endpoint <url>', 'another server than AWS; keys come from the environment')
     .option('--region <name>', "the bucket's region (default: that of the environment)")
     .option('--allow-insecure', 'allow an endpoint over plain http', false)
@@ -133,38 +124,38 @@ export const replayOptions = (command: Command) =>
 
 function wholeNumber(text: string): number {
   const value = /^\d{1,15}$/.test(text) ? Number(text) : NaN
-  if (Number.isNaN(value)) throw new InvalidArgumentError('Want a whole number.')
+  if (Number.isNaN(value)) throw new InvalidArgumentError('Expected a whole number.')
   return value
 }
 
 /** From 1: of none there is nothing to say. */
 function someNumber(text: string): number {
   const value = wholeNumber(text)
-  if (value < 1) throw new InvalidArgumentError('Want a whole number from 1 on.')
+  if (value < 1) throw new InvalidArgumentError('Expected a whole number from 1 on.')
   return value
 }
 
 export function tapLimit(text: string): number {
   const value = wholeNumber(text)
   if (value < 1 || value > MOST_LINES)
-    throw new InvalidArgumentError(`Want a number from 1 to ${MOST_LINES}.`)
+    throw new InvalidArgumentError(`Expected a number from 1 to ${MOST_LINES}.`)
   return value
 }
 
 function port(text: string): number {
   const value = wholeNumber(text)
-  if (value > 65_535) throw new InvalidArgumentError('Want a port from 0 to 65535.')
+  if (value > 65_535) throw new InvalidArgumentError('Expected a port from 0 to 65535.')
   return value
 }
 
 /** As `server.listen` of the configuration has it. */
 export function listenAddress(text: string): string {
   const { error } = listen().safeParse(text)
-  if (error) throw new InvalidArgumentError('Want host:port, such as 127.0.0.1:9464.')
+  if (error) throw new InvalidArgumentError('Expected host:port, such as 127.0.0.1:9464.')
   return text
 }
 
-/** For an option that may stand several times. */
+/** For an option that may be repeated. */
 function each(text: string, before: readonly string[]): readonly string[] {
   return [...before, text]
 }

@@ -28,7 +28,7 @@ export async function init(world: World, { sink }: InitOptions): Promise<number>
   const known = Object.keys(sinkKinds)
   const unknown = types.find((type) => !known.includes(type))
   if (unknown !== undefined) {
-    world.stderr(`error: --sink ${unknown}: there is no such type; there are ${known.join(', ')}\n`)
+    world.stderr(`error: --sink ${unknown}: there is no such type; known types: ${known.join(', ')}\n`)
     return exitCodes.usage
   }
   if (!eachOnce(types)) {

@@ -95,7 +95,7 @@ async function serve(world: World, options: DemoOptions, { home, api, useLog }: 
 function terminalGone({ onHangup, print }: World): AbortSignal {
   const gone = new AbortController()
   onHangup?.(() => {
-    const word = Buffer.from('\nSIGHUP: the demo has no configuration to read again, and goes on.\n')
+    const word = Buffer.from('\nSIGHUP: the demo has no configuration file to reload, and continues.\n')
     print(word).catch(() => gone.abort(new Error('SIGHUP')))
   })
   return gone.signal
@@ -128,8 +128,8 @@ const TWENTY = 'Twenty minutes of entries are there already, more follow every t
 const first: Readonly<Record<DemoHome['before'], string>> = {
   nothing: TWENTY,
   resumed:
-    'Goes on where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.',
-  removed: `The last demo here was too old to go on with: its files are gone, this one begins anew.\n${TWENTY}`,
+    'Continues where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.',
+  removed: `The last demo here was too old to continue: its files were removed, and this one starts fresh.\n${TWENTY}`,
 }
 
 const farewell = ({ entries }: DemoHome, data: string) => `
@@ -221,7 +221,7 @@ async function clear(folder: string): Promise<boolean> {
   if (!names.includes(ORIGINS))
     throw new ConnectorError(
       'misconfigured',
-      `${folder} holds files that no demo made (there is no ${ORIGINS}): name another folder with --data`,
+      `${folder} contains files that are not from a demo (there is no ${ORIGINS}): choose another folder with --data`,
     )
   const ours = names.filter((name) => name === CONFIG || name === ENTRIES || name.startsWith(JOURNAL))
   for (const name of [...ours, ORIGINS]) await disk.remove(join(folder, name))
@@ -255,6 +255,6 @@ export async function writeConfig(home: DemoHome, baseUrl: string, listen: strin
     server: { listen },
     log: { level: 'warn' },
   }
-  const head = '# Written anew by `auditferry demo` at each start: copy it to begin your own.\n'
+  const head = '# Rewritten by `auditferry demo` at each start: copy it as a start for your own.\n'
   await writeWhole(home.config, head + stringify(config))
 }

@@ -69,7 +69,7 @@ function isMisplaced(error: CommanderError, [first = '']: readonly string[]): bo
 function codeOf(error: unknown, argv: readonly string[], world: World): number {
   // commander has said what is wrong already.
   if (error instanceof CommanderError) {
-    if (isMisplaced(error, argv)) world.stderr('(options stand behind their command: auditferry run …)\n')
+    if (isMisplaced(error, argv)) world.stderr('(options follow their command: auditferry run …)\n')
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
   }
   if (error instanceof ConfigFaults) {
@@ -94,7 +94,7 @@ export async function runProgram(argv: readonly string[], world: World): Promise
     .configureOutput({ writeOut: world.stdout, writeErr: world.stderr })
     .configureHelp({ optionDescription })
     .showSuggestionAfterError()
-    .showHelpAfterError('(auditferry --help tells the commands, auditferry <command> --help their options)')
+    .showHelpAfterError('(see auditferry --help, or auditferry <command> --help)')
   for (const spec of all)
     register(program, spec, world, (ended) => {
       code = ended

@@ -76,7 +76,7 @@ async function ask(place: DaemonPlace, config: Config | undefined, world: World)
   if (client) return { report: await client.status() }
   const asked = await askListener(place, config)
   if (asked.report)
-    world.stderr(`auditferry: there is no control socket, this is what ${listenerUrl(place)} tells\n`)
+    world.stderr(`auditferry: there is no control socket; this is the answer of ${listenerUrl(place)}\n`)
   return asked
 }
 
@@ -89,7 +89,7 @@ function nobodyText(file: string, config: DaemonPlace, other: string | undefined
   const first = whose
     ? 'did journal.path change under a running daemon? Put it back. Else give it a server.listen of its own first, then '
     : ''
-  return `auditferry: no daemon runs on ${file}: nobody answers at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`
+  return `auditferry: no daemon runs on ${file}: no answer at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`
 }
 
 /** @internal */
@@ -243,7 +243,7 @@ function findingLines({ findings = [] }: Partial<StatusReport>): string {
 
 function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): string {
   return warnings
-    .map(({ message, since }) => `  to mend: ${printable(message)} (since ${ago(since)})\n`)
+    .map(({ message, since }) => `  to fix: ${printable(message)} (since ${ago(since)})\n`)
     .join('')
 }
 

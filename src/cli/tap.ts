@@ -55,7 +55,7 @@ export async function tap(world: World, { config: given, sink, limit }: TapOptio
 function whyNothing({ journal, sinks }: StatusReport, name: string): string | undefined {
   const sink = sinks.find((one) => one.name === name)
   if (sink && (sink.state === 'blocked' || sink.state === 'failing'))
-    return `${name} takes nothing just now: it is ${sink.state}${sink.error ? `: ${printable(sink.error.message)}` : ''}`
+    return `${name} receives nothing at the moment: it is ${sink.state}${sink.error ? `: ${printable(sink.error.message)}` : ''}`
   if (!journal.paused) return undefined
   return 'reading is paused, so nothing new comes: auditferry status says why'
 }

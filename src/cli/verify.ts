@@ -69,7 +69,7 @@ async function verifyPlace(world: World, options: VerifyCommandOptions, where: s
 
 function keysOf(files: readonly string[]) {
   if (files.length === 0)
-    throw new WrongUsage('want --public-key FILE: the public half of the key that signs the manifests')
+    throw new WrongUsage('expected --public-key FILE: the public half of the key that signs the manifests')
   return new Map(
     files.flatMap((file) => {
       try {
@@ -87,19 +87,19 @@ function untilOf(text: string): number {
   const day = /^\d{4}-\d\d-\d\d$/.test(text)
   const at = parseInstantText(day ? `${text}T00:00:00Z` : text)
   if (Number.isFinite(at)) return at / 1000
-  throw new WrongUsage(`--until ${text}: want a time in UTC such as 2026-01-31T00:00:00Z`)
+  throw new WrongUsage(`--until ${text}: expected a time in UTC such as 2026-01-31T00:00:00Z`)
 }
 
 function hashOf(text: string): string {
   const hash = text.toLowerCase()
   if (/^[0-9a-f]{64}$/.test(hash)) return hash
-  throw new WrongUsage(`--last-manifest ${text}: want a SHA-256 of 64 hex digits, as verify tells it`)
+  throw new WrongUsage(`--last-manifest ${text}: expected a SHA-256 of 64 hex digits, as verify prints it`)
 }
 
 function gapOf(text: string): Range {
   const [, first, last] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? []
   if (first !== undefined && last !== undefined) return { first: Number(first), last: Number(last) }
-  throw new WrongUsage(`--accept-gap ${text}: want two sequence numbers such as 101-250`)
+  throw new WrongUsage(`--accept-gap ${text}: expected two sequence numbers such as 101-250`)
 }
 
 // Which evidence `verify` reads: a folder, a bucket by its address, or the bucket of a sink that a configuration names.
@@ -133,18 +133,18 @@ export function verifyPlaceOf(
   if (where !== undefined && !address && options.sink === undefined && !where.includes('://')) {
     const deeper = deeperThan(where)
     if (deeper !== undefined)
-      throw new WrongUsage(
-        `${where}: no folder manifest stands in it; did you mean ${printableName(deeper)}?`,
-      )
+      throw new WrongUsage(`${where}: it has no manifest folder; did you mean ${printableName(deeper)}?`)
     return { store: folderEvidence(where), close: () => Promise.resolve() }
   }
   if (where !== undefined && !address)
-    throw new WrongUsage(`${where}: want s3://bucket/prefix, or a folder copied from there without --sink`)
+    throw new WrongUsage(
+      `${where}: expected s3://bucket/prefix, or a folder copied from there without --sink`,
+    )
   const named = address ? { bucket: address[1] ?? '', prefix: (address[2] ?? '').replace(/\/+$/, '') } : {}
   const known = options.sink === undefined ? undefined : sinkOf(world, options, options.sink)
   if (!address && !known)
     throw new WrongUsage(
-      'want what to verify: s3://bucket/prefix, a folder, or --sink NAME of a configuration',
+      'expected what to verify: s3://bucket/prefix, a folder, or --sink NAME of a configuration',
     )
   return bucketPlace(world, known ? { ...known, ...named } : optionsOf(options, named))
 }
@@ -233,14 +233,14 @@ function leftOut(chains: readonly WalkedChain[]): string[] {
   const parked = sum((chain) => chain.parked)
   if (filtered + parked === 0) return []
   return [
-    `what is not in the objects: ${filtered} entries that the sink's settings left out and ${parked} that became dead letters are counted in the manifests, not stored`,
+    `not in the objects: ${filtered} entries that the sink's settings left out and ${parked} that became dead letters are counted in the manifests, not stored`,
   ]
 }
 
 function unproved({ chains }: Verified, bounded: boolean): string[] {
   const end = bounded
     ? 'what came after the manifest or the time that you named'
-    : 'that the chain ends where it ends: whoever may delete objects can cut its end. Keep the SHA-256 of the last manifest elsewhere and give it as --last-manifest, or give --until'
+    : 'that the chain is complete at its end: anyone who can delete objects can cut it. Keep the SHA-256 of the last manifest elsewhere and pass it as --last-manifest, or pass --until'
   return [
     end,
     ...leftOut(chains),
@@ -251,7 +251,7 @@ function unproved({ chains }: Verified, bounded: boolean): string[] {
       .filter(({ after }) => after > 0)
       .map(({ sink, after }) => `entries up to ${after} of sink ${sink}: stored before its evidence began`),
     'that what the API showed was true, nor anything that it never showed',
-    'anything against somebody who had the signing key: who holds it can sign another chain',
+    'anything against a person who had the signing key: that person can sign another chain',
   ]
 }
 
@@ -273,7 +273,7 @@ function touchedLines({ touched: { listed, planted }, chains }: Verified): strin
   return [
     ...(listed ? [`  touched: ${entriesText(listed.entries)}, ${spanText(listed)}`] : []),
     ...(planted
-      ? [`  put there: ${many(planted.count, 'object')}, by name of the ${spanText(planted)}`]
+      ? [`  added by others: ${many(planted.count, 'object')}, by name of the ${spanText(planted)}`]
       : []),
     ...blind,
   ]

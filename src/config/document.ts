@@ -22,20 +22,20 @@ export function pathKey(path: Path): string {
 
 // yaml's own messages may quote the text, and so a secret: they are said again without it.
 const sentences: Readonly<Partial<Record<YAMLError['code'], string>>> = {
-  TAB_AS_INDENT: 'a tab indents here: want spaces',
+  TAB_AS_INDENT: 'a tab indents here: use spaces',
   BAD_INDENT: 'the indentation fits no line above, or a bracket is not closed: line it up, or close it',
   BLOCK_AS_IMPLICIT_KEY:
-    'a mapping begins within a value: want a new line, quotes around the value, or the indentation of the keys above',
+    'a mapping begins within a value: start a new line, put quotes around the value, or use the indentation of the keys above',
   MULTILINE_IMPLICIT_KEY:
     'not valid as a key: a space after its colon may be missing, or the indentation be wrong',
   MISSING_CHAR:
     'something is missing here or above: a closing quote or bracket, a colon, a comma, or a space after one; or the indentation of this line fits no line above',
-  BAD_DQ_ESCAPE: 'an unknown escape within double quotes: want single quotes, or two backslashes',
+  BAD_DQ_ESCAPE: 'an unknown escape within double quotes: use single quotes, or two backslashes',
   BAD_SCALAR_START: 'a value may not begin with this character unless it is quoted',
-  MULTIPLE_DOCS: 'a second document begins here: want one in a file',
-  TAG_RESOLVE_FAILED: 'a tag (!…) of no known meaning: want quotes around the value if it begins with !',
+  MULTIPLE_DOCS: 'a second document begins here: use one per file',
+  TAG_RESOLVE_FAILED: 'a tag (!…) that is unknown: put quotes around the value if it begins with !',
   UNEXPECTED_TOKEN:
-    'not valid here: within { } and [ ] a ${…} wants quotes; else look at the quotes and the indentation of this line and the one above',
+    'not valid here: within { } and [ ] put ${…} in quotes; otherwise check the quotes and the indentation of this line and the one above',
 }
 
 /** What each alias stands for: the last anchor of its name before it. Found in one go, since yaml's `resolve` walks the whole document for each. */
@@ -66,7 +66,7 @@ interface Walk {
 /** A name read as another one is a rule that holds for nothing: what stands for bytes that are no UTF-8 is refused wherever it counts. */
 function refuseForeign(walk: Walk, text: unknown, path: Path, at: number): void {
   if (typeof text !== 'string' || !text.includes('\ufffd')) return
-  const message = 'bytes that are no UTF-8 stand here: save the file as UTF-8'
+  const message = 'the file has bytes here that are not UTF-8: save it as UTF-8'
   walk.faults.push({ path, at, message })
 }
 
@@ -89,7 +89,7 @@ function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, 
     walk.faults.push({
       path,
       at,
-      message: 'an alias of no known anchor: want quotes around the value if it begins with *',
+      message: 'an alias of an unknown anchor: put quotes around the value if it begins with *',
     })
   if (isMap(node)) return mapOf(walk, node.items, path, depth)
   if (isSeq(node))
@@ -112,7 +112,7 @@ function mapOf(walk: Walk, pairs: Pairs, path: Path, depth: number): Record<stri
       walk.faults.push({
         path,
         at,
-        message: 'a key that is no text: want a word, or quotes around a value that begins with { or [',
+        message: 'a key that is not text: use a word, or put quotes around a value that begins with { or [',
       })
       continue
     }
@@ -122,7 +122,7 @@ function mapOf(walk: Walk, pairs: Pairs, path: Path, depth: number): Record<stri
       walk.faults.push({
         path: under,
         at,
-        message: `${isShowable(key) ? 'the key' : 'a key'} is there twice: want it once`,
+        message: `${isShowable(key) ? 'the key' : 'a key'} appears twice: keep one`,
       })
       continue
     }
@@ -149,7 +149,7 @@ const isUtf16 = (text: string): boolean => /^\ufffd\ufffd|\0/.test(text)
 export function readDocument(file: string, text: string): ConfigDocument {
   // A byte order mark is no column of the first line: no editor shows it.
   if (!isUtf16(text)) return documentOf(file, text.replace(/^\ufeff/, ''))
-  const message = 'the file is no UTF-8, UTF-16 perhaps: save it as UTF-8'
+  const message = 'the file is not UTF-8, perhaps UTF-16: save it as UTF-8'
   return { ...documentOf(file, ''), faults: [{ file, line: 1, column: 1, path: [], message }] }
 }
 

@@ -50,7 +50,7 @@ function namedFiles(
 
 /** A start must not fail because one sink's file is late: what `run` does where this is a fault of `validate`. */
 const HELD =
-  ' (run starts all the same, keeps the pending entries of this sink, and looks for the file again)'
+  ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)'
 
 function lookAtReadFiles({ loaded, files, fault }: Look): void {
   for (const { path, name, faultOf } of namedFiles(loaded, 'files'))
@@ -74,7 +74,7 @@ function lookAtSharedFiles({ loaded, files, fault }: Look): void {
   for (const { path, name } of writtenFiles(loaded)) {
     const identity = files.identity(name)
     const owner = owners.get(identity)
-    if (owner !== undefined) fault(path, `is the file of ${owner} already: want one of its own`)
+    if (owner !== undefined) fault(path, `is the file of ${owner} already: use another file`)
     else owners.set(identity, ownerAt(path))
   }
 }
@@ -85,7 +85,7 @@ function lookBesideTheJournal({ loaded, files, fault }: Look): void {
   const beside = new Set(besideJournal(journal, files.place(journal)).map((name) => files.identity(name)))
   for (const { path, name } of namedFiles(loaded, 'outputs'))
     if (beside.has(files.identity(name)))
-      fault(path, 'is a file that the journal has beside it: want another name')
+      fault(path, 'is a file that the journal has beside it: use another name')
 }
 
 /** What a sink wrote there would be the next configuration, or the next key. */
@@ -95,7 +95,7 @@ function lookAtOwnFiles({ loaded, files, fault }: Look): void {
   const identities = new Set(read.map((name) => files.identity(name)))
   for (const { path, name } of namedFiles(loaded, 'outputs'))
     if (identities.has(files.identity(name)))
-      fault(path, 'is a file that the configuration is read from: want one of its own')
+      fault(path, 'is a file that the configuration is read from: use another file')
 }
 
 /** A full file is moved to `path.1`, and those before it one on: over whatever another one writes there. */
@@ -111,7 +111,7 @@ function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
       const names = `${name}.1 … ${name}.${rotatedTo}`
       fault(
         other.path,
-        `would be overwritten when ${ownerAt(rotating)} rotates its file to ${names}: want another name`,
+        `would be overwritten when ${ownerAt(rotating)} rotates its file to ${names}: use another name`,
       )
     }
   }
@@ -129,7 +129,7 @@ function lookAtSharedPlaces({ loaded, fault }: Look): void {
     else
       fault(
         ['sinks', index, field],
-        `its lines would lie among those of sinks[${owner}] (${name}): give each a ${field} of its own`,
+        `its lines would mix with those of sinks[${owner}] (${name}): give each a ${field} of its own`,
       )
   }
 }
@@ -172,7 +172,7 @@ function lookAtJournal({ loaded, files, fault, warning }: Look): void {
   if (network !== undefined)
     fault(
       ['journal', 'path'],
-      `would lie on a network file system (${network}), which cannot lock a journal or keep it whole: want a file on a local or block-backed volume`,
+      `would lie on a network file system (${network}), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume`,
     )
   const cramped = crampedOn(files.volumeBytes(journal.path), journal)
   if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)
@@ -234,7 +234,7 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
     if (!isReferred(path))
       warning(
         path,
-        'a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',
+        'this file contains a secret, and every user of this machine can read it: write it as ${file:…} or ${env:…}, or chmod this file to 0400',
       )
   for (const { path, files: names } of loaded.references)
     if (under(loaded.config, path) instanceof Secret)

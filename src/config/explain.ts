@@ -51,7 +51,7 @@ const wanted: Readonly<Record<string, string>> = {
 }
 
 function oneOf(words: readonly unknown[], given: unknown): string {
-  const list = `want ${words.length > 1 ? 'one of ' : ''}${words.map(String).join(', ')}`
+  const list = `expected ${words.length > 1 ? 'one of ' : ''}${words.map(String).join(', ')}`
   if (typeof given !== 'string') return list
   if (laterWords.includes(given)) return `${given} is not in this version yet: ${list}`
   if (words.some((word) => typeof word !== 'string' && String(word) === given))
@@ -71,20 +71,20 @@ const bound = (issue: { readonly origin: string }, amount: string): string =>
 function sentence(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
-      return `want ${wanted[issue.expected] ?? issue.expected}, got ${kindOf(issue.input)}`
+      return `expected ${wanted[issue.expected] ?? issue.expected}, got ${kindOf(issue.input)}`
     case 'invalid_value':
       return oneOf(issue.values, issue.input)
     case 'invalid_union': {
       const options = issue['options'] as unknown[] | undefined
       const given = isRecord(issue.input) ? issue.input[String(issue['discriminator'])] : undefined
-      return options ? oneOf(options, given) : 'is of none of the kinds that may stand here'
+      return options ? oneOf(options, given) : 'has a type that is not allowed here'
     }
     case 'too_small':
       return issue.origin === 'string'
         ? 'may not be empty'
-        : `want at least ${bound(issue, String(issue.minimum))}`
+        : `expected at least ${bound(issue, String(issue.minimum))}`
     case 'too_big':
-      return `want at most ${bound(issue, String(issue.maximum))}`
+      return `expected at most ${bound(issue, String(issue.maximum))}`
     default:
       return 'is not valid'
   }
@@ -117,28 +117,28 @@ function unknownKey(key: string, at: Path, schema: Shape | undefined): string {
   const known = schema ? Object.keys(propertiesOf(schema)) : []
   if (key === '<<')
     return 'is a merge key, which is not read: write its keys out, or take a whole value over by an alias'
-  if (!isShowable(key)) return 'is no known key: a space after a colon may be missing'
+  if (!isShowable(key)) return 'unknown key: a space after a colon may be missing'
   const meant = placeBelow(key, schema) ?? nearest(key, known)
-  if (meant !== undefined) return `is no known key: did you mean ${meant}?`
-  return `is no known key: want ${known.length > 0 ? known.join(', ') : 'none here'}`
+  if (meant !== undefined) return `unknown key: did you mean ${meant}?`
+  return `unknown key: expected ${known.length > 0 ? `one of ${known.join(', ')}` : 'no keys here'}`
 }
 
 function missing(issue: z.core.$ZodIssue, schema: Shape | undefined): string {
   const description = schema?.['description']
   if (typeof description === 'string') return `is missing. ${description}`
   return issue.code === 'invalid_type'
-    ? `is missing: want ${wanted[issue.expected] ?? 'it'}`
+    ? `is missing: expected ${wanted[issue.expected] ?? 'it'}`
     : `is missing: ${issue.message}`
 }
 
 /** A bare number where a unit belongs, and a key without a value, deserve better than the type's name. */
 function wrongType(issue: z.core.$ZodIssue, schema: Shape | undefined, input: unknown): string {
   if (typeof input === 'number' && schema?.['pattern'] === durationPattern.source)
-    return `want a duration with its unit, such as ${input === 0 ? '0s' : '30s, 5m, 24h or 35d'}`
+    return `expected a duration with its unit, such as ${input === 0 ? '0s' : '30s, 5m, 24h or 35d'}`
   if (typeof input === 'number' && schema?.['pattern'] === sizePattern.source)
-    return `want a size with its unit, such as ${input === 0 ? '0B' : '512KiB, 1MiB or 2GiB'}`
+    return `expected a size with its unit, such as ${input === 0 ? '0B' : '512KiB, 1MiB or 2GiB'}`
   if (input === null && schema?.['type'] === 'object')
-    return 'has nothing under it: want {} for its defaults, or leave the key out'
+    return 'is empty: use {} for its defaults, or remove the key'
   return issue.message
 }
 

@@ -6,21 +6,23 @@ import { duration, durationMs, durationPattern, isSpan, size, spanFault } from '
 import type { Start } from '../sources/shared.ts'
 
 export const partName = () =>
-  z.string().regex(/^(?=.*[a-z0-9])[a-z0-9-]{1,63}$/, 'want small letters, digits and hyphens, 63 at most')
+  z
+    .string()
+    .regex(/^(?=.*[a-z0-9])[a-z0-9-]{1,63}$/, 'expected small letters, digits and hyphens, 63 at most')
 
 /** Globs over an entry's type; `!` takes away again. */
 export const typeGlobs = () =>
   z
-    .array(z.string().regex(/^!?[^!\s]+$/, 'want a pattern such as auth:* or !user:client_view_history'))
+    .array(z.string().regex(/^!?[^!\s]+$/, 'expected a pattern such as auth:* or !user:client_view_history'))
     .min(1)
     .prefault(['*'])
 
 /** A span that a loop waits: never so short that the loop spins. */
-export const interval = () => duration().refine((ms) => ms >= 1000, 'want at least 1s')
+export const interval = () => duration().refine((ms) => ms >= 1000, 'expected at least 1s')
 
 /** A size of at least `leastBytes`. */
 export const sizeFrom = (leastBytes: number, least: string) =>
-  size().refine((bytes) => bytes >= leastBytes, `want at least ${least}`)
+  size().refine((bytes) => bytes >= leastBytes, `expected at least ${least}`)
 
 const dayPattern = /^\d{4}-\d\d-\d\d$/
 
@@ -41,7 +43,7 @@ function isStart(text: string): boolean {
 }
 
 const startFault =
-  'want earliest, latest, a span such as 30d, a UTC day such as 2026-01-31, or a time with its seconds such as 2026-01-31T00:00:00Z'
+  'expected earliest, latest, a span such as 30d, a UTC day such as 2026-01-31, or a time with its seconds such as 2026-01-31T00:00:00Z'
 
 /** Where reading begins when nothing was read yet. */
 export const start = () =>
@@ -52,7 +54,7 @@ export const start = () =>
     .refine((given) => given.kind !== 'span' || isSpan(given.ms), spanFault)
     .refine(
       (given) => given.kind !== 'time' || isPlausibleInstant(given.atUs),
-      `want a time ${plausibleInstants}`,
+      `expected a time ${plausibleInstants}`,
     )
 
 interface Listen {
@@ -72,9 +74,9 @@ const hostPattern = /^[A-Za-z0-9._-]+$/
 
 /** A name as a Host header has it, without a port. */
 export const hostName = () =>
-  z.string().regex(hostPattern, 'want a host name without a port, such as auditferry.example.com')
+  z.string().regex(hostPattern, 'expected a host name without a port, such as auditferry.example.com')
 
-const listenWanted = 'want host:port, such as 127.0.0.1:9464 or [::1]:9464'
+const listenWanted = 'expected host:port, such as 127.0.0.1:9464 or [::1]:9464'
 
 function listenFault(text: string): string | undefined {
   const { host, port } = parseListen(text)
@@ -84,7 +86,7 @@ function listenFault(text: string): string | undefined {
     return `has no host: ${listenWanted}, or 0.0.0.0:9464 for every address of this machine`
   if (host === '') return listenWanted
   if (hostPattern.test(host) || isIPv6(host)) return undefined
-  return 'has no host that can be listened on: for every address of this machine want 0.0.0.0:9464, or [::]:9464'
+  return 'has no host to listen on: for every address of this machine use 0.0.0.0:9464 or [::]:9464'
 }
 
 export const listen = () =>
@@ -98,17 +100,17 @@ export const listen = () =>
 
 /** What is wrong with an address that we are to ask under; undefined when nothing is. */
 function addressFault(text: string): string | undefined {
-  if (!text.includes('://')) return 'has no scheme: want an address such as https://api.example.com'
+  if (!text.includes('://')) return 'has no scheme: expected an address such as https://api.example.com'
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:'))
-    return 'want an address of https:// (or http://), such as https://api.example.com'
+    return 'expected an address of https:// (or http://), such as https://api.example.com'
   if (url.port === '0') return 'names port 0: nothing can listen there'
   if (url.username !== '' || url.password !== '')
-    return 'holds a user name or password: give the key in api_key'
+    return 'contains a user name or password: put the key in api_key'
   if (url.search !== '' || url.hash !== '')
-    return 'has a query or a fragment: want scheme, host and path only'
+    return 'has a query or a fragment: expected scheme, host and path only'
   if (/\/api(?:\/v\d+)?(?:\/|$)/.test(url.pathname))
-    return `names a path of the API: the paths are ours, want ${url.origin}${url.pathname.replace(/\/api(?:\/.*)?$/, '')}`
+    return `names a path of the API, which is added automatically: expected ${url.origin}${url.pathname.replace(/\/api(?:\/.*)?$/, '')}`
   return undefined
 }
 

@@ -148,8 +148,8 @@ export const realFiles: Files = {
 /** What stands at `path` and can never be a file to write to; undefined where a file is, or nothing. */
 export function kindFault(path: string, files: Files): string | undefined {
   const there = files.look(path)
-  if (there?.kind === 'folder') return 'is a folder: want a file name'
-  if (there?.kind === 'other') return 'is a device, pipe or socket: want a regular file'
+  if (there?.kind === 'folder') return 'is a folder: expected a file name'
+  if (there?.kind === 'other') return 'is a device, pipe or socket: expected a regular file'
   return undefined
 }
 
@@ -159,23 +159,23 @@ export function writeFault(path: string, files: Files): string | undefined {
   if (wrongKind !== undefined) return wrongKind
   const there = files.look(path)
   if (there?.kind === 'nowhere') return throughLink(path, files)
-  if (there) return files.writable(path) ? undefined : 'may not be written: give this user the permission'
+  if (there) return files.writable(path) ? undefined : 'cannot be written: give this user the permission'
   const folder = folderOf(path, files)
   if (files.look(folder)?.kind === 'nowhere')
     return `cannot be created: ${folder} is a link that leads nowhere (is a volume not mounted?)`
-  if (files.look(folder)?.kind !== 'folder') return `cannot be created: ${folder} is no folder`
+  if (files.look(folder)?.kind !== 'folder') return `cannot be created: ${folder} is not a folder`
   if (isOfKernel(files.fileSystemType(folder)))
-    return `cannot be created: ${folder} is the kernel's own and takes no files, want a folder on a disk`
+    return `cannot be created: ${folder} belongs to the kernel and takes no files: use a folder on a disk`
   return files.writable(folder)
     ? undefined
-    : `cannot be created: ${folder} may not be written, give this user the permission`
+    : `cannot be created: this user cannot write to ${folder}; give it the permission`
 }
 
 /** A link whose other end is yet to be made. */
 function throughLink(path: string, files: Files): string | undefined {
   const end = files.identity(path)
   return files.look(end)?.kind === 'nowhere'
-    ? 'is a link in a circle: want a file name'
+    ? 'is a link in a circle: expected a file name'
     : writeFault(end, files)
 }
 
@@ -232,6 +232,6 @@ export function journalFault(path: string, files: Files): string | undefined {
   if (isSqlite(page) && !isForeign(page)) return newerPageFault(page)
   const what = isSqlite(head)
     ? 'a SQLite database of another program and no journal'
-    : 'a file that is no journal'
-  return `is ${what}, and is left as it is: want another name, of a journal or of a file that is yet to be made`
+    : 'a file that is not a journal'
+  return `is ${what}, and is left unchanged: use the name of a journal, or of a file that does not exist yet`
 }

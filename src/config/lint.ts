@@ -30,7 +30,7 @@ function lookAtSources({ loaded, warning }: Doubting): void {
       for (const [i, source] of sources.entries())
         if (!on.has(source)) warning([...path, i], `no workspace has ${source} switched on`)
     if (!sources.some((source) => on.has(source)))
-      warning(path, 'none of its sources is switched on: this sink receives nothing')
+      warning(path, 'all of its sources are switched off: this sink receives nothing')
   }
   const taken = new Set<string>(loaded.config.sinks.flatMap(({ sources }) => sources))
   for (const [index, workspace] of loaded.config.workspaces.entries())
@@ -67,7 +67,7 @@ function lookAtKeptKeys({ loaded, warning }: Doubting): void {
     const [span, kept] = [durationText(intervalMs), durationText(journal.dedup_retention)]
     warning(
       isWritten ? path : ['journal', 'dedup_retention'],
-      `polls are ${span} apart${isWritten ? '' : ` (${path.join('.')})`}, and what was read is known for ${kept} (journal.dedup_retention): what two polls show may be sent twice; want a shorter interval, or dedup_retention well above it`,
+      `polls are ${span} apart${isWritten ? '' : ` (${path.join('.')})`}, and what was read is known for ${kept} (journal.dedup_retention): what two polls show may be sent twice; set a shorter interval, or a dedup_retention well above it`,
     )
   }
   for (const [index, { audit, history }] of workspaces.entries()) {
@@ -105,7 +105,7 @@ function lookAtGlobs(warning: Warn, path: Path, globs: readonly string[], types:
     if (types.length === 0 || types.some(globFilter([glob]))) continue
     const meant = meantGlob(glob, types)
     const slip = meant === undefined ? 'a typo?' : `did you mean ${meant}?`
-    warning([...path, index], `matches none of the ${types.length} documented types: ${slip}`)
+    warning([...path, index], `matches no documented type (of ${types.length}): ${slip}`)
   }
 }
 
@@ -125,7 +125,7 @@ function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
     if (start?.kind === 'time' && start.atUs > nowAt * 1000)
       warning(
         path,
-        `lies in the future: nothing from before ${isoFromUs(start.atUs)} will ever be read; to begin with what comes from now on want latest`,
+        `is in the future: nothing from before ${isoFromUs(start.atUs)} will ever be read; to begin with what comes from now on, use latest`,
       )
   }
   for (const [index, { audit, history }] of loaded.config.workspaces.entries()) {
@@ -148,7 +148,7 @@ function lookAtHomes({ loaded, warning }: Doubting): void {
     if (path.startsWith(home))
       warning(
         at,
-        'begins with ~, which nobody expands here: it is a folder of that name; write the whole path',
+        'begins with ~, which is not expanded here: it names a folder called ~; write the whole path',
       )
 }
 
@@ -229,7 +229,7 @@ function crowdedOf(
     const slow = isLookingBack
       ? `lookback gets little more than its ${little}, so late entries arrive later, and backfill, replay and reconcile are slow`
       : `backfill, replay and reconcile get little more than their ${little}`
-    const why = `polls take some ${Math.round(perMinute)} of the ${limit} requests a minute (rate_limits.${area})${together}: ${slow}; set ${least}`
+    const why = `polling uses about ${Math.round(perMinute)} of the ${limit} requests a minute (rate_limits.${area})${together}: ${slow}; set ${least}`
     return [{ area, why }]
   })
 }

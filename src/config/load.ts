@@ -56,7 +56,10 @@ function resolveAll(value: unknown, path: Path, resolving: Resolving): unknown {
 
 function resolveScalar(text: string, path: Path, { world, references, broken }: Resolving): string {
   if (text.includes('\0')) {
-    broken.push({ path, message: 'has a NUL character, which no path, name or secret can hold: take it out' })
+    broken.push({
+      path,
+      message: 'contains a NUL character, which no path, name or secret can have: remove it',
+    })
     // Nobody looks for a file of such a name.
     return text.replaceAll('\0', '')
   }
@@ -196,7 +199,7 @@ export function examineConfig(file: string, given: References): Examined {
 }
 
 function emptyFault(file: string): Fault {
-  const message = 'the file is empty: want workspaces and sinks at least'
+  const message = 'the file is empty: expected workspaces and sinks at least'
   return { file, line: 1, column: 1, path: [], message }
 }
 

@@ -67,7 +67,8 @@ function oneRuleAField(rules: unknown, issue: Issue): void {
     for (const [at, name] of (Array.isArray(fields) ? (fields as unknown[]) : []).entries()) {
       const owner = owners.get(name)
       if (owner === undefined) owners.set(name, index)
-      else issue([index, 'fields', at], `stands in redact[${owner}] already: a field is changed in one way`)
+      else
+        issue([index, 'fields', at], `is already in redact[${owner}]: a field can be changed in only one way`)
     }
   }
 }
@@ -80,14 +81,15 @@ export const redact = () =>
     { when: () => true },
   )
 
-const deniedValue = () => z.string('want a text in quotes: without them 0042 would be 42, and deny nothing')
+const deniedValue = () =>
+  z.string('expected a text in quotes: without them 0042 would be 42, and deny nothing')
 
 export const deny = () => z.record(fieldName(), z.array(deniedValue()).min(1))
 
 /** Values are compared character by character, and one text can be written in two ways: what is not in the usual one meets little. */
 export function decomposed(denied: z.output<ReturnType<typeof deny>> = {}) {
   const why =
-    'is not in Unicode NFC (its accents stand apart from their letters): an entry that has them together, as most programs write them, is not denied; write it in NFC, or list both'
+    'is not in Unicode NFC (accents are separate characters): an entry that writes them as one character, as most programs do, is not denied; write it in NFC, or list both'
   return Object.entries(denied).flatMap(([name, values]) =>
     values.flatMap((value, at) => (values.includes(value.normalize()) ? [] : [{ path: [name, at], why }])),
   )

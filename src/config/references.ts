@@ -29,12 +29,12 @@ const reasons: Readonly<Record<string, string>> = {
   EACCES: 'no permission to read it: give it to this user',
   EPERM: 'no permission to read it: give it to this user',
   EISDIR: 'it is a folder',
-  ENOTDIR: 'a part of its path is no folder',
-  NOT_REGULAR: 'it is a device, pipe or socket: want a regular file',
+  ENOTDIR: 'a part of its path is not a folder',
+  NOT_REGULAR: 'it is a device, pipe or socket: expected a regular file',
   EFBIG: 'it is larger than 1 MiB',
   EMFILE: OUT_OF_FILES,
   ENFILE: OUT_OF_FILES,
-  NOT_UTF8: 'it is no UTF-8: save it as UTF-8',
+  NOT_UTF8: 'it is not UTF-8: save it as UTF-8',
 }
 
 /** Why a file cannot be used, from what node:fs threw. */
@@ -67,7 +67,7 @@ function fileText(name: string, world: References): string {
 function variable(name: string, world: References): string {
   const value = Object.hasOwn(world.env, name) ? world.env[name] : undefined
   if (value === undefined) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not set`)
-  if (isForeign(value)) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is no UTF-8`)
+  if (isForeign(value)) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not UTF-8`)
   return value
 }
 
@@ -92,7 +92,7 @@ export function resolveText(text: string, world: References): string {
     if (kind === 'env' && name !== undefined && variableName.test(name)) return variable(name, world)
     // The text may be a secret with a dollar in it: not shown.
     throw new BrokenReference(
-      'a reference of no known kind: want ${file:/path} or ${env:NAME}, or $$ for a $',
+      'unknown kind of reference: expected ${file:/path} or ${env:NAME}, or $$ for a $',
     )
   })
 }

@@ -17,7 +17,7 @@ const limits = () =>
     max_entry_bytes: sizeFrom(1024, '1KiB')
       .refine(
         (bytes) => bytes <= MOST_ENTRY_BYTES,
-        'want at most 256MiB: memory holds an entry whole, several times over',
+        'expected at most 256MiB: memory holds an entry whole, several times over',
       )
       .prefault('16MiB')
       .describe(
@@ -41,10 +41,10 @@ const journal = () =>
     max_bytes: sizeFrom(1024, '1KiB')
       .prefault('2GiB')
       .describe(
-        'Pending payload: once it is reached reading pauses, nothing is dropped. What reaches it lands whole, so that up to 4 MiB, or one larger entry, may stand above it.',
+        'Pending payload: once it is reached reading pauses, nothing is dropped. The append that reaches it is kept as a whole, so up to 4 MiB, or one larger entry, may exceed it.',
       ),
     dedup_retention: duration()
-      .refine((ms) => ms >= 3_600_000, 'want at least 1h, or entries read again would count as new')
+      .refine((ms) => ms >= 3_600_000, 'expected at least 1h, or entries read again would count as new')
       .prefault('35d')
       .describe('How long a known id is known.'),
     keep_delivered: sizeFrom(0, '0B')
@@ -87,7 +87,7 @@ function uniqueNames(group: string, list: readonly unknown[], issue: Issue): voi
     if (typeof name !== 'string') continue
     const before = seen.get(name)
     if (before === undefined) seen.set(name, index)
-    else issue([group, index, 'name'], `is the name of ${group}[${before}] already: want a unique one`)
+    else issue([group, index, 'name'], `is the name of ${group}[${before}] already: use a unique one`)
   }
 }
 
@@ -100,7 +100,7 @@ function someSource(workspaces: readonly unknown[], issue: Issue): void {
       sourcesOf(part as unknown as WorkspaceConfig).length > 0,
   )
   if (!on)
-    issue(['workspaces'], 'no workspace has a source switched on: want audit: {} in one of them at least')
+    issue(['workspaces'], 'no workspace has a source switched on: set audit: {} in at least one of them')
 }
 
 function lookbackWithinRetention(workspaces: readonly unknown[], journal: unknown, issue: Issue): void {

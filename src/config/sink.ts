@@ -18,13 +18,13 @@ const batch = () =>
   z.strictObject({
     max_entries: z.int().min(1).max(100_000).default(1000).describe('Entries in a batch at most.'),
     max_bytes: sizeFrom(1, '1B')
-      .refine((bytes) => bytes <= MOST_BATCH_BYTES, 'want at most 16MiB')
+      .refine((bytes) => bytes <= MOST_BATCH_BYTES, 'expected at most 16MiB')
       .prefault('1MiB')
       .describe(
         'Bytes of entries in a batch at most, up to 8 MiB divided by the number of sinks; a larger entry has its own batch.',
       ),
     linger: duration()
-      .refine((ms) => ms <= DAY_MS, 'want at most 1d: entries would stay pending for that long')
+      .refine((ms) => ms <= DAY_MS, 'expected at most 1d: entries would wait that long')
       .prefault('1s')
       .describe('How long a batch waits to fill, at most `1d`.'),
   })
@@ -105,7 +105,7 @@ export type SinkConfig = {
 }[SinkType]
 
 const [first, ...others] = Object.entries(sinkKinds).map(([type, kind]) => sinkOf(type, kind))
-if (!first) throw new Error('there is no kind of sink')
+if (!first) throw new Error('unknown type of sink')
 
 /** The types lost in the loop above are told again here; a test parses one sink of each kind. */
 export const sink = z

@@ -15,7 +15,7 @@ const canary = () =>
       .default(false)
       .describe('Send a tiny prompt now and then and measure when its traces come back.'),
     interval: duration()
-      .refine((ms) => ms >= 60_000, 'want at least 1m: each one is a prompt to the assistant')
+      .refine((ms) => ms >= 60_000, 'expected at least 1m: each one is a prompt to the assistant')
       .prefault('1h')
       .describe('How often to send one.'),
   })
@@ -33,7 +33,7 @@ function isDay(text: string): boolean {
 }
 
 /** A UTC day such as 2026-04-01, as the epoch ms of its midnight. */
-const day = () => z.string().refine(isDay, 'want a UTC day such as 2026-04-01').transform(midnight)
+const day = () => z.string().refine(isDay, 'expected a UTC day such as 2026-04-01').transform(midnight)
 
 function refuseContradictions(value: unknown, context: z.RefinementCtx): void {
   if (!isRecord(value)) return

@@ -81,7 +81,7 @@ export interface BalanceRow {
   readonly dropped: number
   readonly pending: number
   readonly replayed: number
-  /** 0: it comes out even; above: entries of which nothing is known; below: more came out than in */
+  /** 0: it comes out even; above: entries of which nothing is known; below: more were delivered than kept */
   readonly missing: number
 }
 

@@ -8,11 +8,11 @@ import { ConnectorError, errnoOf } from './errors.ts'
 /** What is wrong with a value for a secret, at the start as at every later reading; undefined: nothing. */
 export function secretFault(value: string): string | undefined {
   if (value === '')
-    return 'is empty: want a secret, best as ${file:/run/secrets/…}, with something in that file'
+    return 'is empty: expected a secret, best as ${file:/run/secrets/…}, with something in that file'
   // A torn or strange file must not replace a value that works.
   return /^[\x21-\x7e]+$/.test(value)
     ? undefined
-    : 'has white space or characters that a header cannot carry, a byte order mark perhaps: check that only the secret stands there, as plain text in one line'
+    : 'contains white space or characters that are not allowed in a header, perhaps a byte order mark: store only the secret there, as plain text on one line'
 }
 
 /** Where secrets come from is looked at again this often, since they rotate (spec §2.2 `api:token_mgmt_rotate`). */
@@ -191,7 +191,7 @@ export function readHashKey(path: string, read: (path: string) => string): Uint8
   }
   throw new ConnectorError(
     'misconfigured',
-    `Nothing is sent, since what is to be hashed needs its key: the file ${path} named by key_file cannot be used (${fault}). It is looked at again by itself`,
+    `Nothing is sent, because hashing needs its key and the file ${path} in key_file cannot be used (${fault}). It is checked again automatically`,
   )
 }
 
@@ -213,7 +213,7 @@ const isThrown = (work: () => unknown): boolean => {
 export function certificateFault(pem: string): string | undefined {
   const begun = pem.match(begins)?.length ?? 0
   const whole = pem.match(blocks) ?? []
-  if (begun === 0) return 'it holds no certificate in PEM (BEGIN CERTIFICATE)'
+  if (begun === 0) return 'it contains no certificate in PEM (BEGIN CERTIFICATE)'
   return whole.length < begun || whole.some((block) => isThrown(() => new X509Certificate(block)))
     ? 'a certificate in it is cut short or spoiled'
     : undefined
@@ -221,7 +221,7 @@ export function certificateFault(pem: string): string | undefined {
 
 /** `cert`: the certificate that the key is for, as far as it can be read. */
 export function privateKeyFault(key: string, cert: string | undefined): string | undefined {
-  if (isThrown(() => createPrivateKey(key))) return 'it holds no private key in PEM without a passphrase'
+  if (isThrown(() => createPrivateKey(key))) return 'it contains no private key in PEM without a passphrase'
   if (cert === undefined || certificateFault(cert) !== undefined) return undefined
   return isThrown(() => createSecureContext({ cert, key }))
     ? 'TLS does not take it with cert_file: it must be the key of that certificate'

@@ -43,7 +43,7 @@ const MOST_MS = 3650 * 86_400_000
 const MOST_BYTES = 16 * 2 ** 40
 
 export const isSpan = (ms: number): boolean => ms <= MOST_MS
-export const spanFault = 'want at most 3650d'
+export const spanFault = 'expected at most 3650d'
 
 /** Where a space is all that is wrong, that is said. */
 const unspaced =
@@ -58,7 +58,7 @@ export const duration = () =>
   z
     .string()
     .regex(durationPattern, {
-      error: unspaced(durationPattern, 'want a duration such as 30s, 5m, 24h or 35d'),
+      error: unspaced(durationPattern, 'expected a duration such as 30s, 5m, 24h or 35d'),
     })
     .transform(durationMs)
     .refine(isSpan, spanFault)
@@ -67,13 +67,13 @@ export const duration = () =>
 export const size = () =>
   z
     .string()
-    .regex(sizePattern, { error: unspaced(sizePattern, 'want a size such as 512KiB, 1MiB or 2GiB') })
+    .regex(sizePattern, { error: unspaced(sizePattern, 'expected a size such as 512KiB, 1MiB or 2GiB') })
     .transform(sizeBytes)
-    .refine((bytes) => bytes <= MOST_BYTES, 'want at most 16TiB')
+    .refine((bytes) => bytes <= MOST_BYTES, 'expected at most 16TiB')
 
 /** True for a list of words in which none occurs twice. */
 export const eachOnce = (list: readonly string[]): boolean => new Set(list).size === list.length
-export const twiceFault = 'names one of them twice: want each once'
+export const twiceFault = 'names one of them twice: list each once'
 
 /** A secret, best given as `${file:/path}`; prints as `***` from here on. */
 export const secret = () =>

@@ -457,7 +457,7 @@ export class RefusalStreak {
     if (!this.isTooLong) return
     throw new ConnectorError(
       'misconfigured',
-      `Sink ${this.#sink}: its receiver has refused ${MOST_IN_A_ROW} entries in a row or more and taken none between, hardly their own fault. Its words: \`auditferry dead-letters list --sink ${this.#sink}\`. See whether a proxy on the way changes what is sent, and whether the sink's settings fit. One is tried at a time until one is taken; those parked come again by \`auditferry dead-letters retry --sink ${this.#sink}\``,
+      `Sink ${this.#sink}: its receiver has refused ${MOST_IN_A_ROW} entries in a row or more and taken none between, hardly their own fault. Its words: \`auditferry dead-letters list --sink ${this.#sink}\`. Check whether a proxy changes what is sent, and whether the sink's settings fit. Entries are tried one at a time until one is accepted; send the dead letters again with \`auditferry dead-letters retry --sink ${this.#sink}\``,
     )
   }
 }

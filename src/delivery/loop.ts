@@ -29,7 +29,7 @@ export async function ship(
   while (!stopped()) {
     try {
       const result = await shipper.step(cut)
-      if (result !== 'unproven' && streak.succeeded()) options.log.info('Delivery goes on again')
+      if (result !== 'unproven' && streak.succeeded()) options.log.info('Delivery continues')
       if (typeof result !== 'number') {
         await othersTurn()
         continue

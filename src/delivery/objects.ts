@@ -103,7 +103,7 @@ export class ObjectShipper implements Stepper {
     if (!intent) return undefined
     if (intent.shape !== shape)
       log.warn(
-        'Settings that shape the objects changed while some were on their way: what may have been stored before can be stored once more under its new name; `verify` tells the former as put there',
+        'Settings that shape the objects changed while some were in flight: an object may be stored a second time under its new name; `verify` reports the earlier ones as added by another program',
         { first: intent.first, last: intent.last },
       )
     return closedBy({ ...intent, shape })

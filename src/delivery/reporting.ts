@@ -70,7 +70,7 @@ export class Telling {
     this.#codes.clear()
     this.#reasons.clear()
     this.#listeners.log.warn(
-      'Entries that the receiver refused for good are dead letters now: auditferry dead-letters list names each that is still there',
+      'The receiver rejected entries for good, and they became dead letters: see auditferry dead-letters list',
       { entries, ...why },
     )
   }

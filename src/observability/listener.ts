@@ -159,7 +159,7 @@ function addressOf(listen: string): { host: string; port: number } {
   if (host === undefined || !(port <= 65_535))
     throw new ConnectorError(
       'config_invalid',
-      `server.listen: ${listen} is no address: want host:port, such as 127.0.0.1:9464`,
+      `server.listen: ${listen} is not an address: expected host:port, such as 127.0.0.1:9464`,
     )
   return { host, port }
 }

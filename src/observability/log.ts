@@ -83,7 +83,7 @@ export function openLog({ level, to, secrets }: LogOptions): Log {
 
 /** The last line of a process that an error ends. */
 export const logEnd = (error: unknown, log = openLog({ level: 'error' })): void =>
-  log.error('The daemon cannot go on, and ends', errorFields(error))
+  log.error('The daemon cannot continue and stops', errorFields(error))
 
 // Words that others wrote, with every secret in them made unreadable: for the log, the status page, and whatever else is shown.
 

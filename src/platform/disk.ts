@@ -86,7 +86,10 @@ async function openRegular(path: string, flags: number): Promise<FileHandle> {
   const handle = await open(path, flags, 0o600)
   try {
     if ((await handle.stat()).isFile()) return handle
-    throw new ConnectorError('misconfigured', `${path} is no regular file: want one, or a name where none is`)
+    throw new ConnectorError(
+      'misconfigured',
+      `${path} is not a regular file: use one, or a name that does not exist yet`,
+    )
   } catch (error) {
     await handle.close().catch(() => undefined)
     throw error

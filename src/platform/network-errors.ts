@@ -31,19 +31,19 @@ const hints = {
     isSink(seen)
       ? "; see 'tls.server_name'"
       : seen.atProxy
-        ? `; want in ${seen.proxy?.variable ?? 'its variable'} a name that the certificate bears`
+        ? `; set ${seen.proxy?.variable ?? 'its variable'} to a name that is in the certificate`
         : '; set base_url to a name in the certificate, or use a certificate for the name in base_url',
   // After a TLS 1.3 handshake a refused client certificate can look like a connection that was closed, and like nothing else.
   own: (seen) => {
     if (!isSink(seen) || !seen.encrypted || seen.answered) return ''
     return seen.showsCertificate
       ? '; it may not accept the certificate in tls.cert_file'
-      : '; if it wants a client certificate, set tls.cert_file'
+      : '; if it requires a client certificate, set tls.cert_file'
   },
   demanded: (seen) =>
     isSink(seen)
       ? '; set tls.cert_file and tls.key_file'
-      : ', which only a sink can show: put a proxy that shows one in between',
+      : ', which only a sink can present: put a proxy that presents one in between',
   refused: (seen) => (isSink(seen) && seen.showsCertificate ? ': see tls.cert_file' : ''),
 } as const satisfies Record<string, Hint>
 
@@ -60,7 +60,7 @@ const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
   ['CLOSED_IN_HANDSHAKE', ['unreachable', 'closed the connection during the TLS handshake']],
   ['CLOSED_AFTER_HANDSHAKE', ['unreachable', 'closed the connection after the TLS handshake', 'own']],
   ['ENOTFOUND', ['unreachable', 'has no address: the name is not known to DNS; check its spelling']],
-  ['EAI_AGAIN', ['unreachable', 'has no address just now: DNS did not answer']],
+  ['EAI_AGAIN', ['unreachable', 'cannot be resolved at the moment: DNS did not answer']],
   ['EHOSTUNREACH', ['unreachable', 'cannot be reached: no route to it']],
   ['ENETUNREACH', ['unreachable', 'cannot be reached: no route to its network']],
   ['EMFILE', ['unreachable', `cannot be asked: ${OUT_OF_FILES}`]],
@@ -72,8 +72,11 @@ const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
   ['UNASKED_UPGRADE', ['bad_reply', 'switched to another protocol, which was not asked for']],
   ['OTHER_LENGTH', ['bad_reply', 'was sent a body of another length than was announced']],
   ['HPE_HEADER_OVERFLOW', ['bad_reply', 'sent headers without end']],
-  ['ERR_INVALID_CHAR', ['misconfigured', 'was not asked: a header holds a character that HTTP forbids']],
-  ['ERR_UNESCAPED_CHARACTERS', ['misconfigured', 'was not asked: the URL holds a character that HTTP forbids']], // prettier-ignore
+  [
+    'ERR_INVALID_CHAR',
+    ['misconfigured', 'was not contacted: a header contains a character that HTTP forbids'],
+  ],
+  ['ERR_UNESCAPED_CHARACTERS', ['misconfigured', 'was not contacted: the URL contains a character that HTTP forbids']], // prettier-ignore
   ['EPROTO', ['tls_invalid', 'does not speak TLS here']],
   ['ERR_TLS_CERT_ALTNAME_INVALID', ['tls_invalid', 'showed a certificate for another name', 'name']],
   ['CERT_HAS_EXPIRED', ['tls_invalid', 'showed a certificate that has expired']],
@@ -107,7 +110,7 @@ function knownOf(code: string): Known | undefined {
   const known = codes.get(code)
   if (known) return known
   if (code.startsWith('HPE_')) return ['bad_reply', 'answered with something that is not HTTP']
-  if (/_ALERT_CERTIFICATE_REQUIRED$/.test(code)) return ['tls_invalid', 'wants a client certificate', 'demanded'] // prettier-ignore
+  if (/_ALERT_CERTIFICATE_REQUIRED$/.test(code)) return ['tls_invalid', 'requires a client certificate', 'demanded'] // prettier-ignore
   if (/_ALERT_(BAD_CERTIFICATE|UNKNOWN_CA|(UNSUPPORTED_)?CERTIFICATE_?\w*)$/.test(code))
     return ['tls_invalid', 'did not accept the client certificate', 'refused']
   if (/CERT|SIGNATURE|ISSUER|CRL_/.test(code) && !code.startsWith('ERR_SSL'))

@@ -41,18 +41,18 @@ function urlOf(text: string): URL | undefined {
 function proxyOf(variable: string, text: string): Proxy {
   const url = urlOf(text)
   if (url?.protocol.startsWith('socks') === true)
-    throw misconfigured(variable, 'names a SOCKS proxy, which is not supported: want an HTTP proxy')
+    throw misconfigured(variable, 'names a SOCKS proxy, which is not supported: use an HTTP proxy')
   if (!url || !['http:', 'https:'].includes(url.protocol))
     throw misconfigured(
       variable,
-      'is no address of a proxy: want one such as http://proxy.example.com:3128 (marks in a login as %25)',
+      'is not the address of a proxy: expected one such as http://proxy.example.com:3128 (marks in a login as %25)',
     )
   const to = addressOf(text)
   const encrypted = url.protocol === 'https:'
   if (encrypted && isIP(to.host) !== 0)
     throw misconfigured(
       variable,
-      'names an https proxy by its IP address, by which its certificate cannot be checked: want its name, as the certificate bears it',
+      'names an https proxy by its IP address, so its certificate cannot be checked: use its name, as in the certificate',
     )
   const [user, password] = [url.username, url.password].map(decodeURIComponent)
   const bytes = Buffer.from(`${user ?? ''}:${password ?? ''}`)
@@ -81,7 +81,7 @@ function rangeOf(entry: string): Exempt {
   if (family === 0 || bits > (family === 4 ? 32 : 128))
     throw misconfigured(
       'NO_PROXY',
-      `holds ${entry}, which is no range of addresses: want one such as 10.0.0.0/8`,
+      `holds ${entry}, which is not an address range: expected one such as 10.0.0.0/8`,
     )
   const range = new BlockList()
   range.addSubnet(address, bits, family === 4 ? 'ipv4' : 'ipv6')

@@ -91,7 +91,7 @@ export const standardError = new LineWriter({
   later: (again) => void setTimeout(again, TRY_AGAIN_MS).unref(),
   dropped: (lines) => {
     const time = new Date().toISOString()
-    return `${JSON.stringify({ level: 'warn', time, msg: 'Nobody read the log: lines of it were dropped', lines })}\n`
+    return `${JSON.stringify({ level: 'warn', time, msg: 'The log output was not read: log lines were dropped', lines })}\n`
   },
 })
 

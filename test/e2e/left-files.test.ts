@@ -88,7 +88,7 @@ test.each([
     for (const args of [['run'], ['run', '--once'], ['dead-letters', 'list'], ['validate']]) {
       const child = run(stage, ...args)
       expect((await child.ended).code, child.stderr()).toBe(args[0] === 'validate' ? 78 : 1)
-      expect(child.stderr()).toContain(`The log ${journal}-wal has lost its database: ${journal} is`)
+      expect(child.stderr()).toContain(`The log ${journal}-wal has no database: ${journal} is`)
       expect(filesIn(dirname(journal))).toEqual(before)
     }
     renameSync(join(stage.folder, 'moved'), journal)

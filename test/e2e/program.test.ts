@@ -202,7 +202,7 @@ test.each([
   [
     'an error that nothing catches',
     `throw new TypeError(${words})`,
-    '"msg":"The daemon cannot go on, and ends"',
+    '"msg":"The daemon cannot continue and stops"',
   ],
   ['a rejection that nothing catches', `void Promise.reject(new TypeError(${words}))`, '"code":"bug"'],
 ])('standard error carries JSON lines only, also for %s', async (what, how, told) => {
@@ -234,7 +234,7 @@ test('a journal that cannot be had ends run with 1 or 78 and JSON lines only', a
     expect((await child.ended).code, child.stderr()).toBe(code)
     expect(jsonLines(child).at(-1)).toMatchObject({
       level: 'error',
-      msg: 'The daemon cannot go on, and ends',
+      msg: 'The daemon cannot continue and stops',
     })
   }
 })

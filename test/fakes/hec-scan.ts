@@ -36,7 +36,7 @@ export function skipSpace(bytes: Uint8Array, at: number): number {
 }
 
 function stringEnd(bytes: Uint8Array, at: number): number {
-  if (bytes[at] !== QUOTE) throw new Malformed('want a string')
+  if (bytes[at] !== QUOTE) throw new Malformed('expected a string')
   for (let next = at + 1; ; next++) {
     const byte = bytes[next]
     if (byte === undefined) throw new Malformed('a string has no end')
@@ -52,7 +52,7 @@ function literalEnd(bytes: Uint8Array, at: number): number {
     const part = (byte >= 0x30 && byte <= 0x39) || (byte >= 0x61 && byte <= 0x7a)
     if (!part && byte !== 0x2b && byte !== 0x2d && byte !== 0x2e && byte !== 0x45) break
   }
-  if (next === at) throw new Malformed('want a value')
+  if (next === at) throw new Malformed('expected a value')
   return next
 }
 
@@ -79,7 +79,7 @@ function valueEnd(bytes: Uint8Array, at: number): number {
 function scanMember(bytes: Uint8Array, at: number): Member {
   const keyEnd = stringEnd(bytes, at)
   const colon = skipSpace(bytes, keyEnd)
-  if (bytes[colon] !== COLON) throw new Malformed('want a colon')
+  if (bytes[colon] !== COLON) throw new Malformed('expected a colon')
   const start = skipSpace(bytes, colon + 1)
   const end = valueEnd(bytes, start)
   return { key: parseRange(bytes, at, keyEnd) as string, start, end }
@@ -96,7 +96,7 @@ export function parseRange(bytes: Uint8Array, start: number, end: number): unkno
 
 /** Reads the one object that begins at `at`; throws Malformed when it is not valid JSON in valid UTF-8. */
 export function scanObject(bytes: Uint8Array, at: number): Scanned {
-  if (bytes[at] !== OPEN_OBJECT) throw new Malformed('want an object')
+  if (bytes[at] !== OPEN_OBJECT) throw new Malformed('expected an object')
   const members: Member[] = []
   let next = skipSpace(bytes, at + 1)
   while (bytes[next] !== CLOSE_OBJECT || members.length > 0) {
@@ -104,7 +104,7 @@ export function scanObject(bytes: Uint8Array, at: number): Scanned {
     members.push(member)
     next = skipSpace(bytes, member.end)
     if (bytes[next] === CLOSE_OBJECT) break
-    if (bytes[next] !== COMMA) throw new Malformed('want a comma')
+    if (bytes[next] !== COMMA) throw new Malformed('expected a comma')
     next = skipSpace(bytes, next + 1)
   }
   const end = next + 1

@@ -67,7 +67,7 @@ export async function reconcile(
       ({ workspace }) => (options.workspace ?? workspace) === workspace,
     )
     if (origins.length === 0) {
-      world.stderr('auditferry: no source that is switched on and can be walked again is meant\n')
+      world.stderr('auditferry: none of the selected sources is switched on and can be read again\n')
       return exitCodes.failed
     }
     const cutOff = (walked: readonly Walked[]) => tellPartial(world, options, walked)
@@ -103,7 +103,7 @@ function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number):
   const text = (day: number) => dayText(day * DAY_MS)
   if (to === undefined && span.fromUs >= today * DAY_US) {
     world.stderr(
-      `error: --to is the last midnight (${text(today)}) unless told; to see today, not judged, add --to ${text(today + 1)}, or --to now\n`,
+      `error: --to defaults to the last midnight (${text(today)}); to show today without a verdict, add --to ${text(today + 1)}, or --to now\n`,
     )
     return undefined
   }
@@ -115,9 +115,7 @@ function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number):
     return undefined
   }
   if (fromDay * DAY_US !== span.fromUs || !isToWhole) {
-    world.stderr(
-      `auditferry: whole UTC days are held against each other: ${text(fromDay)} to ${text(toDay)}, the end excluded\n`,
-    )
+    world.stderr(`auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, end excluded\n`)
   }
   return { fromDay, toDay }
 }
@@ -184,9 +182,7 @@ async function walkAll({
     for (const origin of origins) {
       const walked = await surveyed(origin)
       if (!walked) {
-        world.stderr(
-          'auditferry: stopped before the walk was whole: nothing is judged, nothing was changed\n',
-        )
+        world.stderr('auditferry: interrupted: no result, and nothing was changed\n')
         return undefined
       }
       all.push(walked)
@@ -253,7 +249,7 @@ export function partialText(walked: readonly Walked[]): string {
     ({ workspace, source, day, id }) => `${workspace} ${source}  ${day}  ${printable(id)}\n`,
   )
   const first = unknown.length === 0 ? '' : `\nNot known here, the first ones\n\n${unknown.join('')}`
-  return `PARTIAL: the walk was cut off, and this is what it had met until then. Days may be incomplete, others were not come to: nothing is judged, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
+  return `PARTIAL: the run was interrupted, and these are its counts so far. Days may be incomplete or missing: there is no verdict, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
 }
 
 /** `ok` as in the whole report: who looks at that alone is not misled. */

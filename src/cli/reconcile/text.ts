@@ -47,7 +47,9 @@ function headText({
 
 /** The history tells nobody who read it. */
 const keyText = (user: string | null) =>
-  user === null ? '; which user the key is, is unknown: no fetch of ours was met' : `; the key is ${user}`
+  user === null
+    ? '; the user of the key is unknown: the span has no fetch by this instance'
+    : `; the key is ${user}`
 
 function readTable(read: readonly ReadRow[]): string {
   const isEarly = read.some(({ before_start }) => before_start > 0)
@@ -97,11 +99,11 @@ function unreadText({ sources }: ReconcileReport): string {
   const lines = sources.flatMap(({ workspace, source, unread }) =>
     unread.map(({ from, to, why }) => `${workspace} ${source}  ${from} to ${to}  ${unreadWhy[why]}`),
   )
-  return lines.length === 0 ? '' : `Not told whole by the API\n\n${lines.join('\n')}\n`
+  return lines.length === 0 ? '' : `Not complete in the API's answers\n\n${lines.join('\n')}\n`
 }
 
 const unreadWhy = {
-  refused: 'refused with 400: it may not reach so far back',
+  refused: 'refused with 400: the span may be too far in the past',
   unreadable: 'unreadable, while other times could be read',
 } as const
 
@@ -110,29 +112,29 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   const isHistory = sources.some(({ source }) => source !== 'audit')
   const reread = sources.filter(({ read_again_from }) => read_again_from !== null)
   const lines = [
-    `Of entries before ${keys_since} keys may be forgotten (journal.dedup_retention): where PROVEN BY says counts, only numbers were compared.`,
-    'What the API never showed, or no longer shows, cannot be compared: NOT SHOWN are entries kept here that the walk did not meet, or that were kept more than once.',
-    'FILTERED goes by the types of today; MALFORMED has no time of its own, stands on the day where it was met, and is only counted: auditferry quarantine list tells what is kept of such.',
-    'ACCEPTED is what each receiver answered: what it then did with an entry, only its own search can tell.',
+    `Before ${keys_since} entry ids may be forgotten (journal.dedup_retention): where PROVEN BY says counts, only numbers were compared.`,
+    'Entries that the API never showed, or no longer shows, cannot be compared. NOT SHOWN counts entries kept here that the API did not show this time, or that were kept more than once.',
+    'FILTERED uses the current types. MALFORMED elements have no time; they count on the day where they were found. auditferry quarantine list shows what is kept of them.',
+    'ACCEPTED is what each receiver confirmed. Only a search in the receiver shows what it then did with an entry.',
     ...(isHistory
       ? [
-          'Of the history each version of an entry counts as KEPT, so NOT SHOWN holds versions before the last; what is known has the content that was kept of it last.',
+          'In the history each version of an entry counts as KEPT, so NOT SHOWN includes earlier versions. An entry is KNOWN if the API shows its latest kept content.',
         ]
       : []),
     ...reread.map(
       ({ workspace, source, read_again_from }) =>
-        `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again by themselves (history.lookback): what is unknown or changed there comes without a backfill.`,
+        `${workspace} ${source}: days from ${read_again_from ?? ''} on are still read again automatically (history.lookback): unknown or changed entries there arrive without a backfill.`,
     ),
     ...(read.some(({ before_start }) => before_start > 0)
-      ? ['BEFORE START is what lies before live reading began; of it nothing is judged.']
+      ? ['BEFORE START counts entries from before live reading began. They are not part of the verdict.']
       : []),
     ...sources
       .filter(({ source, user }) => source === 'audit' && user === null)
       .map(
         ({ workspace, source }) =>
-          `${workspace} ${source}: which user the key is, the log tells by our own fetches of it (api:audit_log_fetch, this instance in the User-Agent), and of those none was met: nothing was read on these days under this instance, or the API does not record the User-Agent. No permission is lacking. A span with a day on which the daemon read tells it; else ask who made the key.`,
+          `${workspace} ${source}: the user of the key is unknown. It is taken from this instance's own fetches in the log (api:audit_log_fetch), and the span has none: this instance read nothing on these days, or the API does not record the User-Agent. No permission is missing. Choose a span with a day on which the daemon read, or ask who created the key.`,
       ),
-    ...(moving ? ['The day that is not over yet is shown and not judged.'] : []),
+    ...(moving ? ['The current day is shown but not part of the verdict.'] : []),
   ]
   return lines.map((line) => `- ${line}\n`).join('')
 }
@@ -192,7 +194,7 @@ function earlyText({ read, sources }: ReconcileReport): string {
       'entries',
     )
     const span = `--workspace ${printable(workspace)} --source ${source} --from ${first.day} --to ${start}`
-    return `\n${count} of ${printable(`${workspace} ${source}`)} from before ${start}, where live reading began (start), were not to be read and are not here. To have them too: auditferry backfill ${span}`
+    return `\n${count} of ${printable(`${workspace} ${source}`)} from before ${start}, where live reading began (start), were not read. To add them: auditferry backfill ${span}`
   })
   return lines.join('')
 }
@@ -228,15 +230,13 @@ function backfillText(workspace: string, source: string, days: readonly string[]
   const last = days.at(-1)
   if (first === undefined || last === undefined) return []
   const span = `--from ${first} --to ${dayText(Date.parse(last) + DAY_MS)}`
-  return [
-    `This fetches it: auditferry backfill --workspace ${printable(workspace)} --source ${source} ${span}`,
-  ]
+  return [`To fetch it: auditferry backfill --workspace ${printable(workspace)} --source ${source} ${span}`]
 }
 
 function againText(workspace: string, source: string, first: string | undefined): string[] {
   if (first === undefined) return []
-  const what = `What is not here or has changed of ${printable(`${workspace} ${source}`)} from ${first} on`
-  return [`${what} comes without a backfill: live reading reads these days again (history.lookback)`]
+  const what = `Every missing or changed entry of ${printable(`${workspace} ${source}`)} from ${first} on`
+  return [`${what} arrives without a backfill: live reading reads these days again (history.lookback)`]
 }
 
 function sinkClauses(sinks: readonly SinkRow[]): string[] {
@@ -246,8 +246,8 @@ function sinkClauses(sinks: readonly SinkRow[]): string[] {
     const lost = sum(own, ({ missing }) => Math.max(0, missing))
     const over = sum(own, ({ missing }) => Math.max(0, -missing))
     const both = [
-      ...(lost > 0 ? [`of ${counted(lost, 'entry', 'entries')} kept nothing is known`] : []),
-      ...(over > 0 ? [`${counted(over, 'entry', 'entries')} more came out than in`] : []),
+      ...(lost > 0 ? [`${counted(lost, 'kept entry has', 'kept entries have')} no recorded outcome`] : []),
+      ...(over > 0 ? [`${counted(over, 'entry', 'entries')} more were delivered than kept`] : []),
     ]
     return `at ${sink} ${both.join(', and ')}`
   })
@@ -267,7 +267,7 @@ function balancedText(
   const left = [
     ...open(({ pending }) => pending, 'still pending'),
     ...open(({ dead_lettered }) => dead_lettered, 'refused by a receiver and kept as dead letters'),
-    ...open(({ dropped }) => dropped, 'dropped on somebody’s word'),
+    ...open(({ dropped }) => dropped, 'dropped by an operator'),
     ...open(({ before }) => before, 'from before the counting of a sink began'),
   ]
   const days = moving === 0 ? '' : ' of days that are over'

@@ -67,7 +67,7 @@ function withLetters(
     const there = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
     if (code === undefined || there.size === 0 || there.has(code)) return use(opened)
     world.stderr(
-      `auditferry: no dead letter has the code ${printable(code)}; the codes that there are: ${[...there].join(', ')}\n`,
+      `auditferry: no dead letter has the code ${printable(code)}; known codes: ${[...there].join(', ')}\n`,
     )
     await use(opened)
     return exitCodes.failed
@@ -138,7 +138,7 @@ export function showLetter(world: World, options: ShowOptions, id: number): Prom
 }
 
 function missing(world: World, which: string): number {
-  world.stderr(`auditferry: no dead letter ${which}: dead-letters list tells which there are\n`)
+  world.stderr(`auditferry: no dead letter ${which}: see dead-letters list\n`)
   return exitCodes.failed
 }
 
@@ -150,7 +150,7 @@ function isUnnamed(world: World, options: LetterOptions): boolean {
 
 function whyLeft({ sink, why }: LeftLetters): string {
   if (why === 'not_configured') return `${sink} is not in the configuration`
-  return `${sink} does not want them any more (its ${why}); change that to send them, or let them go with dead-letters drop`
+  return `${sink} no longer takes them (its ${why}): change that to send them, or remove them with dead-letters drop`
 }
 
 const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
@@ -169,7 +169,9 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
       left.push(...retried.left)
       return retried.count
     })
-    const when = opened.running ? 'they go out as soon as it takes them' : 'they go out when the daemon runs'
+    const when = opened.running
+      ? 'they go out as soon as it takes them'
+      : 'they are sent when the daemon runs'
     world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
     for (const [why, many] of Map.groupBy(left, whyLeft))
       world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)

@@ -80,7 +80,7 @@ export function showQuarantine(world: World, options: ShowOptions, id: number): 
 }
 
 function missing(world: World, which: string): number {
-  world.stderr(`auditferry: nothing quarantined under ${which}: quarantine list tells what there is\n`)
+  world.stderr(`auditferry: nothing quarantined under ${which}: see quarantine list\n`)
   return exitCodes.failed
 }
 

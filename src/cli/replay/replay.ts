@@ -74,7 +74,7 @@ export async function replay(
       send(world, { ...options, sink, from }, opened, clock),
     )
   const missing = sink === undefined ? '--sink <name>' : '--from <time>'
-  world.stderr(`error: want ${missing}, or --status or --cancel\n`)
+  world.stderr(`error: expected ${missing}, or --status or --cancel\n`)
   return exitCodes.usage
 }
 
@@ -301,5 +301,5 @@ function adviceText({ counts, origin, spans }: ApiReplay): string {
   const last = spans.at(-1)
   if (counts.unknown === 0 || !first || !last) return ''
   const span = `--workspace ${origin.workspace} --from ${secondText(first.fromUs / 1000)} --to ${secondText(Math.ceil(last.toUs / 1e6) * 1000)}`
-  return `auditferry: ${countText(counts.unknown, 'entries')} of ${printable(`${origin.workspace} ${origin.source}`)} were sent that the journal does not know, or not with this content: never read, of a type that was not wanted then, changed since, or older than journal.dedup_retention. Other sinks may lack them: auditferry reconcile ${span} tells, auditferry backfill ${span} delivers what is not known to every sink\n`
+  return `auditferry: ${countText(counts.unknown, 'entries')} of ${printable(`${origin.workspace} ${origin.source}`)} were sent that the journal does not have, or not with this content: never read, excluded by types at the time, changed since, or older than journal.dedup_retention. Other sinks may lack them. To check: auditferry reconcile ${span}. To deliver them to every sink: auditferry backfill ${span}\n`
 }

@@ -77,12 +77,12 @@ export function isMarked(sink: SinkConfig): boolean {
 }
 
 export const unmarkedText = ({ name, type }: SinkConfig): string =>
-  `auditferry: lines of ${name} cannot tell that they are sent again (format raw, and ${type} has no field of its own for it): its receiver sees these entries twice\n`
+  `auditferry: lines of ${name} are not marked as replayed (format raw, and ${type} has no field for it): its receiver sees these entries twice\n`
 
 /** `--only api`, and there is nothing of it. */
 export function unreadableText({ sink, source }: ReplayChoice): string {
   const names = sink.sources.filter((name) => (source ?? name) === name).join(', ')
-  return `auditferry: none of the sources meant (${names || 'none that the sink takes'}) can be read from the API again: they are switched off, or an inventory without a past\n`
+  return `auditferry: none of the selected sources (${names || 'no source that the sink takes'}) can be read from the API again: they are switched off, or have no history\n`
 }
 
 /** What the journal gave. */
@@ -101,32 +101,32 @@ export function doneText(
   if (entries === 0 && !stopped)
     return `The journal has nothing of this span to send to ${sink.name} again: 0 entries; ${limits}\n`
   if (dryRun) return `${what} would be sent to ${sink.name} again; ${limits}\n`
-  const when = isRunning ? 'they go out now' : 'they go out when the daemon runs'
+  const when = isRunning ? 'they are being sent' : 'they are sent when the daemon runs'
   const marked = isMarked(sink) ? ', marked as a replay' : ''
   const early = stopped ? 'Stopped early: ' : ''
-  return `${early}${what} put at the journal's end for ${sink.name}${marked}; ${when}; ${limits}\n`
+  return `${early}${what} queued for ${sink.name}${marked}; ${when}; ${limits}\n`
 }
 
 /** Some are under way, and the next one was refused. */
 export function halfBegunText(begun: readonly { readonly origin: Origin }[]): string {
   if (begun.length === 0) return ''
-  return `auditferry: the replay from the API of ${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))} is under way all the same (replay --status), and of the journal nothing was sent: once the reason below is gone, the same command joins it, and --only journal sends what the journal keeps\n`
+  return `auditferry: the replay from the API of ${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))} is still running (see replay --status), but nothing was sent from the journal. Fix the error below, then run the same command again to join it, or use --only journal to send what the journal keeps\n`
 }
 
 /** The journal's part broke off. */
 export function goesOnText(begun: readonly { readonly origin: Origin }[]): string {
   if (begun.length === 0) return ''
-  return `auditferry: what is read from the API (${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))}) goes on: replay --status tells how far it is, --cancel ends it
+  return `auditferry: the replay from the API (${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))}) continues: replay --status shows its progress, --cancel stops it
 `
 }
 
 export function joinedText(joined: readonly Origin[]): string {
   if (joined.length === 0) return ''
-  return `Joined the same replay, which is under way, of ${joined.map(nameOf).join(', ')}: what the journal keeps of that was left to the command that began it; --only journal sends it again\n`
+  return `Joined the running replay of ${joined.map(nameOf).join(', ')}: the command that started it sends what the journal keeps; --only journal sends that again\n`
 }
 
 export const unsureText =
-  'auditferry: some of the days meant are kept in the journal, and this command cannot tell whether the one that began the replay meant them too, and sent them: where it did not, send them with --only journal\n'
+  'auditferry: some of the selected days are kept in the journal. The command that started the replay may not have sent them: if so, send them with --only journal\n'
 
 // Which days a replay leaves out or cannot send whole: the journal took nothing in of them, or does not keep all of it any more.
 
@@ -179,7 +179,7 @@ export function emptyText(
   if (asked.only === 'api') return meant.map((origin) => unreadLine(origin, plan)).join('')
   if (plan.days.length > 0) return meant.map((origin) => emptyLine(origin, plan, asked, nowMs)).join('')
   const api = meant.every(({ source }) => source === 'vault.projects') ? '' : API_HAS_MORE
-  return `Of all that ${asked.sink.name} takes (${namesText(meant)}) the journal took nothing in on ${leftText(begunDays(asked, nowMs))}${api}\n`
+  return `From the sources that ${asked.sink.name} takes (${namesText(meant)}), the journal has nothing of ${leftText(begunDays(asked, nowMs))}${api}\n`
 }
 
 /** Days of the span: what is later nobody can have. */
@@ -215,7 +215,7 @@ function unreadLine(origin: Origin, { days, reads }: ReplayPlan): string {
 
 /** What is named on the command line, and read nowhere. */
 const offText = ({ workspace, source, sink }: ReplayChoice): string =>
-  `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has none of it\n`
+  `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has no entries of it\n`
 
 function namesText(origins: readonly Origin[]): string {
   const names = origins.slice(0, TOLD).map((origin) => printable(nameOf(origin)))

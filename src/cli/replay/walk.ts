@@ -146,7 +146,7 @@ type LiveReading = Pick<StatusReport, 'workspaces' | 'configured_at'>
 export function lateText(late: readonly PlannedDay[], only: Only | undefined): string {
   const lines = late.map(({ origin, day }) => {
     const name = printable(`${origin.workspace} ${origin.source}`)
-    return `auditferry: of ${name}, the rest of ${dayText(day * DAY_MS)} is not sent, and live reading is still behind: what it takes in there as new comes by itself, what the journal has of it already (a backfill ahead of live reading) does not: the same command sends all of that day once live reading is past it${only === 'api' ? '' : ', and --only journal what the journal keeps of it'}\n`
+    return `auditferry: of ${name}, the rest of ${dayText(day * DAY_MS)} is not sent, and live reading is still behind: new entries that it reads there are delivered automatically, entries that the journal already has (from a backfill ahead of live reading) do not: run the same command again once live reading is past that day${only === 'api' ? '' : ', and --only journal what the journal keeps of it'}\n`
   })
   return lines.join('')
 }
@@ -187,7 +187,7 @@ export function cutOffText(begun: readonly ApiReplay[]): string {
     return left === ''
       ? []
       : [
-          `auditferry: of ${name}, ${left} is not read from the API: it is later than what live reading has read in order. What live reading takes in there as new goes to every sink by itself; what the journal has of it already does not\n`,
+          `auditferry: of ${name}, ${left} is not read from the API: live reading has not reached it yet. New entries that live reading finds there go to every sink automatically; entries that the journal already has do not\n`,
         ]
   })
   return lines.join('')

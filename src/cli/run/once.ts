@@ -132,7 +132,7 @@ export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspa
 const DONE = 'Everything visible at start was read and delivered'
 const DONE_WITH_LEFTOVERS =
   'Everything visible at start was read, and delivered except for dead letters and quarantined elements'
-const NOT_DONE = 'Not everything was read and delivered; nothing is lost, and the next run goes on'
+const NOT_DONE = 'Not everything was read and delivered; nothing is lost, and the next run continues'
 
 /** What came of it, and the documented exit code. */
 function onceOf(app: App, ended: Ending): Once {

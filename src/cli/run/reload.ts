@@ -86,7 +86,7 @@ async function reloaded(
     if (!(error instanceof ConnectorError) || !isRefusal(error)) throw error
     if (error.message === known) return known
     log.error(
-      'The changed configuration is refused, the old one goes on: mend it, or what it names; it is read again',
+      'The changed configuration is invalid, the previous one stays in use: fix it, or the files that it names; it is read again automatically',
       {
         file: options.file,
         error: error.message,
@@ -148,10 +148,13 @@ class Asking {
       signal.throwIfAborted()
       const seen = this.#look()
       if (!seen && !blind)
-        log.error('The configuration cannot be looked at, the one that runs goes on: it is looked at again', {
-          file,
-          error: OUT_OF_FILES,
-        })
+        log.error(
+          'The configuration file cannot be checked for changes, the current one stays in use; it is checked again',
+          {
+            file,
+            error: OUT_OF_FILES,
+          },
+        )
       blind = !seen
       if (!seen) continue
       // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.

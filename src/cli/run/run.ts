@@ -25,11 +25,11 @@ interface RunOptions {
 export async function run(world: World, options: RunOptions): Promise<number> {
   const timeoutMs = timeoutOf(options)
   if (timeoutMs === undefined) {
-    world.stderr(`auditferry: --timeout ${options.timeout}: want a duration such as 90s or 10m\n`)
+    world.stderr(`auditferry: --timeout ${options.timeout}: expected a duration such as 90s or 10m\n`)
     return exitCodes.usage
   }
   if (options.timeout !== undefined && options.once !== true) {
-    world.stderr('auditferry: --timeout is of --once: the daemon runs until it is told to stop\n')
+    world.stderr('auditferry: --timeout needs --once: the daemon runs until it is stopped\n')
     return exitCodes.usage
   }
   return withLastWords(world, (useLog) => runOn(world, options, timeoutMs, useLog))

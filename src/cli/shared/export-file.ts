@@ -8,7 +8,7 @@ function cannot(path: string, error: unknown): ConnectorError {
   const why: Readonly<Record<string, string>> = {
     EEXIST: 'it exists already and is not overwritten: name another file',
     ENOENT: 'its folder does not exist: create it first',
-    EACCES: 'this user may not write there',
+    EACCES: 'this user has no permission to write there',
     ENOSPC: 'the disk is full',
     EPIPE: 'its reader is gone',
   }

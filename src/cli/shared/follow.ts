@@ -81,7 +81,7 @@ async function hear<One extends Followed>(
 function awake<One extends Followed>({ begunAt }: Following<One>, one: One): One {
   const { waitsFor: what } = one
   if (what !== 'source' && what !== 'sink' && what !== 'sources') return one
-  const message = `${lackingText[what]}: it waits in the journal, and goes on once ${what === 'sources' ? 'it' : `the ${what}`} is there again`
+  const message = `${lackingText[what]}: it waits in the journal, and continues once ${what === 'sources' ? 'it' : `the ${what}`} is there again`
   return { ...one, endedAt: begunAt(one), error: { code: 'aborted', message } }
 }
 
@@ -99,22 +99,22 @@ function asHeard<One extends Followed>(
   )
   const how = isOver
     ? 'it was cancelled'
-    : 'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end'
+    : 'it ended or was cancelled, and another one has started since: see the log of the daemon'
   const error = { code: 'aborted', message: `${how}; ${stays('it')}` } as const
   return same ?? { ...one, endedAt: begunAt(one), error }
 }
 
 const howText = ({ what }: { readonly what: string }) =>
-  `auditferry ${what} --status tells how far it is, --cancel ends it`
+  `auditferry ${what} --status shows its progress, --cancel stops it`
 
 function left({ stdout }: World, following: { readonly what: string }): number {
-  stdout(`\nThe daemon goes on with it: ${howText(following)}\n`)
+  stdout(`\nThe daemon continues it: ${howText(following)}\n`)
   return exitCodes.done
 }
 
 function lost({ stderr }: World, following: { readonly what: string }): number {
   stderr(
-    `auditferry: the daemon does not answer any more; the ${following.what} goes on when it runs again: ${howText(following)}\n`,
+    `auditferry: the daemon no longer answers; the ${following.what} continues when it runs again: ${howText(following)}\n`,
   )
   return exitCodes.failed
 }

@@ -17,7 +17,7 @@ function instantUs(text: string, nowMs: number): number {
 export const instantText = (at: number): string => stampText(new Date(at).toISOString())
 
 const WANT =
-  'want a time with its seconds such as 2026-01-31T00:00:00Z (UTC where it names no zone), a day such as 2026-01-31, or a span such as 24h'
+  'expected a time with its seconds such as 2026-01-31T00:00:00Z (UTC where it names no zone), a day such as 2026-01-31, or a span such as 24h'
 
 /** Undefined, and said, when the two name no span. `to` is now unless given. */
 export function spanOf(
@@ -41,7 +41,7 @@ function faultOf(
 ): string | undefined {
   if (Number.isNaN(fromUs)) return `--from ${from}: ${WANT}`
   if (Number.isNaN(toUs)) return `--to ${to ?? ''}: ${WANT}`
-  if (!isPlausibleInstant(fromUs)) return `--from ${from}: want a time ${plausibleInstants}`
+  if (!isPlausibleInstant(fromUs)) return `--from ${from}: expected a time ${plausibleInstants}`
   if (fromUs >= toUs) return `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
   if (fromUs >= nowMs * 1000) return '--from must be earlier than now'
   return undefined

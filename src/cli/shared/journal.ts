@@ -186,6 +186,6 @@ function placeIn(file: string, world: World): DaemonPlace | undefined {
 /** To be said before what the daemon answers. */
 export function tellFaulty(file: string, { stderr }: World): void {
   stderr(
-    `auditferry: ${file} is at fault, a running daemon goes on with the configuration it has: this is what it tells; for the faults: auditferry validate --config ${file}\n`,
+    `auditferry: ${file} is invalid; a running daemon keeps its current configuration, and this is its answer. To see the errors: auditferry validate --config ${file}\n`,
   )
 }

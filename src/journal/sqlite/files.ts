@@ -206,9 +206,8 @@ const ROLLBACK_HEAD_BYTES = 20
 const ROLLBACK_MAGIC = Buffer.from('d9d505f920a163d7', 'hex')
 const PAGES_BEFORE_OFFSET = 16
 
-const KEPT = 'not be delivered yet, so nothing was changed'
 const ANEW =
-  'a new journal reads again from the configured start, and may send entries again that were delivered before'
+  'a new journal reads from the configured start, and may send entries again that were delivered before'
 
 /** What is wrong and what to do, in sentences; undefined: nothing is. */
 export function strayFault(path: string, calls: HeadCalls): string | undefined {
@@ -222,12 +221,12 @@ function strayLog(path: string, { size, head }: HeadCalls): string | undefined {
   // SQLite deletes a log beside an absent or empty database.
   if (bytes === undefined || bytes === 0) {
     const what = bytes === 0 ? 'is empty' : 'is not there'
-    return `The log ${log} has lost its database: ${path} ${what}. What is in the log may ${KEPT}. Put ${path} back beside its log and start again. If it is gone for good, move the log away too: ${ANEW}`
+    return `The log ${log} has no database: ${path} ${what}. The log may contain entries that are not delivered yet, so nothing was changed. Put ${path} back beside its log and start again. If it is lost, move the log away too: ${ANEW}`
   }
   const page = firstPageIn(head(log, LOG_HEAD_BYTES))
   const [logs, own] = [page ? stampOf(page) : 0, stampOf(head(path, PAGE_HEAD_BYTES))]
   if (logs === 0 || own === 0 || logs === own) return undefined
-  return `The log ${log} belongs to another journal than ${path}: one of them was moved or replaced. What is in either may ${KEPT}. Put the database of this log back at ${path}, or move the log away to go on with the database that is there`
+  return `The log ${log} belongs to another journal than ${path}: one of them was moved or replaced. Either may contain entries that are not delivered yet, so nothing was changed. Put this log's own database back at ${path}, or move the log away to continue with the current database`
 }
 
 /** A kill in the first moments of a new journal leaves one too, of a database that had no page before. */
@@ -241,7 +240,7 @@ function strayRollback(path: string, { size, head }: HeadCalls): string | undefi
     found.subarray(0, ROLLBACK_MAGIC.length).equals(ROLLBACK_MAGIC) &&
     found.readUInt32BE(PAGES_BEFORE_OFFSET) === 0
   if (!isBegun || isOfNew) return undefined
-  return `${rollback} is no file of this journal, and SQLite would write what is in it into ${path}. What is in either may ${KEPT}. Move ${rollback} away, beside the database that it belongs to`
+  return `${rollback} belongs to another database, and SQLite would write its contents into ${path}. Either may contain entries that are not delivered yet, so nothing was changed. Move ${rollback} to the database that it belongs to`
 }
 
 // How large a volume the bounds of the journal ask for. What its keys take is not known beforehand: it goes with how much comes.

@@ -18,12 +18,12 @@ import { closeQuietly, closedOnThrow, endLine, rotate, writeWhole } from './step
 const options = z.strictObject({
   path: z
     .string()
-    .min(1, 'want the path of a file')
+    .min(1, 'expected the path of a file')
     .describe('The file to append to; it and its folders are made where there are none.'),
   rotate: z
     .strictObject({
       max_bytes: size()
-        .refine((bytes) => bytes >= 1, 'want at least 1B')
+        .refine((bytes) => bytes >= 1, 'expected at least 1B')
         .prefault('256MiB')
         .describe('A batch that would take the file over this begins a new one; alone it may be larger.'),
       keep: z

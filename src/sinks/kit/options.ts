@@ -4,7 +4,7 @@ import type { TlsOptions } from '../../contracts/platform.ts'
 import type { NamedFile } from '../../contracts/sink-kind.ts'
 import { certificateFault, privateKeyFault } from '../../core/secret.ts'
 
-const file = () => z.string().min(1, 'want the path of a PEM file').optional()
+const file = () => z.string().min(1, 'expected the path of a PEM file').optional()
 
 export const tlsOptions = () =>
   z
@@ -21,7 +21,7 @@ export const tlsOptions = () =>
         .describe("Name that the receiver's certificate must bear, where it is not the host of the address."),
     })
     .refine((tls) => (tls.cert_file === undefined) === (tls.key_file === undefined), {
-      error: 'want both cert_file and key_file, or neither',
+      error: 'expected both cert_file and key_file, or neither',
     })
     .optional()
 

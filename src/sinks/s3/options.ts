@@ -13,14 +13,16 @@ const address = /^\d+\.\d+\.\d+\.\d+$/
 export const isUsualName = (bucket: string): boolean => form.test(bucket) && !address.test(bucket)
 
 const wanted = 'small letters, digits, hyphens and single dots, and no IP address'
-const awsNameFault = `AWS has no bucket of such a name: want ${wanted}`
+const awsNameFault = `AWS has no bucket of such a name: expected ${wanted}`
 /** Ceph takes some, and AWS still has some that are older than the rule, in the path alone. */
 export const unusualNameDoubt = `most servers have no bucket of such a name, but of ${wanted}: look whether this one has`
 
 const endpoint = () =>
   z
     .string()
-    .refine(isBareUrl, { error: 'want http(s)://host:port alone, such as https://minio.example.com:9000' })
+    .refine(isBareUrl, {
+      error: 'expected http(s)://host:port alone, such as https://minio.example.com:9000',
+    })
 
 /** Where an address is left out. */
 const AWS = 'https://amazonaws.com'
@@ -58,11 +60,11 @@ const objectLock = () =>
 const rotate = () =>
   z.strictObject({
     max_bytes: size()
-      .refine((bytes) => bytes >= 1024 && bytes <= 2 ** 30, 'want 1KiB to 1GiB')
+      .refine((bytes) => bytes >= 1024 && bytes <= 2 ** 30, 'expected 1KiB to 1GiB')
       .prefault('16MiB')
       .describe('Lines, before compression, that all open objects together hold at most.'),
     max_age: duration()
-      .refine((ms) => ms >= 1000 && ms <= 86_400_000, 'want 1s to 1d')
+      .refine((ms) => ms >= 1000 && ms <= 86_400_000, 'expected 1s to 1d')
       .prefault('5m')
       .describe('How long an entry waits at most before the open objects are closed and stored.'),
   })
@@ -71,10 +73,10 @@ const evidence = () =>
   z.strictObject({
     signing_key_file: z
       .string()
-      .min(1, 'want the path of a PEM file')
+      .min(1, 'expected the path of a PEM file')
       .describe('PEM file of the Ed25519 private key that signs manifests; read anew for each one.'),
     interval: duration()
-      .refine((ms) => ms >= 60_000 && ms <= 86_400_000, 'want 1m to 1d')
+      .refine((ms) => ms >= 60_000 && ms <= 86_400_000, 'expected 1m to 1d')
       .prefault('1h')
       .describe("How often a manifest is stored, at the clock's round times; also when nothing came."),
   })
@@ -108,7 +110,7 @@ export const options = z
       .string()
       .regex(
         /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/,
-        'want the name of a bucket: 3 to 63 letters, digits, dots and hyphens, a letter or digit at each end',
+        'expected the name of a bucket: 3 to 63 letters, digits, dots and hyphens, a letter or digit at each end',
       )
       .describe('The bucket; it must be there.'),
     prefix: z
@@ -116,7 +118,7 @@ export const options = z
       .max(512)
       .transform((given) => given.replace(/\/+$/, ''))
       .refine((given) => prefixPattern.test(given) && !/(?:^|\/)\.{1,2}(?:\/|$)/.test(given), {
-        error: 'want names joined by /, such as logs/auditferry; no / before the first',
+        error: 'expected names joined by /, such as logs/auditferry; no / before the first',
       })
       .default('')
       .describe('What the names of all objects begin with, such as `logs/auditferry`.'),
@@ -162,7 +164,7 @@ export const options = z
     ),
   })
   .refine((given) => (given.access_key_id === undefined) === (given.secret_access_key === undefined), {
-    error: 'want both access_key_id and secret_access_key, or neither',
+    error: 'expected both access_key_id and secret_access_key, or neither',
     path: ['access_key_id'],
     when: always,
   })

@@ -26,7 +26,7 @@ const denied: Meaning = [
       ...(lock ? ['s3:PutObjectRetention'] : []),
       ...(sse?.type === 'kms' ? ['kms:GenerateDataKey'] : []),
     ]
-    return `refuses the request: the role or key wants ${['s3:PutObject', ...more].join(' and ')} on this prefix`
+    return `refuses the request: the role or key needs ${['s3:PutObject', ...more].join(' and ')} on this prefix`
   },
 ]
 const badKey: Meaning = [
@@ -51,7 +51,7 @@ const lacking: Meaning = [
     const more = demandsText(set)
     const asked =
       'If-None-Match and x-amz-checksum-sha256, which no setting turns off (Backblaze B2 lacks them)'
-    return `lacks something that each upload needs: ${asked}${more === '' ? '; use another server' : `, and what ${more} asks for: remove the setting that it does not support, or use another server`}`
+    return `does not support a feature that Auditferry needs: each object is sent with ${asked}${more === '' ? '' : `, and ${more} add more: remove the settings that it does not support`}, or use another server`
   },
 ]
 const key: Meaning = [
@@ -59,7 +59,7 @@ const key: Meaning = [
   ({ sse }) =>
     `cannot use the KMS key${sse?.kms_key_id === undefined ? ' of the bucket or account: check' : ' of sse.kms_key_id: check it,'} that the key is enabled and that its policy allows this role`,
 ]
-const keyless: Meaning = ['server_error', 'cannot reach the KMS key just now']
+const keyless: Meaning = ['server_error', 'cannot reach the KMS key at the moment']
 const notAllowed: Meaning = ['misconfigured', 'does not allow this: is it an S3 endpoint?']
 const stalled: Meaning = ['timeout', 'did not receive the body in time']
 const busy: Meaning = ['server_error', 'was just writing the same name; tried again']
@@ -87,7 +87,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   Redirect: elsewhere,
   AuthorizationHeaderMalformed: elsewhere,
   IllegalLocationConstraintException: elsewhere,
-  InvalidBucketName: ['misconfigured', 'says that this is no name of a bucket: check bucket'],
+  InvalidBucketName: ['misconfigured', 'does not accept this bucket name: check bucket'],
   InvalidBucketState: [
     'misconfigured',
     'says that the bucket is not set for this: check its Object Lock and versioning',
@@ -115,7 +115,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
     'takes no object of this size: raise its limit (or that of the proxy before it)',
   ],
   MaxMessageLengthExceeded: ['misconfigured', 'takes no object of this size: raise its limit'],
-  QuotaExceeded: ['misconfigured', 'has no room left for this bucket'],
+  QuotaExceeded: ['misconfigured', 'has no space left for this bucket'],
   XMinioStorageFull: ['misconfigured', 'has no room left'],
   ConditionalRequestConflict: busy,
   OperationAborted: ['server_error', 'was just changing the bucket; tried again'],
@@ -142,7 +142,7 @@ const statuses: Readonly<Record<number, Meaning>> = {
   405: notAllowed,
   408: stalled,
   409: busy,
-  411: ['misconfigured', 'wants a length that was sent: a proxy is changing the request'],
+  411: ['misconfigured', 'requires a Content-Length, which was sent: a proxy is changing the request'],
   413: ['misconfigured', 'takes no body of this size: raise the limit of the proxy before it'],
   429: slow,
   501: lacking,
@@ -253,7 +253,7 @@ const headers: Readonly<Record<string, Words>> = {
   'if-none-match': () =>
     `refuses the header If-None-Match, without which an object could replace another: ${NO_SETTING} has conditional writes (Backblaze B2 has none)`,
   'content-md5': ({ object_lock: lock }) =>
-    `wants the header Content-MD5, and takes no x-amz-checksum-sha256 in its place: ${lock ? 'it may want it for object_lock alone, so take that back, or' : 'no setting sends it, so'} take a server that knows the newer checksum`,
+    `requires the header Content-MD5 and does not accept x-amz-checksum-sha256: ${lock ? 'it may need it only for object_lock, so remove that, or' : 'no setting sends it, so'} use a server that supports the newer checksum`,
   'x-amz-checksum-sha256': () =>
     `refuses the header x-amz-checksum-sha256, the checksum of each object: ${NO_SETTING} knows it (Backblaze B2 does not)`,
   'x-amz-server-side-encryption': ({ sse }) =>

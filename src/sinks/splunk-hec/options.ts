@@ -7,7 +7,9 @@ import { always, isBareUrl, isEncrypted, tlsOptions } from '../kit/options.ts'
 const url = () =>
   z
     .string()
-    .refine(isBareUrl, { error: 'want http(s)://host:port alone, such as https://splunk.example.com:8088' })
+    .refine(isBareUrl, {
+      error: 'expected http(s)://host:port alone, such as https://splunk.example.com:8088',
+    })
 
 const word = (description: string) => z.string().min(1).optional().describe(description)
 
@@ -29,14 +31,14 @@ export const options = z
     sourcetype: word('`sourcetype` of the events; `auditferry:<source>` when absent.'),
     host: word("`host` of the events; the host of the workspace's `base_url` when absent."),
     acks: z
-      .literal([true, false, 'auto'], { error: 'want true or false without quotes, or auto' })
+      .literal([true, false, 'auto'], { error: 'expected true or false without quotes, or auto' })
       .default('auto')
       .describe(
         'Whether a batch counts only once the indexers have acknowledged it: `true` holds the sink where the token has that off, `auto` goes by the token, `false` never asks.',
       ),
     ack_timeout: duration()
-      .refine((ms) => ms >= 1000, 'want at least 1s')
-      .refine((ms) => ms <= DAY_MS, 'want at most 1d: a lost word would hold the sink that long')
+      .refine((ms) => ms >= 1000, 'expected at least 1s')
+      .refine((ms) => ms <= DAY_MS, 'expected at most 1d: a lost word would hold the sink that long')
       .prefault('5m')
       .describe(
         'How long to wait for an acknowledgement before the batch goes out again under a new channel, at most `1d`.',
@@ -58,7 +60,7 @@ export const options = z
     ),
   })
   .refine((given) => (given.url === undefined) !== (given.urls === undefined), {
-    error: 'want either url or urls',
+    error: 'expected either url or urls',
     path: ['url'],
     when: always,
   })

@@ -68,9 +68,9 @@ const word = (most: number) =>
 
 const messageBytes = () =>
   z
-    .union([z.int(), size()], { error: 'want a number of bytes such as 8192, or a size such as 8KiB' })
+    .union([z.int(), size()], { error: 'expected a number of bytes such as 8192, or a size such as 8KiB' })
     .refine((bytes) => bytes >= LEAST_BYTES && bytes <= MOST_BYTES, {
-      error: `want at least ${LEAST_BYTES} bytes and at most 16MiB`,
+      error: `expected at least ${LEAST_BYTES} bytes and at most 16MiB`,
     })
 
 const encrypted = (address: string) => /^(tls|relp\+tls):/.test(address)
@@ -80,7 +80,8 @@ export const options = z
     address: z
       .string()
       .refine((text) => receiverOf(plainScheme(text)) !== undefined, {
-        error: 'want udp://, tcp://, tls://, relp:// or relp+tls:// with host:port, such as tls://siem:6514',
+        error:
+          'expected udp://, tcp://, tls://, relp:// or relp+tls:// with host:port, such as tls://siem:6514',
       })
       .transform(plainScheme)
       .describe(
@@ -128,11 +129,11 @@ export const options = z
     path: ['tls'],
   })
   .refine(({ rfc, hostname }) => rfc !== 3164 || hostname?.includes(':') !== true, {
-    error: 'with rfc: 3164 a colon ends the host: want a name or an IPv4 address',
+    error: 'with rfc: 3164 a colon ends the host: expected a name or an IPv4 address',
     path: ['hostname'],
   })
   .refine(({ address, max_message_bytes: most }) => !address.startsWith('udp:') || most <= DATAGRAM_BYTES, {
-    error: `want at most ${DATAGRAM_BYTES} bytes: more does not fit a datagram`,
+    error: `expected at most ${DATAGRAM_BYTES} bytes: more does not fit a datagram`,
     path: ['max_message_bytes'],
   })
 

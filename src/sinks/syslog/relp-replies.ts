@@ -193,7 +193,7 @@ export function faultOfOffers(where: string, code: number, bytes: Uint8Array): C
   const version = offers.get('relp_version')
   if (version === undefined)
     return fault('opens a session without naming its RELP version; is it a RELP listener?')
-  if (!versions.includes(version)) return fault('speaks a RELP version that we do not; want 0 or 1')
+  if (!versions.includes(version)) return fault('speaks a RELP version that we do not; expected 0 or 1')
   const commands =
     offers
       .get('commands')

@@ -53,7 +53,7 @@ type Wanted = 'auto' | 'containers' | 'local'
 function wanted(): Wanted {
   const said = process.env['AUDITFERRY_RECEIVERS'] ?? 'auto'
   if (said === 'auto' || said === 'containers' || said === 'local') return said
-  throw new Error(`AUDITFERRY_RECEIVERS is ${said}: want auto, containers or local`)
+  throw new Error(`AUDITFERRY_RECEIVERS is ${said}: expected auto, containers or local`)
 }
 
 /** As a container where an engine answers and has the image or gets it, else as a process of this machine. Says loudly when neither is to be had. */

@@ -39,7 +39,9 @@ test.each([
     await until(() => app.board.status().sinks.every(({ pending_entries: owed }) => owed === 0), 'delivery')
     expect(app.board.status()).toMatchObject({ ok: true, warnings: [{ code: 'clock_apart', about: 'acme' }] })
     expect(sentence()).toMatch(
-      new RegExp(`^The clock of this machine is ${told} that of acme’s API, .*: check this one first`),
+      new RegExp(
+        `^The clock of this machine is ${told} that of acme’s API, .*: check this machine's clock first`,
+      ),
     )
     expect(sentence()).not.toMatch(/caught up/i)
     // Of a few minutes nothing comes out wrong.

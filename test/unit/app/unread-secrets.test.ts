@@ -50,8 +50,8 @@ test('secrets that cannot be read again are told by status and log while all goe
   expect(
     told().map(({ sentence, fields }) => [sentence.slice(0, 25), fields['about'], fields['error']]),
   ).toEqual([
-    ['A secret or a file cannot', 'siem token', '/run/token: there is no such file'],
-    ['A secret or a file cannot', 'acme api_key', 'no permission'],
+    ['A secret or a file can no longer be read', 'siem token', '/run/token: there is no such file'],
+    ['A secret or a file can no longer be read', 'acme api_key', 'no permission'],
     ['A secret or a file can be', 'acme api_key', undefined],
     ['A secret or a file can be', 'siem token', undefined],
   ])
@@ -110,7 +110,7 @@ describe('files that a sink names', () => {
 
   test.each([
     ['ca.pem', 'siem tls.ca_file', undefined, 'there is no such file'],
-    ['cert.pem', 'siem tls.cert_file', '', 'it holds no certificate in PEM (BEGIN CERTIFICATE)'],
+    ['cert.pem', 'siem tls.cert_file', '', 'it contains no certificate in PEM (BEGIN CERTIFICATE)'],
     ['key.pem', 'siem tls.key_file', newer.key, 'it must be the key of that certificate'],
     ['hash', 'siem redact.0.key_file', 'short', 'its key is shorter than 32 bytes'],
     ['token', 'lake web_identity_token_file', undefined, 'there is no such file'],

@@ -178,7 +178,7 @@ test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', asy
   await asked()
   stand.stop.abort()
   expect(await following).toBe(0)
-  expect(stand.heard().stdout).toContain('The daemon goes on with it: auditferry backfill --status')
+  expect(stand.heard().stdout).toContain('The daemon continues it: auditferry backfill --status')
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
   expect(await backfill(stand.world, options({ cancel: true }), clock)).toBe(0)
@@ -246,7 +246,7 @@ test('what may be forgotten is warned of first', async () => {
 })
 
 test.each([
-  [{ from: 'yesterday' }, '--from yesterday: want a time'],
+  [{ from: 'yesterday' }, '--from yesterday: expected a time'],
   [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
   [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
   [{ workspace: 'other', cancel: true }, 'there is no workspace other; there are acme'],
@@ -263,8 +263,8 @@ test.each([
 })
 
 test.each<[Partial<BackfillCommandOptions>, string]>([
-  [{}, 'want --from <time>, --status or --cancel'],
-  [{ from: 'yesterday' }, '--from yesterday: want a time'],
+  [{}, 'expected --from <time>, --status or --cancel'],
+  [{ from: 'yesterday' }, '--from yesterday: expected a time'],
   [{ source: 'vault.projects', cancel: true }, '--source vault.projects has no past'],
 ])('wrong usage is 2 whether or not a daemon runs: %j', async (more, message) => {
   stand = await openPastStand()

@@ -54,7 +54,7 @@ test('what nobody catches is the last line of the log, where there is one, witho
   expect(child.status).toBe(1)
   const lines = child.stderr.trimEnd().split('\n')
   expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({
-    ...{ level: 'error', msg: 'The daemon cannot go on, and ends', code: 'bug', error: 'TypeError' },
+    ...{ level: 'error', msg: 'The daemon cannot continue and stops', code: 'bug', error: 'TypeError' },
   })
   expect(child.stderr).not.toContain('planted')
 })

@@ -43,7 +43,9 @@ test('a folder that no demo made is refused and left as it is', async () => {
   writeFileSync(inDemo('auditferry.db'), 'mine')
   await expect(open(NOW)).rejects.toMatchObject({
     code: 'misconfigured',
-    message: expect.stringContaining(`${join(data, 'demo')} holds files that no demo made`) as unknown,
+    message: expect.stringContaining(
+      `${join(data, 'demo')} contains files that are not from a demo`,
+    ) as unknown,
   })
   expect(readFileSync(inDemo('auditferry.db'), 'utf8')).toBe('mine')
   expect(existsSync(inDemo('mock.json'))).toBe(false)

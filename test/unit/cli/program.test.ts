@@ -77,7 +77,7 @@ ok: 1 workspace, 3 sinks, 1 warning
     const path = write('a.yaml', good('${file:/nonexistent/key}').replace(`${folder}/a.db`, folder))
     const { code, stderr } = run(['validate', '-c', path])
     expect(code).toBe(78)
-    expect(stderr).toContain(`${path}:1:18: journal.path: is a folder: want a file name\n`)
+    expect(stderr).toContain(`${path}:1:18: journal.path: is a folder: expected a file name\n`)
     expect(stderr).toContain(
       `${path}:3:63: workspaces[0].api_key: \${file:/nonexistent/key} cannot be resolved`,
     )
@@ -118,18 +118,18 @@ test('schema prints a JSON Schema of the configuration', () => {
 test.each([
   [['vlidate'], "error: unknown command 'vlidate'\n(Did you mean validate?)"],
   [['validate', '--confg', 'x'], "error: unknown option '--confg'\n(Did you mean --config?)"],
-  [['--config', 'x', 'run'], '(options stand behind their command: auditferry run …)'],
+  [['--config', 'x', 'run'], '(options follow their command: auditferry run …)'],
   [['validate', '--config'], "error: option '-c, --config <file>' argument missing"],
   [['validate', 'x'], 'error: too many arguments'],
-  [['mock', '--port', '70000'], 'Want a port from 0 to 65535.'],
-  [['mock', '--seed', '-1'], 'Want a whole number.'],
-  [['tap', '--sink', 'a', '--limit', '0'], 'Want a number from 1 to 1000.'],
-  [['dead-letters', 'list', '--limit', '0'], 'Want a whole number from 1 on.'],
-  [['quarantine', 'drop', '--limit', '0'], 'Want a whole number from 1 on.'],
-  [['tap', '--sink', 'a', '--limit', '1001'], 'Want a number from 1 to 1000.'],
-  [['mock', '--switch', 'from=sideways'], 'error: switch from: want one of exclusive, inclusive'],
-  [['mock', '--fault', 'late=2'], 'error: fault late: want a rate from 0 to 1'],
-  [['mock', '--key', 'secret'], 'error: key: want name:secret or name:secret:permission,permission'],
+  [['mock', '--port', '70000'], 'Expected a port from 0 to 65535.'],
+  [['mock', '--seed', '-1'], 'Expected a whole number.'],
+  [['tap', '--sink', 'a', '--limit', '0'], 'Expected a number from 1 to 1000.'],
+  [['dead-letters', 'list', '--limit', '0'], 'Expected a whole number from 1 on.'],
+  [['quarantine', 'drop', '--limit', '0'], 'Expected a whole number from 1 on.'],
+  [['tap', '--sink', 'a', '--limit', '1001'], 'Expected a number from 1 to 1000.'],
+  [['mock', '--switch', 'from=sideways'], 'error: switch from: expected one of exclusive, inclusive'],
+  [['mock', '--fault', 'late=2'], 'error: fault late: expected a rate from 0 to 1'],
+  [['mock', '--key', 'secret'], 'error: key: expected name:secret or name:secret:permission,permission'],
   [['mock', '--key', 'a:b:all'], 'error: key a: no such permission as all; there are audit, '],
   [['backfill', '--status', '--cancel'], "error: option '--cancel' cannot be used with option '--status'"],
   [['replay', '--cancel', '--status'], "error: option '--cancel' cannot be used with option '--status'"],
@@ -255,7 +255,7 @@ test('a daemon whose listener cannot be had exits 1 with one line, which speaks 
   ).toMatchObject([
     {
       level: 'error',
-      msg: 'The daemon cannot go on, and ends',
+      msg: 'The daemon cannot continue and stops',
       reason: `server.listen: ${listen} is in use by another process: stop that one or name another port`,
     },
   ])
@@ -268,7 +268,7 @@ test('what ends the demo is a line of its log too', () => {
   const errors = stderr.split('\n').filter((line) => line.includes('"level":"error"'))
   expect(errors.map((line) => JSON.parse(line) as unknown)).toMatchObject([
     {
-      msg: 'The daemon cannot go on, and ends',
+      msg: 'The daemon cannot continue and stops',
       reason: expect.stringContaining('192.0.2.1:9464') as string,
     },
   ])
@@ -291,14 +291,14 @@ describe('a first configuration', () => {
     const { code, stderr } = run(['init', '--sink', 'kafka'])
     expect(code).toBe(2)
     expect(stderr).toBe(
-      'error: --sink kafka: there is no such type; there are stdout, file, splunk_hec, syslog, s3\n',
+      'error: --sink kafka: there is no such type; known types: stdout, file, splunk_hec, syslog, s3\n',
     )
   })
 
   test('init of one type twice is wrong usage: the names of two would be one', () => {
     const { code, stdout, stderr } = run(['init', '--sink', 'file,file'])
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toMatch(/^error: --sink names one of them twice: want each once; a second sink of a type/)
+    expect(stderr).toMatch(/^error: --sink names one of them twice: list each once; a second sink of a type/)
   })
 
   test('config print tells what it comes to: defaults filled in, secrets masked', () => {
@@ -386,21 +386,21 @@ describe('wrong usage', () => {
   test('a timeout of a run that has no end', () => {
     const { code, stderr } = run(['run', '--timeout', '5m', '--config', write('a.yaml', good())])
     expect(code).toBe(2)
-    expect(stderr).toContain('--timeout is of --once')
+    expect(stderr).toContain('--timeout needs --once')
   })
 
   test.each(['0s', '10', 'soon'])('a timeout of %s', (timeout) => {
     const { code, stderr } = run(['run', '--once', '--timeout', timeout, '--config', write('a.yaml', good())])
     expect([code, stderr]).toEqual([
       2,
-      `auditferry: --timeout ${timeout}: want a duration such as 90s or 10m\n`,
+      `auditferry: --timeout ${timeout}: expected a duration such as 90s or 10m\n`,
     ])
   })
 
   test.each(['x', 'host', '127.0.0.1:99999', ':1'])('a demo that is to listen on %s', (listen) => {
     const { code, stderr } = run(['demo', '--data', join(folder, 'data'), '--listen', listen])
     expect(code).toBe(2)
-    expect(stderr).toContain('Want host:port, such as 127.0.0.1:9464')
+    expect(stderr).toContain('Expected host:port, such as 127.0.0.1:9464')
     expect(stderr).not.toContain('.yaml')
   })
 })

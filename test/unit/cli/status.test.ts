@@ -332,7 +332,7 @@ test('strangers, a pause and what is to be mended are told', () => {
   house.owe(3, 0, { full: true, strangers: ['former'] })
   house.board.warn({ code: 'secret_unread', about: 'acme api_key' }, 'acme api_key cannot be read again')
   const text = statusText(house.board.status())
-  expect(text).toContain('  to mend: acme api_key cannot be read again (since 0 s ago)\n')
+  expect(text).toContain('  to fix: acme api_key cannot be read again (since 0 s ago)\n')
   expect(text).toContain('reading is paused')
   expect(text).toContain('left the configuration: former')
 })
@@ -388,7 +388,7 @@ test.each([
     expect(await ask()).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stdout.startsWith('All caught up')).toBe(true)
-    expect(stderr).toContain(`${stand.config} is at fault, a running daemon goes on`)
+    expect(stderr).toContain(`${stand.config} is invalid; a running daemon keeps its current configuration`)
   },
 )
 

@@ -121,7 +121,7 @@ describe('tap', () => {
     await journal.close()
     expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
       'auditferry: reading is paused, so nothing new comes: auditferry status says why',
-      'auditferry: archive takes nothing just now: it is blocked: no\\u{1b} right',
+      'auditferry: archive receives nothing at the moment: it is blocked: no\\u{1b} right',
       '',
     ])
   })
@@ -178,7 +178,9 @@ describe('tap', () => {
 test('a faulty file does not keep tap, backfill --status and backfill --cancel from the daemon', async () => {
   writeFileSync(file, `${text()}nonsense: true\n`)
   await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
-  expect(stand.heard().stderr).toContain(`${file} is at fault, a running daemon goes on`)
+  expect(stand.heard().stderr).toContain(
+    `${file} is invalid; a running daemon keeps its current configuration`,
+  )
   expect(await backfill(stand.world, { config: file, status: true, cancel: false })).toBe(0)
   expect(stand.heard().stdout).toContain('No backfill is under way')
   const cancel = { config: file, status: false, cancel: true }
@@ -186,7 +188,7 @@ test('a faulty file does not keep tap, backfill --status and backfill --cancel f
   expect(stand.heard().stdout).toBe('No backfill was under way: nothing to end\n')
   expect(await backfill(stand.world, { ...cancel, source: 'vault.projects' })).toBe(2)
   const begin = { config: file, from: '24h', status: false, cancel: false }
-  await expect(backfill(stand.world, begin)).rejects.toThrow('nonsense: is no known key')
+  await expect(backfill(stand.world, begin)).rejects.toThrow('nonsense: unknown key')
 })
 
 describe('bundle', () => {
@@ -258,7 +260,7 @@ describe('bundle', () => {
     writeFileSync(file, `${text()}nonsense: planted\n`)
     expect(await bundle(stand.world, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
-    for (const part of ['nonsense: is no known key', '"summary":']) expect(held).toContain(part)
+    for (const part of ['nonsense: unknown key', '"sentence":']) expect(held).toContain(part)
     expect(held).not.toContain('planted')
   })
 })

@@ -71,7 +71,7 @@ describe('a folder', () => {
     expect(out).toContain('chain of sink archive, journal a1b2c3d4e5f6a1b2c3d4e5f6: 3 manifests')
     expect(out).toContain(`SHA-256 of its last manifest: ${lastHash}`)
     expect(out).toContain("6 entries that the sink's settings left out and 3 that became dead letters")
-    expect(out).toContain('that the chain ends where it ends')
+    expect(out).toContain('that the chain is complete at its end')
     expect(out).toContain('that what the API showed was true')
     expect(out).toContain('says that it was stored in s3://acme-audit/logs/acme')
   })
@@ -105,7 +105,7 @@ describe('a folder', () => {
     expect(out).toMatch(
       / {2}touched: 7 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04\.000000Z to 2026/,
     )
-    expect(out).toContain('  put there: 1 object, by name of the sequence numbers 7 to 8\n')
+    expect(out).toContain('  added by others: 1 object, by name of the sequence numbers 7 to 8\n')
     expect(out).toContain(
       '  in doubt: sequence numbers 11 to 20 of sink archive, journal a1b2c3d4e5f6a1b2c3d4e5f6',
     )
@@ -141,7 +141,7 @@ describe('a folder', () => {
     expect((await check()).code).toBe(0)
     const forged = key.replace(/-[0-9a-f]{16}\.ndjson/, '-0123456789abcdef.ndjson')
     symlinkSync(elsewhere, join(copy, forged))
-    expect((await check()).out).toContain(`fault: ${forged} is listed by no manifest`)
+    expect((await check()).out).toContain(`fault: ${forged} is not listed by the manifest`)
   })
 
   it('of a whole bucket is not checked as if it were empty: the one that is meant is named', async () => {
@@ -150,7 +150,7 @@ describe('a folder', () => {
     const { code, err } = await program(whole, '--public-key', publicKey)
     expect([code, err]).toEqual([
       2,
-      `error: ${whole}: no folder manifest stands in it; did you mean ${join(whole, 'logs')}?\n`,
+      `error: ${whole}: it has no manifest folder; did you mean ${join(whole, 'logs')}?\n`,
     ])
   })
 
@@ -175,23 +175,27 @@ describe('a folder', () => {
     expect([code, err]).toEqual([1, expect.stringContaining('ENOENT')])
     const empty = mkdtempSync(join(folder, 'empty-'))
     const { code: emptyCode, out } = await program(empty, '--public-key', publicKey)
-    expect([emptyCode, out]).toEqual([1, expect.stringContaining('holds no manifest at all')])
+    expect([emptyCode, out]).toEqual([1, expect.stringContaining('contains no manifest')])
   })
 })
 
 it.each<[string, string[], string]>([
-  ['no key', ['x'], 'want --public-key'],
+  ['no key', ['x'], 'expected --public-key'],
   ['a key that is none', ['x', '--public-key', 'package.json'], 'holds no public key'],
   [
     'a key file that is not there',
     ['x', '--public-key', 'nowhere.pem'],
     'nowhere.pem cannot be used: there is no such file',
   ],
-  ['no place', ['--public-key', 'PUBLIC'], 'want what to verify'],
-  ['another scheme', ['gs://a/b', '--public-key', 'PUBLIC'], 'want s3://bucket/prefix'],
+  ['no place', ['--public-key', 'PUBLIC'], 'expected what to verify'],
+  ['another scheme', ['gs://a/b', '--public-key', 'PUBLIC'], 'expected s3://bucket/prefix'],
   ['a time that is none', ['x', '--public-key', 'PUBLIC', '--until', 'soon'], '--until soon'],
-  ['a hash that is none', ['x', '--public-key', 'PUBLIC', '--last-manifest', 'abc'], 'want a SHA-256'],
-  ['a gap that is none', ['x', '--public-key', 'PUBLIC', '--accept-gap', '7'], 'want two sequence numbers'],
+  ['a hash that is none', ['x', '--public-key', 'PUBLIC', '--last-manifest', 'abc'], 'expected a SHA-256'],
+  [
+    'a gap that is none',
+    ['x', '--public-key', 'PUBLIC', '--accept-gap', '7'],
+    'expected two sequence numbers',
+  ],
   [
     'plain http to another machine',
     ['s3://bucket/x', '--public-key', 'PUBLIC', '--endpoint', 'http://s3.example.com'],
@@ -200,7 +204,7 @@ it.each<[string, string[], string]>([
   [
     'an endpoint that is none',
     ['s3://bucket/x', '--public-key', 'PUBLIC', '--endpoint', 'nonsense'],
-    'endpoint: want http(s)://host:port',
+    'endpoint: expected http(s)://host:port',
   ],
   ['an option that is none', ['x', '--key', 'PUBLIC'], 'unknown option'],
 ])('%s is wrong usage', async (_, argv, told) => {

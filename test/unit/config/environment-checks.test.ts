@@ -61,7 +61,7 @@ const console = '  - { name: console, type: stdout }\n'
 test('a path that begins with ~ is told: no shell expands it, and a folder of that name would be made', () => {
   const sinks = `  - { name: archive, type: file, path: ~/out/entries.ndjson }\n${console}`
   const { warnings } = around(sinks, '~/state/a.db')
-  const why = 'begins with ~, which nobody expands here: it is a folder of that name; write the whole path'
+  const why = 'begins with ~, which is not expanded here: it names a folder called ~; write the whole path'
   expect(warnings).toEqual([`1 journal.path: ${why}`, `5 sinks.0.path: ${why}`])
 })
 
@@ -88,7 +88,7 @@ test('so is a secret that stands in a configuration that everybody may read', ()
   expect(around(hec).warnings).toEqual([])
   chmodSync(join(folder, 'a.yaml'), 0o644)
   expect(around(hec).warnings).toEqual([
-    '5 sinks.0.token: a secret stands here, and every user of this machine can read this file: name it as ${file:…} or ${env:…}, or chmod this file to 0400',
+    '5 sinks.0.token: this file contains a secret, and every user of this machine can read it: write it as ${file:…} or ${env:…}, or chmod this file to 0400',
   ])
 })
 
@@ -160,7 +160,7 @@ test('a log without its journal is a fault', () => {
   mkdirSync(join(folder, 'state'))
   writeFileSync(join(folder, 'state', 'a.db-wal'), 'pending')
   expect(around(console).faults).toEqual([
-    expect.stringContaining(`1 journal.path: The log ${folder}/state/a.db-wal has lost its database`),
+    expect.stringContaining(`1 journal.path: The log ${folder}/state/a.db-wal has no database`),
   ])
 })
 
@@ -242,9 +242,9 @@ test('so is a private key, and what values are hashed with', () => {
 
 test('a journal whose folder cannot be made is a fault', () => {
   expect(around(console, join(folder, 'key', 'a.db')).faults).toEqual([
-    `1 journal.path: cannot be created: ${folder}/key is no folder`,
+    `1 journal.path: cannot be created: ${folder}/key is not a folder`,
   ])
-  expect(around(console, folder).faults).toEqual(['1 journal.path: is a folder: want a file name'])
+  expect(around(console, folder).faults).toEqual(['1 journal.path: is a folder: expected a file name'])
 })
 
 test('a link that leads nowhere is a fault where a folder should be, and none where a file is yet to be made', () => {
@@ -256,7 +256,7 @@ test('a link that leads nowhere is a fault where a folder should be, and none wh
   expect(around(console, join(folder, 'later')).faults).toEqual([])
   symlinkSync(join(folder, 'key', 'a.db'), join(folder, 'under'))
   expect(around(console, join(folder, 'under')).faults).toEqual([
-    `1 journal.path: cannot be created: ${folder}/key is no folder`,
+    `1 journal.path: cannot be created: ${folder}/key is not a folder`,
   ])
   for (const [from, to] of [
     ['one', 'two'],
@@ -264,7 +264,7 @@ test('a link that leads nowhere is a fault where a folder should be, and none wh
   ] as const)
     symlinkSync(join(folder, to), join(folder, from))
   expect(around(console, join(folder, 'one')).faults).toEqual([
-    '1 journal.path: is a link in a circle: want a file name',
+    '1 journal.path: is a link in a circle: expected a file name',
   ])
 })
 
@@ -273,7 +273,7 @@ test('a folder without the permission to write is a fault', () => {
   // Said by the fake: the user that runs tests may be one who may do everything.
   const files: Files = { ...roomyFiles, writable: (path) => path !== join(folder, 'out') }
   expect(around(`  - { name: a, type: file, path: ${folder}/out/a }\n`, undefined, files).faults).toEqual([
-    `5 sinks.0.path: cannot be created: ${folder}/out may not be written, give this user the permission`,
+    `5 sinks.0.path: cannot be created: this user cannot write to ${folder}/out; give it the permission`,
   ])
 })
 
@@ -284,14 +284,14 @@ test('two sinks into one file, or one into the journal, are faults', () => {
   - { name: c, type: file, path: ${journal} }
 `
   expect(around(sinks, journal).faults).toEqual([
-    '6 sinks.1.path: is the file of sinks[0] already: want one of its own',
-    '7 sinks.2.path: is the file of the journal already: want one of its own',
+    '6 sinks.1.path: is the file of sinks[0] already: use another file',
+    '7 sinks.2.path: is the file of the journal already: use another file',
   ])
 })
 
 test('a file sink at the configuration, or at a file that it names, is a fault, and no daemon starts with it', () => {
   const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
-  const fault = '5 sinks.0.path: is a file that the configuration is read from: want one of its own'
+  const fault = '5 sinks.0.path: is a file that the configuration is read from: use another file'
   const world = { env: {}, readFile: readTextFile }
   writeFileSync(join(folder, 'hash-key'), 'x'.repeat(64), { mode: 0o400 })
   symlinkSync(join(folder, 'key'), join(folder, 'link'))
@@ -311,7 +311,7 @@ test('a file sink at the configuration, or at a file that it names, is a fault, 
 test('a file sink at what the journal has beside it is a fault, and no daemon starts with it', () => {
   const journal = join(folder, 'a.db')
   const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
-  const fault = '5 sinks.0.path: is a file that the journal has beside it: want another name'
+  const fault = '5 sinks.0.path: is a file that the journal has beside it: use another name'
   const world = { env: {}, readFile: readTextFile }
   for (const end of ['-wal', '-shm', '-journal', '.probe', '.ballast', '.sock']) {
     expect([end, around(at(`${folder}/./a.db${end}`), journal).faults]).toEqual([end, [fault]])
@@ -329,13 +329,13 @@ test('what can never be a file is a fault, and no daemon starts with it: a devic
   const pipe = join(folder, 'pipe')
   execFileSync('mkfifo', [pipe])
   const device =
-    'is a device, pipe or socket: want a regular file (for standard output there is the sink stdout)'
+    'is a device, pipe or socket: expected a regular file (for standard output there is the sink stdout)'
   const sink = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
   const load = () => loadToRun(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile }, realFiles)
   for (const [path, message] of [
     ['/dev/null', device],
     [pipe, device],
-    [folder, 'is a folder: want a file name'],
+    [folder, 'is a folder: expected a file name'],
   ] as const) {
     const fault = `sinks.0.path: ${message}`
     expect(around(sink(path)).faults).toEqual([`5 ${fault}`])
@@ -344,9 +344,9 @@ test('what can never be a file is a fault, and no daemon starts with it: a devic
   // No journal goes to standard output.
   for (const path of ['/dev/null', pipe]) {
     expect(around(console, path).faults).toEqual([
-      '1 journal.path: is a device, pipe or socket: want a regular file',
+      '1 journal.path: is a device, pipe or socket: expected a regular file',
     ])
-    expect(load).toThrow('journal.path: is a device, pipe or socket: want a regular file')
+    expect(load).toThrow('journal.path: is a device, pipe or socket: expected a regular file')
   }
 })
 
@@ -355,7 +355,7 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   for (const content of ['{"id":"1"}\n', 'SQLite', 'x'.repeat(2 ** 20 + 1)]) {
     writeFileSync(path, content)
     expect(around(console, path).faults).toEqual([
-      '1 journal.path: is a file that is no journal, and is left as it is: want another name, of a journal or of a file that is yet to be made',
+      '1 journal.path: is a file that is not a journal, and is left unchanged: use the name of a journal, or of a file that does not exist yet',
     ])
     expect(readFileSync(path, 'utf8')).toBe(content)
   }
@@ -495,7 +495,7 @@ test.each([
     other.close()
     const before = readFileSync(path)
     expect(around(console, path).faults).toEqual([
-      '1 journal.path: is a SQLite database of another program and no journal, and is left as it is: want another name, of a journal or of a file that is yet to be made',
+      '1 journal.path: is a SQLite database of another program and no journal, and is left unchanged: use the name of a journal, or of a file that does not exist yet',
     ])
     expect(readFileSync(path).equals(before)).toBe(true)
     expect(readdirSync(join(folder, 'state'))).toEqual(['a.db'])
@@ -522,7 +522,7 @@ test('an empty database, and a journal from before there was a mark, are in orde
 })
 
 test('a journal, or a file sink, in a file system of the kernel is a fault: its folders take no files, to root as well', () => {
-  const fault = "cannot be created: /proc is the kernel's own and takes no files, want a folder on a disk"
+  const fault = 'cannot be created: /proc belongs to the kernel and takes no files: use a folder on a disk'
   for (const path of ['/proc/auditferry-test/a.db', '/proc/a.db'])
     expect(around(console, path).faults).toEqual([`1 journal.path: ${fault}`])
   expect(around('  - { name: a, type: file, path: /proc/auditferry-test/a }\n').faults).toEqual([
@@ -533,7 +533,7 @@ test('a journal, or a file sink, in a file system of the kernel is a fault: its 
 test('a journal on a network file system is a fault of validate, as it is of run', () => {
   const files: Files = { ...roomyFiles, fileSystemType: () => 0x6969 }
   const fault =
-    '1 journal.path: would lie on a network file system (NFS), which cannot lock a journal or keep it whole: want a file on a local or block-backed volume'
+    '1 journal.path: would lie on a network file system (NFS), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume'
   for (const path of ['a.db', 'state/there/a.db'])
     expect(around(console, join(folder, path), files).faults).toEqual([fault])
 })
@@ -552,7 +552,7 @@ test('a folder that cannot be made yet is a fault of validate, and a daemon star
 const rotated = (path: string, keep = 3) =>
   `  - { name: r, type: file, path: ${path}, rotate: { keep: ${keep} } }\n`
 const overwritten = (path: string, line: number, from: string, to: string) =>
-  `${line} ${path}: would be overwritten when sinks[0] rotates its file to ${from} … ${to}: want another name`
+  `${line} ${path}: would be overwritten when sinks[0] rotates its file to ${from} … ${to}: use another name`
 
 test('a file at a name that another one is rotated to is a fault, and no daemon starts with it', () => {
   const out = join(folder, 'out')
@@ -601,7 +601,7 @@ test('a reference to a pipe or a device is a fault at once, and no wait for what
     )
     const { faults } = examineConfig(file, { env: {}, readFile: readTextFile })
     expect(says(faults)[0]).toBe(
-      `1 workspaces.0.api_key: \${file:${path}} cannot be resolved: it is a device, pipe or socket: want a regular file`,
+      `1 workspaces.0.api_key: \${file:${path}} cannot be resolved: it is a device, pipe or socket: expected a regular file`,
     )
   }
 })
@@ -620,7 +620,7 @@ test.each([
   [', endpoint: "https://MINIO.test:443"', ', endpoint: "https://minio.test"'],
 ])('two sinks of one bucket and prefix are a fault, and no daemon starts with it: %j, %j', (one, other) => {
   const fault =
-    /^6 sinks\.1\.prefix: its lines would lie among those of sinks\[0\] \(bucket logs at .*\): give each a prefix of its own$/
+    /^6 sinks\.1\.prefix: its lines would mix with those of sinks\[0\] \(bucket logs at .*\): give each a prefix of its own$/
   const { faults } = around(bucket('a', one) + bucket('b', other))
   expect(faults).toEqual([expect.stringMatching(fault)])
   const world = { env: {}, readFile: readTextFile }
@@ -641,12 +641,12 @@ test('a certificate that is not there is a fault at its key', () => {
       ca_file: ${folder}/ca.pem
 `
   expect(around(sinks).faults).toEqual([
-    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts all the same, keeps the pending entries of this sink, and looks for the file again)',
+    '10 sinks.0.tls.ca_file: the file cannot be used: there is no such file (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)',
   ])
 })
 
 const held =
-  ' (run starts all the same, keeps the pending entries of this sink, and looks for the file again)'
+  ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)'
 const tlsSinks = {
   splunk_hec: 'type: splunk_hec, url: "https://a.example.com:8088", token: t',
   s3: 'type: s3, bucket: logs',
@@ -665,7 +665,7 @@ function tlsFaults(type: keyof typeof tlsSinks, contents: { ca?: string; cert?: 
 }
 
 const [one, other] = [certificate('one'), certificate('other')]
-const noCertificate = 'it holds no certificate in PEM (BEGIN CERTIFICATE)'
+const noCertificate = 'it contains no certificate in PEM (BEGIN CERTIFICATE)'
 const spoiled = 'a certificate in it is cut short or spoiled'
 const faultAt = (name: string, wrong: string) =>
   `5 sinks.0.tls.${name}_file: the file cannot be used: ${wrong}`
@@ -684,7 +684,7 @@ test.each(['splunk_hec', 's3', 'syslog'] as const)(
       one.cert + other.cert.slice(0, 90),
     ])
       expect(tlsFaults(type, { ca })).toEqual([faultAt('ca', spoiled)])
-    const noKey = 'it holds no private key in PEM without a passphrase'
+    const noKey = 'it contains no private key in PEM without a passphrase'
     expect(tlsFaults(type, { cert: 'planted', key: 'planted' })).toEqual([
       faultAt('cert', noCertificate),
       faultAt('key', noKey),
@@ -719,7 +719,7 @@ test('a denied value that is not in NFC is a warning, unless its NFC stands besi
   expect(denying(composed)).toEqual([])
   expect(denying(decomposed, composed)).toEqual([])
   expect(denying(decomposed)).toEqual([
-    '5 sinks.0.deny.user.name.1: is not in Unicode NFC (its accents stand apart from their letters): an entry that has them together, as most programs write them, is not denied; write it in NFC, or list both',
+    '5 sinks.0.deny.user.name.1: is not in Unicode NFC (accents are separate characters): an entry that writes them as one character, as most programs do, is not denied; write it in NFC, or list both',
   ])
 })
 
@@ -730,7 +730,7 @@ test('a source that nobody reads is a warning where somebody named it', () => {
   ])
   expect(around('  - { name: a, type: stdout, sources: [vault.projects] }\n').warnings).toEqual([
     '5 sinks.0.sources.0: no workspace has vault.projects switched on',
-    '5 sinks.0.sources: none of its sources is switched on: this sink receives nothing',
+    '5 sinks.0.sources: all of its sources are switched off: this sink receives nothing',
     "3 workspaces.0.audit: audit is read and kept, and no sink takes it: name it in a sink's sources",
   ])
 })
@@ -761,7 +761,7 @@ test('intervals that leave too little together, of workspaces that share a key, 
     `}\n  - { name: beta, base_url: "https://a.example.com", api_key: ${key}, audit: { interval: 6s${more} }`
   const together = (key: string, more?: string) => warningsOf(beta(key, more), undefined, '{ interval: 6s }')
   const taken = (other: string) =>
-    `workspaces.${other === 'beta' ? 0 : 1}.audit.interval: polls take some 40 of the 60 requests a minute (rate_limits.audit) together with ${other} (one key):`
+    `workspaces.${other === 'beta' ? 0 : 1}.audit.interval: polling uses about 40 of the 60 requests a minute (rate_limits.audit) together with ${other} (one key):`
   const late =
     'lookback gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set 8s or more at each'
   const jobs =
@@ -778,7 +778,7 @@ test('polls that are further apart than keys are kept are a warning, where they 
   const kept = (keep: string, more: string, audit?: string) =>
     warningsOf(more, undefined, audit, keep).filter((one) => one.includes('dedup_retention'))
   const why = (keep: string) =>
-    `and what was read is known for ${keep} (journal.dedup_retention): what two polls show may be sent twice; want a shorter interval, or dedup_retention well above it`
+    `and what was read is known for ${keep} (journal.dedup_retention): what two polls show may be sent twice; set a shorter interval, or a dedup_retention well above it`
   expect(kept('1h', 'rate_limits: {}', '{ interval: 90m }')).toEqual([
     `3 workspaces.0.audit.interval: polls are 90m apart, ${why('1h')}`,
   ])
@@ -798,7 +798,7 @@ test.each(['Logs_2026', 'logs..archive', '192.168.0.1'])(
     const endpoint = 'https://bucket.vpce-1.s3.eu-central-1.vpce.amazonaws.com'
     for (const more of [{}, { endpoint }])
       expect(sinkKinds.s3.options.safeParse({ bucket: name, ...more }).error?.message).toContain(
-        'AWS has no bucket of such a name: want small letters, digits',
+        'AWS has no bucket of such a name: expected small letters, digits',
       )
     for (const more of [', endpoint: "https://ceph.example.com"', ', force_path_style: true']) {
       const { faults, warnings } = around(bucketAt(more))
@@ -821,7 +821,7 @@ test('an interval that leaves too little to find late entries with, or for the p
   const late = (want: string) =>
     `lookback gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set ${want} or more`
   const taken =
-    '3 workspaces.0.audit.interval: polls take some 40 of the 60 requests a minute (rate_limits.audit):'
+    '3 workspaces.0.audit.interval: polling uses about 40 of the 60 requests a minute (rate_limits.audit):'
   // A page, and one that proves that it was the last.
   expect(audit('3s')).toEqual([`${taken} ${late('4s')}`])
   expect(audit('4s')).toEqual([])
@@ -829,7 +829,7 @@ test('an interval that leaves too little to find late entries with, or for the p
   expect(audit('8s', '', 30)).toEqual([])
   expect(audit('3s', ', lookback: 0s')).toEqual([`${taken} ${jobs('4s')}`])
   expect(warningsOf('history: { interval: 1s }')).toEqual([
-    `3 workspaces.0.history.interval: polls take some 60 of the 60 requests a minute (rate_limits.history): ${late('2s')}`,
+    `3 workspaces.0.history.interval: polling uses about 60 of the 60 requests a minute (rate_limits.history): ${late('2s')}`,
   ])
   expect(warningsOf('history: { interval: 2s }')).toEqual([])
   expect(warningsOf('history: { interval: 1s, lookback: 0s }')).toHaveLength(1)
@@ -839,15 +839,15 @@ test('a glob of `types` that no documented type matches is a warning, with a lea
   const typed = (types: string, sources = '') =>
     warningsOf('rate_limits: {}', `[{ name: a, type: stdout, types: ${types}${sources} }]`)
   expect(warningsOf('rate_limits: {}', undefined, '{ types: ["auth:*", "atuh:*", "!zz:*"] }')).toEqual([
-    '3 workspaces.0.audit.types.1: matches none of the 206 documented types: did you mean auth:*?',
-    '3 workspaces.0.audit.types.2: matches none of the 206 documented types: a typo?',
+    '3 workspaces.0.audit.types.1: matches no documented type (of 206): did you mean auth:*?',
+    '3 workspaces.0.audit.types.2: matches no documented type (of 206): a typo?',
   ])
   expect(typed('["api:vault_*", "!auth:logn"]')).toEqual([
-    '4 sinks.0.types.1: matches none of the 218 documented types: did you mean auth:login?',
+    '4 sinks.0.types.1: matches no documented type (of 218): did you mean auth:login?',
   ])
   expect(typed('["vault:project_deleted"]')).toEqual([])
   expect(typed('["vault:project_deleted"]', ', sources: [audit]')).toEqual([
-    expect.stringContaining('4 sinks.0.types.0: matches none of the 206 documented types'),
+    expect.stringContaining('4 sinks.0.types.0: matches no documented type (of 206)'),
   ])
   expect(typed('["*", "!user:*", "*:login", "*"]')).toEqual([])
 })
@@ -856,7 +856,7 @@ test('a start in the future is a warning: nothing from before it is ever read', 
   const starting = (audit: string, history: string) =>
     warningsOf(`history: { start: ${history} }`, undefined, `{ start: ${audit} }`)
   const future = (start: string) =>
-    `lies in the future: nothing from before ${start} will ever be read; to begin with what comes from now on want latest`
+    `is in the future: nothing from before ${start} will ever be read; to begin with what comes from now on, use latest`
   expect(starting('2026-11-25T00:00:01Z', '2027-01-31')).toEqual([
     `3 workspaces.0.audit.start: ${future('2026-11-25T00:00:01.000Z')}`,
     `3 workspaces.0.history.start: ${future('2027-01-31T00:00:00.000Z')}`,
@@ -887,7 +887,7 @@ test.each([
   const sinks = (second: string) => `  - { name: a, type: file, path: ${folder}/${one} }
   - { name: b, type: file, path: ${folder}/${second} }
 `
-  const fault = '6 sinks.1.path: is the file of sinks[0] already: want one of its own'
+  const fault = '6 sinks.1.path: is the file of sinks[0] already: use another file'
   const world = { env: {}, readFile: readTextFile }
   expect(around(sinks(other)).faults).toEqual([fault])
   expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('is the file of sinks[0] already')
@@ -912,6 +912,6 @@ test('a signing key that is none of Ed25519 is a fault before anything is signed
   expect(faultsOf('rsa')).toEqual([
     expect.stringContaining('the file cannot be used: the key is rsa, want Ed25519'),
   ])
-  expect(faultsOf('public')).toEqual([expect.stringContaining('it holds no private key in PEM')])
+  expect(faultsOf('public')).toEqual([expect.stringContaining('it contains no private key in PEM')])
   expect(faultsOf('good')).toEqual([])
 })

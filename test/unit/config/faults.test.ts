@@ -144,7 +144,7 @@ test('a file in UTF-16 is told as such', () => {
   const marked = Buffer.from(`\ufeff${text}`, 'utf16le')
   for (const bytes of [little, marked, Buffer.from(little).swap16(), Buffer.from(marked).swap16()])
     expect(faultsOf('a.yaml', bytes.toString('utf8'))).toEqual([
-      'a.yaml:1:1: (whole file): the file is no UTF-8, UTF-16 perhaps: save it as UTF-8',
+      'a.yaml:1:1: (whole file): the file is not UTF-8, perhaps UTF-16: save it as UTF-8',
     ])
 })
 
@@ -165,7 +165,7 @@ sinks:
   - { name: t, type: stdout, deny: { mandät: [x] } }
 `
   expect(faultsOf('a.yaml', utf8)).toEqual([])
-  const message = 'bytes that are no UTF-8 stand here: save the file as UTF-8'
+  const message = 'the file has bytes here that are not UTF-8: save it as UTF-8'
   expect(faultsOf('a.yaml', Buffer.from(utf8, 'latin1').toString('utf8'))).toEqual([
     `a.yaml:4:46: sinks[0].deny.cm_id[0]: ${message}`,
     `a.yaml:5:38: sinks[1].deny: ${message}`,
@@ -178,7 +178,7 @@ test('what a reference brings in is UTF-8 too', () => {
 sinks: [{ name: s, type: stdout }]
 `
   expect(faultsOf('a.yaml', text, { NAME: latin })).toEqual([
-    'a.yaml:1:22: workspaces[0].name: ${env:NAME} cannot be resolved: it is no UTF-8',
+    'a.yaml:1:22: workspaces[0].name: ${env:NAME} cannot be resolved: it is not UTF-8',
   ])
 })
 
@@ -195,5 +195,5 @@ test('as many aliases as there may be are read without a stall', () => {
   const list = (item: (index: number) => string) =>
     Array.from({ length: 20_000 }, (_, i) => item(i)).join(', ')
   const text = `anchors: [${list((i) => `&a${i} x`)}]\naliases: [${list((i) => `*a${i}`)}]\n`
-  expect(faultsOf('a.yaml', text)).toContainEqual(expect.stringContaining('aliases: is no known key'))
+  expect(faultsOf('a.yaml', text)).toContainEqual(expect.stringContaining('aliases: unknown key'))
 })

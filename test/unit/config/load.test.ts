@@ -131,9 +131,9 @@ test('the names that a container is asked by are added to those of the configura
     allowed_hosts: ['ferry.example.com', 'ferry.space', 'ferry.space.svc'],
   })
   expect(() => load({ text: small(), env: { AUDITFERRY_ALLOWED_HOSTS: 'a:1' } })).toThrow(
-    'server.allowed_hosts[0]: want a host name without a port',
+    'server.allowed_hosts[0]: expected a host name without a port',
   )
-  expect(() => load({ text: `${small()}server: { allowed_hosts: "*" }\n`, env })).toThrow('want a list')
+  expect(() => load({ text: `${small()}server: { allowed_hosts: "*" }\n`, env })).toThrow('expected a list')
 })
 
 describe('relative paths', () => {
@@ -233,7 +233,7 @@ describe('references', () => {
     expect(sink?.batch.max_entries).toBe(25)
     expect(sink?.allow_insecure).toBe(true)
     expect(() => load({ text, env: { N: 'many', YES: '1' } })).toThrow(
-      /want a number, got a text\n.*want true or false, got a text/,
+      /expected a number, got a text\n.*expected true or false, got a text/,
     )
   })
 

@@ -82,7 +82,7 @@ describe('secrets', () => {
     expect([new SecretLook([it], { elapsed: () => 0 }).refresh(), it.reveal()]).toEqual([false, 'one'])
     const { error } = secret().safeParse(fresh)
     expect(it.unread).toBe(`it ${error?.issues[0]?.message ?? ''}`)
-    expect(it.unread).toContain('has white space or characters that a header cannot carry')
+    expect(it.unread).toContain('contains white space or characters that are not allowed in a header')
   })
 
   it('a secret that comes from nowhere stays what it is', () => {

@@ -94,7 +94,7 @@ it.each([
   await voyage.pass(HOUR)
   expect(await parked(quay)).toEqual(range(21, 45))
   expect(quay.journal.stats().entries).toBe(0)
-  expect(told(quay, 'Delivery goes on again')).toBe(1)
+  expect(told(quay, 'Delivery continues')).toBe(1)
   expect(berth.watch.states.at(-1)).toBe('idle')
   expect(berth.room.heldBytes).toBe(0)
   // What comes next goes out as ever.

@@ -379,7 +379,7 @@ describe('/status', () => {
     settle(stand)
     stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
     expect(stand.board.status().summary).toBe(
-      'The changed configuration is refused, the old one goes on: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
+      'The changed configuration is invalid, the previous one stays in use: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
     expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
     stand.board.configRefused(
@@ -427,7 +427,7 @@ describe('/status', () => {
     stand.source.state('blocked', badKey)
     if (count > 1) stand.sink.state('blocked', badKey)
     expect(stand.board.status().summary).toMatch(
-      /^The changed configuration is refused, the old one goes on; .*acme audit has been blocked/,
+      /^The changed configuration is invalid, the previous one stays in use; .*acme audit has been blocked/,
     )
   })
 

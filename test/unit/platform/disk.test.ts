@@ -164,7 +164,7 @@ test('what is no regular file is misconfigured: no place in it could be found ag
   for (const path of ['/dev/null', '/dev/full', at('pipe')])
     await expect(disk.open(path)).rejects.toMatchObject({
       code: 'misconfigured',
-      message: `${path} is no regular file: want one, or a name where none is`,
+      message: `${path} is not a regular file: use one, or a name that does not exist yet`,
     })
 })
 

@@ -443,7 +443,7 @@ test.each(['10.0.0.0/33', '10.0.0/8', 'fd00::/129', 'http://example.com/'])(
     const proxies = { http: 'http://127.0.0.1:1', none }
     const error = await failureOf({ proxy: proxies }, get(80))
     expect(error).toMatchObject({ code: 'misconfigured' })
-    expect(error?.message).toContain(`NO_PROXY holds ${none}, which is no range of addresses`)
+    expect(error?.message).toContain(`NO_PROXY holds ${none}, which is not an address range`)
   },
 )
 

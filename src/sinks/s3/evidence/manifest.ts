@@ -150,7 +150,7 @@ export function readSigningKey(pem: string): KeyObject {
   try {
     key = createPrivateKey(pem)
   } catch {
-    throw new Error('it holds no private key in PEM without a passphrase')
+    throw new Error('it contains no private key in PEM without a passphrase')
   }
   return ed25519(key)
 }
@@ -199,7 +199,7 @@ export function openManifest(
   keys: ReadonlyMap<string, KeyObject>,
 ): OpenedManifest | string {
   const end = body.indexOf(10)
-  if (end < 0 || body.at(-1) !== 10) return 'is cut: want two whole lines'
+  if (end < 0 || body.at(-1) !== 10) return 'is cut: expected two whole lines'
   const line = body.subarray(0, end + 1)
   const below = body.subarray(end + 1)
   const signed =

@@ -258,11 +258,11 @@ function* linkFaults({ manifest: before, sha256 }: OpenedManifest, manifest: Man
     yield `names another manifest as the one before it than ${before.number} with SHA-256 ${sha256}: the chain was forked or put together of two`
   const { from, until } = manifest.interval
   if (before.complete && from !== before.interval.until)
-    yield `begins at ${from}, want ${before.interval.until}, where the one before it ended`
+    yield `begins at ${from}, expected ${before.interval.until}, where the one before it ended`
   if (!before.complete && (from !== before.interval.from || until !== before.interval.until))
-    yield 'does not go on with the interval that the one before it left incomplete'
+    yield 'does not continue the interval that the one before it left incomplete'
   if (manifest.sequence.after !== before.sequence.through)
-    yield `goes on behind entry ${manifest.sequence.after}, want ${before.sequence.through}, where the one before it ended`
+    yield `continues after entry ${manifest.sequence.after}, expected ${before.sequence.through}, where the one before it ended`
 }
 
 /** All of (after, through] stands in stretches and gaps, each once and in order; each stretch's counts add up. */
@@ -272,10 +272,10 @@ function* sequenceFaults({ sequence, stretches, gaps }: Manifest): Generator<str
     if (first !== at + 1 || last < first) yield `leaves a hole or an overlap at entry ${at + 1}`
     at = Math.max(at, last)
   }
-  if (at !== sequence.through) yield `covers the entries up to ${at}, want ${sequence.through}`
+  if (at !== sequence.through) yield `covers the entries up to ${at}, expected ${sequence.through}`
   for (const { first, last, delivered, filtered, parked } of stretches)
     if (delivered + filtered + parked !== last - first + 1)
-      yield `counts ${delivered + filtered + parked} entries from ${first} to ${last}, want ${last - first + 1}`
+      yield `counts ${delivered + filtered + parked} entries from ${first} to ${last}, expected ${last - first + 1}`
 }
 
 /** Names fit, each object is whole within one stretch, and together they hold what was delivered of it. */
@@ -286,10 +286,10 @@ function* objectFaults({ stretches, objects }: Manifest): Generator<string> {
     if (naming !== undefined) yield `lists ${object.key}, which ${naming}`
     const { first_sequence: first, last_sequence: last } = object
     const at = stretches.findIndex((stretch) => first >= stretch.first && last <= stretch.last)
-    if (at < 0) yield `lists ${object.key}, which lies outside of the entries that it covers`
+    if (at < 0) yield `lists ${object.key}, which is outside the entries that it covers`
     else held[at] = (held[at] ?? 0) + object.entries
   }
   for (const [at, { first, last, delivered }] of stretches.entries())
     if (held[at] !== delivered)
-      yield `lists objects with ${held[at] ?? 0} of the entries ${first} to ${last}, want ${delivered}`
+      yield `lists objects with ${held[at] ?? 0} of the entries ${first} to ${last}, expected ${delivered}`
 }

@@ -8,7 +8,7 @@ import type { EvidenceStore } from './objects.ts'
 function cannotRead(path: string, error: unknown): ConnectorError {
   return new ConnectorError(
     'misconfigured',
-    `Cannot read ${path} (${errnoOf(error, 'unknown error')}): want the folder that was copied from the sink's bucket and prefix`,
+    `Cannot read ${path} (${errnoOf(error, 'unknown error')}): expected the folder that was copied from the sink's bucket and prefix`,
     { cause: error },
   )
 }

@@ -53,7 +53,7 @@ export function namingFault(object: ManifestObject): string | undefined {
     return 'has other sequence numbers in its name than its manifest says'
   if (!object.sha256.startsWith(place.hash)) return 'has another hash in its name than its manifest says'
   if (object.last_sequence - object.first_sequence + 1 < object.entries)
-    return 'is said to hold more entries than its sequence numbers have room for'
+    return 'is listed with more entries than its sequence range allows'
   return undefined
 }
 
@@ -130,10 +130,10 @@ async function see(
 function contentFault(object: ManifestObject, seen: Seen): string | undefined {
   if (seen.bytes < object.bytes) return `is cut: ${seen.bytes} of ${object.bytes} bytes of lines`
   if (seen.lines !== object.entries || seen.lastByte !== LF)
-    return `holds ${seen.lines} whole lines, want ${object.entries}`
+    return `holds ${seen.lines} whole lines, expected ${object.entries}`
   if (seen.sha256 !== object.sha256) return 'was changed: its lines have another SHA-256'
   if (object.stored_sha256 !== undefined && seen.storedSha256 !== object.stored_sha256)
-    return 'was stored anew: the lines are right, but the stored body has another SHA-256'
+    return 'was stored again: the lines are right, but the stored body has another SHA-256'
   if (!seen.wholeUnpacked) return 'was changed: the lines are right, but more bytes follow them'
   return undefined
 }
@@ -154,7 +154,8 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
     if (error instanceof TooLong) return 'is longer than its manifest says'
     if (error instanceof Unread) throw error.cause
     const code = errnoOf(error)
-    if (endedEarly.has(code)) return 'was changed or damaged: bytes stand behind the end of what is packed'
+    if (endedEarly.has(code))
+      return 'was changed or damaged: it has bytes after the end of the compressed data'
     return `was changed or damaged: it cannot be decompressed (${code})`
   }
 }

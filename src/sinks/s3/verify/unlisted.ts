@@ -7,11 +7,11 @@ import { type ObjectPlace, objectPlace } from './objects.ts'
 const NAMED = 20
 
 const excuses = {
-  newer: 'newer than the last manifest: the next one lists them; nothing is proved of them',
-  older: 'from before evidence was switched on: nothing is proved of them',
-  outside: 'behind the end of one chain and before the begin of another: nothing is proved of them',
-  blind: 'in the range of a manifest that is missing or bad: nothing is proved of them',
-  gap: 'stored while evidence was off: nothing is proved of them',
+  newer: 'newer than the last manifest: the next one lists them; not proved',
+  older: 'from before evidence was switched on: not proved',
+  outside: 'after the end of one chain and before the start of another: not proved',
+  blind: 'in the range of a manifest that is missing or bad: not proved',
+  gap: 'stored while evidence was off: not proved',
 } as const
 type Excuse = keyof typeof excuses
 
@@ -54,14 +54,15 @@ function tellSome(where: string, tell: Tell, more: (count: number) => string) {
   }
 }
 
-const PUT_THERE = 'is listed by no manifest, though its entries are covered by one: it was put there'
+const PUT_THERE =
+  'is not listed by the manifest that covers its entries: it was added by another program or person'
 
 /** With several journals a number says little: the newest objects of one may have the numbers of the other. */
 function coveredBy(key: string, chains: readonly WalkedChain[]): string {
   const place = objectPlace(key)
   const waiting = place && chains.find((chain) => standingIn(chain, place) === 'newer')
   if (!waiting) return PUT_THERE
-  return `${PUT_THERE}, or the chain of sink ${waiting.sink}, journal ${waiting.journal} does not list it yet: then the next manifest does`
+  return `${PUT_THERE}, or the chain of sink ${waiting.sink}, journal ${waiting.journal} does not list it yet, in which case the next manifest does`
 }
 
 export function tellUnlisted(keys: Iterable<string>, chains: readonly WalkedChain[], tell: Tell): void {
@@ -88,11 +89,11 @@ const probe = /^\.auditferry\/(?:check|probe)-[0-9a-z-]+$/
 const HIDDEN = '.auditferry/'
 
 const NOT_OURS =
-  'is a name that this program gives to nothing, among what it stores: it was put there, and whatever reads the bucket may take it for entries'
+  'has a name that Auditferry never uses: it was added by another program or person, and readers of the bucket may take it for entries'
 
 /** Names that are no object's and no manifest's. Each is looked at once and not kept: there may be any number of them. */
 export function otherNames(tell: Tell) {
-  const planted = tellSome('workspace=', tell, (count) => `and its like hold ${count} more such names`)
+  const planted = tellSome('workspace=', tell, (count) => `and ${count} more names like it`)
   const hidden = { count: 0, first: '' }
   let others = 0
   return {

@@ -34,7 +34,7 @@ interface Listing {
   readonly objects: Map<string, Seen>
 }
 
-const TWICE = 'stands in the list twice: another name in the bucket reads as this one'
+const TWICE = 'is listed twice: another name in the bucket looks the same'
 
 async function listAll(
   store: EvidenceStore,
@@ -154,7 +154,7 @@ interface Bounds {
 }
 
 function tellEnds(chains: readonly WalkedChain[], { untilAt, lastSha256 = [] }: Bounds, tell: Tell): void {
-  if (chains.length === 0) tell('fault', 'manifest/', 'holds no manifest at all: nothing can be proved')
+  if (chains.length === 0) tell('fault', 'manifest/', 'contains no manifest: nothing can be proved')
   for (const hash of lastSha256)
     if (!chains.some(({ hashes }) => hashes.has(hash)))
       tell(

@@ -43,8 +43,8 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +25 +0 +keys +even`))
     expect(stdout).toMatch(new RegExp(`archive +acme audit +${dayText(2)} +25 +0 +25 +0 +0 +0 +0 +0 +even`))
     expect(stdout).toMatch(/Name _+ {2}Date _+ {2}Signature _+\n$/)
-    expect(stdout).toContain('which user the key is, is unknown: no fetch of ours was met\n')
-    expect(stdout).toContain('- acme audit: which user the key is, the log tells by our own fetches of it')
+    expect(stdout).toContain('the user of the key is unknown: the span has no fetch by this instance\n')
+    expect(stdout).toContain('- acme audit: the user of the key is unknown. It is taken from this instance')
     expect(stdout).not.toContain('acme history.usage: which user')
   })
 
@@ -65,7 +65,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     ])
     expect(await reconcile(stand.world, options(), clock)).toBe(1)
     const { stdout } = stand.heard()
-    expect(stdout).toContain('NOT BALANCED: 1 entry that the API shows is not here.\nThis fetches it: ')
+    expect(stdout).toContain('NOT BALANCED: 1 entry that the API shows is not here.\nTo fetch it: ')
     expect(stdout).toContain(
       `: auditferry backfill --workspace acme --source audit --from ${dayText(2)} --to ${dayText(1)}\n`,
     )
@@ -83,7 +83,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       { sink: 'archive', day: dayText(1), kept: 25, accepted: 23, missing: 2, result: 'missing' },
     ])
     expect(await reconcile(stand.world, options(), clock)).toBe(1)
-    expect(stand.heard().stdout).toContain('NOT BALANCED: at archive of 2 entries kept nothing is known')
+    expect(stand.heard().stdout).toContain('NOT BALANCED: at archive 2 kept entries have no recorded outcome')
   })
 })
 
@@ -127,7 +127,7 @@ describe('what lies before the configured start', () => {
       new RegExp(`acme audit +${dayText(3)} +25 +0 +0 +0 +0 +25 +0 +0 +0 +keys +before start`),
     )
     expect(stdout).toContain(
-      `\n38 entries of acme audit from before ${dayText(2)}T12:30:00.000Z, where live reading began (start), were not to be read and are not here. To have them too: auditferry backfill --workspace acme --source audit --from ${dayText(3)} --to ${dayText(2)}T12:30:00.000Z\n`,
+      `\n38 entries of acme audit from before ${dayText(2)}T12:30:00.000Z, where live reading began (start), were not read. To add them: auditferry backfill --workspace acme --source audit --from ${dayText(3)} --to ${dayText(2)}T12:30:00.000Z\n`,
     )
     expect(await reconcile(stand.world, options({ to: dayText(2) }), clock)).toBe(1)
     expect(stand.heard().stdout).toContain(
@@ -245,7 +245,7 @@ test('parts of days are rounded outwards, and said', async () => {
     ),
   ).toBe(0)
   const { stdout, stderr } = stand.heard()
-  expect(stderr).toContain(`whole UTC days are held against each other: ${dayText(2)} to ${dayText(0)}`)
+  expect(stderr).toContain(`comparing full UTC days: ${dayText(2)} to ${dayText(0)}`)
   expect(stdout).toContain('2 UTC days')
 })
 
@@ -275,7 +275,9 @@ test.each([false, true])(
         read: [{ fetched: 25 }, {}, {}],
       })
     else {
-      expect(stdout).toMatch(/^PARTIAL: the walk was cut off, .* nothing is judged, and nothing is proved\n/)
+      expect(stdout).toMatch(
+        /^PARTIAL: the run was interrupted, .* there is no verdict, and nothing is proved\n/,
+      )
       expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +0\\n`))
       expect(stdout).not.toContain('Signature')
     }
@@ -308,7 +310,7 @@ test('from today without an end is told what the end is, and `now` includes toda
   stand.heard()
   expect(await reconcile(stand.world, options({ from: dayText(0) }), clock)).toBe(2)
   expect(stand.heard().stderr).toBe(
-    `error: --to is the last midnight (${dayText(0)}) unless told; to see today, not judged, add --to ${dayText(-1)}, or --to now\n`,
+    `error: --to defaults to the last midnight (${dayText(0)}); to show today without a verdict, add --to ${dayText(-1)}, or --to now\n`,
   )
   const { code, report: found } = await report({ to: 'now' })
   expect(code).toBe(0)
@@ -403,9 +405,9 @@ describe('of the history', () => {
     expect(report.read.map(({ result }) => result)).toEqual(['even', 'changed', 'even', 'even'])
     expect(report.ok).toBe(false)
     const shown = reportText(report)
-    expect(shown).toContain('NOT BALANCED: 1 entry has changed since it was kept.\nThis fetches it: ')
+    expect(shown).toContain('NOT BALANCED: 1 entry has changed since it was kept.\nTo fetch it: ')
     expect(shown).toContain(`--source history.usage --from ${text(3)} --to ${text(2)}\n`)
-    expect(shown).not.toContain('comes without a backfill:')
+    expect(shown).not.toContain('arrives without a backfill:')
   })
 
   test('a backfill is bid for the days that need one, and for none that is read again by itself', () => {
@@ -413,7 +415,7 @@ describe('of the history', () => {
     const shown = reportText(report)
     expect(shown).toContain('1 entry has changed')
     expect(shown).toContain(`--source history.usage --from ${text(5)} --to ${text(4)}\n`)
-    expect(shown).toContain(`What is not here or has changed of acme history.usage from ${text(2)} on comes`)
+    expect(shown).toContain(`Every missing or changed entry of acme history.usage from ${text(2)} on arrives`)
     expect(reportText(found([even, even, lost]))).not.toContain('auditferry backfill')
   })
 

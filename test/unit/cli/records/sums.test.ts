@@ -183,7 +183,7 @@ test('a letter that the other options do not mean is not told to be gone', async
 })
 
 test('a code that no letter has is told with those that there are and fails each command, beside what it says anyway; with no letter at all it does not', async () => {
-  const told = 'auditferry: no dead letter has the code nope; the codes that there are: refused, too_large\n'
+  const told = 'auditferry: no dead letter has the code nope; known codes: refused, too_large\n'
   const nope = options({ code: 'nope', json: true, yes: true })
   const commands = [
     listLetters,

@@ -123,7 +123,7 @@ test('a day that is no longer whole in the journal is read from the API, the oth
   expect(replays.orders).toEqual([{ sink: 'siem', origin: audit, spans: [FIRST], runAt: clock.now() }])
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
   const { stdout } = stand.heard()
-  expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
+  expect(stdout).toContain('1 entry (121 B) queued for siem')
   expect(stdout).toContain(
     "acme audit to siem, from the API: done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed",
   )
@@ -177,7 +177,7 @@ test('an order that the daemon refuses ends the command before anything is sent'
 })
 
 test.each([
-  [false, /one step more may have been.*\n.*read from the API \(acme audit\) goes on/],
+  [false, /one step more may have been.*\n.*replay from the API \(acme audit\) continues/],
   [true, /^$/],
 ])(
   'where the journal’s part breaks off, what goes on without the command is told (dry run: %s)',
@@ -211,7 +211,7 @@ test('where another command is quicker between two sources, what was begun is to
   }
   await expect(replay(stand.world, options({ only: 'api' }), clock)).rejects.toThrow('another span')
   expect(replays.orders).toHaveLength(1)
-  expect(stand.heard().stderr).toContain('the replay from the API of acme audit is under way all the same')
+  expect(stand.heard().stderr).toContain('the replay from the API of acme audit is still running')
 })
 
 test('one that another command began in the very same instant is joined all the same', async () => {
@@ -229,9 +229,9 @@ test('the same command once more joins the replay, and does not send what the jo
   expect(await journal.take('siem', plenty)).toBeUndefined()
   const { stdout, stderr } = stand.heard()
   // The journal has the second day, and the command before may have meant the first alone.
-  expect(stderr.match(/cannot tell whether the one that began the replay meant them too/g)).toHaveLength(1)
-  expect(stdout).toContain('Joined the same replay')
-  expect(stdout).toContain('--only journal sends it again')
+  expect(stderr.match(/The command that started the replay may not have sent them/g)).toHaveLength(1)
+  expect(stdout).toContain('Joined the running replay of ')
+  expect(stdout).toContain('--only journal sends that again')
   expect(stdout).toContain('from the API: done: 3 read')
 })
 
@@ -245,7 +245,7 @@ test('a wider command beside a narrower one sends what the journal keeps of the 
   const again = await journal.take('siem', plenty)
   expect(again?.runs.map(({ origin }) => origin)).toEqual([usage])
   expect(idsOf(again)).toEqual([uuid(7)])
-  expect(stand.heard().stdout).toContain('which is under way, of acme audit: ')
+  expect(stand.heard().stdout).toContain('Joined the running replay of acme audit: ')
 })
 
 test('a day that the journal drops between the plan and the sending is told, and the command fails', async () => {
@@ -269,7 +269,7 @@ test('with no daemon the journal gives what it has, and the rest is told; --only
   await journal.close()
   expect(await replay(stand.world, options(), clock)).toBe(1)
   const { stdout, stderr } = stand.heard()
-  expect(stdout).toContain("1 entry (121 B) put at the journal's end for siem")
+  expect(stdout).toContain('1 entry (121 B) queued for siem')
   expect(stderr).toContain(
     'of acme audit, 2026-01-31, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent; with the daemon running the same command',
   )
@@ -294,9 +294,9 @@ test('days that are left out are told: which, how many, and how to have them', a
   expect(stdout).toContain(
     'The journal has nothing of this span to send to siem again: 0 entries; the journal keeps',
   )
-  expect(stdout).not.toContain('they go out')
+  expect(stdout).not.toContain('they are sent')
   expect(stdout).toContain(
-    'Of all that siem takes (acme audit) the journal took nothing in on 2026-01-10 to 2026-01-11 (2 days, left out); --only',
+    'From the sources that siem takes (acme audit), the journal has nothing of 2026-01-10 to 2026-01-11 (2 days, left out); --only',
   )
 })
 
@@ -314,7 +314,7 @@ test('a source that has no days yet is told too, today as well, and one that nob
   expect(stdout).toContain(`Of acme vault.projects ${all}\n`)
   expect(await replay(stand.world, options({ dryRun: true, from: '1h', to: 'now' }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain(
-    'Of all that siem takes (acme audit, acme history.usage, acme vault.projects) the journal took nothing in on 2026-02-04 (1 day, left out)',
+    'From the sources that siem takes (acme audit, acme history.usage, acme vault.projects), the journal has nothing of 2026-02-04 (1 day, left out)',
   )
   expect(await replay(stand.world, options({ dryRun: true, only: 'api' }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain(
@@ -324,7 +324,7 @@ test('a source that has no days yet is told too, today as well, and one that nob
   const off = options({ dryRun: true, source: 'history.usage' })
   expect(await replay(stand.world, off, clock)).toBe(0)
   expect(stand.heard().stdout).toContain(
-    'Nothing of history.usage is sent: no workspace reads it, and the journal has none of it\n',
+    'Nothing of history.usage is sent: no workspace reads it, and the journal has no entries of it\n',
   )
 })
 
@@ -365,7 +365,9 @@ test('an inventory has no past: what of it the journal lost is told, and the com
 test('--only api of what the API cannot show again fails and says so; a span that live reading has not come to is told', async () => {
   const replays = await running([])
   expect(await replay(stand.world, options({ only: 'api' }), clock)).toBe(1)
-  expect(stand.heard().stderr).toContain('none of the sources meant (audit, history.usage, vault.projects)')
+  expect(stand.heard().stderr).toContain(
+    'none of the selected sources (audit, history.usage, vault.projects)',
+  )
   replays.told = { endedAt: 1, spans: [] }
   await replays.begin({ sink: 'siem', origin: audit, spans: [FIRST], runAt: 1 })
   expect(await replay(stand.world, { config: stand.config, dryRun: false, status: true }, clock)).toBe(0)
@@ -395,7 +397,7 @@ test('one in whose place another is found is not told as cancelled: it may have 
   replays.replays = async () => (await told()).map((one) => ({ ...one, runAt: one.runAt + 1 }))
   expect(await replay(stand.world, options(), clock)).toBe(1)
   expect(stand.heard().stdout).toContain(
-    'it ended or was cancelled, and another one is in its place: the log of the daemon tells whether it came to its end; what it put',
+    'it ended or was cancelled, and another one has started since: see the log of the daemon; what it put',
   )
 })
 
@@ -411,7 +413,7 @@ test('one that was cancelled fails; a daemon that is gone is waited for, and the
   expect(stand.heard().stdout).toContain('it was cancelled; what it put')
   replays.replays = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
   expect(await replay(stand.world, options(), clock)).toBe(1)
-  expect(stand.heard().stderr).toContain('the replay goes on when it runs again')
+  expect(stand.heard().stderr).toContain('the replay continues when it runs again')
 })
 
 test.each(['source', 'sink'])(
@@ -479,7 +481,7 @@ test('what live reading has not come to is told when it begins and when it ends'
   const { stdout, stderr } = stand.heard()
   const left = '2026-01-31T12:00:00.000Z to 2026-02-01T00:00:00.000Z'
   expect(stderr).toContain(
-    `of acme audit, ${left} is not read from the API: it is later than what live reading has read in order. What live reading takes in there`,
+    `of acme audit, ${left} is not read from the API: live reading has not reached it yet. New entries that live reading finds there`,
   )
   expect(stdout).toContain(
     `done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed; not read, later than what live reading had read in order: ${left}`,

@@ -48,8 +48,8 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     const to = '2026-01-31T00:00:03Z'
     expect(await replay(stand.world, options({ to }))).toBe(0)
     const { stdout, stderr } = stand.heard()
-    expect(stderr).toContain('lines of siem cannot tell that they are sent again')
-    expect(stdout).toContain("2 entries (242 B) put at the journal's end for siem; they go out")
+    expect(stderr).toContain('lines of siem are not marked as replayed')
+    expect(stdout).toContain('2 entries (242 B) queued for siem; they are sent')
     expect(stdout).not.toContain('marked as a replay')
     const journal = await reopen()
     expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(1), uuid(2)])
@@ -72,13 +72,13 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await replay(stand.world, options())).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toBe('')
-    expect(stdout).toContain("put at the journal's end for siem, marked as a replay; they go out")
+    expect(stdout).toContain('queued for siem, marked as a replay; they are sent')
   })
 })
 
 test.each([
-  [{ from: 'yesterday' }, '--from yesterday: want a time'],
-  [{ to: '31/01/2026' }, '--to 31/01/2026: want a time'],
+  [{ from: 'yesterday' }, '--from yesterday: expected a time'],
+  [{ to: '31/01/2026' }, '--to 31/01/2026: expected a time'],
   [{ from: '2026-02-01', to: '2026-01-01' }, '--from must be earlier than --to'],
   [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
 ])('a span that is none is wrong usage: %j', async (more, message) => {

@@ -137,7 +137,7 @@ sinks: [{ name: archive, type: file, path: out.ndjson }]
   const lines = said.text.trim().split('\n')
   expect(lines.map((line) => JSON.parse(line) as unknown).at(-1)).toMatchObject({
     level: 'warn',
-    msg: 'Not everything was read and delivered; nothing is lost, and the next run goes on',
+    msg: 'Not everything was read and delivered; nothing is lost, and the next run continues',
     why: expect.stringMatching(/^the timeout came first: /) as string,
     ...{ entries_read: 0, 'delivered.archive': 0, pending: 0, dead_letters: 0, quarantined: 0, gaps: 0 },
   })
@@ -167,7 +167,7 @@ test('a demo that was killed goes on where it was: nothing twice, and a second o
   expect(refused.said.text).toContain('is running on')
   await end(first.child, 'SIGKILL')
   const second = start(args)
-  await until(() => second.said.text.includes('Goes on where the last demo stopped'), 'its words')
+  await until(() => second.said.text.includes('Continues where the last demo stopped'), 'its words')
   await until(async () => {
     const status = await (await connectControl(journal))?.status()
     return status?.sinks[0]?.pending_entries === 0 && status.workspaces[0]?.sources[0]?.caught_up_at !== null
@@ -188,7 +188,7 @@ test('a SIGHUP is told by the demo and does not end it, until nobody reads it an
   const { child, said } = start(['demo', '--data', folder, '--listen', '127.0.0.1:0'])
   await until(() => said.text.includes('Ctrl-C ends it'), 'its welcome')
   child.kill('SIGHUP')
-  await until(() => said.text.includes('SIGHUP: the demo has no configuration to read again'), 'a word')
+  await until(() => said.text.includes('SIGHUP: the demo has no configuration file to reload'), 'a word')
   expect(child.exitCode).toBeNull()
   const exited = once(child, 'exit')
   child.stdout?.destroy()

@@ -146,7 +146,7 @@ describe('a journal whose file is taken away', () => {
       if (how === 'replaced') writeFileSync(join(house.folder, journal), '')
       writeFileSync(file, text('one', 'two').replace('127.0.0.1:0', `127.0.0.1:${await freePort()}`))
       hangUp()
-      await until(() => said('is refused, the old one goes on').length > 0, 'the refusal')
+      await until(() => said('is invalid, the previous one stays in use').length > 0, 'the refusal')
       expect((await fetch(`${url}livez`)).status).toBe(200)
       expect(String(said('is refused')[0]?.fields['error'])).toContain(
         'journal.path: The journal is lost to the next start',
@@ -442,7 +442,7 @@ describe('a faulty configuration', () => {
     await until(() => said('is refused').length > 0, 'the refusal')
     const report = JSON.parse(await page('status')) as { summary: string; errors: { part: string }[] }
     expect(report.summary).toMatch(
-      /^The changed configuration is refused, the old one goes on: \S*auditferry\.yaml:\d+:\d+: .*not valid YAML.*; [a-z]/,
+      /^The changed configuration is invalid, the previous one stays in use: \S*auditferry\.yaml:\d+:\d+: .*not valid YAML.*; [a-z]/,
     )
     expect(report.errors.map(({ part }) => part)).toEqual(['configuration'])
   })
@@ -537,7 +537,12 @@ describe('a stop starts nothing any more', () => {
     const setup = { config: load().config, outside: { ...house.outside, log, tracing } }
     await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
     const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
-    return { journals, closed, started: started.length, stopped: said('Stopped: nothing is pending').length }
+    return {
+      journals,
+      closed,
+      started: started.length,
+      stopped: said('Stopped: everything is delivered').length,
+    }
   }
 
   test('while the old configuration stops: the next one is not opened', async () => {
@@ -589,7 +594,7 @@ test('what ends the daemon behind a reload is told by the log of the configurati
   const told = ({ lines }: LogLines) => lines.filter((line) => line.includes('planted'))
   expect([told(first), told(second)]).toEqual([
     [],
-    ['The daemon cannot go on, and ends {"code":"disk_failed","reason":"planted"}'],
+    ['The daemon cannot continue and stops {"code":"disk_failed","reason":"planted"}'],
   ])
 })
 

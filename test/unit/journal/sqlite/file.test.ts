@@ -284,8 +284,8 @@ describe('the file', () => {
   const left = () => [existsSync(path) && readFileSync(path), readFileSync(`${path}-wal`)]
 
   it.each([
-    ['without a journal', () => rm(path), 'has lost its database'],
-    ['beside an empty journal', async () => writeFileSync(path, ''), 'has lost its database'],
+    ['without a journal', () => rm(path), 'has no database'],
+    ['beside an empty journal', async () => writeFileSync(path, ''), 'has no database'],
     [
       'beside another journal',
       async () => {

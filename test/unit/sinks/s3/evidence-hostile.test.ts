@@ -252,10 +252,10 @@ describe('names that somebody planted', () => {
     expect(out).not.toMatch(/[^\n\x20-\x7e]/)
     expect(out.split('\n').filter((line) => /^\s*proved/.test(line))).toEqual([])
     expect(out).toContain(
-      'fault: "workspace=acme/x\\u{a}proved: 6 objects with 60 entries: none is missing" is a name',
+      'fault: "workspace=acme/x\\u{a}proved: 6 objects with 60 entries: none is missing" has a name',
     )
-    expect(out).toContain('fault: "workspace=acme/\\u{202e}devorp\\u{202c}" is a name')
-    expect(out).toContain('fault: "replay=x\\"/\\u{0}" is a name')
+    expect(out).toContain('fault: "workspace=acme/\\u{202e}devorp\\u{202c}" has a name')
+    expect(out).toContain('fault: "replay=x\\"/\\u{0}" has a name')
     expect(out).toContain('note: ".auditferry/\\u{a}proved: all" is not what')
   })
 
@@ -275,7 +275,7 @@ describe('names that somebody planted', () => {
     }
     const { verified, out } = await told({ list })
     expect(verified.faults).toBe(2)
-    for (const key of twice) expect(out).toContain(`fault: ${key} stands in the list twice`)
+    for (const key of twice) expect(out).toContain(`fault: ${key} is listed twice`)
   })
 
   it('are no manifests where no chain counts so', async () => {
@@ -286,7 +286,7 @@ describe('names that somebody planted', () => {
       objects = new Map(whole).set(key, Buffer.from('x'))
       const { verified, out } = await told()
       expect([verified.faults, verified.objects]).toEqual([1, 6])
-      expect(out).toContain(`fault: ${key} is a name that this program gives to nothing`)
+      expect(out).toContain(`fault: ${key} has a name that Auditferry never uses`)
     }
   })
 

@@ -177,7 +177,7 @@ describe('objects that no manifest lists', () => {
   it('are a fault where a chain covers their numbers, whatever another chain would excuse', async () => {
     for (const stands of [[long], [long, short], [short, long]]) {
       const { faults } = await told(stands, [forged(20)])
-      expect(faults).toEqual([expect.stringContaining(`${forged(20)} is listed by no manifest`)])
+      expect(faults).toEqual([expect.stringContaining(`${forged(20)} is not listed by the manifest`)])
     }
     expect((await told([long, short], [forged(20)])).faults[0]).toContain('or the chain of sink archive')
     expect((await told([long], [forged(20)])).faults[0]).not.toContain('or the chain')
@@ -202,7 +202,7 @@ describe('objects that no manifest lists', () => {
   it('are a fault where they straddle the edge of what is covered', async () => {
     for (const key of [forged(60, 61), forged(40, 41), forged(50, 51), forged(1, 99)]) {
       const { faults } = await told([long], [key])
-      expect(faults).toEqual([expect.stringContaining(`${key} is listed by no manifest`)])
+      expect(faults).toEqual([expect.stringContaining(`${key} is not listed by the manifest`)])
     }
   })
 
@@ -250,13 +250,13 @@ describe('objects that no manifest lists', () => {
     ]
     for (const key of planted)
       expect((await told([long], [key])).faults).toEqual([
-        expect.stringContaining(`${key} is a name that this program gives to nothing`),
+        expect.stringContaining(`${key} has a name that Auditferry never uses`),
       ])
     expect((await told([long], planted)).faults).toHaveLength(5)
     const many = Array.from({ length: 30 }, (_, i) => `workspace=acme/part-${i}`)
     const { faults } = await told([long], many)
     expect(faults).toHaveLength(21)
-    expect(faults.at(-1)).toContain('10 more such names')
+    expect(faults.at(-1)).toContain('10 more names like it')
   })
 
   it.each([
@@ -270,7 +270,7 @@ describe('objects that no manifest lists', () => {
   ])('are a fault under the numbers %i to %i, which no journal gives', async (first, last) => {
     for (const stands of [[long], [long, short]])
       expect((await told(stands, [forged(first, last)])).faults).toEqual([
-        expect.stringContaining(`${forged(first, last)} is a name that this program gives to nothing`),
+        expect.stringContaining(`${forged(first, last)} has a name that Auditferry never uses`),
       ])
   })
 

@@ -224,7 +224,7 @@ describe('one change to any object or manifest is named', () => {
       const body = get(bucket, key)
       body[body.indexOf(10)] = 32
     })
-    expect(faults).toEqual([expect.stringMatching(/holds \d whole lines, want \d/)])
+    expect(faults).toEqual([expect.stringMatching(/holds \d whole lines, expected \d/)])
   })
 
   it('a manifest with an empty line more', async () => {
@@ -260,7 +260,7 @@ describe('one change to any object or manifest is named', () => {
       fc.asyncProperty(anObject, async (n) => {
         const copy = object(n).replace(/-[0-9a-f]{16}\.ndjson/, '-0123456789abcdef.ndjson')
         const faults = await named(copy, (bucket) => bucket.set(copy, get(bucket, object(n))))
-        expect(faults).toEqual([expect.stringContaining('is listed by no manifest')])
+        expect(faults).toEqual([expect.stringContaining('is not listed by the manifest')])
       }),
       { numRuns: 12 },
     ))
@@ -316,9 +316,9 @@ describe('what a holder of the key wrote wrongly is named too', () => {
       'counts 11 entries',
       (m) => ({ ...m, stretches: m.stretches.map((each) => ({ ...each, filtered: each.filtered + 1 })) }),
     ],
-    ['of the entries 11 to 20, want 9', (m) => ({ ...m, objects: m.objects.slice(1) })],
+    ['of the entries 11 to 20, expected 9', (m) => ({ ...m, objects: m.objects.slice(1) })],
     [
-      'lies outside of the entries',
+      'is outside the entries',
       (m) => ({
         ...m,
         sequence: { after: 10, through: 15 },
@@ -337,7 +337,7 @@ describe('what a holder of the key wrote wrongly is named too', () => {
       (m) => ({ ...m, objects: m.objects.map((each) => ({ ...each, sha256: sha256('x') })) }),
     ],
     [
-      'more entries than its sequence numbers',
+      'more entries than its sequence range',
       (m) => ({ ...m, objects: m.objects.map((each) => ({ ...each, entries: 99 })) }),
     ],
     [
@@ -345,7 +345,7 @@ describe('what a holder of the key wrote wrongly is named too', () => {
       (m) => ({ ...m, objects: m.objects.map((each) => ({ ...each, key: `../${each.key}` })) }),
     ],
     [
-      'goes on behind entry 9',
+      'continues after entry 9',
       (m) => ({
         ...m,
         sequence: { ...m.sequence, after: 9 },
@@ -361,7 +361,7 @@ describe('what a holder of the key wrote wrongly is named too', () => {
       'begins at 2026-01-31T10:59:00.000Z',
       (m) => ({ ...m, interval: { ...m.interval, from: '2026-01-31T10:59:00.000Z' } }),
     ],
-    ['does not go on with the interval', (m) => m],
+    ['does not continue the interval', (m) => m],
     ['is listed twice', (m) => ({ ...m, objects: [...m.objects, ...m.objects] })],
     ['it was moved here', (m) => ({ ...m, journal: 'another' })],
     ['it was moved here', (m) => ({ ...m, number: 3 })],
@@ -369,7 +369,7 @@ describe('what a holder of the key wrote wrongly is named too', () => {
   ])('%s', async (what, change) => {
     const { faults } = await verify((bucket) => {
       resigned(bucket, manifests[1] ?? '', change)
-      if (what.startsWith('does not go on'))
+      if (what.startsWith('does not continue'))
         resigned(bucket, manifests[0] ?? '', (m) => ({
           ...m,
           complete: false,
@@ -430,7 +430,7 @@ describe('the end of the chain', () => {
   })
 
   it('without any manifest nothing is proved', async () => {
-    expect((await verify(cutTail(7))).faults).toEqual([expect.stringContaining('holds no manifest at all')])
+    expect((await verify(cutTail(7))).faults).toEqual([expect.stringContaining('contains no manifest')])
   })
 
   it('objects in the range of a missing manifest are told as unproved, not each as a fault', async () => {

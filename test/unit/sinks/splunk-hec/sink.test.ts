@@ -533,14 +533,14 @@ test.each([
 })
 
 test.each([
-  [{ acks: 'yes' }, 'want true or false without quotes, or auto'],
-  [{ url: 'https://splunk:8088/services' }, 'want http(s)://host:port'],
-  [{ url: 'https://user:pw@splunk:8088' }, 'want http(s)://host:port'],
-  [{ url: 'ftp://splunk:8088' }, 'want http(s)://host:port'],
-  [{ url: undefined }, 'want either url or urls'],
-  [{ urls: ['https://b:1'] }, 'want either url or urls'],
-  [{ ack_timeout: '5 minutes' }, 'want a duration'],
-  [{ ack_timeout: '25h' }, 'want at most 1d'],
+  [{ acks: 'yes' }, 'expected true or false without quotes, or auto'],
+  [{ url: 'https://splunk:8088/services' }, 'expected http(s)://host:port'],
+  [{ url: 'https://user:pw@splunk:8088' }, 'expected http(s)://host:port'],
+  [{ url: 'ftp://splunk:8088' }, 'expected http(s)://host:port'],
+  [{ url: undefined }, 'expected either url or urls'],
+  [{ urls: ['https://b:1'] }, 'expected either url or urls'],
+  [{ ack_timeout: '5 minutes' }, 'expected a duration'],
+  [{ ack_timeout: '25h' }, 'expected at most 1d'],
   [{ compression: 'deflate' }, 'gzip'],
   [{ tls: { cert_file: '/c.pem' } }, 'both cert_file and key_file'],
   [{ tokn: 'x' }, 'tokn'],

@@ -682,7 +682,10 @@ describe('over RELP', () => {
 test('a hostname with a colon is refused for RFC 3164 alone, which ends the host there', () => {
   const given = { address: 'udp://siem.test:514', hostname: '2001:db8::1' }
   const refused = options.safeParse({ ...given, rfc: 3164 }).error?.issues[0]
-  expect([refused?.path, refused?.message]).toEqual([['hostname'], expect.stringContaining('want a name')])
+  expect([refused?.path, refused?.message]).toEqual([
+    ['hostname'],
+    expect.stringContaining('expected a name'),
+  ])
   expect(options.safeParse(given).success).toBe(true)
 })
 
@@ -731,7 +734,7 @@ describe('options', () => {
     ...['siem:514', 'tcp://siem', 'tcp://siem:0', 'tcp://siem:65536', 'http://siem:80', 'tcp://u:p@siem:1'],
     ...['tcp://siem:1/path', 'tcp://:514', 'tcp://::1:514', 'tcp://a b:1', ' tcp://a:1'],
   ])('%s is none', (address) => {
-    expect(faults({ address })).toEqual([expect.stringContaining('address: want udp://')])
+    expect(faults({ address })).toEqual([expect.stringContaining('address: expected udp://')])
   })
 
   test('sizes are taken in bytes and with a unit, within bounds; more than a datagram holds is refused with udp', () => {
@@ -740,7 +743,7 @@ describe('options', () => {
     for (const most of [479, '17MiB', '8 k', 1.5, true])
       expect(faults({ max_message_bytes: most })).toHaveLength(1)
     expect(faults({ address: 'udp://h:1', max_message_bytes: '64KiB' })).toEqual([
-      'max_message_bytes: want at most 65507 bytes: more does not fit a datagram',
+      'max_message_bytes: expected at most 65507 bytes: more does not fit a datagram',
     ])
   })
 
