@@ -7,13 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { chromiumPath, openBrowser } from '../test/browser/chromium.ts'
 
 const MOST_BYTES = 150_000
-/** Half minutes of the page's figures: enough for its charts to show something. */
+/** Half minutes in the page's charts: enough to show something. */
 const POINTS = Number(process.argv[2] ?? 10)
 const MOST_MS = (POINTS + 4) * 30_000
 
 interface Status {
   readonly ok: boolean
-  readonly history: readonly unknown[]
+  readonly history: { readonly read: readonly number[] }
   readonly sinks: readonly { readonly state: string }[]
 }
 
@@ -41,7 +41,7 @@ async function settled(): Promise<void> {
   const deadline = Date.now() + MOST_MS
   for (;;) {
     const { ok, history, sinks } = (await (await fetch(`${url}status`)).json()) as Status
-    if (ok && history.length >= POINTS && sinks.every(({ state }) => state === 'idle')) return
+    if (ok && history.read.length >= POINTS && sinks.every(({ state }) => state === 'idle')) return
     if (Date.now() > deadline) throw new Error(`the demo did not come to rest within ${MOST_MS / 1000} s`)
     await sleep(500)
   }
