@@ -35,12 +35,9 @@ function rows(shape: Shape, prefix: string): string[] {
   return Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
     const name = `${prefix}${key}`
     const isRequired = shape.required?.includes(key) ?? false
-    const cells = [
-      code(name),
-      kind(inner),
-      fallback(inner, isRequired && inner.default === undefined),
-      inner.description ?? '',
-    ]
+    const byDefault = fallback(inner, isRequired && inner.default === undefined)
+    const value = byDefault === '' ? kind(inner) : `${kind(inner)}; ${byDefault}`
+    const cells = [code(name), value, inner.description ?? '']
     return [
       `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`,
       ...(inner.properties ? rows(inner, `${name}.`) : []),
@@ -51,7 +48,7 @@ function rows(shape: Shape, prefix: string): string[] {
 
 function table(title: string, intro: string | undefined, lines: readonly string[]): string {
   if (lines.length === 0) return `### ${title}\n\n${intro ?? ''}\n`
-  return `### ${title}\n\n${intro ? `${intro}\n\n` : ''}| Key | Value | Default | Meaning |\n| --- | --- | --- | --- |\n${lines.join('\n')}\n`
+  return `### ${title}\n\n${intro ? `${intro}\n\n` : ''}| Key | Value; default | Meaning |\n| --- | --- | --- |\n${lines.join('\n')}\n`
 }
 
 function sinkTables(kinds: readonly Shape[]): string[] {

@@ -23,8 +23,9 @@ function kindOf(shape: Shape): string {
 function rows(shape: Shape, prefix = ''): string[] {
   return Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
     const needed = shape.required?.includes(key) && inner.default === undefined
-    const fallback = needed ? 'required' : inner.default === undefined ? '' : code(inner.default)
-    const cells = [code(prefix + key), kindOf(inner), fallback, inner.description ?? '']
+    const fallback = needed ? '**required**' : inner.default === undefined ? '' : code(inner.default)
+    const value = fallback === '' ? kindOf(inner) : `${kindOf(inner)}; ${fallback}`
+    const cells = [code(prefix + key), value, inner.description ?? '']
     const row = `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
     // The same keys in every sink: configuration.md has them.
     if (key === 'tls') return [row.replace(/ \|$/, ' See [TLS](../configuration.md#tls). |')]
@@ -35,7 +36,7 @@ function rows(shape: Shape, prefix = ''): string[] {
 function table(schema: z.ZodType): string {
   const found = rows(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape)
   if (found.length === 0) return 'None of its own.'
-  return ['| key | is | default | meaning |', '| --- | --- | --- | --- |', ...found].join('\n')
+  return ['| Key | Value; default | Meaning |', '| --- | --- | --- |', ...found].join('\n')
 }
 
 const only = process.argv.includes('--check')

@@ -21,7 +21,7 @@ const limits = () =>
       )
       .prefault('16MiB')
       .describe(
-        'A larger entry is quarantined: its first MiB, its length and its hash are kept. At most `256MiB`: memory holds an entry whole, several times over. The ballast beside the journal has room for two of them.',
+        'A larger entry is quarantined with its first MiB, length and hash. At most `256MiB`: memory and the ballast hold it several times.',
       ),
     max_depth: z
       .int()
@@ -60,13 +60,13 @@ const server = () =>
     listen: listen()
       .prefault('127.0.0.1:9464')
       .describe(
-        'Where metrics, probes and the status page are served, host:port. Left out, the variable AUDITFERRY_LISTEN decides where it is set, as in the container image.',
+        'host:port of metrics, probes and status page. Without it the variable AUDITFERRY_LISTEN applies, as in the image.',
       ),
     allowed_hosts: z
       .array(hostName())
       .default([])
       .describe(
-        'Host names that clients may ask the listener by, beside IP addresses, `localhost`, the host of `listen` and the name of this machine; a request for another name gets 421. Names in the variable AUDITFERRY_ALLOWED_HOSTS, separated by commas, are added.',
+        'Host names of the listener beside IP addresses, `localhost`, the host of `listen` and the name of this machine; others get 421. The variable AUDITFERRY_ALLOWED_HOSTS adds more, separated by commas.',
       ),
   })
 

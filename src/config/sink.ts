@@ -21,7 +21,7 @@ const batch = () =>
       .refine((bytes) => bytes <= MOST_BATCH_BYTES, 'expected at most 16MiB')
       .prefault('1MiB')
       .describe(
-        'Bytes of entries in a batch at most, and no more than 8 MiB divided by the number of sinks; a larger single entry is a batch of its own.',
+        'Bytes of entries in a batch at most, up to 8 MiB divided by the number of sinks; a larger entry has its own batch.',
       ),
     linger: duration()
       .refine((ms) => ms <= DAY_MS, 'expected at most 1d: entries would wait that long')
@@ -31,7 +31,7 @@ const batch = () =>
 
 const common = {
   name: partName().describe(
-    'Name of the sink in metrics, logs and the status page; unique. Small letters, digits, hyphens. What was delivered hangs on it: under another name it is a new sink, which gets all that the journal keeps once more.',
+    'Unique name in metrics, logs and the status page: small letters, digits, hyphens. A renamed sink is a new one and gets everything that the journal keeps.',
   ),
   sources: z
     .array(z.enum(sinkSources))
@@ -46,7 +46,7 @@ const common = {
     .enum(formatNames)
     .default('raw')
     .describe(
-      'raw: the entry as the API sent it; envelope: the same inside an object that names its origin; cef and leef: as fields, for receivers that read Common Event Format or Log Event Extended Format.',
+      'raw: the entry as the API sent it; envelope: the same in an object with its origin; cef, leef: Common Event Format, Log Event Extended Format.',
     ),
   batch: batch().prefault({}).describe('How large a batch grows and how long it waits.'),
   allow_insecure: z.boolean().default(false).describe('Allow plain http to another machine.'),

@@ -57,9 +57,7 @@ const history = () =>
       version: z.enum(['v2', 'v1']).default('v2').describe('Version of the history API.'),
       v1_until: day()
         .optional()
-        .describe(
-          'With version v2: days before this UTC day are read as v1, days from it on as v2, so that a change of version loses and doubles none. Leave it there.',
-        ),
+        .describe('With v2: UTC days before this one are read as v1. Leave it there after the change.'),
       usage: z
         .boolean()
         .default(true)
@@ -68,13 +66,13 @@ const history = () =>
         .boolean()
         .default(false)
         .describe(
-          'Read query events with the full text of prompts and responses. Source history.query, which a sink gets only when it names it.',
+          'Read query events with the full text of prompts and responses. Source history.query, for sinks that name it.',
         ),
       interval: interval().prefault('15m').describe('How often the open day is read again.'),
       start: start()
         .prefault('7d')
         .describe(
-          'Where to begin when nothing was read yet: latest, a span back from now, or a time (UTC where it names no zone); earliest is a year back.',
+          'Where the first read begins: latest, a span back from now, a time (UTC without a zone), or earliest (a year back).',
         ),
       lookback: duration()
         .prefault('3d')
@@ -99,7 +97,7 @@ const vault = () =>
       .boolean()
       .default(false)
       .describe(
-        'Read the list of projects: the first time an inventory, then what changes in it. Source vault.projects. The key needs the permission View workspace projects.',
+        'Read the list of projects: an inventory, then its changes. Source vault.projects. The key needs the permission View workspace projects.',
       ),
     interval: interval()
       .prefault('6h')
@@ -118,7 +116,7 @@ const audit = () =>
     start: start()
       .prefault('earliest')
       .describe(
-        'Where to begin when nothing was read yet: earliest, latest, a span back from now, or a time (UTC where it names no zone).',
+        'Where the first read begins: earliest, latest, a span back from now, or a time (UTC without a zone).',
       ),
     types: typeGlobs().describe(
       "Patterns over an entry's type; the last that matches decides, ! takes away again. Of a type over 16 KiB its beginning counts. Other entries are counted and not kept.",
@@ -144,7 +142,7 @@ const rateLimits = () =>
 export const workspace = z
   .strictObject({
     name: partName().describe(
-      'Name of the workspace in metrics, logs and lines; unique. Small letters, digits, hyphens. What was read hangs on it: under another name it is a new workspace, read and sent from `start` on.',
+      'Unique name in metrics, logs and lines: small letters, digits, hyphens. A renamed workspace is a new one, read and sent from its `start`.',
     ),
     base_url: baseUrl().describe("Address of the workspace's API, such as https://api.example.com."),
     api_key: secret().describe('API key, best as ${file:/run/secrets/auditferry/api-key}.'),
@@ -159,13 +157,13 @@ export const workspace = z
     rate_limits: rateLimits()
       .prefault({})
       .describe(
-        'Requests a minute for this key; the documented limits. Workspaces with one key on one host share them, and the lowest applies. They follow the key over restarts, renames and rotations; a new key counts with the previous one for two minutes.',
+        'Requests a minute for this key. Workspaces with the same key and host share them; the lowest applies. After a rotation both keys count together for two minutes.',
       ),
     expected_user_agents: z
       .array(z.string().min(1))
       .default([])
       .describe(
-        "Patterns over the whole User-Agent of other known tools under the same key's user, as in `types`, such as `compliance-export/*`; their fetches are not reported.",
+        'Patterns over the whole User-Agent of other tools of this user, such as `compliance-export/*`; their fetches are no findings.',
       ),
     allow_insecure: z.boolean().default(false).describe('Allow plain http to another machine.'),
   })

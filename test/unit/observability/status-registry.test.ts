@@ -416,7 +416,7 @@ describe('/status', () => {
     stand.board.journalLost('The journal is lost: a.db is gone')
     stand.board.configRefused(new ConnectorError('config_invalid', 'journal.path: gone'))
     expect(stand.board.status().summary).toMatch(
-      /^The journal is lost: .*; The changed configuration is refused/,
+      /^The journal is lost: .*; The changed configuration is invalid/,
     )
   })
 
