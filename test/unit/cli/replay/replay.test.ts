@@ -36,6 +36,7 @@ afterEach(async () => {
 })
 
 describe.each(['none running', 'through a daemon'])('%s', (how) => {
+  const when = how === 'through a daemon' ? 'they are being sent' : 'they are sent when the daemon runs'
   beforeEach(async () => {
     if (how !== 'through a daemon') return
     const journal = await reopen()
@@ -49,7 +50,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await replay(stand.world, options({ to }))).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toContain('lines of siem are not marked as replayed')
-    expect(stdout).toContain('2 entries (242 B) queued for siem; they are sent')
+    expect(stdout).toContain(`2 entries (242 B) queued for siem; ${when}`)
     expect(stdout).not.toContain('marked as a replay')
     const journal = await reopen()
     expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(1), uuid(2)])
@@ -72,7 +73,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await replay(stand.world, options())).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toBe('')
-    expect(stdout).toContain('queued for siem, marked as a replay; they are sent')
+    expect(stdout).toContain(`queued for siem, marked as a replay; ${when}`)
   })
 })
 
@@ -101,7 +102,7 @@ test.each([
 test('a workspace that left the configuration is known as long as the journal has its entries', async () => {
   writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: acme', 'name: other'))
   expect(await replay(stand.world, options({ workspace: 'acme' }))).toBe(0)
-  expect(stand.heard().stdout).toContain('3 entries (363 B) put')
+  expect(stand.heard().stdout).toContain('3 entries (363 B) queued')
   expect(await replay(stand.world, options({ workspace: 'nope' }))).toBe(2)
   expect(stand.heard().stderr).toContain('there is no workspace nope; there are other, acme')
 })
