@@ -800,7 +800,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'src/sinks/splunk-hec/acks.ts',
         find: '    if (clock.elapsed() < until) continue\n',
-        replace: "    if (why !== 'the indexer did not say so' && clock.elapsed() < until) continue\n",
+        replace: "    if (why !== 'the indexer has not confirmed it' && clock.elapsed() < until) continue\n",
       },
     ],
     tests: [

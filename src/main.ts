@@ -111,6 +111,7 @@ async function main(): Promise<number> {
     // https://no-color.org: set and not empty, whatever it says.
     colours: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
     print: printTo(process.stdout),
+    stdin: () => process.stdin,
     // Beside this one, in the sources as in what is built of them.
     journalCheck: import.meta.filename.replace(/main(\.[jt]s)$/, 'journal-check$1'),
     signal,

@@ -176,7 +176,7 @@ async function checkApi(
   instance: string | undefined,
 ): Promise<readonly CheckResult[]> {
   const network = outside.network('api')
-  const userAgent = `auditferry/${outside.version} (${instance === undefined ? 'validate' : `instance ${instance}`})`
+  const userAgent = agentBeside(outside, 'validate', instance)
   const asking: Asking = { workspace, limits, outside, userAgent, transport: network.send, signal }
   try {
     const questions = questionsOf(workspace, outside.clock.now())
@@ -184,6 +184,23 @@ async function checkApi(
   } finally {
     await network.close()
   }
+}
+
+/** The User-Agent of a command: under the instance of a running daemon that daemon recognises the request as its own. */
+export const agentBeside = ({ version }: Outside, command: string, instance: string | undefined): string =>
+  `auditferry/${version} (${instance === undefined ? command : `instance ${instance}`})`
+
+/** A client for a request or two beside the daemon, under the configured limit but not in the daemon's count of it. */
+export function clientBeside(
+  { base_url: baseUrl, api_key: apiKey, rate_limits: limits }: WorkspaceConfig,
+  area: keyof WorkspaceConfig['rate_limits'],
+  { clock, random }: Outside,
+  { transport, userAgent }: { readonly transport: Transport; readonly userAgent: string },
+): Client {
+  const store = { load: async () => undefined, save: async () => undefined }
+  const budget = new Budget({ limit: () => limits[area], clock, random, store })
+  const room = new Room(WHOLE_BODY_BYTES)
+  return new Client({ baseUrl, apiKey, transport, clock, budget, userAgent, room, watch: silentWatch })
 }
 
 interface Asking {
@@ -196,20 +213,8 @@ interface Asking {
 }
 
 async function checkArea(question: Question, asking: Asking): Promise<CheckResult> {
-  const { workspace, outside, transport, userAgent, signal } = asking
-  const { clock, random } = outside
-  const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: () => workspace.rate_limits[question.area], clock, random, store })
-  const client = new Client({
-    baseUrl: workspace.base_url,
-    apiKey: workspace.api_key,
-    transport,
-    clock,
-    budget,
-    userAgent,
-    room: new Room(WHOLE_BODY_BYTES),
-    watch: silentWatch,
-  })
+  const { workspace, outside, signal } = asking
+  const client = clientBeside(workspace, question.area, outside, asking)
   const asked = { what: `${workspace.name}: ${question.what}` }
   const right = 'answers, accepts the key'
   const rightAndEmpty = `${right}, and knows no entry yet`
@@ -223,8 +228,6 @@ async function checkArea(question: Question, asking: Asking): Promise<CheckResul
     const { hint } = question
     const more = hint !== undefined && ['not_found', 'forbidden'].includes(error.code) ? `; ${hint}` : ''
     return { ...asked, ok: false, message: `${error.message}${more}` }
-  } finally {
-    await budget.close()
   }
 }
 

@@ -15,7 +15,7 @@ import type { KeyWait } from '../core/key-waits.ts'
 import { MINUTE_MS } from '../core/time.ts'
 import type { RangeReader } from '../jobs/orders.ts'
 import type { RateLimitStatus } from '../observability/status.ts'
-import { Assistant } from '../sources/assistant/assistant.ts'
+import { prompted } from '../sources/assistant/assistant.ts'
 import { AuditSource } from '../sources/audit/audit.ts'
 import { openAuditCursor } from '../sources/audit/cursor.ts'
 import type { SentTimes } from '../sources/audit/own-fetches.ts'
@@ -237,7 +237,7 @@ function openProbe<Reader extends Looked>(
     keyWait: access.keyWait,
     canary: board.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
     log: outside.log.with(origin),
-    ask: asking(shared, new Assistant({ client: access.client('assistant', watch) })),
+    ask: asking(shared, access.client('assistant', watch)),
     ready: () => isReady(looked, journal, clock, (source) => stateIn(shared, name, source)),
   })
   const show = (reader: Reader): Reader => {
@@ -250,19 +250,11 @@ function openProbe<Reader extends Looked>(
 
 function asking(
   { outside, instance }: Shared,
-  assistant: Assistant,
+  client: Client,
 ): ConstructorParameters<typeof Canary>[0]['ask'] {
-  return async ({ prompt, mark }, signal) => {
+  return ({ prompt, mark }, signal) => {
     const userAgent = `auditferry/${outside.version} (instance ${instance}; ${mark})`
-    const answers = assistant.complete({ prompt, userAgent }, signal, async function* ({ serverAt, pieces }) {
-      // Read to its end, and let go of: whether it is right is not ours to say.
-      let characters = 0
-      for await (const { length } of pieces) characters += length
-      yield { serverAt, characters }
-    })
-    let serverAt: number | undefined
-    for await (const answer of answers) serverAt = answer.serverAt
-    return serverAt
+    return prompted(client, { prompt, userAgent, random: outside.random }, signal)
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { MOST_LINES } from '../observability/taps.ts'
 import {
+  apiOptions,
   cancelOption,
   chosenLetters,
   chosenQuarantine,
@@ -27,6 +28,7 @@ import { run } from './run/run.ts'
 import { status } from './status.ts'
 import { tap } from './tap.ts'
 import { validate } from './validate.ts'
+import type { ApiOptions } from './api/api.ts'
 import type { DemoOptions } from './demo.ts'
 import type { MockCommandOptions } from './mock.ts'
 import type { VerifyCommandOptions } from './verify.ts'
@@ -93,7 +95,7 @@ const quarantineCommands: readonly CommandSpec[] = [
   },
 ]
 
-/** One line a command. The mock is loaded only where it is asked for: the daemon does not carry it. */
+/** One line a command. The mock and what can change a vault are loaded only where they are asked for: the daemon carries neither. */
 export const specs: readonly CommandSpec[] = [
   {
     name: 'run',
@@ -189,6 +191,13 @@ export const specs: readonly CommandSpec[] = [
         .requiredOption('--sink <name>', 'the sink to look into')
         .option('--limit <number>', `so many lines, then the end; 1 to ${MOST_LINES}`, tapLimit, 10),
     run: tap,
+  },
+  {
+    name: 'api',
+    summary: 'ask one documented operation of the API with the configured key and print the answer',
+    options: apiOptions,
+    run: async (world: World, options: ApiOptions, operation?: string) =>
+      (await import('./api/api.ts')).api(world, options, operation),
   },
   {
     name: 'bundle',

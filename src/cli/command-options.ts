@@ -1,6 +1,7 @@
 // The options and arguments that several commands share, and those of the longest lists.
-import { InvalidArgumentError, Option } from 'commander'
+import { Argument, InvalidArgumentError, Option } from 'commander'
 import type { Command } from 'commander'
+import { operationNames } from './api/operations.ts'
 import { listen } from '../config/fields.ts'
 import { quarantineReasons, sourceNames } from '../contracts/source.ts'
 import { MOST_LINES } from '../observability/taps.ts'
@@ -119,6 +120,28 @@ export const replayOptions = (command: Command) =>
     .option('--dry-run', 'count them by source and day, send nothing, ask the API nothing', false)
     .option('--status', 'how far replays from the API are, and begin none', false)
     .addOption(cancelOption('end replays from the API, of --sink or of all'))
+
+/** The command itself looks at the operation: an unknown one is reported without the whole list. */
+export function apiOptions(command: Command): Command {
+  const operation = new Argument(
+    '[operation]',
+    'such as vault.projects; an area such as vault lists its operations with their parameters; nothing lists all',
+  )
+  operation.argChoices = [...operationNames]
+  return withConfig(command)
+    .addArgument(operation)
+    .option('--workspace <name>', 'whose key to use (default: the only workspace)')
+    .option('--param <name=value>', 'a parameter; may be repeated', each, [])
+    .option('--body <@file>', 'send this file as a JSON body, or - for standard input, instead of a form')
+    .option('--path <path>', 'where the specification leaves the path open: use this one')
+    .option('--write', 'send an operation that changes something', false)
+    .option('--verbose', 'print status and headers to standard error', false)
+    .option('--output <file>', 'write the answer to a new file of mode 0600')
+    .addHelpText(
+      'after',
+      "\nIt sends one request, which counts against the key's rate limit: if the daemon uses all of it in the\nsame minute, it may have to wait out a 429. The answer is content: it goes to standard output only.",
+    )
+}
 
 // How numbers and repeated options are read from the command line; a bad one is wrong usage.
 

@@ -8,10 +8,9 @@ import { checkConnections } from '../app/checks.ts'
 import { printable } from '../core/printable.ts'
 import type { CheckResult } from '../contracts/sink.ts'
 import { systemClock } from '../platform/clock.ts'
-import { connectControl } from '../control/client.ts'
 import { kindOf } from '../sinks/index.ts'
 import { configFile, references } from './shared/config-file.ts'
-import { realOutside } from './shared/environment.ts'
+import { instanceOf, quietOutside } from './shared/environment.ts'
 import { exitCodes, type World } from './shared/world.ts'
 
 interface ValidateOptions {
@@ -58,12 +57,9 @@ async function connect(
   return { failed: results.filter(({ ok }) => !ok).length, all: results.length }
 }
 
-/** As the daemon that runs on this journal, if there is one: it finds the request in the audit log again as its own. */
 async function askAll(config: Config, world: World): Promise<readonly CheckResult[]> {
-  const daemon = await connectControl(config.journal.path).catch(() => undefined)
-  const instance = await daemon?.instance()
-  const quiet: Config = { ...config, log: { level: 'error' } }
-  return checkConnections(config, realOutside(quiet, world), world.signal, instance)
+  const instance = await instanceOf(config)
+  return checkConnections(config, quietOutside(config, world), world.signal, instance)
 }
 
 export async function validate(

@@ -1,7 +1,7 @@
 // Where the vault's operations are found. The specification names the workspace listing's path alone (§4.3); all others are our choice.
 
 /**
- * `{…}` stands for one id, percent-encoded. The client takes other paths as an option; the mock answers under these.
+ * `{…}` stands for one id, percent-encoded. `auditferry api` takes other paths with --path; the mock answers under these.
  * Of `metadata` and `files` the specification says the last parts, of the rest nothing.
  */
 export const vaultPaths = {
@@ -21,8 +21,6 @@ export const vaultPaths = {
   reviewTableRow: '/api/v1/vault/review_tables/{review_table_id}/rows/{file_id}',
 } as const
 
-export type VaultPaths = Readonly<Record<keyof typeof vaultPaths, string>>
-
 /** Names of parameters and form fields that the specification leaves open. */
 export const vaultFields = {
   /** of `files`: repeated, one an id */
@@ -37,7 +35,10 @@ export const vaultFields = {
   file: 'file',
 } as const
 
-// What the specification says of a prompt: the client holds to it before it asks, the mock when it is asked.
+/** POST, spec §4.4. */
+export const COMPLETION_PATH = '/api/v2/completion'
+
+// What the specification says of a prompt.
 
 /** The model slugs of spec §2.7. */
 export const assistantModels = [
@@ -53,8 +54,6 @@ export const assistantModels = [
   'beta-opus-4-6',
   'beta-opus-4-7',
 ] as const
-
-export type AssistantModel = (typeof assistantModels)[number]
 
 /** Spec §8: characters of a prompt, without and with a file. */
 export const PROMPT_CHARACTERS = 20_000

@@ -17,10 +17,10 @@ function place(key: string, longest: number, label?: string): Place {
   }
 }
 
-/** A key whose meaning stands beside it, in a key of its own. */
+/** A key whose meaning is in a second key, its label. */
 const labelled = (key: string, longest: number): Place => place(key, longest, `${key}Label`)
 
-/** Lengths are the dictionary's. An id and JSON are never cut here, though a receiver may: see docs/formats.md. */
+/** Lengths are from the dictionary. Ids and JSON are never cut here, but a receiver may cut them: see docs/formats.md. */
 const places: Dialect['places'] = {
   id: place('externalId', Infinity),
   workspace: place('deviceExternalId', 255),

@@ -1,20 +1,21 @@
-// What each type of audit entry is called and how grave it is, 0 to 10: one table for every format that tells a severity. docs/formats.md shows it whole.
+// Name and severity (0 to 10) of each type of audit entry: one table for all formats with a severity.
+// docs/formats.md shows all of it.
 import type { SourceName } from '../contracts/source.ts'
 
-/** What a format says of an entry by its type alone. */
+/** What a format derives from the type of an entry. */
 export interface EventType {
-  /** the entry's type, or the source where the entry has none of its own */
+  /** the entry's type, or the source if it has none */
   readonly classId: string
   readonly name: string
   readonly severity: number
-  /** before and behind the first colon of the type; '' where there is none */
+  /** before and after the first colon of the type; '' if there is none */
   readonly category: string
   readonly action: string
-  /** told where the type alone implies it; '' elsewhere */
+  /** set if the type alone implies it; otherwise '' */
   readonly outcome: string
 }
 
-/** The severities of documented types, by group. Reading is 2, changing what others may do is 7. */
+/** Severities of documented types, by group. Reading is 2, changing permissions of others is 7. */
 const severities: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   auth: { 1: 'logout', 2: 'login', 5: 'failed' },
   api: {
@@ -150,7 +151,7 @@ const bySource: Readonly<Record<SourceName, EventType>> = {
 /** Entries of the other sources have no type of their own. */
 export const hasTypes = (source: SourceName): boolean => source === 'audit' || source === 'vault.projects'
 
-/** New types may come at any time: one that no document knows is told as it is, with a severity in the middle of low. */
+/** New types may appear at any time: an undocumented one is passed on as it is, with a medium-low severity. */
 export function eventType(source: SourceName, type: string): EventType {
   if (!hasTypes(source) || type === '') return bySource[source]
   const known = documented.get(type)

@@ -1,4 +1,5 @@
-// An entry as named fields, in the way that a dialect writes them. What a field cannot hold exactly stands among the other members in its own bytes, so that nothing is lost.
+// Writes an entry as named fields in a dialect. Values that a field cannot hold exactly are kept as bytes among the others,
+// so that nothing is lost.
 import { isIPv4, isIPv6 } from 'node:net'
 import { ID_END, ID_START, TIME_END, TIME_START } from '../contracts/entries.ts'
 import { perOrigin } from '../contracts/journal.ts'
@@ -12,14 +13,14 @@ import { findMembers, openTables } from './fields.ts'
 import type { Dialect, FieldName, Found, Row, Table } from './fields.ts'
 import { isPlain, textAt, writeJson } from './one-line.ts'
 
-/** What stands in each line of one type, written once. */
+/** The constant part of each line of one type, written once. */
 interface Head {
   readonly bytes: Buffer
   readonly typeIsExact: boolean
   readonly typed: Buffer
 }
 
-/** Types come from outside: more of them, or longer ones, are written anew each time. */
+/** Types come from outside: further or longer ones are written each time. */
 const MOST_HEADS = 1000
 const LONGEST_KEPT_TYPE = 255
 
@@ -70,7 +71,7 @@ function makeHead(dialect: Dialect, out: ByteWriter, source: SourceName, type: s
   const { category, action, outcome } = event
   const writing = { dialect, out, raw: out.bytes }
   out.clear()
-  // Without a type the source stands in its place: a type that is called as its source would read as none.
+  // Without a type the source replaces it, so a type with the name of its source would look like none.
   const typeIsExact = dialect.head(out, event) && type !== '' && type !== source
   const headBytes = out.length
   writeText(writing, 'category', category, '')
@@ -89,7 +90,7 @@ function makeOrigin(dialect: Dialect, out: ByteWriter, { origin, replay }: Share
   return Buffer.from(out.view())
 }
 
-/** Id or time as the columns have it; the end stands behind the start. */
+/** Id or time, from the columns; the end follows the start. */
 function writeColumn(
   { dialect, out }: Writing,
   { entries }: Run,
@@ -104,7 +105,7 @@ function writeColumn(
   return writeText(writing, field, Buffer.from(entries.bytes.subarray(start, end)).toString(), label)
 }
 
-/** Marks the members that are told by now as the entry's id, time and type; answers which of them the time is. */
+/** Marks the members that are already written as id, time and type; returns which member the time is. */
 function holdColumns(
   raw: Uint8Array,
   { entries }: Run,
@@ -134,28 +135,28 @@ function holdColumns(
   return timeMember === '' ? 'time' : timeMember
 }
 
-/** A member that stands twice is held by no field: its field has the last value, the other members have both. */
+/** A repeated member is exact in no field: its field has the last value, the others have both. */
 function hold({ counts, held }: Found, row: number, member: string): string {
   if (counts[row] === 1) held[row] = 1
   return member
 }
 
-/** Is the value `raw[start, end)` a string that means this text? */
+/** Whether the value `raw[start, end)` is a string with this text. */
 function isString(raw: Uint8Array, start: number, end: number, text: Uint8Array): boolean {
   if (isWritten(raw, start, end, text)) return raw[start] === QUOTE
-  // Six bytes a byte is the longest way to write it.
+  // The longest encoding has six bytes per byte.
   if (raw[start] !== QUOTE || end - start - 2 > 6 * text.length) return false
   const meant = stringAt(raw, start, end)
   return meant.isWellFormed() && Buffer.from(meant).equals(text)
 }
 
-/** The members that have a field of their own; JSON comes last, so that what a receiver cuts off is the least. */
+/** The members with a field of their own; JSON comes last, so that a receiver cuts off the least important part. */
 function writeMembers(writing: Writing, { rows, found }: Table): void {
   for (let row = 0; row < rows.length; row++) {
     if (found.counts[row] === 0) continue
     const [member, field, spare] = rows[row] as Row
     if (field === 'id' || field === 'time' || field === 'type') continue
-    // JSON may be large: what stands twice is not told a third time.
+    // JSON may be large: a repeated member is not written a third time.
     if (field === 'details' && found.counts[row] !== 1) continue
     const start = found.starts[row] as number
     const end = found.ends[row] as number
@@ -184,22 +185,22 @@ function writeOthers(writing: Writing, { rows, found }: Table): void {
   writeLabel(writing, 'others', 'other_fields')
 }
 
-// One value into one field, in the way that a dialect writes it: each answers whether the field now holds the value exactly.
+// Writes one value into one field of a dialect: each function returns whether the field now holds it exactly.
 
-/** of the longest address as text, and its quotes */
+/** of the longest address as text, with quotes */
 const ADDRESS_BYTES = 47
-/** as CEF's dictionary has it */
+/** as in CEF's dictionary */
 const IPV6_LABEL = 'Source IPv6 Address'
 const integer = /^-?(?:0|[1-9]\d{0,17})$/
 
-/** Where to, how, and from which bytes. */
+/** Target, dialect and source bytes. */
 interface Writing {
   readonly dialect: Dialect
   readonly out: ByteWriter
   readonly raw: Uint8Array
 }
 
-/** The value of a member that has the field for its own. */
+/** The value of a member that has its own field. */
 function writeMember(
   writing: Writing,
   field: FieldName | 'address',
@@ -238,7 +239,7 @@ function writeAddress(writing: Writing, start: number, end: number): boolean {
   return isIPv6(text) && !text.includes('%') && writePlain(writing, 'ipv6', start + 1, end - 1, IPV6_LABEL)
 }
 
-/** Bytes that are their own text. */
+/** For bytes that need no decoding. */
 function writePlain(writing: Writing, field: FieldName, start: number, end: number, label: string): boolean {
   const { dialect, out, raw } = writing
   if (start === end) return false
@@ -248,7 +249,7 @@ function writePlain(writing: Writing, field: FieldName, start: number, end: numb
   return true
 }
 
-/** True where the field now holds the text exactly, so that a reader gets it back whoever trims. */
+/** True if the field now holds the text exactly, even for a reader that trims. */
 function writeText(writing: Writing, field: FieldName, text: string, label: string): boolean {
   const { dialect, out } = writing
   if (text === '') return false
@@ -260,7 +261,7 @@ function writeText(writing: Writing, field: FieldName, text: string, label: stri
   return fit === text && text.length <= longest && text.trim() === text
 }
 
-/** Half a pair at the end would be told as if the entry had it. */
+/** Does not leave half a surrogate pair at the end, which the entry does not have. */
 function cut(text: string, longest: number): string {
   return text.length <= longest ? text : text.slice(0, longest).replace(/[\ud800-\udbff]$/, '')
 }

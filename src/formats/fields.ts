@@ -1,39 +1,40 @@
-// Which member of an entry stands in which field, for every format of fields, and where it lies in the entry's bytes.
+// Which member of an entry goes into which field, for all formats with fields, and where it is in
+// the entry's bytes.
 import { eachMember, findNameOf, type FindName } from '../core/json.ts'
 import type { SourceName } from '../contracts/source.ts'
 import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'
 
-/** What a field is about. `others` is an object of all members that no other field holds exactly. */
+/** The content of a field. `others` is an object of all members that no other field holds exactly. */
 export type FieldName =
   | 'id' | 'workspace' | 'source' | 'time' | 'category' | 'action' | 'outcome' | 'version' | 'replay'
   | 'user' | 'ipv4' | 'ipv6' | 'agent' | 'url' | 'matter' | 'thread' | 'name' | 'files' | 'size'
   | 'details' | 'others' // prettier-ignore
 
 export interface Place {
-  /** what stands before the value: separator, key, `=` */
+  /** the text before the value: separator, key, `=` */
   readonly opening: Buffer
   /** characters at most */
   readonly longest: number
-  /** what stands before the label, in a format whose keys do not say what they hold */
+  /** the text before the label, in a format whose keys have no meaning of their own */
   readonly label: Buffer | undefined
 }
 
-/** How a format of fields writes. Each text that it is given may be anything. */
+/** How a format writes fields. The texts that it gets may be anything. */
 export interface Dialect {
   readonly places: Readonly<Record<FieldName, Place>>
   /** a backslash before each `\` and `=` */
   readonly escapes: boolean
-  /** What may not stand in a value replaced, and only that. */
+  /** Replaces only what a value must not contain. */
   neutral(text: string): string
   escape(text: string): string
-  /** The header, and all up to the value of the time. True where the class id stands in it exactly. */
+  /** Writes the header, and everything up to the value of the time. True if it contains the class id exactly. */
   head(out: ByteWriter, type: EventType): boolean
 }
 
 /**
- * A spare stands in for the row before it where the entry lacks that one, and stays among
- * the others, since no field says so.
+ * A spare replaces the row before it if the entry lacks that one. It also stays among the others, because no field shows the
+ * replacement.
  */
 export type Row = readonly [member: string, field: FieldName | 'type' | 'address', spare?: 'spare']
 
@@ -78,18 +79,18 @@ const rowsOf: Readonly<Record<SourceName, readonly Row[]>> = {
   ],
 }
 
-/** Where the members of one entry lie; the arrays go by row. */
+/** Where the members of one entry are; the arrays have one element per row. */
 export interface Found {
   readonly starts: Int32Array
   readonly ends: Int32Array
-  /** how often the member occurs; its last value counts, and none holds exactly what two said */
+  /** how often the member occurs; its last value counts, and a repeated one is never exact */
   readonly counts: Uint8Array
   /** 1: a field holds it exactly */
   readonly held: Uint8Array
   members: number
 }
 
-/** The table of one source, and room for what is found of an entry. */
+/** The table of one source, with buffers for the members found in an entry. */
 export interface Table {
   readonly rows: readonly Row[]
   /** the row of a member's key */
@@ -112,7 +113,7 @@ function tableOf(rows: readonly Row[]): Table {
   }
 }
 
-/** A table for each source: of a format's own, since an entry's places are kept in it. */
+/** One table per source. Each format needs its own, because they keep the places of the current entry. */
 export function openTables(): Readonly<Record<SourceName, Table>> {
   return {
     audit: tableOf(rowsOf.audit),

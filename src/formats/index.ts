@@ -1,4 +1,4 @@
-// The formats by the word that stands in the configuration.
+// The formats by their names in the configuration.
 import type { Format } from '../contracts/sink.ts'
 import { cef } from './cef.ts'
 import { envelope, raw } from './raw.ts'
@@ -10,7 +10,7 @@ export type FormatName = keyof typeof formats
 
 export const formatNames = Object.keys(formats) as readonly FormatName[]
 
-/** A format of the caller's own: it may remember what the last run's entries had in common. */
+/** Creates a format for one caller: it may cache what the last entries had in common. */
 export function formatNamed(name: FormatName): Format {
   return formats[name]()
 }

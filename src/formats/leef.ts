@@ -17,7 +17,7 @@ function place(key: string, longest = Infinity, label?: string): Place {
   }
 }
 
-/** Keys that LEEF knows where there is one; of the rest each says what it holds. */
+/** Keys of LEEF if it has one; other keys describe their content. */
 const places: Dialect['places'] = {
   id: place('entryId'),
   workspace: place('workspace'),
@@ -42,12 +42,12 @@ const places: Dialect['places'] = {
   others: place('otherFields'),
 }
 
-/** LEEF has no escape: what separates becomes a space, in the header an underscore. */
+/** LEEF has no escapes: separators become a space, in the header an underscore. */
 const separators = /[\t\r\n]/g
 
 function head(out: ByteWriter, { classId, name, severity }: EventType): boolean {
   const fit = neutralText(classId.slice(0, LONGEST_EVENT_ID), '').replaceAll('|', '_')
-  // 1 is LEEF's least.
+  // The lowest severity of LEEF is 1.
   out.text(`${OPENING}${fit}|x09|sev=${Math.max(1, severity)}\teventName=${name}\tdevTime=`)
   return fit === classId && classId.trim() === classId
 }

@@ -1,11 +1,12 @@
-// An entry's text and JSON as what may stand in one field of one line: no control character, nothing that a reader takes for the end of the line.
+// Makes text and JSON of an entry fit for one field of one line: no control character, and nothing
+// that ends a line.
 import { BACKSLASH, DEL, EQUALS, QUESTION_MARK, SMALL_U, SPACE } from '../core/bytes.ts'
 import type { ByteWriter } from '../core/bytes.ts'
 
-/** What may not stand in a line: control characters, the two line ends that only Unicode knows, halves of surrogate pairs. */
+/** Not allowed in a line: control characters, the two line separators of Unicode, and halves of surrogate pairs. */
 const unfit = /[\p{Cc}\p{Cs}\u2028\u2029]/gu
 
-/** Each such character as the text `\u` and four hex digits, save those in `keep`. */
+/** Replaces each such character with `\u` and four hex digits, except those in `keep`. */
 export function neutralText(text: string, keep: string): string {
   return text.replace(unfit, (found) => (keep.includes(found) ? found : escapeOf(found.charCodeAt(0))))
 }
@@ -14,12 +15,12 @@ function escapeOf(unit: number): string {
   return `\\u${unit.toString(16).padStart(4, '0')}`
 }
 
-/** One character of a string is written with so many bytes at most. */
+/** Upper bound of the encoded size of one character of a string. */
 const WRITTEN_BYTES = 6
 
 /**
- * The string that `raw[start, end)` is with its quotes: whole, or more than `longest` characters of it. Of a string of megabytes
- * only the beginning is decoded.
+ * Decodes the string `raw[start, end)`, which includes its quotes: whole, or more than `longest` characters of it. Only the
+ * beginning of a very long string is decoded.
  */
 export function textAt(raw: Uint8Array, start: number, end: number, longest: number): string {
   const enough = start + 1 + (longest + 2) * WRITTEN_BYTES
@@ -29,7 +30,7 @@ export function textAt(raw: Uint8Array, start: number, end: number, longest: num
   return inside.includes(BACKSLASH) ? (JSON.parse(`"${text}"`) as string) : text
 }
 
-/** A place at `least` or soon behind it that is not within an escape; a character cut in two is past what is wanted. */
+/** A position at or just after `least` that is not within an escape; a split character is after the wanted part. */
 function cutAt(raw: Uint8Array, from: number, least: number): number {
   let at = from
   while (at < least) {
@@ -39,7 +40,7 @@ function cutAt(raw: Uint8Array, from: number, least: number): number {
   return at
 }
 
-/** Printable ASCII without what any format escapes, and without a space at its ends: such bytes are their own text. */
+/** Printable ASCII without anything that a format escapes, and without spaces at the ends: needs no decoding. */
 export function isPlain(raw: Uint8Array, start: number, end: number): boolean {
   for (let i = start; i < end; i++) {
     const byte = raw[i] as number
@@ -48,16 +49,16 @@ export function isPlain(raw: Uint8Array, start: number, end: number): boolean {
   return raw[start] !== SPACE && raw[end - 1] !== SPACE
 }
 
-/** The longest that one character becomes: `\\u007f`. */
+/** The longest encoding of one character: `\\u007f`. */
 const LONGEST = 7
 const STRIDE = 4096
-/** A character of one byte becomes seven: of an entry made of nothing else, only so many are spared. */
+/** One byte can become seven: this bounds the memory for an entry made of such characters. */
 const MOST_ESCAPES = 1 << 20
 
 /**
- * Writes the JSON `raw[start, end)` so that it fits a line and still means the same: white space between tokens becomes spaces,
- * what may not stand in a line is written as JSON escapes (past the first million of them as a question mark, since memory is
- * bounded). With `escapes`, a backslash stands before each `\` and `=`.
+ * Writes the JSON `raw[start, end)` on one line with the same meaning: white space between tokens becomes spaces, and characters
+ * not allowed in a line become JSON escapes (after the first million of them question marks, because memory is bounded). With
+ * `escapes`, a backslash precedes each `\` and `=`.
  */
 export function writeJson(
   out: ByteWriter,
@@ -98,7 +99,7 @@ export function writeJson(
   out.length = to
 }
 
-/** DEL, a control character of C1 or a line end of Unicode that begins at `at`; 0 where none does. */
+/** Length of a DEL, C1 control character or Unicode line separator at `at`; 0 if there is none. */
 function unfitAt(raw: Uint8Array, at: number): number {
   const byte = raw[at] as number
   const second = raw[at + 1] as number

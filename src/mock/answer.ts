@@ -1,20 +1,20 @@
-// What the mock answers, before it meets a network: status, bytes, and the manner in which they go out or fail to.
+// The mock's answers before they reach a network: status, bytes, and how they are sent or fail.
 import { constants, crc32, deflateRawSync } from 'node:zlib'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 
 export type Manner =
   | { readonly kind: 'whole' }
-  /** in `pieces` pieces, with a pause before each but the first */
+  /** in `pieces` pieces, with a pause before each except the first */
   | { readonly kind: 'drip'; readonly pieces: number; readonly pauseMs: number }
   /** silence after the last byte, then the connection ends */
   | { readonly kind: 'cut'; readonly silenceMs: number }
   /** no answer at all */
   | { readonly kind: 'reset' }
-  /** after the last byte `unit` for ever */
+  /** after the last byte repeats `unit` forever */
   | { readonly kind: 'endless'; readonly unit: Uint8Array }
 
-/** Held, or made while it is sent. */
+/** In memory, or generated while it is sent. */
 export type Body = readonly Uint8Array[] | Streamed
 
 export interface Answer {
@@ -23,7 +23,7 @@ export interface Answer {
   readonly headers: Readonly<Record<string, string>>
   readonly body: Body
   readonly manner: Manner
-  /** Called once: was all of the body sent as it was meant? */
+  /** Called once: whether all of the body was sent as intended. */
   ended(whole: boolean): void
 }
 
@@ -40,7 +40,7 @@ export function aborted(): ConnectorError {
 }
 
 export function broken(): ConnectorError {
-  return new ConnectorError('unreachable', 'mock API: the connection broke, as a fault told it to')
+  return new ConnectorError('unreachable', 'mock API: the connection broke because of a fault')
 }
 
 function* stretches(body: readonly Uint8Array[], pieces: number): Generator<Uint8Array, void> {
@@ -77,7 +77,9 @@ async function* flow(answer: Answer, clock: Clock, signal: AbortSignal): AsyncGe
   throw signal.aborted ? aborted() : broken()
 }
 
-/** The body as it goes over the wire; throws ConnectorError `unreachable` where the connection is to break, `aborted` when the reader left. */
+/**
+ * The body as sent; throws ConnectorError `unreachable` where the connection is to break, `aborted` if the reader has left.
+ */
 export async function* pour(
   answer: Answer,
   clock: Clock,
@@ -92,22 +94,22 @@ export async function* pour(
   }
 }
 
-// Bodies too large to hold: made piece by piece while they are sent, and what the faults and compression make of them.
+// Bodies too large for memory: generated piece by piece while they are sent, with faults and compression applied.
 
 export interface Streamed {
-  /** how many pieces `pieces` gives */
+  /** number of pieces that `pieces` yields */
   readonly count: number
-  /** all its bytes, where they were counted */
+  /** total bytes, if counted */
   readonly length?: number
-  /** Begins anew at each call; the pieces are the same each time. */
+  /** Starts again at each call; the pieces are always the same. */
   pieces(): Iterable<Uint8Array>
-  /** A separator and an element, for the fault that never ends. */
+  /** A separator and an element, for the endless fault. */
   again(): Uint8Array
 }
 
 const GROUP_BYTES = 65_536
 
-/** Small pieces put together: a write to a socket costs more than a copy. */
+/** Joins small pieces: a write to a socket costs more than a copy. */
 function* grouped(pieces: Iterable<Uint8Array>): Generator<Uint8Array, void> {
   let held: Uint8Array[] = []
   let bytes = 0
@@ -150,8 +152,8 @@ const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255])
 const LAST_BLOCK = Buffer.from([3, 0])
 
 /**
- * One member of gzip (RFC 1952), each group of pieces deflated by itself and flushed to a byte, so that nothing is held
- * and nothing waits for a thread. `whole` false leaves its end out: what was cut before it was compressed.
+ * One member of gzip (RFC 1952), each group of pieces deflated separately and flushed to a byte, so that nothing stays in memory
+ * and nothing waits for a thread. `whole` false omits its end: for a body that was cut before compression.
  */
 export function gzipped(streamed: Streamed, whole: boolean): Streamed {
   const pieces = function* () {

@@ -1,10 +1,11 @@
-// What an area of the API is to the mock's router: siblings, each with its paths, none knowing another.
+// An area of the API as the mock's router sees it: areas are siblings with their own paths, and do
+// not know each other.
 import type { Area, Key } from './keys.ts'
 import type { Reply } from './replies.ts'
 import type { FaultName, Switches } from './switches.ts'
 import type { NewEntry, Workspace } from './workspace.ts'
 
-/** One request that found its endpoint, key and place in the rate limit. */
+/** One request with its endpoint and key, admitted by the rate limit. */
 export interface Call {
   readonly endpoint: string
   readonly method: string
@@ -13,7 +14,7 @@ export interface Call {
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
   readonly headers: Readonly<Record<string, string>>
-  /** As it came; empty when there was none. */
+  /** As received; empty if there is none. */
   readonly body: Uint8Array
   /** epoch ms, by the server's clock */
   readonly now: number
@@ -22,7 +23,7 @@ export interface Call {
   readonly workspace: Workspace
   readonly key: Key
   readonly switches: Switches
-  /** the `page` faults that strike it */
+  /** the `page` faults that apply to it */
   readonly struck: ReadonlySet<FaultName>
   /** for choices within a fault */
   readonly seed: number
@@ -30,12 +31,12 @@ export interface Call {
 
 export interface AreaRoutes {
   readonly area: Area
-  /** Undefined when the path is not of this area: see `routeTable`. */
+  /** Undefined if the path is not in this area: see `routeTable`. */
   readonly find: RouteTable
   answer(call: Call): Reply
 }
 
-/** What an area keeps of a workspace, made when it is first wanted. */
+/** An area's data for a workspace, created at the first use. */
 export function perWorkspace<T extends object>(make: (workspace: Workspace) => T) {
   const made = new WeakMap<Workspace, T>()
   return (workspace: Workspace): T => {
@@ -45,7 +46,7 @@ export function perWorkspace<T extends object>(make: (workspace: Workspace) => T
   }
 }
 
-/** The entry that says of a call who made it, from where and with what. */
+/** The audit entry of a call: who made it, from where and with which client. */
 export function traceOf(call: Call, type: string, data?: unknown): NewEntry {
   const { key, headers, switches, now } = call
   const sent = headers['user-agent'] ?? ''
@@ -59,12 +60,12 @@ export function traceOf(call: Call, type: string, data?: unknown): NewEntry {
   }
 }
 
-/** Reading writes: the entry that a call leaves in the audit log. What was asked never sees its own entry. */
+/** Reads leave an entry in the audit log. A response never contains its own entry. */
 export function leaveTrace(call: Call, type: string, data?: unknown): void {
   if (call.switches.self_audit !== 'off') call.workspace.add(traceOf(call, type, data), call.now, 'self')
 }
 
-// Methods and path patterns of an area, to endpoint names and path parameters.
+// Maps methods and path patterns of an area to endpoint names and path parameters.
 
 interface Found {
   readonly endpoint: string
@@ -98,7 +99,7 @@ interface RouteTable {
   readonly endpoints: readonly string[]
 }
 
-/** `GET /path/{param}` to an endpoint's name. The first that fits wins. */
+/** Maps `GET /path/{param}` to the name of an endpoint. The first match wins. */
 export function routeTable(routes: Readonly<Record<string, string>>): RouteTable {
   const lines = Object.entries(routes).map(lineOf)
   const find = (method: string, path: string): Found | undefined => {

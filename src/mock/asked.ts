@@ -1,4 +1,4 @@
-// The questions of a workspace, found among its audit entries: nothing of them is kept twice.
+// The questions of a workspace, derived from its audit entries: no data is stored twice.
 import { askKindOf } from './questions.ts'
 import type { Ask, Completion } from './questions.ts'
 import type { Backlog } from './backlog.ts'
@@ -10,7 +10,7 @@ import type { Switches } from './switches.ts'
 export type AskRef = Entry | number
 
 export class Asked {
-  /** by the id of their audit entry: what was asked through the API */
+  /** by the id of their audit entry: questions asked through the API */
   readonly completions = new Map<string, Completion>()
   readonly #backlog: Backlog | undefined
   readonly #ledger: Ledger
@@ -42,7 +42,7 @@ export class Asked {
     return { ...backlog.actOf(ref), atUs, visibleAt, defect: undefined, completion: undefined }
   }
 
-  /** Notes with an event in which answers it went out: bits, kept for all its contents. */
+  /** Records in which answers an event was sent: bits, for all of its versions. */
   mark(ref: AskRef, bits: number): void {
     if (ref instanceof Entry) ref.historyShown |= bits
     else this.#backlog?.markHistory(ref, bits)

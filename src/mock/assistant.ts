@@ -1,5 +1,11 @@
-// The assistant area (spec §4.4): one endpoint that answers a prompt, and the traces that this leaves in audit log and history.
-import { PROMPT_CHARACTERS, PROMPT_CHARACTERS_WITH_FILE, assistantModels } from '../core/api.ts'
+// The assistant area (spec §4.4): one endpoint that answers a prompt, and the entries of a call in
+// audit log and history.
+import {
+  COMPLETION_PATH,
+  PROMPT_CHARACTERS,
+  PROMPT_CHARACTERS_WITH_FILE,
+  assistantModels,
+} from '../core/api.ts'
 import { routeTable, traceOf } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
 import { queryEvent } from './event.ts'
@@ -14,20 +20,20 @@ import type { Reply } from './replies.ts'
 
 const CHUNK = 24
 
-/** Written in words about the question, so that it can be told whose answer it is. */
+/** Refers to the question, so that the answer can be recognised. */
 function answerTo({ prompt, mode, file }: Prompt, seed: number): string {
   const about = prompt.slice(0, 60).replaceAll('\n', ' ')
   const opening = mode === 'draft' ? `Draft reply to: ${about}` : `On the question “${about}”:`
   return `${opening}${file ? ` (see ${file})` : ''}\n\n${answer(dice(seed))}`
 }
 
-/** The traces of a call: its audit entry and, by it, its usage and query event. */
+/** The records of a call: its audit entry and, derived from it, its usage and query event. */
 function leaveTraces(call: Call, completion: Completion): Ask {
   const { switches, workspace, now } = call
   const trace = {
     ...traceOf(call, 'api:create_query'),
     historyVisibleAt: now + switches.latency + switches.assistant_visible_after,
-    // The history is made of entries: where calls are not audited, this one is there and never shown.
+    // The history is derived from entries: if calls are not audited, this entry exists but is never visible.
     ...(switches.self_audit === 'off' ? { visibleAt: Infinity } : {}),
   }
   const entry = workspace.add(trace, now, 'self')
@@ -90,16 +96,16 @@ function completed(call: Call): Reply {
 
 export const assistantArea: AreaRoutes = {
   area: 'assistant',
-  find: routeTable({ 'POST /api/v2/completion': 'completion' }),
+  find: routeTable({ [`POST ${COMPLETION_PATH}`]: 'completion' }),
   answer: completed,
 }
 
-// Reads what is asked of the assistant (spec §2.7): JSON or a form, checked against the documented limits.
+// Reads a request to the assistant (spec §2.7): JSON or a form, checked against the documented limits.
 
 interface Prompt {
   readonly prompt: string
   readonly stream: boolean
-  /** empty when not given, as are the next two */
+  /** empty if not given, like the next two */
   readonly mode: string
   readonly model: string
   /** its name */
@@ -141,7 +147,7 @@ function fromForm(parts: readonly Part[], fileField: string): Given {
   }
 }
 
-/** A body of a kind that is not accepted is as good as none: nothing says another status for it. */
+/** A body of another kind counts as missing: no other status is documented for it. */
 function givenOf({ headers, body, switches }: Call): Given | undefined {
   const type = headers['content-type'] ?? ''
   const { assistant_accepts: accepts } = switches
@@ -155,7 +161,7 @@ function word(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** What is asked; a text when it is refused: the message of the 400. */
+/** The request; a text if it is rejected: the message of the 400. */
 function readPrompt(call: Call): Prompt | string {
   const given = givenOf(call)
   if (!given || typeof given.prompt !== 'string' || given.prompt === '') return NO_PROMPT
@@ -165,7 +171,7 @@ function readPrompt(call: Call): Prompt | string {
     return `Prompt exceeds ${most} characters${file === '' ? '' : ' with a file attached'}`
   if (typeof stream !== 'boolean') return 'Invalid stream parameter'
   const [mode, model] = [word(given.mode), word(given.model)]
-  // Other values than `draft` are not shown (§2.7): any word may be one.
+  // Values other than `draft` are not documented (§2.7): any word may be valid.
   if (mode === undefined || !/^\w{0,40}$/.test(mode)) return 'Invalid mode parameter'
   if (model === undefined || (model !== '' && !models.includes(model))) return 'Invalid model parameter'
   return { prompt, stream, mode, model, file }

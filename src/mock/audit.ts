@@ -1,4 +1,5 @@
-// The audit log area: pages from an id, search by time, earliest and latest, and the entry that each such read leaves.
+// The audit log area: pages from an id, search by time, earliest and latest, and the entry that
+// each such read leaves.
 import { DAY_MS } from '../core/time.ts'
 import { leaveTrace, routeTable } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
@@ -14,7 +15,7 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const OPEN = Buffer.from('[')
 const CLOSE = Buffer.from(']')
 
-/** White space between elements that JSON allows, now and then. */
+/** White space that JSON allows between elements, used occasionally. */
 const spacings = [', ', ',\n', ' ,\r\n  ']
 
 function whole(value: string | null): number | undefined {
@@ -42,7 +43,7 @@ function twice(page: Page): Page {
   return arranged(page, Array.from({ length: page.count }, (_, i) => (i % 4 === 0 ? [i, i] : [i])).flat())
 }
 
-/** The page that the faults make of an honest one. */
+/** Applies the faults to a correct page. */
 function bent(call: Call, honest: Page): Page {
   const { struck, workspace, key } = call
   const repeated = struck.has('repeated_page') ? workspace.lastPages.get(key) : undefined

@@ -1,4 +1,5 @@
-// A large past, rendered before the first request: any page of it is a stretch of one buffer, so that load tests measure the reader.
+// A large past, rendered before the first request: any page of it is a range of one buffer, so that
+// load tests measure the reader.
 import { ByteWriter } from '../core/bytes.ts'
 import { askKindOf } from './questions.ts'
 import { drawType, types } from './catalogue.ts'
@@ -17,7 +18,7 @@ interface BacklogSettings {
   readonly domain: string
   readonly exotic: number
   readonly sinceMs: number
-  /** all entries lie before */
+  /** all entries are before this */
   readonly untilMs: number
 }
 
@@ -29,7 +30,7 @@ export class Backlog {
   readonly count: number
   readonly #ids: Uuids
   readonly #bytes: Buffer
-  /** element i lies in [starts[i], starts[i + 1] - 1), a comma behind it */
+  /** element i is in [starts[i], starts[i + 1] - 1), with a comma after it */
   readonly #starts: Float64Array
   readonly #times: Float64Array
   readonly #types: Uint16Array
@@ -66,7 +67,7 @@ export class Backlog {
     this.#bytes = writer.view()
   }
 
-  /** Undefined when the id is none of these or purged. */
+  /** Undefined if the id is unknown or purged. */
   indexOf(id: string): number | undefined {
     const index = this.#ids.indexOf(id)
     return index !== undefined && index >= this.#kept && index < this.count ? index : undefined
@@ -76,7 +77,7 @@ export class Backlog {
     return this.#times[index] ?? NaN
   }
 
-  /** The first entry kept at or after `us`; `count` when there is none. */
+  /** The first entry kept at or after `us`; `count` if there is none. */
   firstAt(us: number): number {
     return this.#search(us, this.#kept)
   }
@@ -92,7 +93,7 @@ export class Backlog {
     return low
   }
 
-  /** The next of `type` from `index` on; `count` when there is none. */
+  /** The next entry of `type` from `index` on; `count` if there is none. */
   next(index: number, type: string | undefined): number {
     if (type === undefined) return Math.max(index, this.#kept)
     const wanted = types.indexOf(type)
@@ -100,13 +101,13 @@ export class Backlog {
     return found < 0 || wanted < 0 ? this.count : found
   }
 
-  /** The last of `type`; -1 when there is none. */
+  /** The last of `type`; -1 if there is none. */
   last(type: string | undefined): number {
     const found = type === undefined ? this.count - 1 : this.#types.lastIndexOf(types.indexOf(type))
     return found >= this.#kept ? found : -1
   }
 
-  /** Those that have history events, purged or not, in [fromUs, untilUs). */
+  /** Entries with history events, purged or not, in [fromUs, untilUs). */
   asksBetween(fromUs: number, untilUs: number): number[] {
     const found: number[] = []
     const end = this.#search(untilUs, 0)
@@ -164,7 +165,7 @@ export class Backlog {
     return {
       count: Math.max(0, to - from),
       element: (index) => this.#raw(from + index),
-      // The separator is what was rendered: a comma.
+      // The rendered separator is a comma.
       joined: () =>
         this.#bytes.subarray(starts[from] ?? 0, Math.max(starts[from] ?? 0, (starts[to] ?? 0) - 1)),
       show: (where, at) => {

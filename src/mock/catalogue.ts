@@ -1,4 +1,4 @@
-// Every documented type of audit entry, how often each occurs, and a few that no document knows.
+// Every documented type of audit entry with its frequency, and a few undocumented ones.
 
 const documented: Readonly<Record<string, string>> = {
   api: `
@@ -79,7 +79,7 @@ export const documentedTypes: readonly string[] = Object.entries(documented).fla
 
 const unknownTypes = ['user:preview_tidal_view', 'policy:evaluated', 'system:rotate_internal_index']
 
-/** Out of about 2,000; what is not named weighs 1. Audit fetches are not traffic: reading makes them. */
+/** Out of about 2,000; types not listed weigh 1. Audit fetches are no traffic: reading creates them. */
 const weights: Readonly<Record<string, number>> = {
   'api:audit_log_fetch': 0,
   'user:create_query': 300,
@@ -120,7 +120,7 @@ const totals = new Float64Array(types.length)
 types.reduce((total, type, i) => (totals[i] = total + (weights[type] ?? 1)), 0)
 const whole = totals[totals.length - 1] ?? 0
 
-/** A type's index in `types` for `chance` in [0, 1). */
+/** Index in `types` of the type for `chance` in [0, 1). */
 export function drawType(chance: number): number {
   const aim = chance * whole
   let low = 0

@@ -1,10 +1,11 @@
-// One entry as the mock knows it: its bytes, made once and the same for ever, and who has been shown them.
+// One entry of the mock: its bytes, created once and never changed, and the answers that contained
+// it.
 import type { Defect, HistoryDefect } from './switches.ts'
 
 export const shownIn = ['page', 'search', 'earliest', 'latest'] as const
 export type ShownIn = (typeof shownIn)[number]
 
-/** The ground truth of one entry, for tests. Instants are epoch ms unless their name ends in Us. */
+/** The ground truth about one entry, for tests. Instants are epoch ms unless their name ends in Us. */
 export interface MockEntry {
   readonly id: string
   readonly atUs: number
@@ -12,9 +13,9 @@ export interface MockEntry {
   readonly visibleAt: number
   readonly origin: 'traffic' | 'self' | 'added' | 'backlog'
   readonly defect: Defect | undefined
-  /** As served, line breaks between tokens included. */
+  /** As served, including line breaks between tokens. */
   readonly raw: Uint8Array
-  /** In which kinds of answer it went out, in a 200 that was sent to its end. */
+  /** Kinds of answers that contained it, with status 200 and sent to the end. */
   readonly shownBy: readonly ShownIn[]
   /** The first time, by the true clock. */
   readonly shownAt: number | undefined
@@ -32,7 +33,7 @@ export interface EntryFacts {
   readonly visibleAt: number
   readonly origin: 'traffic' | 'self' | 'added'
   readonly user: string
-  /** from when on the history shows its events, if it has any; epoch ms */
+  /** from when on the history shows its events, if any; epoch ms */
   readonly historyAt: number
   readonly historyDefect?: HistoryDefect | undefined
   readonly defect?: Defect | undefined
@@ -49,16 +50,16 @@ export class Entry implements MockEntry {
   readonly historyDefect: HistoryDefect | undefined
   readonly defect: Defect | undefined
   purged = false
-  /** in which answers of the history its events went out, as `HistoryEvents` has it */
+  /** the answers of the history that contained its events, in the encoding of `HistoryEvents` */
   historyShown = 0
   shownAt: number | undefined
-  /** JSON text of what it is about, in the place of made-up metadata; to be set before its bytes are wanted. */
+  /** JSON text that replaces the generated metadata; must be set before the bytes are requested. */
   about: string | undefined
   #make: (() => Uint8Array) | undefined
   #raw: Uint8Array | undefined
   #shown = 0
 
-  /** `make` is called once, when the bytes are first wanted. */
+  /** `make` is called once, when the bytes are first requested. */
   constructor(facts: EntryFacts, make: () => Uint8Array) {
     this.id = facts.id
     this.atUs = facts.atUs
@@ -88,18 +89,18 @@ export class Entry implements MockEntry {
   }
 }
 
-// The entries of a workspace in the order of their time, whenever they came to be and whenever they become visible.
+// The entries of a workspace in order of time, independent of when they were created and become visible.
 
 export class Ledger {
   readonly #order: Entry[] = []
-  /** all before it are purged */
+  /** all entries before this are purged */
   #kept = 0
 
   get entries(): readonly Entry[] {
     return this.#order
   }
 
-  /** Behind those of the same time. Nearly always at the end. */
+  /** After entries of the same time. Nearly always at the end. */
   insert(entry: Entry): void {
     const last = this.#order.at(-1)
     if (!last || last.atUs <= entry.atUs) {
@@ -123,7 +124,7 @@ export class Ledger {
     return low
   }
 
-  /** The first to see at `now`, at or after `us`. */
+  /** The first entry visible at `now`, at or after `us`. */
   firstFrom(us: number, now: number, type: string | undefined): Entry | undefined {
     for (let i = Math.max(this.#kept, this.#firstAt(us)); i < this.#order.length; i++) {
       const entry = this.#order[i]
@@ -138,7 +139,7 @@ export class Ledger {
     return index
   }
 
-  /** What is there to see from `anchor` on, or from the beginning. */
+  /** The visible entries from `anchor` on, or from the beginning. */
   collect(
     anchor: Entry | undefined,
     inclusive: boolean,

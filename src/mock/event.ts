@@ -1,4 +1,5 @@
-// What a history event says: every documented field (spec §2.3, §2.4), and rows of v1 of the names that are known (§2.4).
+// The content of a history event: every documented field (spec §2.3, §2.4), and rows of v1 with the
+// known columns (§2.4).
 import type { Random } from '../core/clock.ts'
 import { HOUR_MS } from '../core/time.ts'
 import {
@@ -29,7 +30,7 @@ const documentNames = [
 interface EventSource {
   readonly seed: number
   readonly domain: string
-  /** share of events in odd but legal spellings */
+  /** share of events in unusual but legal spellings */
   readonly exotic: number
 }
 
@@ -42,7 +43,7 @@ function hex(entryId: string, seed: number, salt: number): string {
   return keyedBy(entryId, mix(seed, salt)).toString(16).padStart(8, '0')
 }
 
-/** From the audit entry's id, 122 bits of it hashed: no counter, so that any range can be made alone. */
+/** Hashed from the audit entry's id, 122 bits: no counter, so that any range can be created separately. */
 export function usageId(ask: Ask, seed: number): string {
   const [a, b, c, d] = [11, 12, 13, 14].map((salt) => hex(ask.entryId, seed, salt)) as [
     string,
@@ -99,7 +100,7 @@ interface Drawn {
   readonly odd: boolean
 }
 
-/** The same draws whoever asks: usage and query event agree. */
+/** The same draws for every caller, so that usage and query event agree. */
 function drawn(ask: Ask, { seed, exotic }: EventSource): Drawn {
   const random = dice(keyedBy(ask.entryId, seed))
   const odd = random() < exotic
@@ -139,7 +140,7 @@ interface Texts {
   readonly response: string
 }
 
-/** JSON strings; `mark` stands before the response's last quote, for what is to be filled in. */
+/** JSON strings; `mark` is before the response's last quote, for text to be filled in. */
 function textsOf(ask: Ask, { random, odd }: Drawn, mark: string): Texts {
   const { completion } = ask
   const own = { query: question(random), response: answer(random) }
@@ -155,7 +156,7 @@ function textsOf(ask: Ask, { random, odd }: Drawn, mark: string): Texts {
 
 export interface Shape {
   readonly fields: MemberFields
-  /** draws its layout */
+  /** source of its layout */
   readonly odd: Random | undefined
 }
 
@@ -191,7 +192,7 @@ const tasks: Readonly<Record<Surface, string>> = {
   DRAFT: 'Draft',
 }
 
-/** v1: no id, no feedback; rows of the same second and content are equal byte for byte. */
+/** v1: no id, no feedback; rows of the same second and content are identical bytes. */
 export function rowOf(
   ask: Ask,
   source: EventSource,
@@ -218,10 +219,10 @@ export function rowOf(
   return { fields, odd: odded(draw) }
 }
 
-// What people say of an answer, hours later: versions of a query event, as a function of its question and the time.
+// Feedback on an answer, hours later: versions of a query event, as a function of its question and the time.
 
 export interface Remark {
-  /** epoch ms: from when on the event says so */
+  /** epoch ms: from when on the event has it */
   readonly from: number
   readonly comments: string
   readonly sentiments: string
@@ -234,7 +235,7 @@ const words: readonly (readonly [sentiments: string, comments: string])[] = [
   ['NEGATIVE', 'Zitiert ein Urteil, das es nicht gibt 😕'],
 ]
 
-/** The first says nothing; one event in twelve gets another one to two days later, one in fifty a third. */
+/** The first one is empty; one event in twelve gets another one to two days later, one in fifty a third. */
 export function remarksOf(ask: Ask, seed: number): Remark[] {
   const random = dice(keyedBy(ask.entryId, seed ^ 0x5eed))
   const remarks: Remark[] = [{ from: ask.visibleAt, comments: '', sentiments: '' }]
@@ -252,7 +253,7 @@ export function remarksOf(ask: Ask, seed: number): Remark[] {
   return remarks
 }
 
-/** The number of the remark that holds at `now`, from 0. */
+/** The number of the remark at `now`, from 0. */
 export function remarkAt(remarks: readonly Remark[], now: number): number {
   return Math.max(
     0,

@@ -1,4 +1,4 @@
-// Which faults strike which request or entry: by seed and ordinal, never by chance of timing.
+// Which faults apply to which request or entry: decided by seed and ordinal, never by timing.
 import { below, chanceOf, dice, mix, streamSeed } from './random.ts'
 import { faultNames, faults } from './switches.ts'
 import type { Defect, FaultName, FaultPlan, Faults, HistoryDefect, Switches } from './switches.ts'
@@ -10,7 +10,7 @@ type Kind = (typeof faults)[FaultName]['kind']
 export interface FaultBoard {
   /** Undefined ends a fault. */
   set(name: FaultName, plan: number | FaultPlan | undefined): void
-  /** The faults of `kind` that strike thing number `ordinal` at `at` (epoch ms). */
+  /** The faults of `kind` that apply to number `ordinal` at `at` (epoch ms). */
   striking(kind: Kind, ordinal: number, at: number): FaultName[]
 }
 
@@ -26,7 +26,7 @@ function strikes({ plan, seed, activeUntil }: Planned, ordinal: number, at: numb
   if (at < (plan.from ?? -Infinity) || at >= (plan.until ?? Infinity)) return false
   if (at < activeUntil || plan.nth?.includes(ordinal)) return true
   if (plan.rate !== undefined) return chanceOf(seed, ordinal) < plan.rate
-  // A bare window strikes all that is in it.
+  // A window without other conditions applies to everything in it.
   return plan.nth === undefined && (plan.from !== undefined || plan.until !== undefined)
 }
 
@@ -58,18 +58,18 @@ export function openFaults(seed: number, initial: Faults): FaultBoard {
   return { set, striking }
 }
 
-// What befalls an entry of the traffic and its history events for good: when they show, and what is wrong with them.
+// Permanent faults of a traffic entry and its history events: when they become visible, and their defects.
 
 /** Instants are epoch ms. */
 export interface Fate {
   readonly visibleAt: number
   readonly defect: Defect | undefined
-  /** of its history events, if it has any */
+  /** of its history events, if any */
   readonly historyAt: number
   readonly historyDefect: HistoryDefect | undefined
 }
 
-/** Of entry number `index`, which happened at `atMs`; switches and faults as they are when it is made. */
+/** For entry number `index`, which happened at `atMs`; with the switches and faults at its creation. */
 export function fateOf(
   board: FaultBoard,
   switches: Switches,

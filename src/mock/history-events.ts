@@ -1,4 +1,5 @@
-// The events of one workspace's history: which are to see in a range, their bytes, and who has been shown them.
+// The history events of one workspace: which are visible in a range, their bytes, and the answers
+// that contained them.
 import type { AskRef } from './asked.ts'
 import { queryEvent, remarkAt, remarksOf, rowOf, usageEvent, usageId } from './event.ts'
 import type { Remark, Shape } from './event.ts'
@@ -18,30 +19,30 @@ const answersShowing = ['v1.usage', 'v1.query', 'v2.usage', 'v2.query'] as const
 const BITS = answersShowing.length
 const MOST_VERSIONS = 3
 
-/** Stands where a response is to be made longer; no JSON text holds it bare. */
+/** Marks where a response is to be made longer; it cannot occur in JSON text. */
 const MARK = '\u0001'
 
-/** An event as an answer is about to show it. */
+/** An event that an answer is about to show. */
 export interface Showing {
   readonly ref: AskRef
-  /** which content of it, from 0 */
+  /** which version of its content, from 0 */
   readonly version: number
 }
 
-/** One content that an event had, for tests. */
+/** One version of an event's content, for tests. */
 interface MockHistoryVersion {
-  /** epoch ms: from when on it was in the answers, by the server's clock */
+  /** epoch ms: from when on answers contained it, by the server's clock */
   readonly from: number
-  /** as v2 and v1 serve it, line breaks between tokens included; made when asked for */
+  /** as v2 and v1 serve it, including line breaks between tokens; created on demand */
   readonly raw: Uint8Array
   readonly rawV1: Uint8Array
-  /** in which versions of the API it went out, in an answer that was sent to its end */
+  /** versions of the API that sent it, in an answer that was sent to its end */
   readonly shownBy: readonly HistoryVersion[]
 }
 
-/** The ground truth of one event, for tests. */
+/** The ground truth about one event, for tests. */
 export interface MockHistoryEvent {
-  /** `unique_usage_id`: the usage and the query event of one question share it */
+  /** `unique_usage_id`: shared by the usage and the query event of one question */
   readonly id: string
   readonly kind: HistoryKind
   /** of the audit entry of the same question */
@@ -50,11 +51,11 @@ export interface MockHistoryEvent {
   readonly atUs: number
   readonly visibleAt: number
   readonly defect: HistoryDefect | undefined
-  /** those that began up to now, the oldest first; to v1, which shows no feedback, all are the same bytes */
+  /** those that began up to now, oldest first; in v1, which has no feedback, all are the same bytes */
   readonly versions: readonly MockHistoryVersion[]
 }
 
-/** A range of seconds, as the switches mean its ends: first and last whole second that belong to it. */
+/** A range of seconds, with ends as set by the switches: first and last whole second of it. */
 export interface SecondRange {
   readonly first: number
   readonly last: number
@@ -67,7 +68,7 @@ export class HistoryEvents {
     this.#workspace = workspace
   }
 
-  /** In order of time. Holds one reference an event, no bytes. */
+  /** In order of time. Keeps one reference per event, no bytes. */
   within({ first, last }: SecondRange, kind: HistoryKind, now: number): Showing[] {
     const found: Showing[] = []
     const { seed, asked } = this.#workspace
@@ -89,7 +90,7 @@ export class HistoryEvents {
     return kind === 'usage' ? usageEvent(ask, workspace) : queryEvent(ask, workspace, remark, mark)
   }
 
-  /** How many pieces `pieces` gives for each event. */
+  /** Number of pieces that `pieces` yields per event. */
   piecesEach(kind: HistoryKind): number {
     const fill = this.#fill(kind)
     return fill > 0 ? 2 + Math.ceil(fill / SLICE_BYTES) : 1
@@ -99,7 +100,7 @@ export class HistoryEvents {
     return kind === 'query' ? this.#workspace.switches.history_event_bytes : 0
   }
 
-  /** The bytes of an event, a long response in slices. The same for the same content, whoever asks. */
+  /** The bytes of an event, a long response in slices. Always the same for the same content. */
   *pieces({ ref, version }: Showing, kind: HistoryKind, api: HistoryVersion): Generator<Buffer, void> {
     const { asked, seed } = this.#workspace
     const ask = asked.ask(ref)
@@ -117,7 +118,7 @@ export class HistoryEvents {
     yield whole.subarray(at + 1)
   }
 
-  /** Word back that an answer with these in it was sent to its end. Where one is poisoned, it alone counts as shown. */
+  /** Records that an answer with these was sent to its end. If one is poisoned, it alone counts as shown. */
   shown(showings: readonly Showing[], kind: HistoryKind, api: HistoryVersion): void {
     const { asked } = this.#workspace
     const poisoned = showings.filter(({ ref }) => asked.ask(ref).defect === 'history_poison')
@@ -125,7 +126,7 @@ export class HistoryEvents {
       asked.mark(ref, 1 << (version * BITS + answersShowing.indexOf(`${api}.${kind}`)))
   }
 
-  /** Every event that people or calls made up to now, those not visible yet too, usage before query. */
+  /** Every event up to now, including those not visible yet, usage before query. */
   all(now: number): MockHistoryEvent[] {
     const { asked } = this.#workspace
     return asked.between(-Infinity, Infinity).flatMap((ref) => {
@@ -170,12 +171,12 @@ export class HistoryEvents {
   }
 }
 
-// History events that are none, or not as documented: what a reader has to put aside without losing the rest.
+// Malformed history events, which a reader must quarantine without losing the others.
 
 const times = ['utc_time', 'timestamp']
 const BAD_BYTE = '\u0002'
 
-/** The members of an event with that defect. The last three are made of its text: see `spoiltText`. */
+/** The members of an event with that defect. The last three are made from its text: see `spoiltText`. */
 function spoiltFields(fields: MemberFields, defect: HistoryDefect | undefined): MemberFields {
   switch (defect) {
     case 'history_no_id':

@@ -1,4 +1,4 @@
-// The history area (spec §4.2): usage and query events of a range of time, in v2's and v1's form.
+// The history area (spec §4.2): usage and query events of a time range, in the format of v2 or v1.
 import { leaveTrace, perWorkspace, routeTable } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
 import { HistoryEvents } from './history-events.ts'
@@ -10,7 +10,7 @@ import type { Streamed } from './answer.ts'
 
 const MOST_DAYS = 30
 const DAY_S = 86_400
-/** up to here an answer's length is worked out beforehand and said */
+/** up to this size the length of an answer is computed and sent in its header */
 const SAID_BYTES = 262_144
 
 export const historyOf = perWorkspace((workspace) => new HistoryEvents(workspace))
@@ -26,7 +26,7 @@ function instantOf(text: string | null): number | undefined {
   return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : undefined
 }
 
-/** The seconds asked for, or why not. An event's time is the second that it shows. */
+/** The requested seconds, or the error. An event's time is the second that it shows. */
 function rangeOf({ query, switches, now }: Call): SecondRange | Reply {
   const perSecond = switches.history_unit === 's' ? 1 : 1000
   const [from, to] = [query.get('start_time'), query.get('end_time')]
@@ -35,7 +35,7 @@ function rangeOf({ query, switches, now }: Call): SecondRange | Reply {
   if (start === undefined) return failure(400, 'Invalid start_time')
   const noEnd = to === null || to === ''
   if (noEnd && switches.history_end_time === 'required') return failure(400, 'Missing end_time')
-  // What is asked without an end goes up to and with now.
+  // A request without an end includes the current second.
   const end = noEnd ? Math.max(start, Math.floor(((now + 1000) / 1000) * perSecond)) : instantOf(to)
   if (end === undefined) return failure(400, 'Invalid end_time')
   if (end < start) return failure(400, 'end_time is before start_time')
@@ -62,7 +62,7 @@ function shuffled(showings: Showing[], seed: number): Showing[] {
   return showings
 }
 
-/** What the switches and faults make of an honest range. */
+/** Applies switches and faults to a correct range. */
 function arranged(call: Call, honest: Showing[]): Showing[] {
   const { switches, struck, seed, ordinal } = call
   if (struck.has('empty_page')) return []
@@ -85,7 +85,7 @@ function saidLength(pieces: Iterable<Uint8Array>): number | undefined {
   return bytes
 }
 
-/** The events are made one by one as they go out. */
+/** The events are created one by one as they are sent. */
 function bodyOf(
   call: Call,
   events: HistoryEvents,

@@ -1,19 +1,19 @@
-// API keys: whose they are, what they may, and how many requests a minute.
+// API keys: their users, their permissions, and their requests per minute.
 import { MINUTE_MS } from '../core/time.ts'
 
 export type Area = 'audit' | 'history' | 'vault' | 'assistant'
 
-/** Requests a minute for each area; 0 for no limit. */
+/** Requests per minute for each area; 0 for no limit. */
 export type Limits = Readonly<Record<Area, number>>
 
 export const documentedLimits: Limits = { audit: 60, history: 60, vault: 10, assistant: 20 }
 
 export interface KeyOptions {
   readonly key: string
-  /** whose audited reads they are */
+  /** the user of their audited reads */
   readonly user?: string
   readonly ip?: string
-  /** areas, or single endpoints such as `audit.search`; all areas unless told */
+  /** areas, or single endpoints such as `audit.search`; default: all areas */
   readonly permissions?: readonly string[]
 }
 
@@ -42,7 +42,7 @@ export function mayCall(key: Key, area: Area, endpoint: string): boolean {
 export class Minute {
   readonly #arrivals: number[] = []
 
-  /** Undefined when the request may pass; else how many ms until the next one may. */
+  /** Undefined if the request is admitted; otherwise the ms until the next one may be. */
   refuses(limit: number, now: number): number | undefined {
     const arrivals = this.#arrivals
     let stale = 0

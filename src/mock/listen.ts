@@ -1,4 +1,4 @@
-// The thin HTTP skin over the mock: what a fault says of the connection is done to a real socket.
+// A thin HTTP server over the mock: applies connection faults to a real socket.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -11,10 +11,10 @@ import type { Mock } from './mock.ts'
 import { heardBody } from './multipart.ts'
 
 interface ListenOptions {
-  /** 0 for any that is free */
+  /** 0 for any free port */
   readonly port: number
   readonly host: string
-  /** Are the mock's own paths there too? See control.ts; off unless told. */
+  /** Whether the mock's own paths are served too. See control.ts; default off. */
   readonly control?: boolean
 }
 
@@ -35,7 +35,7 @@ function hasBody(headers: Readonly<Record<string, string>>): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
-/** A caller that leaves in the middle is none of our faults. */
+/** A caller that leaves during an upload is no fault of ours. */
 async function* upload(request: IncomingMessage): AsyncGenerator<Uint8Array, void> {
   try {
     yield* request.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>
@@ -44,7 +44,7 @@ async function* upload(request: IncomingMessage): AsyncGenerator<Uint8Array, voi
   }
 }
 
-/** Nothing to wait for: one write for all pieces. */
+/** Without pauses: one write for all pieces. */
 function sendWhole(response: ServerResponse, answer: Answer, body: readonly Uint8Array[]): void {
   response.once('finish', () => answer.ended(true))
   response.once('close', () => {
@@ -87,7 +87,7 @@ async function serve(
   }
   const body = hasBody(headers) ? { body: upload(request) } : {}
   const answer = await mock.answer({ method, url, headers, ...body }, gone.signal)
-  // What an answer did not wait for is heard and dropped, or the connection's end would overtake the answer.
+  // The unread part of a request is received and dropped, or the end of the connection would overtake the answer.
   request.resume()
   if (answer.manner.kind === 'reset') {
     answer.ended(false)
@@ -100,13 +100,13 @@ async function serve(
   else await sendPiecewise(response, answer, mock, gone.signal)
 }
 
-/** Rejects when the address cannot be had. */
+/** Rejects if the address is not available. */
 export async function listenMock(mock: Mock, options: ListenOptions): Promise<Listening> {
   const { port, host, control = false } = options
   const server = createServer((request, response) => {
     serve(mock, control, request, response).catch((error: unknown) => {
       response.destroy()
-      // A caller that left is nothing; anything else is a bug and must be seen.
+      // A caller that left is ignored; anything else is a bug and must be visible.
       if (!(error instanceof ConnectorError)) server.emit('error', error)
     })
   })
@@ -124,7 +124,7 @@ export async function listenMock(mock: Mock, options: ListenOptions): Promise<Li
   }
 }
 
-// The mock's own paths beside the API's, off unless asked for: what an administrator does elsewhere than in the API.
+// The mock's own paths beside the API, off by default: for administration outside the API.
 
 const MOST_BYTES = 4096
 
@@ -133,7 +133,10 @@ interface ControlAnswer {
   readonly status: 204 | 400 | 404
 }
 
-/** Undefined when the path is none of its own. `POST /mock/rotate-key` takes `{"old": …, "new": …}`: 404 when there is no such key. */
+/**
+ * Undefined if the path is not one of its own. `POST /mock/rotate-key` takes `{"old": …, "new": …}`: 404 if
+ * there is no such key.
+ */
 async function controlled(
   mock: Mock,
   method: string,

@@ -1,4 +1,5 @@
-// The embedded API: a function of (state, request, clock). It keeps no timers; what happened in between is made up when somebody asks.
+// The embedded API: a function of (state, request, clock). It has no timers; the time in between is
+// made up at the next call.
 import type { Clock } from '../core/clock.ts'
 import type { HttpReply, Transport } from '../contracts/platform.ts'
 import { aborted, broken, pour } from './answer.ts'
@@ -31,22 +32,22 @@ import type { NewEntry, WorkspaceOptions } from './workspace.ts'
 export interface MockOptions {
   readonly clock: Clock
   readonly seed?: number
-  /** `acme` with the key `acme-key` unless told */
+  /** default: `acme` with the key `acme-key` */
   readonly workspaces?: readonly WorkspaceOptions[]
-  /** for each workspace that brings none of its own */
+  /** for each workspace without its own */
   readonly traffic?: TrafficOptions
-  /** likewise: how many vault projects there are from the start */
+  /** likewise: number of vault projects at the start */
   readonly projects?: number
   readonly switches?: Partial<Switches>
   readonly faults?: Faults
   readonly limits?: Partial<Limits>
-  /** how many requests `requests` remembers at least */
+  /** minimum number of requests that `requests` remembers */
   readonly requestLog?: number
-  /** a request's body above this is answered 413; 128 MiB unless told */
+  /** a larger request body is answered with 413; default 128 MiB */
   readonly maxBodyBytes?: number
 }
 
-/** A request as it reaches the server: `url` absolute or path and query. */
+/** A request as it reaches the server: `url` absolute, or path and query. */
 interface ServerRequest {
   readonly method: string
   readonly url: string
@@ -55,31 +56,34 @@ interface ServerRequest {
   readonly body?: Uint8Array | AsyncIterable<Uint8Array>
 }
 
-/** Where a method takes `workspace`, the first one is meant when it is left out. Instants are epoch ms. */
+/** Methods with `workspace` use the first one by default. Instants are epoch ms. */
 export interface Mock {
   readonly clock: Clock
   /** Answers in memory, for the production client. */
   readonly transport: Transport
-  /** The answer before it meets a network: what the HTTP skin sends. */
+  /** The answer before it reaches a network: what the HTTP server sends. */
   answer(request: ServerRequest, signal: AbortSignal): Promise<Answer>
   readonly requests: readonly RequestRecord[]
-  /** Every entry made up to now, in order of time, with what became of it. */
+  /** Every entry up to now, in order of time, with what happened to it. */
   entries(workspace?: string): MockEntry[]
-  /** Every history event up to now, those not visible yet too, in order of time, with what became of it; bytes are made when looked at. */
+  /**
+   * Every history event up to now, including invisible ones, in order of time, with what happened to it; bytes are
+   * created on access.
+   */
   history(workspace?: string): MockHistoryEvent[]
   add(entry?: NewEntry, workspace?: string): MockEntry
   purge(ids: readonly string[], workspace?: string): void
   purgeBefore(at: number, workspace?: string): void
-  /** The old secret is worthless at once; leaves an `api:token_mgmt_rotate` entry. False when there is no such key. */
+  /** The old secret is invalid at once; leaves an `api:token_mgmt_rotate` entry. False if there is no such key. */
   rotateKey(old: string, fresh: string): boolean
-  /** Undefined ends the fault. Those of entries strike what is not made yet. */
+  /** Undefined ends the fault. Faults of entries apply only to entries that are not created yet. */
   setFault(name: FaultName, plan: number | FaultPlan | undefined): void
   setSwitches(changed: Partial<Switches>): void
-  /** The vault's projects that are listed now, in the order of their making, bytes as the listing shows them. */
+  /** The vault's projects that are listed now, in order of creation, with bytes as in the listing. */
   projects(workspace?: string): MockProject[]
-  /** Every change of a project so far, in order of time; those of the start too. */
+  /** Every change of a project so far, in order of time, including those at the start. */
   projectChanges(workspace?: string): readonly ProjectChange[]
-  /** A person changes the vault now, and leaves the audit entry of it. Throws when what it names is not there. */
+  /** A person changes the vault now, and leaves its audit entry. Throws if what it names does not exist. */
   changeProject(change: VaultChange, workspace?: string): Changed
 }
 
@@ -160,7 +164,7 @@ function answering(core: Core): Mock['answer'] {
       await clock.sleep(Math.floor(chanceOf(travelSeed, ordinal) * (switches.transit + 1)), signal)
     if (signal.aborted) throw aborted()
     const record = core.log.begin(clock.now(), targetOf(request.url))
-    // Only where there is one: an await more would change who comes first.
+    // Only if there is one: another await would change the order of requests.
     const heard = request.body === undefined ? empty : await heardBody(request.body, core.maxBodyBytes)
     const now = serverNow(core)
     const honest = heard ? route(core, { ...request, body: heard, now, ordinal }, record) : tooLarge
@@ -179,7 +183,7 @@ function answering(core: Core): Mock['answer'] {
 export function openMock(options: MockOptions): Mock {
   const core = coreOf(options)
   const answer = answering(core)
-  /** The workspace meant, up to now. */
+  /** The workspace, advanced up to now. */
   const current = (name: string | undefined): Workspace => {
     const { workspaces } = core
     const found = name === undefined ? workspaces[0] : workspaces.find((workspace) => workspace.name === name)

@@ -1,4 +1,5 @@
-// Reads a form that a request carries: multipart/form-data (RFC 7578) or application/x-www-form-urlencoded.
+// Parses the form of a request: multipart/form-data (RFC 7578) or application/x-www-form-
+// urlencoded.
 
 export interface Part {
   readonly name: string
@@ -38,10 +39,10 @@ function partOf(piece: Buffer): Part | undefined {
   return { name, fileName, contentType: headers.get('content-type'), bytes }
 }
 
-/** Undefined when the body does not end as it should, or a part is none. */
+/** Undefined if the body has no valid end, or a part is invalid. */
 function partsOf(body: Buffer, boundary: string): Part[] | undefined {
   const delimiter = Buffer.from(`\r\n--${boundary}`)
-  // The first delimiter may stand at the very beginning, without its line break.
+  // The first delimiter may be at the very beginning, without its line break.
   const whole = Buffer.concat([BREAK, body])
   const parts: Part[] = []
   let at = whole.indexOf(delimiter)
@@ -58,7 +59,7 @@ function partsOf(body: Buffer, boundary: string): Part[] | undefined {
   return undefined
 }
 
-/** The parts in their order; undefined when it is no form, or a broken one. */
+/** The parts in their order; undefined if it is no form, or a broken one. */
 export function readForm(contentType: string | undefined, body: Uint8Array): Part[] | undefined {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   const type = (contentType ?? '').split(';')[0]?.trim().toLowerCase()
@@ -73,14 +74,14 @@ export function readForm(contentType: string | undefined, body: Uint8Array): Par
   return boundary === undefined ? undefined : partsOf(bytes, boundary)
 }
 
-/** The text of the fields of that name. */
+/** The text of the fields with that name. */
 export function fieldsOf(parts: readonly Part[], name: string): string[] {
   return parts.filter((part) => part.name === name).map(({ bytes }) => Buffer.from(bytes).toString())
 }
 
-// The body of a request, held whole under a bound.
+// The body of a request, read into memory up to a bound.
 
-/** Undefined when it is longer than `bound`; the rest is left unread. */
+/** Undefined if it is longer than `bound`; the rest is not read. */
 export async function heardBody(
   given: Uint8Array | AsyncIterable<Uint8Array>,
   bound: number,

@@ -1,4 +1,5 @@
-// Who acts in the mock's workspaces, from where and with what, and the metadata that an entry of a type carries.
+// The people of the mock's workspaces, their addresses and clients, and the metadata of an entry of
+// each type.
 import type { Random } from '../core/clock.ts'
 import { DAY_US } from '../core/time.ts'
 import { below, mix, pick, uuidStream } from './random.ts'
@@ -37,7 +38,7 @@ export function userOf(person: number, domain: string): string {
   return `${names[person % PEOPLE] ?? ''}@${domain}`
 }
 
-/** Number `person` of a workspace; the same one keeps to a few addresses and agents. */
+/** Person number `person` of a workspace; always with the same few addresses and clients. */
 export function actorOf(person: number, random: Random, domain: string): Actor {
   const n = person % PEOPLE
   const office = random() < 0.7
@@ -60,7 +61,7 @@ const id = (random: Random) => `${below(random, 900_000) + 100_000}`
 
 const zoned = (us: number) => `${stampOf(us).slice(0, 19)}+00:00`
 
-/** What the documents leave open is mostly an empty object. */
+/** If the documents leave it open, mostly an empty object. */
 const shapes: readonly ((random: Random) => string)[] = [
   (random) => `{"count":${below(random, 40)}}`,
   (random) => `{"project_id":${id(random)},"name":"${pick(random, words)} ${below(random, 90)}"}`,
@@ -72,7 +73,7 @@ const shapes: readonly ((random: Random) => string)[] = [
   (random) => `{"before":{"role":"member"},"after":{"role":"editor","granted":${random() < 0.5}}}`,
 ]
 
-/** Legal JSON that careless readers break. */
+/** Legal JSON that breaks careless readers. */
 const oddities: readonly string[] = [
   '{"event_id":9007199254740993,"size":18446744073709551615,"ratio":1.0000000000000000001,"tiny":1e-400}',
   '{"name":"Žluťoučký kůň 法務 🦀 ‏شركة","note":"\\u017d\\u006c\\ud83e\\udd80 \\/ \\" \\\\ \\b\\f\\n\\r\\t"}',
@@ -94,7 +95,8 @@ export function dataOf(type: string, atUs: number, random: Random, exotic: boole
   return random() < 0.3 ? '{}' : pick(random, shapes)(random)
 }
 
-// The things that the people of the mock work on, by number: vault projects, review tables, playbooks, workflows, spaces, matters. Every area names the same ones.
+// The subjects of the mock's people, by number: vault projects, review tables, playbooks, workflows, spaces, matters.
+// All areas use the same names.
 
 const subjects = [
   'Alder Holdings merger',
@@ -110,7 +112,7 @@ const subjects = [
 ]
 const kinds = ['Due diligence', 'Contracts', 'Correspondence', 'Precedents']
 
-/** How many vault projects people work in; the listing may hold more. */
+/** Number of vault projects that people work in; the listing may have more. */
 export const PROJECTS = subjects.length * kinds.length
 
 /** Name of vault project `n` (0 to PROJECTS - 1), the same in the listing and in history events. */
@@ -130,7 +132,7 @@ export function reviewTableName(n: number, table: number): string {
   return `${['Change of control', 'Key dates', 'Obligations'][table % 3] ?? ''} – ${subjects[n % subjects.length] ?? ''}`
 }
 
-/** The integer by which the vault knows that table. */
+/** The integer id of that table in the vault. */
 export function reviewTableId(n: number, table: number): number {
   return 700_000 + n * 10 + (table % 3)
 }
@@ -157,19 +159,19 @@ export function matterId(n: number): string {
   return `${100_000 + (mix(n, 71) % 900_000)}-${String(1 + (mix(n, 72) % 99)).padStart(2, '0')}`
 }
 
-/** A number from an entry's id: what is chosen by it, every area chooses alike. */
+/** A number from an entry's id, so that every area makes the same choices. */
 export function keyedBy(entryId: string, salt: number): number {
   let hash = salt
   for (let i = 0; i < entryId.length; i++) hash = mix(hash, entryId.charCodeAt(i))
   return hash
 }
 
-/** The vault project that an audit entry about the vault is about: its history event names it, the vault changes it. */
+/** The vault project of an audit entry about the vault: its history event names it, the vault changes it. */
 export function projectOf(entryId: string): number {
   return keyedBy(entryId, 1) % PROJECTS
 }
 
-/** The name of the review table that an audit entry made or ran. */
+/** The name of the review table that an audit entry created or ran. */
 export function reviewTableOf(entryId: string): string {
   return reviewTableName(projectOf(entryId), keyedBy(entryId, 2) % 3)
 }

@@ -1,4 +1,5 @@
-// What people ask and what they are told: invented law-firm prose, some of it long, some of it in spellings that break careless readers.
+// Invented law-firm prose for questions and answers, some of it long, some in spellings that break
+// careless readers.
 import type { Random } from '../core/clock.ts'
 import { below, pick } from './random.ts'
 
@@ -48,7 +49,7 @@ const sentences: readonly ((random: Random) => string)[] = [
   () => 'The point is open; see the cases cited below.',
 ]
 
-/** Legal, and careless readers break. */
+/** Legal, but careless readers break. */
 const oddities: readonly string[] = [
   'The client wrote: "Path is C:\\deals\\final\\", then a tab\tand a line\r\nbreak.',
   'مرحبا، هذا العقد باطل ‏(RTL) and back ‎(LTR).',
@@ -68,7 +69,7 @@ function paragraph(random: Random): string {
   return Array.from({ length: 2 + below(random, 5) }, () => pick(random, sentences)(random)).join(' ')
 }
 
-/** Mostly some paragraphs; one in 25 is of 10 to 60 kB. */
+/** Usually some paragraphs; one in 25 has 10 to 60 kB. */
 export function answer(random: Random): string {
   const bytes = random() < 0.04 ? 10_000 + below(random, 50_000) : 200 + below(random, 2_000)
   let text = paragraph(random)
@@ -76,14 +77,14 @@ export function answer(random: Random): string {
   return text
 }
 
-/** The same with an oddity in it. */
+/** The text with an oddity inserted. */
 export function withOddity(text: string, random: Random): string {
   const at = text.indexOf(' ', below(random, text.length))
   const place = at < 0 ? text.length : at
   return `${text.slice(0, place)} ${pick(random, oddities)}${text.slice(place)}`
 }
 
-/** `text` as a JSON string, all that is not ASCII escaped. */
+/** `text` as a JSON string with all non-ASCII escaped. */
 export function escaped(text: string): string {
   return JSON.stringify(text).replace(
     /[^\x20-\x7e]/g,
@@ -95,7 +96,7 @@ export const SLICE_BYTES = 65_536
 const SLICES = 16
 let padding: Buffer | undefined
 
-/** `bytes` of prose in slices of at most SLICE_BYTES, fit for the inside of a JSON string: to make texts of any size at the price of none. */
+/** `bytes` of prose in slices of at most SLICE_BYTES, for the inside of a JSON string: texts of any size at no cost. */
 export function* filling(bytes: number, seed: number): Generator<Buffer, void> {
   padding ??= Buffer.alloc(
     SLICES * SLICE_BYTES,

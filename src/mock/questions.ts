@@ -1,15 +1,16 @@
-// Which audit entries stand for a question to the product: each of them has a usage event and mostly a query event of its user at its second.
+// Audit entries that represent a question to the product: each has a usage event, and mostly a
+// query event, of its user and second.
 import type { HistoryDefect } from './switches.ts'
 
 /** Values of product_surface_area (spec §2.3). */
 export type Surface = 'ASSISTANT' | 'VAULT' | 'PLAYBOOK' | 'WORKFLOW' | 'WORD' | 'MAIL' | 'DRAFT'
 
 interface AskKind {
-  /** one is drawn */
+  /** one is chosen */
   readonly surfaces: readonly Surface[]
   readonly accessPoint: string
   readonly action: string
-  /** false: nothing was asked and nothing answered, so that there is a usage event only */
+  /** false: nothing was asked or answered, so there is only a usage event */
   readonly hasText: boolean
 }
 
@@ -48,12 +49,12 @@ const byType = new Map(Object.entries(kinds))
 /** @internal for tests */
 export const askTypes: readonly string[] = [...byType.keys()]
 
-/** Undefined for what leaves no trace in the history. */
+/** Undefined for entries without events in the history. */
 export function askKindOf(type: string): AskKind | undefined {
   return byType.get(type)
 }
 
-/** One question, as the history knows it. */
+/** One question in the history. */
 export interface Ask {
   /** of its audit entry */
   readonly entryId: string
@@ -63,7 +64,7 @@ export interface Ask {
   /** from when on the history shows it, epoch ms */
   readonly visibleAt: number
   readonly defect: HistoryDefect | undefined
-  /** of a completion: what was really asked and answered */
+  /** of a completion: the real question and answer */
   readonly completion: Completion | undefined
 }
 
@@ -72,6 +73,6 @@ export interface Completion {
   readonly response: string
   readonly mode: string
   readonly model: string
-  /** name of the file that came with it; empty when none did */
+  /** name of the attached file; empty if there is none */
   readonly file: string
 }

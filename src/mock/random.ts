@@ -1,7 +1,8 @@
-// Randomness from a seed: the same seed gives the same entries and faults, whoever asks, in whatever order.
+// Randomness from a seed: the same seed gives the same entries and faults, independent of callers
+// and order.
 import type { Random } from '../core/clock.ts'
 
-/** Two whole numbers to one, 32 bits, well mixed. */
+/** Mixes two integers into one of 32 bits. */
 export function mix(a: number, b: number): number {
   let h = (a ^ Math.imul(b + 1, 0x9e3779b1)) | 0
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b)
@@ -9,19 +10,19 @@ export function mix(a: number, b: number): number {
   return (h ^ (h >>> 16)) >>> 0
 }
 
-/** A stream of its own below a seed, by name. */
+/** A separate seed derived from a seed, by name. */
 export function streamSeed(seed: number, name: string): number {
   let h = mix(seed, name.length)
   for (let i = 0; i < name.length; i++) h = mix(h, name.charCodeAt(i))
   return h
 }
 
-/** Uniform in [0, 1) from one hash: for a single decision about thing number `index`. */
+/** Uniform in [0, 1) from one hash: for a single decision about number `index`. */
 export function chanceOf(seed: number, index: number): number {
   return mix(seed, index) / 2 ** 32
 }
 
-/** Mulberry32: small, quick, good enough for play. */
+/** Mulberry32: small, quick, good enough for simulated data. */
 export function dice(seed: number): Random {
   let state = seed | 0
   return () => {
@@ -40,7 +41,7 @@ export function pick<T>(random: Random, list: readonly T[]): T {
   return list[below(random, list.length)] as T
 }
 
-/** How many in a span where `mean` are expected. */
+/** A random count for a span with the expected value `mean`. */
 export function poisson(random: Random, mean: number): number {
   if (mean <= 0) return 0
   if (mean > 30) {
@@ -53,12 +54,12 @@ export function poisson(random: Random, mean: number): number {
   return count
 }
 
-// UUIDs from a seed and a number, and back: what was made by the million is found again without a map.
+// UUIDs from a seed and a number, reversible: millions of them are found again without a map.
 
 const FIRST = 0x2c1b3c6d
 const SECOND = 0x297a2d39
 
-/** x such that odd × x = 1 modulo 2^32, by Newton's steps: each doubles the bits that are right. */
+/** x such that odd × x = 1 modulo 2^32, by Newton's method: each step doubles the number of correct bits. */
 function inverse(odd: number): number {
   let x = odd
   for (let i = 0; i < 5; i++) x = Math.imul(x, 2 - Math.imul(odd, x))
@@ -69,7 +70,7 @@ const firstInverse = inverse(FIRST)
 const secondInverse = inverse(SECOND)
 
 const digits = Buffer.from('0123456789abcdef')
-// Written as bytes and read once: a flat string, where pieces put together would be a tree to flatten later.
+// Written as bytes and decoded once: a flat string, where concatenated pieces would form a tree to flatten later.
 const text = Buffer.from('00000000-0000-0000-0000-000000000000')
 
 function write(value: number, at: number, count: number): void {
@@ -78,11 +79,11 @@ function write(value: number, at: number, count: number): void {
 
 export interface Uuids {
   at(index: number): string
-  /** Undefined when no such id is ours; else its number, which may lie beyond those in use. */
+  /** Undefined for an id of another origin; otherwise its number, which may be beyond those in use. */
   indexOf(id: string): number | undefined
 }
 
-/** The first 32 bits are the number itself, scrambled one to one, so that no two collide; the rest is hashed. */
+/** The first 32 bits are the number, scrambled one to one, so that no two collide; the rest is hashed. */
 export function uuidStream(seed: number, name: string): Uuids {
   const key = streamSeed(seed, name)
   const at = (index: number) => {

@@ -1,4 +1,5 @@
-// An entry's bytes: mostly compact, now and then with white space, escapes or another order, and malformed on demand.
+// The bytes of an entry: mostly compact, sometimes with white space, escapes or another order, and
+// malformed on demand.
 import type { Random } from '../core/clock.ts'
 import { DAY_MS, DAY_US } from '../core/time.ts'
 import type { Defect } from './switches.ts'
@@ -18,7 +19,7 @@ let stampDay = NaN
 let stampDate = ''
 const twoDigits = Array.from({ length: 60 }, (_, value) => String(value).padStart(2, '0'))
 
-/** Microseconds since 1970 as the API writes them: no zone, six decimals. Neighbours share their day. */
+/** Microseconds since 1970 in the API's format: no zone, six decimals. The text of the day is cached. */
 export function stampOf(us: number): string {
   const day = Math.floor(us / DAY_US)
   if (day !== stampDay) {
@@ -93,7 +94,7 @@ function malformed(f: Fields, defect: Defect, sizes: DefectSizes): Buffer {
   }
 }
 
-/** `random` undefined: plainly. */
+/** `random` undefined: compact. */
 export function render(
   fields: Fields,
   odd: Random | undefined,
@@ -105,7 +106,7 @@ export function render(
   return Buffer.from(layout ? layout(fields) : compact(fields))
 }
 
-// An object's members as JSON: mostly compact, now and then with white space, line breaks, escapes or another order.
+// An object's members as JSON: mostly compact, sometimes with white space, line breaks, escapes or another order.
 
 /** Names, and JSON texts of the values. */
 export type MemberFields = readonly (readonly [name: string, json: string])[]
@@ -124,7 +125,7 @@ const memberLayouts: readonly ((fields: MemberFields) => string)[] = [
   (fields) => compactMembers(fields.map(([name, json]) => [name.replaceAll('_', '\\u005f'), json])),
 ]
 
-/** `odd` undefined: plainly. */
+/** `odd` undefined: compact. */
 export function renderMembers(fields: MemberFields, odd: Random | undefined): string {
   const layout = odd && memberLayouts[Math.floor(odd() * memberLayouts.length)]
   return layout ? layout(fields) : compactMembers(fields)

@@ -1,23 +1,24 @@
-// The plain replies that every area of the mock gives: JSON, errors with their documented words, and headers.
+// The common replies of every area of the mock: JSON, errors with their documented messages, and
+// headers.
 import { isStreamed, lengthOf } from './answer.ts'
 import type { Body } from './answer.ts'
 import type { Entry, ShownIn } from './entry.ts'
 import type { Area } from './keys.ts'
 
-/** An answer in the making: faults, compression and common headers come later. */
+/** A reply before faults, compression and common headers are applied. */
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Body
-  /** The elements in the body; what of it counts as shown when the body is sent whole. */
+  /** The elements in the body; they count as shown when the body is sent completely. */
   readonly page: Page | undefined
-  /** how many there are, where they stand in no page */
+  /** number of elements that are in no page */
   readonly elements?: number
-  /** Called when the body was sent whole. */
+  /** Called when the body was sent completely. */
   readonly show: ((at: number) => void) | undefined
 }
 
-/** A streamed body that does not say its length goes out in chunks. */
+/** A streamed body without a length is sent in chunks. */
 export function json(status: number, body: Body): Reply {
   const length = isStreamed(body) ? body.length : lengthOf(body)
   const said = length === undefined ? {} : { 'content-length': String(length) }
@@ -34,7 +35,7 @@ export function failure(status: number, message: string, headers: Record<string,
   return { ...reply, headers: { ...reply.headers, ...headers } }
 }
 
-/** The messages of §7. Where an area names none (vault: 429), the others' is taken. */
+/** The messages of §7. If an area has none (vault: 429), that of the others is used. */
 export const documented = {
   audit: {
     400: 'Missing required filters',
@@ -63,14 +64,14 @@ export const documented = {
   },
 } as const satisfies Record<Area, Readonly<Record<number, string>>>
 
-// Runs of entries as they go out: their bytes joined, and word back when they have been shown.
+// Pages of entries as sent: their joined bytes, and a record of what was shown.
 
 export interface Page {
   readonly count: number
   element(index: number): Uint8Array
   /** The elements with `separator` between them. */
   joined(separator: string): Uint8Array
-  /** Called when an answer with this page in it was sent to its end. */
+  /** Called when an answer with this page was sent to its end. */
   show(where: ShownIn, at: number): void
 }
 
@@ -79,7 +80,7 @@ export function join(elements: readonly Uint8Array[], separator: string): Uint8A
   return Buffer.concat(elements.flatMap((element, i) => (i === 0 ? [element] : [between, element])))
 }
 
-/** Where a poisoned entry makes the page unreadable, that entry alone counts as shown. */
+/** If a poisoned entry makes the page unreadable, that entry alone counts as shown. */
 export function pageOf(entries: readonly Entry[]): Page {
   return {
     count: entries.length,

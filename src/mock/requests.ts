@@ -1,4 +1,4 @@
-// The mock's own record of what it was asked: the ground truth of rate limits, bounded.
+// The mock's record of its requests: the ground truth of rate limits, bounded.
 import type { Area } from './keys.ts'
 import type { FaultName } from './switches.ts'
 
@@ -6,18 +6,18 @@ import type { FaultName } from './switches.ts'
 export interface RequestRecord {
   /** when it arrived, which is when it counted */
   readonly at: number
-  /** when its last byte went out or its connection broke */
+  /** when its last byte was sent or its connection broke */
   readonly answeredAt: number | undefined
   readonly area: Area | undefined
   readonly endpoint: string | undefined
   /** path and query as sent */
   readonly target: string
   readonly workspace: string | undefined
-  /** whose key it was: its user, never the secret */
+  /** the user of its key, never the secret */
   readonly key: string | undefined
-  /** 0 when the connection was reset before an answer */
+  /** 0 if the connection was reset before an answer */
   readonly status: number
-  /** Did it take a place in the rate limit? */
+  /** Whether it counted against the rate limit. */
   readonly counted: boolean
   readonly faults: readonly FaultName[]
   /** elements in the body */
@@ -32,7 +32,7 @@ export interface RequestLog {
   begin(at: number, target: string): OpenRecord
 }
 
-/** Keeps at least the last `bound`. */
+/** Keeps at least the last `bound` requests. */
 export function openRequestLog(bound: number): RequestLog {
   const records: OpenRecord[] = []
   const begin = (at: number, target: string) => {

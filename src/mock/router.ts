@@ -1,4 +1,4 @@
-// One request through the mock: path, key, permission, limit, faults, then the area that it is for.
+// Processes one request in the mock: path, key, permission, limit, faults, then the area.
 import { ConnectorError } from '../core/errors.ts'
 import type { AreaRoutes } from './area.ts'
 import { assistantArea } from './assistant.ts'
@@ -14,7 +14,7 @@ import type { FaultName, Switches } from './switches.ts'
 import { vaultArea } from './vault.ts'
 import type { Workspace } from './workspace.ts'
 
-/** Siblings: a further area is one more line here. */
+/** Areas are siblings: a new one is one more line here. */
 const areas: readonly AreaRoutes[] = [auditArea, historyArea, vaultArea, assistantArea]
 
 interface RouterDeps {
@@ -69,7 +69,7 @@ function tooMany(area: Area, switches: Switches, now: number, waitMs: number): R
   })
 }
 
-/** What the faults of kind `instead` answer. */
+/** The answer of a fault of kind `instead`. */
 function insteadOf(fault: FaultName, area: Area, asked: Asked, switches: Switches): Reply {
   switch (fault) {
     case 'storm_429':
@@ -90,7 +90,7 @@ function insteadOf(fault: FaultName, area: Area, asked: Asked, switches: Switche
   }
 }
 
-/** `record` is filled on the way. */
+/** Fills `record` on the way. */
 export function route(deps: RouterDeps, asked: Asked, record: OpenRecord): Reply {
   const { pathname, searchParams } = new URL(asked.url, 'http://mock.invalid')
   const target = areas
@@ -135,9 +135,9 @@ export function route(deps: RouterDeps, asked: Asked, record: OpenRecord): Reply
   })
 }
 
-// API keys as they are written on a command line: `name:secret` or `name:secret:permission,permission`.
+// API keys in command line syntax: `name:secret` or `name:secret:permission,permission`.
 
-/** What a key may be allowed: whole areas, and single endpoints of them. @internal for tests */
+/** Possible permissions of a key: whole areas, and single endpoints of them. @internal for tests */
 export const permissionWords: readonly string[] = areas.flatMap(({ area, find }) => [
   area,
   ...find.endpoints.map((endpoint) => `${area}.${endpoint}`),
@@ -146,8 +146,8 @@ export const permissionWords: readonly string[] = areas.flatMap(({ area, find })
 const SHAPE = 'want name:secret or name:secret:permission,permission'
 
 /**
- * `domain` is that of the workspace's addresses: the name becomes the user whose calls they are. Throws ConnectorError
- * `config_invalid` that says what would be right, without the secret.
+ * `domain` is that of the workspace's addresses: the name becomes the user of the calls. Throws ConnectorError `config_invalid`
+ * with the valid form, without the secret.
  */
 export function readKey(text: string, domain: string): KeyOptions {
   const match = /^([\w.-]{1,64}):([\x21-\x39\x3b-\x7e]+)(?::([\w.,]*))?$/.exec(text)

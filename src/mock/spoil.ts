@@ -1,4 +1,4 @@
-// What the faults of kind `body` do to an honest reply on its way out.
+// Applies the faults of kind `body` to a correct reply before it is sent.
 import { gzipSync } from 'node:zlib'
 import { gzipped, halfOf, isStreamed, lengthOf, withoutLast } from './answer.ts'
 import type { Body, Manner, Streamed } from './answer.ts'
@@ -22,7 +22,7 @@ function lengthHeader(body: Body): Record<string, string> {
   return length === undefined ? {} : { 'content-length': String(length) }
 }
 
-/** The same reply with another body; nothing of it counts as shown. */
+/** The same reply with another body; none of its elements count as shown. */
 function replaced(reply: Reply, body: Body, type?: string): Reply {
   const headers = { ...without(reply.headers, 'content-length'), ...lengthHeader(body) }
   return { ...reply, headers: type ? { ...headers, 'content-type': type } : headers, body, show: undefined }
@@ -34,7 +34,7 @@ function halved(body: Body): Body {
   return [bytes.subarray(0, Math.floor(bytes.length / 2))]
 }
 
-/** `whole` false: the body was cut before, and so is its compressed form. */
+/** `whole` false: the body was cut before, so its compressed form is cut too. */
 function packed(reply: Reply, body: Streamed, whole: boolean): Reply {
   const headers = { ...without(reply.headers, 'content-length'), 'content-encoding': 'gzip' }
   return { ...reply, headers, body: gzipped(body, whole) }
@@ -48,7 +48,7 @@ export function compressed(reply: Reply): Reply {
   return { ...reply, headers, body }
 }
 
-/** A streamed body is cut before it is compressed, a held one behind it: of a stream nobody knows the middle. */
+/** A streamed body is cut before compression, one in memory after it: the middle of a stream is unknown. */
 export function spoiltAndPacked(reply: Reply, fault: FaultName | undefined, switches: Switches): Outgoing {
   if (!isStreamed(reply.body)) return spoil(compressed(reply), fault, switches)
   const spoilt = spoil(reply, fault, switches)
@@ -73,12 +73,12 @@ function endless(reply: Reply, page: Page | undefined): Outgoing {
   return { reply: { ...honest, body: [openingOf(reply.body), joined] }, manner: { kind: 'endless', unit } }
 }
 
-/** What stands before the elements, where they stand in an array. */
+/** The bytes before the elements, if they are in an array. */
 function openingOf([first]: readonly Uint8Array[]): Uint8Array {
   return first?.at(-1) === 0x5b ? first : Buffer.from('[')
 }
 
-/** Members of gzip may follow each other; each is a MiB of blanks in a kilobyte. */
+/** Members of gzip may follow each other; each has a MiB of blanks in a kilobyte. */
 function bomb(reply: Reply): Outgoing {
   bombUnit ??= gzipSync(Buffer.alloc(MIB, ' '))
   const headers = { ...without(reply.headers, 'content-length'), 'content-encoding': 'gzip' }

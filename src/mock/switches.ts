@@ -1,11 +1,12 @@
-// The mock's one table of switches (what the specification leaves open) and faults (what goes wrong), with readers for the command line.
+// The mock's table of switches (points that the specification leaves open) and faults, with parsers
+// for the command line.
 import { ConnectorError } from '../core/errors.ts'
 import { durationMs, durationPattern } from '../core/units.ts'
 
-// What a switch of the mock is: its values, its default, and what it says of itself. Each area keeps a table of its own.
+// The definition of a switch: its values, its default, and its description. Each area has its own table.
 
 interface SwitchSpec {
-  /** the words allowed, or what is read from text: a whole number, or a duration (held in ms) */
+  /** the allowed words, or the type parsed from text: an integer, or a duration (stored in ms) */
   readonly values: readonly string[] | 'number' | 'duration'
   readonly default: string | number
   readonly says: string
@@ -13,7 +14,7 @@ interface SwitchSpec {
 
 type SwitchTable = Readonly<Record<string, SwitchSpec>>
 
-// Switches of the assistant area: what the specification leaves open there.
+// Switches of the assistant area: points that the specification leaves open.
 
 const assistantSwitches = {
   assistant_accepts: {
@@ -43,7 +44,7 @@ const assistantSwitches = {
   },
 } as const satisfies SwitchTable
 
-// Switches of the audit log area, and those that hold in every area.
+// Switches of the audit log area, and those for every area.
 
 const commonSwitches = {
   from: {
@@ -132,7 +133,7 @@ const commonSwitches = {
   huge_bytes: { values: 'number', default: 17 * 2 ** 20, says: 'size of the fault `huge`' },
 } as const satisfies SwitchTable
 
-// Switches of the history area: what the specification leaves open there.
+// Switches of the history area: points that the specification leaves open.
 
 const historySwitches = {
   history_unit: {
@@ -143,12 +144,12 @@ const historySwitches = {
   history_end_time: {
     values: ['optional', 'required'],
     default: 'optional',
-    says: 'may `end_time` be left out (it is now, then)',
+    says: 'may `end_time` be left out (default: now)',
   },
   history_future_end: {
     values: ['taken', 'refused'],
     default: 'taken',
-    says: 'may `end_time` lie in the future, or is that a 400',
+    says: 'may `end_time` be in the future, or is that a 400',
   },
   history_start: {
     values: ['inclusive', 'exclusive'],
@@ -197,7 +198,7 @@ const historySwitches = {
   },
 } as const satisfies SwitchTable
 
-// Switches of the vault area: what the specification leaves open there, and how long things take.
+// Switches of the vault area: points that the specification leaves open, and durations.
 
 const vaultSwitches = {
   vault_status: {
@@ -265,11 +266,14 @@ export type Switches = {
   [N in SwitchName]: (typeof switches)[N]['values'] extends readonly (infer V)[] ? V : number
 }
 
-/** Where a fault strikes: instead of an answer, at a page's content, at the bytes of an answer, at an entry or a history event for good. */
+/**
+ * Where a fault applies: instead of an answer, to a page's content, to an answer's bytes, permanently to an
+ * entry or history event.
+ */
 type FaultKind = 'instead' | 'page' | 'body' | 'entry' | 'event'
 
 export const faults = {
-  storm_429: { kind: 'instead', says: '429 for a while (90 s unless told), whatever the budget' },
+  storm_429: { kind: 'instead', says: '429 for a while (default 90 s), whatever the rate limit' },
   error_500: { kind: 'instead', says: '500, Unexpected server error' },
   unauthorized: { kind: 'instead', says: '401 although the key is right' },
   forbidden: { kind: 'instead', says: '403 although the key may' },
@@ -278,7 +282,10 @@ export const faults = {
   shuffled_page: { kind: 'page', says: 'the page in no order' },
   duplicated: { kind: 'page', says: 'each fourth element of the page twice' },
   empty_page: { kind: 'page', says: 'an empty array although there is more' },
-  odd_element: { kind: 'page', says: 'one element more that is no event, another one in each answer' },
+  odd_element: {
+    kind: 'page',
+    says: 'one additional element that is not an event, different in each answer',
+  },
   purged: { kind: 'page', says: 'the entry of `from` and all older ones are gone from now on' },
   shifting_list: {
     kind: 'page',
@@ -290,21 +297,21 @@ export const faults = {
   truncated: { kind: 'body', says: 'half a body that claims to be whole' },
   slow: { kind: 'body', says: 'the body drips in 20 pieces' },
   stalled: { kind: 'body', says: 'half the body, then silence, then a cut' },
-  endless: { kind: 'body', says: 'a body that repeats its elements for ever' },
+  endless: { kind: 'body', says: 'a body that repeats its elements forever' },
   html: { kind: 'body', says: '200 with a page of HTML' },
   wrong_type: { kind: 'body', says: 'a good body as text/plain' },
   wrong_shape: { kind: 'body', says: '200 with JSON that is not what was asked for' },
-  gzip: { kind: 'body', says: 'a compressed body although nobody asked' },
+  gzip: { kind: 'body', says: 'a compressed body although none was requested' },
   gzip_bomb: { kind: 'body', says: 'an endless body of white space, compressed a thousandfold' },
-  late: { kind: 'entry', says: 'becomes visible up to `late_by` late, behind newer ones' },
+  late: { kind: 'entry', says: 'becomes visible up to `late_by` late, after newer ones' },
   history_late: { kind: 'event', says: 'is in the answers up to `history_late_by` late' },
   history_no_id: { kind: 'event', says: 'has no `unique_usage_id`' },
-  history_bad_time: { kind: 'event', says: 'has a time that is none' },
+  history_bad_time: { kind: 'event', says: 'has an invalid time' },
   history_invalid_utf8: { kind: 'event', says: 'holds a byte that is not UTF-8' },
   history_not_an_object: { kind: 'event', says: 'is a string' },
   history_poison: { kind: 'event', says: 'makes each answer that holds it invalid JSON' },
   no_id: { kind: 'entry', says: 'has no id' },
-  bad_time: { kind: 'entry', says: 'has a timestamp that is none' },
+  bad_time: { kind: 'entry', says: 'has an invalid timestamp' },
   invalid_utf8: { kind: 'entry', says: 'holds a byte that is not UTF-8' },
   too_deep: { kind: 'entry', says: 'nests `deep_levels` levels' },
   not_an_object: { kind: 'entry', says: 'is a string' },
@@ -317,16 +324,16 @@ export type Defect = 'no_id' | 'bad_time' | 'invalid_utf8' | 'too_deep' | 'not_a
 export type HistoryDefect =
   'history_no_id' | 'history_bad_time' | 'history_invalid_utf8' | 'history_not_an_object' | 'history_poison'
 
-/** When a fault strikes. Of several conditions each may fire; the window limits all. */
+/** When a fault applies. Each of several conditions is sufficient; the window limits all of them. */
 export interface FaultPlan {
   /** share of requests (or of entries) */
   readonly rate?: number
-  /** ordinals that are struck: requests from 1, entries of the traffic from 0 */
+  /** affected ordinals: requests from 1, entries of the traffic from 0 */
   readonly nth?: readonly number[]
   /** epoch ms; only within [from, until): the request's time, or the entry's own */
   readonly from?: number
   readonly until?: number
-  /** once struck, all requests for so long */
+  /** after the first time, all requests for this long */
   readonly forMs?: number
 }
 
@@ -345,7 +352,7 @@ function wrong(message: string): ConnectorError {
   return new ConnectorError('config_invalid', message)
 }
 
-/** Reads `name=value` of a switch. Throws ConnectorError `config_invalid` that says what would be right. */
+/** Reads `name=value` of a switch. Throws ConnectorError `config_invalid` with the valid values. */
 export function readSwitch(text: string): Partial<Switches> {
   const [name, value] = halves(text)
   if (!Object.hasOwn(switches, name))
@@ -364,7 +371,7 @@ export function readSwitch(text: string): Partial<Switches> {
   return { [name]: value }
 }
 
-/** Reads `name=rate` of a fault, the rate from 0 to 1. Throws the same. */
+/** Reads `name=rate` of a fault, with a rate from 0 to 1. Throws the same error. */
 export function readFault(text: string): Faults {
   const [name, value] = halves(text)
   if (!Object.hasOwn(faults, name))

@@ -1,4 +1,5 @@
-// What people of a workspace do, made up as far as the clock has come: by minute and seed, so that nobody's polling changes it.
+// The activity of a workspace's people, made up to the current time: by minute and seed, so that
+// polling does not change it.
 import { DAY_MS, MINUTE_MS } from '../core/time.ts'
 import { drawType, types } from './catalogue.ts'
 import { Entry } from './entry.ts'
@@ -9,19 +10,19 @@ import { render } from './render.ts'
 import type { DefectSizes } from './render.ts'
 import type { Defect } from './switches.ts'
 
-/** mean entries of a burst: one person clicking around */
+/** mean number of entries in a burst of one person */
 const BURST = 4
 
 export interface TrafficOptions {
   /** the mean over a week; 0 for none */
   readonly entriesPerHour?: number
-  /** epoch ms: where history begins */
+  /** epoch ms: start of the history */
   readonly since?: number
-  /** so many entries prepared before the start, all pages of them ready as bytes */
+  /** number of entries prepared before the start, with all pages ready as bytes */
   readonly backlog?: number
-  /** office hours in UTC unless told; `steady`: the same at any hour, for a demo on a Sunday night */
+  /** default: office hours in UTC; `steady`: the same at any hour, for a demo on a Sunday night */
   readonly rhythm?: 'office' | 'steady'
-  /** share of entries in odd but legal spellings */
+  /** share of entries in unusual but legal spellings */
   readonly exotic?: number
 }
 
@@ -45,7 +46,10 @@ interface Draft {
   readonly person: number
 }
 
-/** The entries of one minute, in order. Their microseconds end in 500 to 999: the half below is for audited reads, so that the two never change places. */
+/**
+ * The entries of one minute, in order. Their microseconds end in 500 to 999: the lower half is for audited reads, so that the
+ * order of the two never changes.
+ */
 function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Draft[] {
   const random = dice(mix(seed, startMs / MINUTE_MS))
   const weight = settings.rhythm === 'steady' ? 1 : weightAt(startMs)
@@ -57,7 +61,7 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
     let ms = below(random, MINUTE_MS)
     let atUs = 0
     for (let i = 0; i < size; i++) {
-      // Now and then two share one stamp.
+      // Occasionally two share one timestamp.
       if (i === 0 || random() > 0.04) atUs = (startMs + ms) * 1000 + 500 + below(random, 500)
       drafts.push({ atUs, person })
       ms = Math.min(MINUTE_MS - 1, ms + Math.floor(-Math.log(1 - random()) * 2500))
@@ -77,7 +81,7 @@ interface TrafficSettings {
   fate(index: number, atMs: number): Fate
 }
 
-/** The bytes of a made-up entry. */
+/** The bytes of a generated entry. */
 export function compose(
   seed: number,
   domain: string,
@@ -95,7 +99,7 @@ export function compose(
   return render({ id, atUs, type, ...actor, data }, odd ? random : undefined, defect, sizes)
 }
 
-/** Which entry of the traffic it is, from 0, and whose. */
+/** The number of an entry of the traffic, from 0, and its person. */
 export interface Doing {
   readonly entry: Entry
   readonly number: number
@@ -103,9 +107,9 @@ export interface Doing {
 }
 
 export interface Traffic {
-  /** Gives the entries made since the last call, in order, of all milliseconds before `ms`. */
+  /** Yields the entries since the last call, in order, for all milliseconds before `ms`. */
   until(ms: number, take: (doing: Doing) => void): void
-  /** One that was given. Ids are numbers in disguise, so no map is kept. */
+  /** Finds an entry already yielded. Ids encode numbers, so no map is needed. */
   find(id: string): Entry | undefined
 }
 
@@ -119,7 +123,7 @@ export function openTraffic(settings: TrafficSettings): Traffic {
   let drafts: Draft[] = []
   let at = 0
   const made: Entry[] = []
-  /** one string a person, not one an entry */
+  /** one string per person, not per entry */
   const users: string[] = []
 
   const doingOf = ({ atUs, person }: Draft): Doing => {

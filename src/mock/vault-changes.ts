@@ -1,11 +1,12 @@
-// Changes of the vault by hand, for tests and for faults: each leaves the audit entry that a person's would.
+// Manual changes of the vault, for tests and faults: each leaves the audit entry of a person's
+// change.
 import type { CellEdit, NewFile, Permission } from './vault-project.ts'
 import { editCell, someFile } from './vault-project.ts'
 import { dice } from './random.ts'
 import type { Deed, Partner } from './vault-state.ts'
 import type { Workspace } from './workspace.ts'
 
-/** `project` is an id. What is left out is made up. */
+/** `project` is an id. Omitted values are generated. */
 export type VaultChange = (
   | { readonly do: 'create'; readonly id?: string; readonly name?: string; readonly knowledgeBase?: boolean }
   | { readonly do: 'rename'; readonly project: string; readonly name: string }
@@ -14,7 +15,7 @@ export type VaultChange = (
   | { readonly do: 'delete_files'; readonly project: string; readonly files: readonly string[] }
   | { readonly do: 'query'; readonly project: string }
   | { readonly do: 'review'; readonly project: string; readonly title?: string }
-  /** a share, or another permission for the one there is */
+  /** a new share, or another permission for an existing one */
   | {
       readonly do: 'share'
       readonly project: string
@@ -24,7 +25,7 @@ export type VaultChange = (
   | { readonly do: 'unshare'; readonly project: string; readonly with: Partner }
   /** `atOnce`: it leaves the listing without the delay of the switch `deletion_takes` */
   | { readonly do: 'delete'; readonly project: string; readonly atOnce?: boolean }
-  /** a person's word in a review table; no documented type tells of it, so it leaves no entry */
+  /** text of a person in a review table; no documented type covers it, so it leaves no entry */
   | {
       readonly do: 'edit_cell'
       readonly review: number
@@ -34,7 +35,7 @@ export type VaultChange = (
     }
 ) & { readonly by?: string }
 
-/** What came of it. */
+/** The result of a change. */
 export interface Changed {
   /** the project's id */
   readonly project: string
@@ -106,7 +107,7 @@ function changed({ vault }: Workspace, deed: Deed, change: OfProject): Told {
   }
 }
 
-/** Does it at `now` (epoch ms, the server's). Throws when the project is not there, or is being deleted. */
+/** Applies the change at `now` (epoch ms, server). Throws if the project does not exist, or is being deleted. */
 export function changeProject(workspace: Workspace, change: VaultChange, now: number): Changed {
   workspace.advance(now)
   const user = change.by ?? `someone@${workspace.domain}`

@@ -1,4 +1,5 @@
-// Files of the vault: upload, status, a project's files and metadata, deletion (spec §2.6, §4.3). Paths, names of parameters and bodies beyond the specification's words are the mock's own.
+// Files of the vault: upload, status, a project's files and metadata, deletion (spec §2.6, §4.3).
+// Paths, parameter names and bodies that the specification does not define are the mock's own.
 import { vaultFields } from '../core/api.ts'
 import type { Call } from './area.ts'
 import { fieldsOf, readForm } from './multipart.ts'
@@ -33,7 +34,7 @@ function projectOf({ workspace, params }: Call): Project | undefined {
   return workspace.vault.state.project(params['project_id'] ?? '')
 }
 
-/** `Contracts/2026`, without slashes at its ends; undefined when it is not relative or leaves the project. */
+/** `Contracts/2026`, without slashes at its ends; undefined if it is not relative or leaves the project. */
 function folderOf(path: string): string | undefined {
   const parts = path.split('/').filter((part) => part !== '' && part !== '.')
   return path.startsWith('/') || parts.includes('..') ? undefined : parts.join('/')
@@ -46,7 +47,7 @@ function newFile(part: Part, path: string): NewFile | undefined {
   return { name, folder, sizeBytes: part.bytes.length }
 }
 
-/** Files and paths stand in pairs. */
+/** Files and paths come in pairs. */
 export function uploadFiles(call: Call): Reply {
   const parts = readForm(call.headers['content-type'], call.body) ?? []
   const files = parts.filter((part) => part.name === vaultFields.file && part.fileName !== undefined)
@@ -77,7 +78,7 @@ function statusRecord(call: Call, id: string) {
   }
 }
 
-/** The ids repeated, or with commas between them. */
+/** Repeated ids, or ids separated by commas. */
 export function getFiles(call: Call): Reply {
   const ids = call.query.getAll(vaultFields.fileIds).flatMap((value) => value.split(','))
   const asked = ids.filter((id) => id !== '')
@@ -123,19 +124,19 @@ function valueOf(file: VaultFile, by: ListAsked['by']): SortValue {
   return by === 'name' ? file.name : by === 'size' ? file.sizeBytes : file.uploadedUs
 }
 
-/** Total: equals go by id, so that a cursor stands between two files and never on one. */
+/** A total order: equal files are ordered by id, so that a cursor is always between two files. */
 function compare(a: readonly [SortValue, string], b: readonly [SortValue, string], asked: ListAsked): number {
   const [x, y] = [a[0], b[0]]
   const values = typeof x === 'number' && typeof y === 'number' ? x - y : byText(String(x), String(y))
   return (asked.order === 'asc' ? 1 : -1) * values || byText(a[1], b[1])
 }
 
-/** The place behind a file, whatever comes and goes around it. */
+/** The position after a file, independent of files that come and go. */
 function cursorOf(file: VaultFile, { by, order }: ListAsked): string {
   return Buffer.from(JSON.stringify([by, order, valueOf(file, by), file.id])).toString('base64url')
 }
 
-/** Undefined when it is none, or one of another order. */
+/** Undefined if it is invalid, or for another order. */
 function readCursor(cursor: string, { by, order }: ListAsked): readonly [SortValue, string] | undefined {
   try {
     const [wasBy, wasOrder, value, id] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[]
@@ -202,7 +203,7 @@ export function deleteFile(call: Call): Reply {
   return text(200, { deleted: [found.file.id] })
 }
 
-/** Confirmed by 200; it is complete when the project has left the listing (spec §3). */
+/** Confirmed by 200; complete when the project has left the listing (spec §3). */
 export function deleteProject(call: Call): Reply {
   const project = projectOf(call)
   if (!project) return notFound()

@@ -1,4 +1,4 @@
-// The vault of one workspace as time passes: what its people did, what was asked through the API, and what tests do to it.
+// The vault of one workspace over time: changes by its people, through the API, and by tests.
 import type { Random } from '../core/clock.ts'
 import { DAY_US } from '../core/time.ts'
 import {
@@ -29,20 +29,20 @@ interface VaultSettings {
   readonly switches: Switches
   /** before the first entry of the traffic */
   readonly beforeUs: number
-  /** how many projects there are from the start */
+  /** number of projects at the start */
   readonly projects: number | undefined
 }
 
-/** The ground truth of a project that is listed. */
+/** The ground truth about a listed project. */
 export interface MockProject {
   readonly id: string
   readonly name: string
-  /** somebody deleted it; it leaves the listing soon */
+  /** deleted; it leaves the listing soon */
   readonly deleting: boolean
   readonly raw: Uint8Array
 }
 
-/** How far the processing of a file has come (spec §3). */
+/** The processing state of a file (spec §3). */
 type FileStatus = 'uploaded' | 'processing' | 'ready_to_query'
 
 export class Vault {
@@ -76,7 +76,7 @@ export class Vault {
 
   readonly #someone = (random: Random) => userOf(drawPerson(random), this.#settings.domain)
 
-  /** What an entry of the traffic did. Each is to be told once, in order. */
+  /** Applies an entry of the traffic. Call it once per entry, in order. */
   note({ entry, number, person }: Doing): void {
     if (!moves(entry.type)) return
     this.state.settle(entry.atUs)
@@ -101,7 +101,7 @@ export class Vault {
     }
   }
 
-  /** A deed of no entry of the traffic: through the API, or by hand. */
+  /** A change without an entry of the traffic: through the API, or manual. */
   deed(atUs: number, user: string): Deed {
     return this.#askedDeed(this.#asked++, atUs, user)
   }
@@ -110,7 +110,7 @@ export class Vault {
     this.state.delete(deed, project, deed.atUs + this.#around().deletionUs)
   }
 
-  /** The bytes that the listing shows. */
+  /** The bytes in the listing. */
   render(project: Project): Buffer {
     return renderProject(project, this.#identities)
   }
@@ -132,12 +132,12 @@ export class Vault {
   }
 }
 
-// The projects that a workspace has before anybody asks: those that all areas name, then some that come and go.
+// The initial projects of a workspace: those that all areas name, then some that come and go.
 
-/** how long before the beginning the oldest was made */
+/** age of the oldest project at the start */
 const PAST_DAYS = 400
 
-/** How many there are unless told. */
+/** Default number of projects. */
 const STARTING = PROJECTS + 8
 
 interface StartSettings {
@@ -157,7 +157,7 @@ function share(state: VaultState, project: Project, deed: Deed, { around }: Star
     state.share(deed, project, { workspace: pick(random, around.partners) }, random() < 0.8 ? 'VIEW' : 'EDIT')
 }
 
-/** Fills an empty vault; the ids of the standing projects. */
+/** Fills an empty vault; returns the ids of the permanent projects. */
 function start(state: VaultState, settings: StartSettings): Set<string> {
   const { seed, count, beforeUs, around } = settings
   const own = streamSeed(seed, 'vault start')
@@ -167,7 +167,7 @@ function start(state: VaultState, settings: StartSettings): Set<string> {
   for (const [n, age] of ages.entries()) {
     const random = dice(mix(own, -n - 1))
     const madeUs = Math.floor(beforeUs - (1 + age * PAST_DAYS) * DAY_US)
-    /** so far between its making and the beginning */
+    /** this part of the time between its creation and the start */
     const later = (part: number) => Math.floor(madeUs + (beforeUs - madeUs) * part)
     const user = around.someone(random)
     const deed = (kind: number, atUs: number) => deedOf(n * 8 + kind, atUs, user)

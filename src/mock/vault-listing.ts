@@ -1,4 +1,5 @@
-// The workspace's projects, filtered, sorted and paged (spec §4.3), and the faults that a reader of a shifting list meets.
+// The workspace's projects, filtered, sorted and paged (spec §4.3), and the faults of a list that
+// changes during reading.
 import { perWorkspace } from './area.ts'
 import type { Call } from './area.ts'
 import { below, dice, mix } from './random.ts'
@@ -37,7 +38,7 @@ function fits(project: Project, { name, knowledgeBase, after, before }: Asked): 
   )
 }
 
-/** Equals stand in the order of their ids, whatever the direction. */
+/** Equal ones are ordered by id, in both directions. */
 function sorted(projects: Project[], { sortBy, order }: Asked, call: Call): Project[] {
   const sign = order === 'asc' ? 1 : -1
   const dateOf = (project: Project) =>
@@ -58,7 +59,7 @@ function fitting(call: Call, given: Asked): Project[] {
   )
 }
 
-/** Something happens to the list just before this answer: what stood on a page to come stands on one that was read, or the reverse. */
+/** Changes the list just before this answer, so that projects move between pages already read and pages to come. */
 function shift(call: Call, given: Asked): void {
   const random = dice(mix(call.seed, call.ordinal))
   const projects = fitting(call, given).filter(({ goneUs }) => goneUs === undefined)
@@ -92,7 +93,7 @@ function pageOf(elements: readonly Uint8Array[]): Page {
   )
 }
 
-/** The page that the faults make of an honest one. */
+/** Applies the faults to a correct page. */
 function bent(call: Call, honest: Page): Page {
   const { struck, workspace, key } = call
   const pages = served(workspace)
@@ -130,17 +131,17 @@ export function listProjects(call: Call): Reply {
   return { ...json(Number(switches.vault_status), body), page: shown }
 }
 
-/** The message of §7 for what is not there, project or file. */
+/** The message of §7 for a missing project or file. */
 export const notFound = (): Reply => failure(404, documented.vault[404])
 
-// Query parameters of the vault's listings, read strictly: what is not of its documented kind is invalid input.
+// Query parameters of the vault's listings, parsed strictly: any other form is invalid input.
 const INT64 = 2n ** 63n
 
-/** What a parameter holds that is not what it should be. */
+/** Marks an invalid value of a parameter. */
 const invalid = { isInvalid: true } as const
 type Invalid = typeof invalid
 
-/** A parameter that is there but empty counts as left out. */
+/** An empty parameter counts as omitted. */
 function given(query: URLSearchParams, name: string): string | undefined {
   const value = query.get(name)
   return value === null || value === '' ? undefined : value
@@ -184,13 +185,13 @@ function flagIn(query: URLSearchParams, name: string): boolean | undefined | Inv
   return value === 'true' || value === 'false' ? value === 'true' : invalid
 }
 
-/** At most `most` characters, as people count them. */
+/** At most `most` characters, counted as code points. */
 export function textIn(query: URLSearchParams, name: string, most: number): string | undefined | Invalid {
   const value = given(query, name)
   return value !== undefined && Array.from(value).length > most ? invalid : value
 }
 
-/** Undefined when one of the values is invalid. */
+/** Undefined if one of the values is invalid. */
 export function allValid<T extends Record<string, unknown>>(
   values: T,
 ): { [K in keyof T]: Exclude<T[K], Invalid> } | undefined {
@@ -198,7 +199,7 @@ export function allValid<T extends Record<string, unknown>>(
   return values as { [K in keyof T]: Exclude<T[K], Invalid> }
 }
 
-/** By code points of the lower-case text, then as they are: the same on every machine. */
+/** By code points of the lower-case text, then of the original: the same on every machine. */
 export function byText(a: string, b: string): number {
   const [x, y] = [a.toLowerCase(), b.toLowerCase()]
   if (x !== y) return x < y ? -1 : 1

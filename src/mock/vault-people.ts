@@ -1,4 +1,5 @@
-// What the entries of the traffic did to the vault: each that says so moves its state, by its user, at its time.
+// The effects of traffic entries on the vault: an entry that implies a change applies it, by its
+// user, at its time.
 import type { Random } from '../core/clock.ts'
 import { below, dice, mix, pick } from './random.ts'
 import { liveFiles, projectName, reviewTitle, someFile } from './vault-project.ts'
@@ -12,25 +13,25 @@ export interface Named {
 }
 
 export interface Surroundings {
-  /** projects that nobody deletes or renames: history events name them */
+  /** permanent projects, which are never deleted or renamed, because history events name them */
   readonly standing: ReadonlySet<string>
-  /** the standing project, and its review table, that the history names with this entry; undefined when it is gone */
+  /** the permanent project, and its review table, that the history names with this entry; undefined if deleted */
   readonly named: Named | undefined
-  /** anybody of the workspace */
+  /** any person of the workspace */
   someone(random: Random): string
   /** other workspaces */
   readonly partners: readonly number[]
-  /** how long a deletion takes, in µs */
+  /** duration of a deletion, in µs */
   readonly deletionUs: number
 }
 
-/** How many projects may come and go before deletions outweigh creations. */
+/** Most temporary projects before deletions outnumber creations. */
 const LOOSE = 12
 
 type Told = Readonly<Record<string, unknown>> | undefined
 type Doer = (state: VaultState, deed: Deed, around: Surroundings, random: Random) => Told
 
-/** The same one for a deed whatever other projects come and go. */
+/** Always the same one for a change, even if other projects come and go. */
 function chosen(projects: readonly Project[], seed: number): Project | undefined {
   let best: Project | undefined
   let most = -1
@@ -48,7 +49,7 @@ function mayEdit(project: Project, user: string): boolean {
   )
 }
 
-/** One that its user may change, if there is any; else any. */
+/** One that its user may change, if there is any; otherwise any. */
 function chosenFor(projects: readonly Project[], { user, seed }: Deed): Project | undefined {
   return (
     chosen(
@@ -111,7 +112,7 @@ const retryFiles: Doer = (state, deed, _, random) => {
 const loose = (state: VaultState, { standing }: Surroundings) =>
   state.open().filter((project) => !standing.has(project.id))
 
-/** Some folders are projects, most stand in one. */
+/** Some folders are projects, most are inside one. */
 const deleteFolder: Doer = (state, deed, around, random) => {
   const projects = loose(state, around)
   const project = random() < projects.length / (2 * LOOSE) ? chosenFor(projects, deed) : undefined
@@ -127,7 +128,7 @@ const deleteFolder: Doer = (state, deed, around, random) => {
   return { ...sayProject(outer), folder, file_ids: files.map(({ id }) => id) }
 }
 
-/** Through the API a project either is there, or the call was answered 404: audited, and nothing changed. */
+/** Through the API a project either exists, or the call was answered with 404: audited, without a change. */
 const deleteProject: Doer = (state, deed, around, random) => {
   const projects = loose(state, around)
   const project = random() < projects.length / (2 * LOOSE) ? chosen(projects, deed.seed) : undefined
@@ -156,7 +157,7 @@ const sayShare = (project: Project, partner: Partner, permission?: Permission) =
 const share: Doer = (state, deed, around, random) => {
   const project = chosenFor(state.open(), deed)
   if (!project) return undefined
-  // The first that has no share yet; where all tried have one, the last is given another permission.
+  // The first partner without a share; if all tried have one, the last one gets another permission.
   let partner: Partner = { user: around.someone(random) }
   for (let tries = 0; tries < 20; tries++) {
     partner =
@@ -192,7 +193,7 @@ const unshare: Doer = (state, deed, _, random) => {
   return sayShare(project, partner)
 }
 
-/** The table that the history names, made when it is not there yet; elsewhere a new one. */
+/** The table that the history names, created if missing; otherwise a new one. */
 const review: Doer = (state, deed, { named }, random) => {
   const project = named?.project ?? chosenFor(withFiles(state), deed)
   if (!project) return undefined
@@ -241,7 +242,7 @@ export function moves(type: string): boolean {
   return Object.hasOwn(doers, type)
 }
 
-/** Does what an entry of `type` says; what its metadata then names, undefined when there was nothing to do it to. */
+/** Applies an entry of `type`; returns what its metadata names, undefined if there was nothing to change. */
 export function doAs(type: string, state: VaultState, deed: Deed, around: Surroundings): Told {
   return doers[type]?.(state, deed, around, dice(deed.seed))
 }

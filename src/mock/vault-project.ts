@@ -1,4 +1,4 @@
-// A vault project as the mock holds it, and the bytes that the listing shows of it (spec §2.5).
+// A vault project in the mock, and its bytes in the listing (spec §2.5).
 import type { Random } from '../core/clock.ts'
 import { below, dice, mix, pick, streamSeed } from './random.ts'
 import { stampOf } from './render.ts'
@@ -17,7 +17,7 @@ export interface UserShare extends Share {
   readonly user: string
 }
 
-/** With the other workspace `workspaceId`. */
+/** A share with the other workspace `workspaceId`. */
 export type WorkspaceShare = Share
 
 /** Instants are microseconds since 1970. */
@@ -29,9 +29,9 @@ export interface VaultFile {
   readonly contentType: string
   readonly sizeBytes: number
   readonly uploadedUs: number
-  /** when processing was asked for last */
+  /** when processing was last requested */
   queuedUs: number
-  /** 0.5 to 1.5: how long its processing takes beside the others' */
+  /** 0.5 to 1.5: factor of its processing time */
   readonly pace: number
   deletedUs: number | undefined
 }
@@ -41,23 +41,23 @@ export interface Project {
   readonly creator: string
   readonly createdUs: number
   name: string
-  /** anything of it: name, flag, shares, files; not its queries */
+  /** of any change: name, flag, shares, files; not its queries */
   updatedUs: number
-  /** its files */
+  /** of a change of its files */
   contentUs: number
   queries: number
   knowledgeBase: boolean
   readonly userShares: UserShare[]
   readonly workspaceShares: WorkspaceShare[]
-  /** the deleted ones too */
+  /** including deleted ones */
   readonly files: VaultFile[]
-  /** of those that are not deleted */
+  /** without deleted ones */
   filesCount: number
   sizeBytes: number
   readonly reviews: ReviewTable[]
-  /** when it leaves the listing, once somebody deleted it */
+  /** when it leaves the listing, once deleted */
   goneUs: number | undefined
-  /** how its JSON is spelled */
+  /** the spelling of its JSON */
   readonly spelling: Spelling
 }
 
@@ -97,7 +97,7 @@ function sharingOf(project: Project, { workspaceId, userId }: Identities) {
   }
 }
 
-/** As the listing shows it. */
+/** As in the listing. */
 export function renderProject(project: Project, identities: Identities): Buffer {
   const shown = {
     id: project.id,
@@ -117,7 +117,7 @@ export function renderProject(project: Project, identities: Identities): Buffer 
   return Buffer.from(project.spelling === 'escaped' ? text.replace('"id":', '"\\u0069d":') : text)
 }
 
-// What projects, folders and files of the mock's vault are called, and which formats may be uploaded (spec §2.6).
+// Names of projects, folders and files in the mock's vault, and the formats that may be uploaded (spec §2.6).
 
 const contentTypes: Readonly<Record<string, string>> = {
   doc: 'application/msword',
@@ -150,7 +150,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   css: 'text/css',
 }
 
-/** Undefined when files of that name cannot be uploaded. */
+/** Undefined if files with that name cannot be uploaded. */
 export function contentTypeOf(fileName: string): string | undefined {
   const extension = /\.([a-z]+)$/i.exec(fileName)?.[1]?.toLowerCase() ?? ''
   return Object.hasOwn(contentTypes, extension) ? contentTypes[extension] : undefined
@@ -159,7 +159,7 @@ export function contentTypeOf(fileName: string): string | undefined {
 const matters = 'Alder Birch Cedar Dogwood Elm Fir Ginkgo Hazel Juniper Larch Maple Oak'.split(' ')
 const works = ['acquisition', 'lease review', 'due diligence', 'arbitration', 'financing', 'tender', 'audit']
 const bases = ['Precedents', 'Clause library', 'Playbooks', 'Know-how', 'Market terms']
-/** Legal, and careless readers break. */
+/** Legal, but careless readers break. */
 const unusual = ['Žluťoučký kůň 法務 🦀', 'R&D "Phase 2" \\ final', ' leading and trailing ', 'شركة / 2026']
 
 export function projectName(random: Random, knowledgeBase: boolean): string {
@@ -190,7 +190,7 @@ export function reviewTitle(random: Random): string {
   return `${pick(random, documents)} review ${below(random, 90) + 10}`
 }
 
-// Review tables: a question a column, a document a row, generated answers and what people wrote over them (spec §2.6).
+// Review tables: one question per column, one document per row, generated answers and edits by people (spec §2.6).
 
 export interface ReviewTable {
   readonly id: number
@@ -205,7 +205,7 @@ export interface ReviewTable {
   readonly edits: Map<string, CellEdit>
 }
 
-/** What a person set; what is left out stays as generated. */
+/** Values set by a person; omitted ones stay as generated. */
 export interface CellEdit {
   readonly summary?: string
   readonly additional_context?: string
@@ -251,7 +251,7 @@ function cellOf(table: ReviewTable, fileId: string, column: string) {
   return { ...generated, ...table.edits.get(placeOf(fileId, column)) }
 }
 
-/** Cells as shown: what a user wrote before what was generated. Undefined when the file has no row. */
+/** Cells as shown: edits replace generated text. Undefined if the file has no row. */
 export function rowOf(table: ReviewTable, fileId: string) {
   if (!table.fileIds.includes(fileId)) return undefined
   return { file_id: fileId, cells: table.columns.map((column) => cellOf(table, fileId, column)) }
@@ -265,7 +265,7 @@ interface NewReview {
   readonly seed: number
 }
 
-/** Some of its cells were looked through by somebody already. */
+/** Some of its cells were already reviewed by a person. */
 export function makeReview({ id, title, atUs, fileIds, seed }: NewReview): ReviewTable {
   const random = dice(streamSeed(seed, 'review'))
   const table: ReviewTable = {

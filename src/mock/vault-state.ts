@@ -1,4 +1,5 @@
-// The vault of one workspace: its projects as deeds changed them, in order of time, and a log of what changed.
+// The vault of one workspace: its projects after all changes, in order of time, and a log of the
+// changes.
 import { mix, uuidStream } from './random.ts'
 import { contentTypeOf, liveFiles, makeReview } from './vault-project.ts'
 import type {
@@ -21,12 +22,12 @@ type ChangeKind =
   | 'shared'
   | 'share_changed'
   | 'unshared'
-  /** asked for; the project is listed still */
+  /** requested; the project is still listed */
   | 'deletion'
   /** left the listing */
   | 'deleted'
 
-/** One change of a project. For tests: what a reader of the listing should have noticed. */
+/** One change of a project. For tests: a reader of the listing should have noticed it. */
 export interface ProjectChange {
   readonly atUs: number
   readonly kind: ChangeKind
@@ -41,7 +42,7 @@ interface NewProject {
   readonly spelling?: Spelling
 }
 
-/** With whom: an address of the workspace, or another workspace's number. */
+/** The recipient: an address of the workspace, or the number of another workspace. */
 export type Partner = { readonly user: string } | { readonly workspace: number }
 
 export class VaultState {
@@ -50,7 +51,7 @@ export class VaultState {
   readonly #projects = new Map<string, Project>()
   readonly #files = new Map<string, { readonly project: Project; readonly file: VaultFile }>()
   readonly #reviews = new Map<number, { readonly project: Project; readonly table: ReviewTable }>()
-  /** those that somebody deleted and that are listed still */
+  /** deleted projects that are still listed */
   readonly #leaving = new Set<Project>()
 
   constructor(workspaceId: number) {
@@ -61,7 +62,7 @@ export class VaultState {
     this.changes.push({ atUs: deed.atUs, kind, project: project.id, user: deed.user })
   }
 
-  /** Lets deletions come to their end, up to and with `us`. */
+  /** Completes deletions up to and including `us`. */
   settle(us: number): void {
     for (const project of this.#leaving) {
       if (project.goneUs === undefined || project.goneUs > us) continue
@@ -78,17 +79,17 @@ export class VaultState {
     }
   }
 
-  /** All that the listing may show, in the order of their making. */
+  /** All projects that the listing may show, in order of creation. */
   listed(): Project[] {
     return [...this.#projects.values()]
   }
 
-  /** Those that nobody deleted. */
+  /** Projects that are not deleted. */
   open(): Project[] {
     return this.listed().filter(({ goneUs }) => goneUs === undefined)
   }
 
-  /** Undefined when there is none, or somebody deleted it. */
+  /** Undefined if there is none, or it is deleted. */
   project(id: string): Project | undefined {
     const project = this.#projects.get(id)
     return project?.goneUs === undefined ? project : undefined
@@ -171,7 +172,7 @@ export class VaultState {
     this.#contentChanged(deed, project)
   }
 
-  /** Those already deleted stay as they are. */
+  /** Files already deleted do not change. */
   deleteFiles(deed: Deed, project: Project, files: readonly VaultFile[]): void {
     for (const file of files.filter(({ deletedUs }) => deletedUs === undefined)) {
       file.deletedUs = deed.atUs
@@ -181,19 +182,19 @@ export class VaultState {
     this.#contentChanged(deed, project)
   }
 
-  /** Processes them anew; the listing shows nothing of it. */
+  /** Processes them again; the listing does not show it. */
   retryFiles(deed: Deed, files: readonly VaultFile[]): void {
     for (const file of files) file.queuedUs = deed.atUs
   }
 
-  /** The share that `partner` has, if any. */
+  /** The share of `partner`, if any. */
   shareOf(project: Project, partner: Partner): UserShare | WorkspaceShare | undefined {
     return 'user' in partner
       ? project.userShares.find(({ user }) => user === partner.user)
       : project.workspaceShares.find(({ workspaceId }) => workspaceId === partner.workspace)
   }
 
-  /** Gives a share, or another permission to the one there is. */
+  /** Adds a share, or changes the permission of an existing one. */
   share(deed: Deed, project: Project, partner: Partner, permission: Permission): 'shared' | 'share_changed' {
     const there = this.shareOf(project, partner)
     const common = { createdUs: deed.atUs, byUser: deed.user, permission }
@@ -217,7 +218,7 @@ export class VaultState {
     this.#note(deed, 'unshared', project)
   }
 
-  /** Counts a query. No stamp moves: who compares stamps alone does not see it. */
+  /** Counts a query. No timestamp changes: a reader that compares only timestamps does not notice it. */
   query(deed: Deed, project: Project): void {
     project.queries++
     this.#note(deed, 'queries', project)
@@ -239,7 +240,7 @@ export class VaultState {
     return table
   }
 
-  /** Irreversible (spec §3): it is listed until `goneUs`, and nothing can be done to it any more. */
+  /** Irreversible (spec §3): it is listed until `goneUs`, and cannot be changed any more. */
   delete(deed: Deed, project: Project, goneUs: number): void {
     if (project.goneUs !== undefined) return
     project.goneUs = goneUs
@@ -248,19 +249,19 @@ export class VaultState {
   }
 }
 
-// What somebody does to the vault: when, who, and which ids come of it.
+// A change of the vault: when, by whom, and the ids that it creates.
 
-/** What somebody does to the vault: when, who, and where the ids of what comes of it are from. */
+/** A change of the vault: when, by whom, and the source of the ids that it creates. */
 export interface Deed {
   readonly atUs: number
   readonly user: string
-  /** for choices within it; of each deed another */
+  /** for choices within it; different for each change */
   readonly seed: number
-  /** fresh ids, the same for the same deed */
+  /** new ids, the same for the same change */
   id(kind: 'project' | 'file', index: number): string
 }
 
-/** Deeds of one origin (the start, the traffic, the API), numbered: the ids of one never depend on another. */
+/** Changes of one origin (the start, the traffic, the API), numbered: the ids of one never depend on another. */
 export function deedsOf(seed: number, origin: string) {
   const streams = {
     project: uuidStream(seed, `${origin} project`),

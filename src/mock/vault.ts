@@ -1,4 +1,4 @@
-// The vault area: the workspace's projects, their files, review tables, and the entry that each call leaves.
+// The vault area: the workspace's projects, their files, review tables, and the entry of each call.
 import { vaultPaths } from '../core/api.ts'
 import { leaveTrace, routeTable } from './area.ts'
 import type { AreaRoutes, Call } from './area.ts'
@@ -17,7 +17,7 @@ import {
 import { INVALID, listProjects, notFound } from './vault-listing.ts'
 import { rowOf } from './vault-project.ts'
 
-/** Undefined when there is no such table (any more). */
+/** Undefined if there is no such table (any more). */
 function reviewOf({ workspace, params }: Call) {
   const found = workspace.vault.state.review(Number(params['review_table_id']))
   return found?.project.goneUs === undefined ? found?.table : undefined
@@ -38,7 +38,7 @@ function reviewRow(call: Call): Reply {
   return row ? succeeded(call, row) : notFound()
 }
 
-/** Name, answer, and the documented type of its audit entry (spec §2.2); without one, the switch `vault_reads` says. */
+/** Handler and documented type of its audit entry (spec §2.2); without a type, the switch `vault_reads` decides. */
 const endpoints: Readonly<Record<string, { answer: (call: Call) => Reply; type?: string }>> = {
   projects: { answer: listProjects, type: 'api:vault_list_projects' },
   upload: { answer: uploadFiles, type: 'api:vault_upload_files' },
@@ -51,7 +51,7 @@ const endpoints: Readonly<Record<string, { answer: (call: Call) => Reply; type?:
   review_row: { answer: reviewRow },
 }
 
-/** What the entry of a call says it was about: the ids of its path. */
+/** The metadata of a call's entry: the ids of its path. */
 function aboutOf({ params }: Call): Record<string, string> | undefined {
   return Object.keys(params).length > 0 ? params : undefined
 }

@@ -1,4 +1,5 @@
-// One workspace of the mock: its entries (a prepared backlog, then the ledger), its people's traffic and its keys.
+// One workspace of the mock: its entries (a prepared backlog, then the ledger), its people's
+// traffic and its keys.
 import { DAY_MS, HOUR_MS } from '../core/time.ts'
 import { Asked } from './asked.ts'
 import { Backlog } from './backlog.ts'
@@ -19,10 +20,10 @@ import type { Traffic, TrafficOptions } from './traffic.ts'
 import { Vault } from './vault-life.ts'
 
 const WEEK_MS = 7 * DAY_MS
-/** So many entries of past traffic are made before the first answer: some seconds, and some 150 MB. */
+/** Number of past traffic entries that are created before the first answer: takes some seconds and about 150 MB. */
 const PAST_ENTRIES = 250_000
 
-/** How far back traffic begins unless told: a week, or as long as its mean rate takes for that many. */
+/** Default start of the traffic: a week ago, or the time that this many entries take at the mean rate. */
 const pastMs = (entriesPerHour: number) =>
   Math.min(WEEK_MS, Math.ceil((PAST_ENTRIES / entriesPerHour) * HOUR_MS))
 
@@ -30,11 +31,11 @@ export interface WorkspaceOptions {
   readonly name: string
   readonly keys?: readonly KeyOptions[]
   readonly traffic?: TrafficOptions
-  /** vault projects from the start; 48 unless told, of which history events name the first 40 */
+  /** vault projects at the start; default 48, of which history events name the first 40 */
   readonly projects?: number
 }
 
-/** An entry by hand. What is left out is made up; `at` is epoch ms and now unless given. */
+/** A manual entry. Omitted values are generated; `at` is epoch ms, by default now. */
 export interface NewEntry {
   readonly id?: string
   readonly at?: number
@@ -46,11 +47,11 @@ export interface NewEntry {
   /** any JSON value */
   readonly data?: unknown
   readonly visibleAt?: number
-  /** of its history events, where its type has any */
+  /** of its history events, if its type has any */
   readonly historyVisibleAt?: number
   readonly historyDefect?: HistoryDefect
   readonly defect?: Defect
-  /** its bytes, whatever the rest says */
+  /** its bytes, regardless of the other values */
   readonly raw?: Uint8Array
 }
 
@@ -70,22 +71,22 @@ interface ListQuery {
 
 export class Workspace {
   readonly name: string
-  /** of this workspace: streams below it by `streamSeed` */
+  /** of this workspace: other seeds are derived by `streamSeed` */
   readonly seed: number
   /** of its people's addresses */
   readonly domain: string
   readonly switches: Switches
   /** share of odd but legal spellings */
   readonly exotic: number
-  /** the questions among its entries, which the history is made of */
+  /** the questions among its entries, from which the history is made */
   readonly asked: Asked
   readonly keys: readonly Key[]
   readonly vault: Vault
   readonly minutes = new Map<string, Minute>()
-  /** what each key was served last, for the fault that serves it again */
+  /** the last page of each key, for the fault that repeats it */
   readonly lastPages = new Map<Key, Page>()
   readonly #ledger = new Ledger()
-  /** what is no traffic, by id */
+  /** entries other than traffic, by id */
   readonly #own = new Map<string, Entry>()
   readonly #traffic: Traffic
   readonly #backlog: Backlog | undefined
@@ -133,7 +134,7 @@ export class Workspace {
     return { depth: deep_levels, hugeBytes: huge_bytes }
   }
 
-  /** Lets time pass up to `now`, by the server's clock. */
+  /** Advances to `now`, by the server's clock. */
   advance(now: number): void {
     this.#traffic.until(now, (doing) => {
       this.#ledger.insert(doing.entry)
@@ -158,7 +159,7 @@ export class Workspace {
     return this.#own.get(id) ?? this.#traffic.find(id)
   }
 
-  /** The entry of `id` and all before it. */
+  /** The entry `id` and all before it. */
   purgeThrough(id: string): void {
     const index = this.#backlog?.indexOf(id)
     const atUs = index === undefined ? this.#find(id)?.atUs : this.#backlog?.atUs(index)
@@ -191,7 +192,7 @@ export class Workspace {
     return entry
   }
 
-  /** Entries from `id` on; undefined when there is no such entry (any more). */
+  /** Entries from `id` on; undefined if there is no such entry (any more). */
   list(id: string, query: ListQuery): Page | undefined {
     const { take, inclusive, type, now } = query
     const index = this.#backlog?.indexOf(id)
@@ -206,7 +207,7 @@ export class Workspace {
     return chained(page, pageOf(rest))
   }
 
-  /** A page of one entry: the first at or after `us`; or of none. */
+  /** A page with one entry, the first at or after `us`, or with none. */
   firstFrom(us: number, now: number, type: string | undefined): Page {
     if (this.#backlog) {
       const index = this.#backlog.next(this.#backlog.firstAt(us), type)
@@ -229,7 +230,7 @@ export class Workspace {
     return [...prepared, ...this.#ledger.entries]
   }
 
-  /** The rolling minute that requests of `key` to `area` count in. */
+  /** The rolling minute in which requests of `key` to `area` count. */
   minuteOf(area: Area, key: Key): Minute {
     const shared = this.#deps.switches.rate_scope === 'workspace'
     const name = shared ? area : `${area} ${this.keys.indexOf(key)}`

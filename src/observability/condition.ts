@@ -1,4 +1,5 @@
-// The state of one part with its fault: a part that fails stays failing while it tries again, until it has succeeded.
+// The state of one part and its fault: a part that fails stays failing during retries, until it
+// succeeds.
 import type { Clock } from '../core/clock.ts'
 import type { ConnectorError } from '../core/errors.ts'
 import type { Mask } from './log.ts'
@@ -11,18 +12,18 @@ interface Fault {
   readonly code: ConnectorError['code']
   readonly message: string
   readonly sinceAt: number
-  /** undefined: nobody knows, or the try is under way */
+  /** undefined: unknown, or the try is under way */
   readonly tryAt: number | undefined
 }
 
 /**
- * Told: any state, with or without an error. Shown: the same, save that
- * failing, held, paused for the disk | then another state without an error | stays as it is until `succeed`, or a state that `mends` says all is well
- * rate_limited | then waiting | waiting, its error beside it: a limit that is waited out is no failure
+ * Input: any state, with or without an error. The state shown is the same, except:
+ * failing, held or paused for the disk, then a state without an error: stays until `succeed`, or a state in `mends`, clears it
+ * rate_limited, then waiting: shows waiting with its error, because waiting out a limit is no failure
  */
 export class Condition<State extends string> {
   readonly #mends: readonly State[]
-  /** what would be shown were there no fault */
+  /** the state that is shown without a fault */
   #wanted: State
   #shown: State
   #fault: Fault | undefined
@@ -44,7 +45,7 @@ export class Condition<State extends string> {
     return { code, message, since: new Date(sinceAt).toISOString(), ...next }
   }
 
-  /** `at`: since when, `tryAt`: when it is tried again; epoch ms. */
+  /** `at`: since when, `tryAt`: time of the next try; epoch ms. */
   become(state: State, error: ConnectorError | undefined, at: number, tryAt?: number): void {
     const troubled = this.#troubled
     if (error) this.#fault = this.#next(error, troubled, at, tryAt)
@@ -69,7 +70,7 @@ export class Condition<State extends string> {
     return this.#shown === 'waiting' || this.#isPausedForDisk
   }
 
-  /** Room on a disk can only be tried. Of the journal's own bound it is known: that pause ends with it. */
+  /** Free disk space shows only by trying. The journal's own limit is known: that pause ends when the journal says so. */
   get #isPausedForDisk(): boolean {
     return this.#shown === 'paused' && this.#fault?.code !== 'journal_full'
   }
@@ -84,7 +85,7 @@ export class Condition<State extends string> {
   }
 }
 
-/** Epoch ms of a try that comes in `inMs`. */
+/** Epoch ms of a try in `inMs`. */
 export const tryAt = (clock: Clock, inMs: number | undefined): number | undefined =>
   inMs === undefined ? undefined : clock.now() + inMs
 
@@ -92,9 +93,9 @@ function isBroken(state: string): boolean {
   return state === 'failing' || state === 'blocked'
 }
 
-// What is to be mended although no part fails of it: told for as long as it holds.
+// Warnings about something to fix although no part fails: reported while it holds.
 
-/** What is warned of, and about what. */
+/** The kind of a warning and its subject. */
 type WarnedOf = Pick<WarningStatus, 'code' | 'about'>
 
 interface Span {
@@ -103,9 +104,9 @@ interface Span {
 }
 
 export interface Warnings {
-  /** `message` undefined: it is over. `span`: of one that an earlier process told, epoch ms. */
+  /** `message` undefined: the warning is over. `span`: for a warning that an earlier process reported, epoch ms. */
   readonly tell: (warned: WarnedOf, message: string | undefined, span?: Span) => void
-  /** the oldest first */
+  /** oldest first */
   readonly status: () => readonly WarningStatus[]
 }
 

@@ -1,4 +1,5 @@
-// The listener for people, probes and scrapers: five pages that are only read. No parameter, no body, no state.
+// The HTTP listener for people, probes and scrapers: five read-only pages without parameters,
+// bodies or state.
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
@@ -10,20 +11,20 @@ import { pageHeaders, renderPage } from './page/layout.ts'
 import type { Board } from './status-registry.ts'
 
 export interface HttpOptions {
-  /** host:port, as the configuration has it; an IPv6 host in brackets; port 0 takes a free one */
+  /** host:port, as in the configuration; an IPv6 host in brackets; port 0 takes a free one */
   readonly listen: string
-  /** Names that a Host header may have beside addresses and localhost. */
+  /** Names that a Host header may have besides addresses and localhost. */
   readonly hosts: () => readonly string[]
   readonly clock: Pick<Clock, 'elapsed'>
   readonly board: Pick<Board, 'status'>
   readonly metrics: Pick<Metrics, 'contentType' | 'render'>
-  /** The journal's handle answers. A throw means no. */
+  /** True if the journal's handle responds. A throw means false. */
   readonly live: () => boolean | Promise<boolean>
   /** The loops have started. */
   readonly ready: () => boolean
-  /** The configuration as text, for the status page: its secrets masked. */
+  /** The configuration as text for the status page, with secrets masked. */
   readonly config?: (() => string) | undefined
-  /** A connection is closed when its answer is not out after so long. */
+  /** A connection is closed if its response is not sent within this time. */
   readonly answerTimeoutMs?: number
 }
 
@@ -43,7 +44,7 @@ const HEADER_TIMEOUT_MS = 5000
 const REQUEST_TIMEOUT_MS = 10_000
 const MAX_CONNECTIONS = 64
 const ANSWER_TIMEOUT_MS = 30_000
-/** What is served was true at most this long ago. */
+/** A page is at most this old. */
 const RENDER_MS = 500
 const MAX_HEADER_BYTES = 8192
 
@@ -57,14 +58,14 @@ async function livez({ live }: HttpOptions): Promise<Answer> {
   try {
     if (await live()) return plain(200, 'ok')
   } catch {
-    // What it is stands in the log; the probe only asks whether.
+    // The log has the reason; the probe only asks whether.
   }
   return plain(503, 'the journal does not answer')
 }
 
 type Page = (options: HttpOptions) => Answer | Promise<Answer>
 
-/** The same bytes for everybody who asks within `RENDER_MS`: readers cost neither time nor memory of their own. */
+/** Requests within `RENDER_MS` share the same bytes, so that more readers cost no more time or memory. */
 function shared(render: Page): () => Page {
   return () => {
     let rendered: { readonly at: number; readonly answer: Promise<Answer> } | undefined
@@ -116,7 +117,7 @@ const pages: ReadonlyMap<string, () => Page> = new Map([
 
 const misdirected: Answer = plain(
   421,
-  'This listener does not answer to the name in your Host header. Add that name to server.allowed_hosts, or ask by IP address or as localhost.',
+  'This listener does not accept the name in your Host header. Add it to server.allowed_hosts, or use an IP address or localhost.',
 )
 
 async function answerTo(
@@ -133,12 +134,12 @@ async function answerTo(
   try {
     return await page(options)
   } catch {
-    return plain(500, 'this page could not be made')
+    return plain(500, 'this page could not be rendered')
   }
 }
 
 function send(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
-  // A body was not asked for and is not read: the connection cannot be used again.
+  // A body is not read, so the connection cannot be used again.
   const bodied =
     request.headers['transfer-encoding'] !== undefined || (request.headers['content-length'] ?? '0') !== '0'
   response.writeHead(answer.status, {
@@ -166,7 +167,7 @@ function addressOf(listen: string): { host: string; port: number } {
 
 const reasons: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is in use by another process: stop that one or name another port',
-  EACCES: 'is not allowed to this user: name a port from 1024 on',
+  EACCES: 'is not permitted for this user: use a port from 1024 on',
   EADDRNOTAVAIL: 'is no address of this machine, at least not yet: name one that is, or 0.0.0.0',
   EMFILE: `cannot be listened on: ${OUT_OF_FILES}`,
   ENFILE: `cannot be listened on: ${OUT_OF_FILES}`,
@@ -174,13 +175,16 @@ const reasons: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'cannot be resolved at the moment: name an IP address of this machine',
 }
 
-/** No fault of the text: a port comes free, an address and a name server come up, and a supervisor is to try again. */
+/**
+ * Not a fault of the configuration: a port becomes free, an address and a name server come up, and a supervisor
+ * retries.
+ */
 function cannotListen(listen: string, error: NodeJS.ErrnoException): ConnectorError {
   const reason = reasons[error.code ?? ''] ?? `cannot be listened on (${error.code ?? 'unknown error'})`
   return new ConnectorError('misconfigured', `server.listen: ${listen} ${reason}`, { cause: error })
 }
 
-/** Throws ConnectorError: `config_invalid` when this can be no address, `misconfigured` when it cannot be had now. */
+/** Throws ConnectorError: `config_invalid` if this cannot be an address, `misconfigured` if it is not available now. */
 export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
   const { host, port } = addressOf(options.listen)
   const served = new Map([...pages].map(([path, page]) => [path, page()]))
@@ -221,15 +225,16 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
   }
 }
 
-// The answers that a listener is sending: one a connection, each within a time, and a bound on what all readers together have not taken.
+// Responses that the listener is sending: one per connection, each with a time limit, with a bound on the unsent
+// bytes of all.
 
-/** Held by Node for connections that do not read. The largest page is far smaller. */
+/** Node keeps these bytes for connections that do not read. The largest page is far smaller. */
 const MOST_UNSENT_BYTES = 8 * 2 ** 20
 
 /** @internal for tests */
 export class AnswersOut {
   readonly #timeoutMs: number
-  /** the one that was asked for first is first */
+  /** in the order of their requests */
   readonly #readers = new Set<Socket>()
 
   constructor(timeoutMs: number) {
@@ -237,8 +242,8 @@ export class AnswersOut {
   }
 
   /**
-   * False: not to be answered. A second request before the first answer is out is pipelining, which no browser, probe or scraper
-   * uses, and each of them would cost an answer: the connection is closed.
+   * False: do not respond. A second request before the first response is sent is pipelining, which no browser, probe or scraper
+   * uses, and each one would cost a response: the connection is closed.
    */
   begin(socket: Socket, response: ServerResponse): boolean {
     if (this.#readers.has(socket)) socket.destroy()
@@ -252,7 +257,7 @@ export class AnswersOut {
     return true
   }
 
-  /** Closes those that have not read for longest, until what is unsent stays below the bound with `bytes` more. */
+  /** Closes the connections that have not read for longest, until `bytes` more stay below the bound. */
   makeRoomFor(socket: Socket, bytes: number): void {
     let unsent = bytes
     for (const reader of this.#readers) unsent += reader.writableLength
@@ -265,9 +270,10 @@ export class AnswersOut {
   }
 }
 
-// How many connections a listener holds. Where there are too many the one that has been silent longest gives way, so that a crowd that asks for nothing keeps no probe out.
+// Limits the number of connections. Above it the connection that was silent longest is closed,
+// so that many idle connections do not lock out a probe.
 
-/** A request that is being answered is never cut for it. */
+/** A connection whose request is being answered is never closed. */
 function boundCrowd(server: Server, most: number): void {
   const silent = new Set<Socket>()
   let count = 0
@@ -289,9 +295,10 @@ function boundCrowd(server: Server, most: number): void {
   })
 }
 
-// Which Host names the listener answers to: a web page can have its own name resolve to this machine (DNS rebinding), and would read the status from the operator's browser.
+// Host names that the listener accepts: a web page can make its own name resolve to this machine (DNS rebinding)
+// and would read the status with the operator's browser.
 
-/** RFC 9110 section 7.2: a host and, mostly, a port; an IPv6 address stands in brackets. */
+/** RFC 9110 section 7.2: a host and usually a port; an IPv6 address is in brackets. */
 function hostOf(header: string): string {
   const [, bracketed, bare = ''] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(header.trim()) ?? []
   return normal(bracketed ?? bare)
@@ -299,7 +306,7 @@ function hostOf(header: string): string {
 
 const normal = (host: string): string => host.toLowerCase().replace(/\.$/, '')
 
-/** An IP address is not a name that a web page can own, and a request without a Host comes from no browser. */
+/** A web page cannot own an IP address as its name, and browsers always send a Host header. */
 function answersTo(header: string | undefined, allowed: readonly string[]): boolean {
   if (header === undefined) return true
   const host = hostOf(header)

@@ -1,4 +1,4 @@
-// The log: JSON lines of constant sentences with plain facts beside them. What is no plain fact does not get through.
+// The log: JSON lines of constant messages with plain fields. Any other value is dropped.
 import { pino } from 'pino'
 import type { DestinationStream, Logger } from 'pino'
 import { ConnectorError, thrownAt } from '../core/errors.ts'
@@ -7,25 +7,25 @@ import type { Secret } from '../core/secret.ts'
 import { standardError } from '../platform/standard-streams.ts'
 import { cutText } from './words.ts'
 
-/** The longest of our own errors, with two paths in it, says what to do at its end. */
+/** The longest of our own errors has two paths and ends with what to do. */
 const MAX_TEXT = 2_000
-/** What stands in place of a value that may not be told. */
+/** Replaces a value that must not be logged. */
 const OMITTED = '[omitted]'
 const reserved = new Set(['level', 'time', 'msg'])
 
 export interface LogOptions {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
-  /** Standard error unless given. */
+  /** Default: standard error. */
   readonly to?: DestinationStream | undefined
-  /** Secrets that no string may contain, wherever it came from: asked for each line, since files are read again. */
+  /** Secrets that no string may contain: requested for each line, because files are read again. */
   readonly secrets?: () => readonly Secret[]
 }
 
 const clip = (text: string): string => cutText(text, MAX_TEXT)
 
 /**
- * A thrown thing as fields. Of our own errors the code and the message; of any other its name and where it was
- * thrown: its message may hold content, as that of JSON.parse does.
+ * A thrown value as fields. Our own errors give code and message. Others give their name and where they were thrown, because
+ * their message may contain content, as with JSON.parse.
  * @internal for tests
  */
 export function errorFields(error: unknown): LogFields {
@@ -36,14 +36,14 @@ export function errorFields(error: unknown): LogFields {
 
 type PlainFields = Readonly<Record<string, string | number | boolean | null>>
 
-/** Types hold at compile time only: whatever slipped by them is stopped here. */
+/** Types hold only at compile time: this stops values that bypass them. */
 function plainFields(fields: unknown, mask: Mask): PlainFields {
   const plain: Record<string, PlainFields[string]> = {}
   if (fields === undefined || fields === null) return plain
   const source = fields instanceof Error ? errorFields(fields) : fields
   for (const [key, value] of Object.entries(source) as [string, unknown][]) {
     const name = reserved.has(key) ? `${key}_` : key
-    // Masked before it is cut, lest the cut go through a secret and leave its head.
+    // Masked before it is cut, because a cut could split a secret and leave its beginning.
     if (typeof value === 'string') plain[name] = clip(mask(value))
     else if (typeof value === 'number') plain[name] = Number.isFinite(value) ? value : String(value)
     else if (typeof value === 'boolean' || value === null) plain[name] = value
@@ -53,7 +53,7 @@ function plainFields(fields: unknown, mask: Mask): PlainFields {
   return plain
 }
 
-/** What is bound is kept here and not in a child of the library, which would write a key that is told again twice. */
+/** Bound fields are kept here, not in a child logger of the library, which would write a repeated key twice. */
 function over(logger: Logger, mask: Mask, bound: PlainFields = {}): Log {
   const at = (level: LogOptions['level']) => (sentence: string, fields?: LogFields) => {
     if (!logger.isLevelEnabled(level)) return
@@ -81,19 +81,19 @@ export function openLog({ level, to, secrets }: LogOptions): Log {
   return over(logger, masker(secrets))
 }
 
-/** The last line of a process that an error ends. */
+/** The last log line of a process that ends with an error. */
 export const logEnd = (error: unknown, log = openLog({ level: 'error' })): void =>
   log.error('The daemon cannot continue and stops', errorFields(error))
 
-// Words that others wrote, with every secret in them made unreadable: for the log, the status page, and whatever else is shown.
+// Masks every secret in texts of other programs: for the log, the status page, and other output.
 
 const MASK = '***'
-/** A shorter secret would be found by chance in honest words. */
+/** A shorter secret would match ordinary words by chance. */
 const MIN_SECRET = 6
 
 export type Mask = (text: string) => string
 
-/** Secrets are asked for each time, since files are read again. */
+/** Secrets are requested each time, because files are read again. */
 export function masker(secrets: (() => readonly Secret[]) | undefined): Mask {
   return (text) => {
     let masked = text

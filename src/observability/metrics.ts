@@ -1,4 +1,4 @@
-// Every metric there is, declared once.
+// All metrics, each declared once.
 import { setImmediate as letOthers } from 'node:timers/promises'
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { Metric } from 'prom-client'
@@ -12,22 +12,21 @@ const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 360
 
 const own = ['workspace', 'source']
 
-/** Reading the audit log writes entries of its own. */
+/** Reading the audit log creates entries of its own. */
 function ownFetchMetrics({ counter, histogram }: Makers) {
   return {
-    ownFetches: counter('source_own_fetches_total', 'Entries of our own making that were seen again', ...own),
+    ownFetches: counter(
+      'source_own_fetches_total',
+      'Entries created by our own reads that were seen again',
+      ...own,
+    ),
     ownFetchLateness: histogram(
       'source_own_fetch_lateness_seconds',
       'How long after its own time one of our own entries was seen',
       latenessBuckets,
       ...own,
     ),
-    findings: counter(
-      'source_findings_total',
-      'Things about entries that a person should know of',
-      ...own,
-      'kind',
-    ),
+    findings: counter('source_findings_total', 'Findings about entries that need a person', ...own, 'kind'),
   }
 }
 
@@ -35,17 +34,13 @@ function sourceMetrics(make: Makers) {
   const { counter, gauge, histogram } = make
   return {
     state: gauge('source_state', '1 for the state that the source is in, 0 for the others', ...own, 'state'),
-    interval: gauge('source_interval_seconds', 'How often a read is due; 0: not known', ...own),
+    interval: gauge('source_interval_seconds', 'Interval between reads; 0: unknown', ...own),
     lastSuccess: gauge(
       'source_last_success_timestamp_seconds',
       'When a read last succeeded; 0: never',
       ...own,
     ),
-    caughtUp: gauge(
-      'source_caught_up_timestamp_seconds',
-      'When it last knew that it had read everything; 0: never',
-      ...own,
-    ),
+    caughtUp: gauge('source_caught_up_timestamp_seconds', 'When everything was last read; 0: never', ...own),
     head: gauge('source_head_timestamp_seconds', 'Own time of the newest entry known; 0: none', ...own),
     cursor: gauge(
       'source_cursor_timestamp_seconds',
@@ -54,24 +49,24 @@ function sourceMetrics(make: Makers) {
     ),
     lag: gauge(
       'source_lag_seconds',
-      'Head minus cursor; 0 when caught up; while reading is paused and due, how long ago all was read',
+      'Head minus cursor; 0 when caught up; while reading is paused and due, the time since everything was read',
       ...own,
     ),
     requests: counter(
       'source_requests_total',
-      'Requests by HTTP status, or by error code where there was none',
+      'Requests by HTTP status, or by error code if there was none',
       ...own,
       'code',
     ),
     requestDuration: histogram(
       'source_request_duration_seconds',
-      'How long a request took, body included',
+      'Duration of requests, including the body',
       requestBuckets,
       ...own,
     ),
     entries: counter(
       'source_entries_total',
-      'Entries by what became of them; late: new, behind the head',
+      'Entries by outcome; late: new, behind the head',
       ...own,
       'outcome',
     ),
@@ -84,7 +79,7 @@ function sourceMetrics(make: Makers) {
 function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) {
   return {
     state: gauge('sink_state', '1 for the state that the sink is in, 0 for the others', 'sink', 'state'),
-    linger: gauge('sink_linger_seconds', 'How long an entry may wait on purpose before it is sent', 'sink'),
+    linger: gauge('sink_linger_seconds', 'How long an entry may wait for its batch to fill', 'sink'),
     pending: gauge(
       'sink_pending_entries',
       'Pending: entries in the journal that this sink has not acknowledged, with those among them that it will filter',
@@ -96,7 +91,7 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
       'sink',
     ),
     entries: counter('sink_entries_total', 'Entries acknowledged, by what became of them', 'sink', 'outcome'),
-    retries: counter('sink_retries_total', 'Deliveries tried again, by error code', 'sink', 'reason'),
+    retries: counter('sink_retries_total', 'Retried deliveries by error code', 'sink', 'reason'),
     lastSuccess: gauge(
       'sink_last_success_timestamp_seconds',
       'When a delivery last succeeded; 0: never',
@@ -115,12 +110,12 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
     ),
     certificateExpiry: gauge(
       'sink_certificate_expiry_timestamp_seconds',
-      "When the first of the certificates ends that a delivery showed, the receiver's or ours; 0: none seen",
+      "Earliest end of the certificates seen in a delivery, the receiver's or ours; 0: none seen",
       'sink',
     ),
     delivery: new WeightedHistogram({
       name: 'auditferry_delivery_seconds',
-      help: "From an entry's own time to the sink's acceptance",
+      help: "Time from an entry's own time to its acceptance by the sink",
       buckets: deliveryBucketsSeconds,
       registry,
     }),
@@ -135,23 +130,23 @@ function canaryMetrics({ gauge }: Makers) {
       'How long after its prompt the last canary was seen at a stage, and acknowledged by a sink; none: not yet',
       ...trace,
     ),
-    missing: gauge('canary_missing', '1 where the last canary did not come in time', ...trace),
-    interval: gauge('canary_interval_seconds', 'How often one is to come back, at the best', 'workspace'),
+    missing: gauge('canary_missing', '1 if the last canary did not arrive in time', ...trace),
+    interval: gauge('canary_interval_seconds', 'Shortest time between two canaries', 'workspace'),
     lastSuccess: gauge(
       'canary_last_success_timestamp_seconds',
-      'When one had last come back everywhere; 0: never',
+      'When a canary was last seen everywhere; 0: never',
       'workspace',
     ),
   }
 }
 
-/** Those told by /status: under way, and ended within the last day. */
+/** The jobs in /status: under way, or ended within the last day. */
 function pastMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
   const which = `by ${name} under way or ended within the last day; 0: none`
   return {
     underWay: gauge(`${what}_under_way`, `${name} under way; 0: none`, ...own),
     read: gauge(`${what}_read_entries`, `Entries read ${which}`, ...own),
-    gaps: gauge(`${what}_gaps`, `Places at which entries may have been left out ${which}`, ...own),
+    gaps: gauge(`${what}_gaps`, `Possible gaps ${which}`, ...own),
   }
 }
 
@@ -161,7 +156,7 @@ function journalMetrics({ gauge }: Makers) {
     bytes: gauge('journal_bytes', 'Pending payload'),
     capacity: gauge('journal_capacity_bytes', 'Bound of the pending payload: reading pauses there'),
     paused: gauge('journal_paused', '1 while reading is paused because there is no room'),
-    quarantined: gauge('quarantined', 'Malformed elements kept as bytes, never shipped'),
+    quarantined: gauge('quarantined', 'Malformed elements kept as bytes, never delivered'),
   }
 }
 
@@ -178,18 +173,18 @@ export interface Metrics {
   readonly canary: CanaryMetrics
   readonly backfill: ReturnType<typeof pastMetrics>
   readonly replay: ReturnType<typeof pastMetrics>
-  /** Called before each scrape, to bring gauges up to date. */
+  /** Called before each scrape, to update the gauges. */
   onScrape(refresh: () => void): void
   configReloaded(successful: boolean): void
-  /** `at`: epoch ms, when the configuration that runs now was taken. Counters begin there. */
+  /** `at`: epoch ms, when the current configuration was loaded. Counters begin there. */
   configTaken(at: number): void
-  /** All series as text. */
+  /** All series in the text format. */
   render(): Promise<string>
 }
 
 interface MetricsOptions {
   readonly version: string
-  /** process_* and nodejs_*; on unless a test turns them off. */
+  /** process_* and nodejs_*; default on, off in tests. */
   readonly processMetrics?: boolean
 }
 
@@ -202,12 +197,12 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     .set({ version, node: process.version }, 1)
   const reload = make.gauge(
     'config_last_reload_successful',
-    '1 when the configuration was last read without a fault',
+    '1 if the configuration was last read without a fault',
   )
   reload.set(1)
   const taken = make.gauge(
     'config_last_reload_success_timestamp_seconds',
-    'When the configuration that runs now was taken, at the start or later; counters begin there',
+    'When the current configuration was loaded, at the start or later; counters begin there',
   )
   const refreshers: (() => void)[] = []
   return {
@@ -215,7 +210,7 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     source: sourceMetrics(make),
     sink: sinkMetrics(make, registry),
     journal: journalMetrics(make),
-    warnings: make.gauge('warnings', 'What is to be mended although no part fails of it, by kind', 'code'),
+    warnings: make.gauge('warnings', 'Warnings to fix although no part fails, by kind', 'code'),
     canary: canaryMetrics(make),
     backfill: pastMetrics(make, 'backfill', 'backfills'),
     replay: pastMetrics(make, 'replay', 'replays from the API'),
@@ -224,7 +219,7 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     configTaken: (at) => taken.set(at / 1000),
     async render() {
       for (const refresh of refreshers) refresh()
-      // One metric at a time, and whatever waits in between: a hundred workspaces have ten thousand series.
+      // Renders one metric at a time and yields in between: a hundred workspaces have ten thousand series.
       const texts: string[] = []
       for (const { name } of registry.getMetricsAsArray()) {
         texts.push(await registry.getSingleMetricAsString(name))
@@ -235,12 +230,15 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
   }
 }
 
-// The closed sets that the metrics' labels come from. Event data never makes a series.
+// The closed sets of label values. Event data never creates a series.
 
 export const sourceOutcomes = ['new', 'known', 'late', 'quarantined', 'filtered'] as const
 export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
 
-/** What the API documents to answer, and what a network does: there from the start, so that their first rise is one. */
+/**
+ * Documented answers of the API and common network errors: present from the start, so that the first increase is
+ * visible.
+ */
 export const expectedCodes = [
   ...(['200', '201', '401', '403', '404', '429', '500'] as const),
   ...(['unreachable', 'timeout', 'tls_invalid'] as const satisfies readonly ErrorCode[]),
@@ -253,7 +251,7 @@ const statuses = [
 const knownCodes: ReadonlySet<string> = new Set([...errorCodes, ...statuses.map(String)])
 const knownReasons: ReadonlySet<string> = new Set(errorCodes)
 
-/** A server may answer any number: a rare status counts under its hundred, anything else under `other`. */
+/** A server may send any number: a rare status counts under its hundred, anything else under `other`. */
 export function codeLabel(code: string): string {
   if (knownCodes.has(code)) return code
   return /^[1-5]\d\d$/.test(code) ? `${code.charAt(0)}xx` : 'other'
@@ -263,7 +261,7 @@ export function reasonLabel(reason: string): string {
   return knownReasons.has(reason) ? reason : 'other'
 }
 
-// How a metric is declared: its kind, our prefix, the registry that it belongs to.
+// How a metric is declared: its kind, our prefix, and its registry.
 
 function makers(registry: Registry) {
   const registers = [registry]
@@ -279,9 +277,10 @@ function makers(registry: Registry) {
 
 type Makers = ReturnType<typeof makers>
 
-// What the process tells of itself: watched once, however many configurations take over in it. What watches it has no end of its own.
+// Metrics of the process itself: collected once per process, even across reloads, because the collector cannot be
+// stopped.
 
-/** prom-client's own, which are gauges and yet end in _total. */
+/** Gauges of prom-client whose names end in _total. */
 const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`)
 
 let watched: readonly Metric[] | undefined
@@ -293,7 +292,7 @@ function processMetrics(): readonly Metric[] {
 
 function watch(): readonly Metric[] {
   const register = new Registry()
-  // 100 ms instead of 10: an idle daemon should not wake a hundred times a second to look at itself.
+  // 100 ms instead of 10: an idle daemon should not wake a hundred times a second to measure itself.
   collectDefaultMetrics({ register, eventLoopMonitoringPrecision: 100 })
   for (const name of misnamed) register.removeSingleMetric(name)
   return register.getMetricsAsArray().flatMap(({ name }) => register.getSingleMetric(name) ?? [])

@@ -1,4 +1,5 @@
-// A sink's networks with an ear in between: each request, and each sign of life on a stream, is told to whoever watches the sink.
+// Wraps a sink's networks: each request, and each activity on a stream, is reported to the sink's
+// status reporter.
 import type { Connect, HttpRequest, Transport } from '../contracts/platform.ts'
 import { overlay } from '../core/overlay.ts'
 import type { Asked, SinkWatch } from '../contracts/reporter.ts'

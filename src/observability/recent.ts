@@ -1,4 +1,5 @@
-// The last errors that parts told, so that what mended itself in the night can still be read in the morning. Words as they were told, never content.
+// The last errors of all parts, so that an error that is over can still be read later. Reported
+// messages, never content.
 import type { SinkWatch, SourceWatch } from '../contracts/reporter.ts'
 import { causeOf } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
@@ -9,12 +10,12 @@ import { messageOf } from './words.ts'
 
 const MOST = 20
 
-/** An error that comes again, from the same part in the same words but for numbers, is counted and not told twice. */
+/** A repeated error of one part, with a message that differs only in numbers, is counted and not repeated. */
 export interface ErrorStatus {
   /** `acme audit`, or a sink's name */
   readonly part: string
   readonly code: ErrorCode
-  /** as it was told last */
+  /** as last reported */
   readonly message: string
   readonly times: number
   readonly first_at: string
@@ -38,7 +39,7 @@ interface RecentErrors {
 }
 
 export function openRecentErrors(): RecentErrors {
-  /** the newest last */
+  /** newest last */
   const errors: Told[] = []
   return {
     tell(part, error, at) {
@@ -70,7 +71,8 @@ export function openRecentErrors(): RecentErrors {
   }
 }
 
-// What the board keeps beside the present: an hour of counts and the last errors. Stands between the conductors and their part's own line.
+// The history that the status registry keeps: one hour of counts, and the last errors.
+// It is called between the loops and the status of their part.
 
 export interface BoardMemory {
   readonly clock: Pick<Clock, 'now'>
@@ -79,7 +81,7 @@ export interface BoardMemory {
   readonly mask: Mask
 }
 
-/** A receiver may repeat in its refusal what it was sent, the token included. */
+/** A receiver may echo in its error what it was sent, including the token. */
 function masked(error: ConnectorError | undefined, mask: Mask): ConnectorError | undefined {
   if (!error) return undefined
   const message = mask(error.message)
@@ -87,7 +89,7 @@ function masked(error: ConnectorError | undefined, mask: Mask): ConnectorError |
   return new ConnectorError(error.code, message, { retryAfterMs: error.retryAfterMs })
 }
 
-/** `state` of a watch, remembered under the part's name. */
+/** Wraps `state` of a reporter, and records errors under the part's name. */
 function remembering<State>(
   part: string,
   memory: BoardMemory,
@@ -96,7 +98,7 @@ function remembering<State>(
   return (state, error, tryInMs) => watch.state(state, remembered(part, memory, error), tryInMs)
 }
 
-/** The error as it may be shown. */
+/** The error with its message masked. */
 function remembered(
   part: string,
   { clock, errors, mask }: BoardMemory,
@@ -130,19 +132,20 @@ export function rememberSink(part: string, watch: SinkWatch, memory: BoardMemory
   }
 }
 
-// What flowed in the last hour, in steps of half a minute: a fixed ring in memory, gone with the process. It has no timer: whoever counts or looks moves it on.
+// Counts of the last hour in steps of half a minute: a fixed ring in memory, lost at the end of the process.
+// It has no timer: each count and each look advances it.
 
 const STEP_SECONDS = 30
 const STEPS = 120
 
-/** Oldest first, one number a step; the last step is still running. Younger than an hour: so many steps as there were. */
+/** Oldest first, one number per step; the last step is incomplete. A process younger than an hour has fewer steps. */
 export interface LastHourStatus {
   readonly step_seconds: number
-  /** new entries kept in the journal */
+  /** new entries stored in the journal */
   readonly read: readonly number[]
-  /** entries accepted, all sinks together */
+  /** entries accepted, sum of all sinks */
   readonly delivered: readonly number[]
-  /** entries that some sink was owed at the end of the step */
+  /** entries pending for at least one sink at the end of the step */
   readonly pending: readonly number[]
 }
 
@@ -152,7 +155,10 @@ interface LastHour {
   status(): LastHourStatus
 }
 
-/** `owedNow` is asked once a step, and by `status`. Time is the clock that only runs: a jump of the other leaves no hole. */
+/**
+ * `owedNow` is called once per step and by `status`. Uses the monotonic clock: a jump of the wall clock leaves
+ * no hole.
+ */
 export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => number): LastHour {
   const read = new Float64Array(STEPS)
   const delivered = new Float64Array(STEPS)
@@ -163,7 +169,7 @@ export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => numbe
   const moveOn = (): number => {
     const now = Math.max(step, Math.floor((clock.elapsed() - startedAt) / 1000 / STEP_SECONDS))
     if (now > step) {
-      // Nothing happened since, or this would have been called: what is owed now was owed at the end of each step between.
+      // Nothing changed since the last call, so the current number of pending entries applies to each step between.
       const level = owedNow()
       owed[step % STEPS] = level
       for (let next = Math.max(step + 1, now - STEPS + 1); next <= now; next++) {

@@ -1,4 +1,4 @@
-// One sink as the board knows it: what its shipper told, as metrics and as a line of /status.
+// The status of one sink: what its dispatcher reported, as metrics and as an element of /status.
 import type { JournalStats } from '../contracts/journal.ts'
 import { sinkStates } from '../contracts/reporter.ts'
 import type { Asked, SinkWatch } from '../contracts/reporter.ts'
@@ -18,7 +18,7 @@ export interface BoardSink {
   readonly lingerMs: number
   readonly watch: SinkWatch
   status(stats: JournalStats): SinkStatus
-  /** Brings the gauges that follow from the journal up to date. */
+  /** Updates the gauges that follow from the journal. */
   refresh(stats: JournalStats): void
 }
 
@@ -26,11 +26,11 @@ interface SinkFacts {
   readonly name: string
   readonly type: string
   readonly assurance: () => Assurance
-  /** how long an entry may wait on purpose before it is sent */
+  /** how long an entry may wait for its batch to fill */
   readonly lingerMs: number
 }
 
-/** After these nothing is tried again. */
+/** Nothing is retried after these errors. */
 const endsAll = (code: ErrorCode): boolean => ['exit', 'stop'].includes(actionOf(code))
 
 function prepareSeries(metrics: SinkMetrics, sink: string): void {
@@ -71,16 +71,16 @@ function count(
   for (const outcome of sinkOutcomes) if (counts[outcome] > 0) entries.inc({ sink, outcome }, counts[outcome])
 }
 
-/** Nothing is given up for it yet: whoever waits has a longer patience than whoever looks at the status. */
+/** The request is not given up yet: its own timeout is longer than the time after which the status shows the silence. */
 function unanswered(silentMs: number, now: number): SinkStatus['error'] {
   return {
     code: 'timeout',
-    message: `no answer for ${spanText(silentMs / 1000)}, and it is still waited for: is the receiver stuck, or something between?`,
+    message: `no answer for ${spanText(silentMs / 1000)}, and the request is still open: check the receiver and the network between`,
     since: new Date(now - silentMs).toISOString(),
   }
 }
 
-/** What is told, and beside it what nobody tells: that the receiver owes an answer. */
+/** The reported state, and in addition a receiver that does not answer, which no part reports. */
 function shownOf(
   { condition: { state, error }, probe, silence, memory }: Seen,
   now: number,
@@ -94,11 +94,11 @@ function shownOf(
   return { state: state === 'idle' && silence.busy ? 'sending' : state, error }
 }
 
-/** What a shipper has told so far. */
+/** The reports of the dispatcher so far. */
 interface Memory {
-  /** a delivery is over */
+  /** a delivery has ended */
   tried: boolean
-  /** epoch ms: when what is collected goes out; undefined: nothing is collected */
+  /** epoch ms: when the collected entries are sent; undefined: nothing is collected */
   uploadAt: number | undefined
   /** epoch ms; 0: never */
   lastSuccessAt: number
@@ -109,7 +109,7 @@ interface Memory {
 interface Seen {
   readonly memory: Memory
   readonly condition: Condition<SinkStatus['state']>
-  /** what asking beside all deliveries has shown, until one of these is over */
+  /** result of probes outside deliveries, until a delivery ends */
   readonly probe: Condition<SinkStatus['state']>
   readonly silence: Silence
 }
@@ -151,7 +151,7 @@ function watchOver(
       memory.acceptedEntries += accepted
       memory.filteredEntries += filtered
       count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
-      // Whoever refuses entries by name has answered.
+      // A receiver that rejects entries by name has answered.
       if (accepted + deadLettered > 0) condition.succeed()
     },
     delivered: (delayMs, entries) => delivery.observe(Math.max(0, delayMs) / 1000, entries),
@@ -207,24 +207,24 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
   }
 }
 
-// How long a receiver has owed an answer. What it was asked is not given up for that: once it answers, nobody owes anything.
+// How long a receiver has not answered. The request is not aborted for that; the next answer ends the silence.
 
-/** Half a minute is what a failing part may take to show; a receiver that is slow and well answers sooner. */
+/** A failing part should show within half a minute; a slow but healthy receiver answers sooner. */
 const SILENT_MS = 25_000
 
 interface Wait {
-  /** monotonic ms: begun, or the last sign */
+  /** monotonic ms: start, or the last sign of life */
   at: number
-  /** a delivery: any sign of the receiver is one of it, where a request has its own */
+  /** a delivery: any sign of life of the receiver counts for it, while a request has its own */
   readonly whole: boolean
 }
 
 class Silence {
   readonly #clock: Pick<Clock, 'elapsed'>
   readonly #waits = new Set<Wait>()
-  /** Given up after a silence: the next request, as silent as it, does not begin it anew. */
+  /** Start of a silence in which a request was aborted: an equally silent next request continues it. */
   #unheardSince: number | undefined
-  /** The last delivery was silent to its end, from then on. */
+  /** The last delivery was silent to its end, since this time. */
   #overSince: number | undefined
 
   constructor(clock: Pick<Clock, 'elapsed'>) {
@@ -236,12 +236,12 @@ class Silence {
     return this.#waits.size > 0
   }
 
-  /** ms of a silence that is too long; undefined: there is none */
+  /** ms of a silence that is too long; undefined: none */
   get ms(): number | undefined {
     return this.#tooLong(Infinity)
   }
 
-  /** As `ms`, with the delivery that has just ended: why it failed is told only then. */
+  /** Like `ms`, including the delivery that just ended: its error is reported only after that. */
   get msBeforeFault(): number | undefined {
     return this.#tooLong(this.#overSince ?? Infinity)
   }
@@ -278,7 +278,7 @@ class Silence {
     }
   }
 
-  /** It took or said something. */
+  /** The receiver took or sent something. */
   heard(): void {
     const now = this.#clock.elapsed()
     this.#overSince = undefined

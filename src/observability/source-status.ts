@@ -1,4 +1,4 @@
-// One source as the board knows it: what its reader told, as metrics and as a line of /status.
+// The status of one source: what its reader reported, as metrics and as an element of /status.
 import { sourceStates } from '../contracts/reporter.ts'
 import type { SourceWatch } from '../contracts/reporter.ts'
 import type { Origin } from '../contracts/source.ts'
@@ -10,18 +10,21 @@ import type { SourceMetrics } from './metrics.ts'
 import type { SourceStatus } from './status.ts'
 import { spanText } from './words.ts'
 
-/** On top of two whole intervals: no sign of life for longer means that nobody reads any more. */
+/** Added to two whole intervals: a longer time without a sign of life means that the reader is dead. */
 const STALL_SLACK_MS = 60_000
 
 export interface BoardSource {
   readonly origin: Origin
   readonly watch: SourceWatch
   status(): SourceStatus
-  /** How far it is read, µs: the entry it has come to. Before its first entry: when it last knew that it had read everything. Undefined: neither is known. */
+  /**
+   * How far it is read, µs: the last entry read. Before the first entry: when it last knew that everything was read.
+   * Undefined: neither is known.
+   */
   readTo(): number | undefined
-  /** Only a person can mend what keeps it from being read. */
+  /** Blocked: only a person can fix what keeps it from being read. */
   isHeld(): boolean
-  /** Brings the gauges that follow from the clock up to date. */
+  /** Updates the gauges that follow from the clock. */
   refresh(): void
 }
 
@@ -38,7 +41,10 @@ function prepareSeries(metrics: SourceMetrics, own: Own): void {
   metrics.ownFetchLateness.zero(own)
 }
 
-/** A loop that has silently died fails as loudly as one that says so; one that waits for others' answers to end has not, and does not read either. */
+/**
+ * A loop that died silently is reported like a failure. A loop that waits for memory of other answers is alive, but does not
+ * read either.
+ */
 function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
   const silentMs = clock.elapsed() - soFar.aliveAt
   if (intervalMs === undefined || silentMs <= 2 * intervalMs + STALL_SLACK_MS) return null
@@ -47,7 +53,7 @@ function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock)
   const why =
     soFar.memoryAwaitedAt === 0
       ? `although a read is due every ${due}: restart the daemon and report it`
-      : `since its answer waits for memory that answers under way hold: it goes on when one of those ends`
+      : `because its answer waits for memory that other answers use: it continues when one of those ends`
   return {
     code: 'timeout',
     message: `nothing was read for ${silence} ${why}`,
@@ -59,7 +65,7 @@ type Own = Readonly<Record<string, string>>
 type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
 type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
-/** How much. `now`: the instant, noted as a sign of life or not. */
+/** Counts entries. `now`: the time, recorded as a sign of life or not. */
 function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () => number): Counting {
   return {
     request(code, durationMs) {
@@ -90,7 +96,7 @@ function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () =>
   }
 }
 
-/** How far. */
+/** Tracks positions. */
 function placing(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
   const updateLag = () => metrics.lag.set(own, lagSeconds(soFar))
   return {
@@ -115,7 +121,7 @@ function placing(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () =
     head(atUs) {
       if (!(atUs > soFar.headUs)) return
       soFar.headUs = atUs
-      // Something newer than what was all there was: no longer known to be caught up.
+      // Newer than everything known: it may no longer be caught up.
       if (atUs > soFar.cursorUs) soFar.caughtUp = false
       metrics.head.set(own, atUs / 1e6)
       updateLag()
@@ -154,7 +160,7 @@ function watchOver(
     },
     appended(what) {
       counts.appended(what)
-      // What was kept found room.
+      // The journal has stored it, so there is room.
       if (condition.state === 'paused') condition.succeed()
     },
     waitsForMemory() {
@@ -232,7 +238,7 @@ export function openBoardSource(
   }
 }
 
-// What a source was told to have read so far, and how far behind that is. Pure.
+// How far a source has read, by its reports, and how far behind it is. Pure.
 
 const nothingRead = {
   lastSuccessAt: 0,
@@ -240,23 +246,23 @@ const nothingRead = {
   caughtUp: false,
   headUs: 0,
   cursorUs: 0,
-  /** where the backlog that is worked through began */
+  /** start of the current backlog */
   backlogUs: 0,
   newEntries: 0,
   filteredEntries: 0,
   gaps: 0,
   lastGapAt: 0,
   findings: 0,
-  /** since when an answer waits for memory, epoch ms; 0: none does */
+  /** since when an answer waits for memory, epoch ms; 0: none */
   memoryAwaitedAt: 0,
-  /** since when an answer comes, epoch ms; 0: none does */
+  /** since when an answer is being received, epoch ms; 0: none */
   answerSince: 0,
-  /** of one that rests until a known time, epoch ms; 0: nobody knows */
+  /** end of a known pause, epoch ms; 0: unknown */
   dueAt: 0,
 }
 
 type ReadSoFar = typeof nothingRead & {
-  /** of the clock that only runs: set right, the other would tell of a silence that was none */
+  /** monotonic ms: after a change of the wall clock that clock would show a silence that did not happen */
   aliveAt: number
 }
 
@@ -265,7 +271,10 @@ function lagSeconds({ caughtUp, headUs, cursorUs }: ReadSoFar): number {
   return Math.max(0, (headUs - cursorUs) / 1e6)
 }
 
-/** While reading is paused nobody asks for the head: at the worst it has gone on since all was read, and from when the next read was due that counts. */
+/**
+ * While reading is paused the head is not read. At worst it moved since all was read, so the lag counts from
+ * when the next read was due.
+ */
 function pausedLagSeconds(soFar: ReadSoFar, intervalMs: number, now: number): number {
   const { caughtUp, caughtUpAt, cursorUs } = soFar
   const readToMs = Math.max(caughtUpAt, cursorUs / 1000)
@@ -273,7 +282,7 @@ function pausedLagSeconds(soFar: ReadSoFar, intervalMs: number, now: number): nu
   return Math.max(lagSeconds(soFar), (now - readToMs) / 1000)
 }
 
-/** By the entries' own times: of what lies between, nobody knows how much there is. */
+/** By the entries' own times: the number of entries in between is unknown. */
 function backlogRatioOf(soFar: ReadSoFar): number | null {
   const { backlogUs, cursorUs, headUs } = soFar
   if (lagSeconds(soFar) === 0 || headUs <= backlogUs) return null

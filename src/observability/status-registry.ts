@@ -1,4 +1,5 @@
-// The board: what every reader and shipper last told, kept for /status and counted for /metrics.
+// The status registry: the last reports of every reader and dispatcher, kept for /status and
+// counted for /metrics.
 import type { JournalStats } from '../contracts/journal.ts'
 import type { FindingRecord } from '../contracts/records.ts'
 import type { CanaryTrace, CanaryWatch, SinkWatch, SourceWatch } from '../contracts/reporter.ts'
@@ -38,35 +39,41 @@ import { messageOf } from './words.ts'
 interface BoardOptions extends PastReads {
   readonly clock: Clock
   readonly metrics: Metrics
-  /** May throw once the journal is closed: then the last word counts. */
+  /** May throw once the journal is closed: then the last value counts. */
   readonly journalStats: () => JournalStats
-  /** as a whole path */
+  /** absolute path */
   readonly journalPath?: string | undefined
   readonly version: string
-  /** epoch ms at which the process started; absent: now */
+  /** epoch ms of the start of the process; absent: now */
   readonly startedAt?: number | undefined
-  /** Requests used of each area's budget, for one workspace. */
+  /** Requests used of each area's rate limit, for one workspace. */
   readonly budget?: (workspace: string) => readonly RateLimitStatus[]
-  /** What no error's words may show, wherever they came from. */
+  /** Secrets that no error message may show. */
   readonly secrets?: () => readonly Secret[]
 }
 
 export interface Board {
-  /** epoch ms, of the process */
+  /** epoch ms of the start of the process */
   readonly startedAt: number
-  /** `intervalMs`: how often a read is due; a source silent for more than two of them, and a minute, is told as failing. */
+  /**
+   * `intervalMs`: how often a read is due; a source silent for more than two intervals and a minute is reported as
+   * failing.
+   */
   source(origin: Origin, intervalMs?: number): SourceWatch
-  /** `lingerMs`: how long an entry may wait on purpose before it is sent. */
+  /** `lingerMs`: how long an entry may wait for its batch to fill. */
   sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkWatch
-  /** `intervalMs`: how often one is to come back, at the best; `expected`: where it is looked for. */
+  /** `intervalMs`: the shortest time between two canaries; `expected`: where each one is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
-  /** A changed configuration cannot be taken: told until another one is, or undefined comes: the file holds the one that runs again. */
+  /**
+   * A changed configuration is invalid: reported until another one is loaded, or until undefined says that the
+   * file is the current one again.
+   */
   configRefused(error: ConnectorError | undefined): void
-  /** Tells what is to be mended although no part fails of it. */
+  /** Reports something to fix although no part fails. */
   readonly warn: Warnings['tell']
   /** Why the next start would not find the journal; undefined: it would. */
   journalLost(why: string | undefined): void
-  /** How live reading of it fares; undefined: nobody reads it. */
+  /** The status of its live reading; undefined: it is not read. */
   reading(origin: Origin): Pick<BoardSource, 'readTo' | 'isHeld'> | undefined
   status(): StatusReport
 }
@@ -84,14 +91,14 @@ const nothing: JournalStats = {
   lastFindings: [],
 }
 
-/** The journal's own word; its last one once it is closed. */
+/** The journal's current statistics; the last ones after it is closed. */
 function lastKnown(journalStats: () => JournalStats): () => JournalStats {
   let last = nothing
   return () => {
     try {
       last = journalStats()
     } catch {
-      // A journal that is being closed answers nobody; what it said last is still the best there is.
+      // A closing journal throws; its last statistics are the best available.
     }
     return last
   }
@@ -110,13 +117,13 @@ const assuranceOf = (given: Assurance | (() => Assurance)) =>
 
 const iso = (at: number) => new Date(at).toISOString()
 
-/** A configuration tells each of its faults in a line of its own. */
+/** A configuration error has one line per fault. */
 function firstFault(error: ConnectorError): string {
   const [first = '', ...more] = messageOf(error).split('\n')
   return more.length > 0 ? `${first} (and more: the log has all of it)` : first
 }
 
-/** Remembers the configuration that could not be taken, while there is one. */
+/** Remembers the rejected configuration, while there is one. */
 function openRefusal({ clock, errors, mask }: BoardMemory) {
   const none = { config_refused_at: null, config_refused_why: null }
   let refused: { config_refused_at: string | null; config_refused_why: string | null } = none
@@ -188,9 +195,10 @@ export function openBoard(options: BoardOptions): Board {
   }
 }
 
-// One workspace's canary as the board knows it: what its conductor told, as metrics. Its state is that of a source, as it asks the API.
+// The canary of one workspace: what its loop reported, as metrics. Its state is that of a source, because it calls
+// the API.
 
-/** `expected`: each place in which one is looked for, `request` not among them. */
+/** `expected`: every place where a canary is looked for, without `request`. */
 function openBoardCanary(
   workspace: string,
   intervalMs: number,
@@ -217,15 +225,15 @@ function openBoardCanary(
   }
 }
 
-// What the board says of the past that is read again: in /status, and as metrics.
+// Jobs that read the past again: in /status, and as metrics.
 
-/** Under way, waiting, and those that ended lately. */
+/** Jobs under way, waiting, or ended recently. */
 interface PastReads {
   readonly backfills?: () => readonly BackfillStatus[]
   readonly replays?: () => readonly ReplayStatus[]
 }
 
-/** Replays of a source to several sinks are told together. */
+/** Replays of one source to several sinks are reported together. */
 function setPastGauges(
   { backfill, replay }: Pick<Metrics, 'backfill' | 'replay'>,
   sources: readonly Pick<BoardSource, 'origin'>[],
@@ -253,7 +261,7 @@ function setPastGauges(
     }
 }
 
-/** What is read again, each with its error as it may be shown. */
+/** The jobs, each with its error masked. */
 function safely<One extends Pick<BackfillStatus, 'error'>>(
   reads: (() => readonly One[]) | undefined,
   mask: Mask,
@@ -269,7 +277,7 @@ function pastStatus(
   return { backfills: safely(backfills, mask), replays: safely(replays, mask) }
 }
 
-// What the board says at one moment, put together of what its parts tell. Pure, save that it asks them.
+// Builds the whole report of one moment from the reports of the parts. Pure, except for calling them.
 
 type BudgetOf = ((workspace: string) => readonly RateLimitStatus[]) | undefined
 
@@ -282,7 +290,10 @@ function workspacesOf(sources: readonly BoardSource[], budget: BudgetOf): Worksp
   }))
 }
 
-/** Where the journal's own bound is the reason, the journal knows first when there is room again; where the disk is, only the readers know. */
+/**
+ * If the journal's own limit is the reason, the journal knows first when there is room; if the disk is, only the
+ * readers know.
+ */
 function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): boolean {
   const forDisk = ({ state, error }: SourceStatus) =>
     state === 'paused' && error !== null && error.code !== 'journal_full'
@@ -307,7 +318,7 @@ function journalStatus(stats: JournalStats, beside: BesideStats): JournalStatus 
   return { entries, bytes, capacity_bytes: capacityBytes, ...beside, ...counted }
 }
 
-/** Who it was is content, and stays where the entry is: here stands what it takes to find it there. */
+/** Who fetched is content and stays in the entry: the report has only what is needed to find it. */
 function findingStatus({ origin, kind, entryId, entryUs, foundAt }: FindingRecord): FindingStatus {
   const found = { entry_id: entryId, found_at: new Date(foundAt).toISOString() }
   return { ...origin, kind, ...found, entry_at: entryUs === undefined ? null : isoFromUs(entryUs) }
@@ -325,7 +336,7 @@ interface Parts extends Pick<StatusReport, 'workspaces' | 'journal' | 'sinks'> {
   readonly stats: JournalStats
 }
 
-/** How each source and sink is, and the journal. */
+/** The status of each source and sink, and of the journal. */
 function partsOf(stats: JournalStats, { sources, sinks, budget, path, lost }: Asked): Parts {
   const workspaces = workspacesOf(sources, budget)
   const beside = { paused: isPaused(stats, workspaces), lost: lost ?? null, ...(path && { path }) }
@@ -342,7 +353,7 @@ type When = Pick<StatusReport, 'version' | 'started_at' | 'configured_at' | 'rep
 type Notices = Pick<StatusReport, 'config_refused_at' | 'config_refused_why' | 'warnings'>
 type Kept = Pick<StatusReport, 'errors' | 'history' | 'backfills' | 'replays'>
 
-/** The whole of /status. The sentence has its place before the parts, also for who reads the report as it is. */
+/** The whole of /status. The sentence comes before the parts, also for people who read the JSON. */
 function reportOf(
   { stats, ...parts }: Parts,
   when: When,

@@ -1,4 +1,4 @@
-// What /status says: its shape.
+// The shape of /status.
 import type { ErrorCode } from '../core/errors.ts'
 import type { FindingRecord } from '../contracts/records.ts'
 import type { Backfill, WaitsFor } from '../contracts/jobs.ts'
@@ -6,15 +6,15 @@ import type { Assurance } from '../contracts/sink.ts'
 import type { SinkState, SourceState } from '../contracts/reporter.ts'
 import type { ErrorStatus, LastHourStatus } from './recent.ts'
 
-/** ISO 8601; null until the first time. */
+/** ISO 8601; null before the first time. */
 type Instant = string | null
 
 export interface FaultStatus {
   readonly code: ErrorCode
   readonly message: string
-  /** of the trouble: it may have begun with another code */
+  /** of the whole trouble: it may have begun with another code */
   readonly since: string
-  /** absent: not known, or it is being tried */
+  /** absent: unknown, or a try is under way */
   readonly next_try_at?: string
 }
 
@@ -22,28 +22,28 @@ export interface SourceStatus {
   readonly name: string
   readonly state: SourceState
   readonly last_success_at: Instant
-  /** before this start too */
+  /** kept across restarts */
   readonly caught_up_at: Instant
   readonly head_at: Instant
   readonly cursor_at: Instant
-  /** how often a read is due; absent: not known, or only once */
+  /** how often a read is due; absent: unknown, or read only once */
   readonly interval_seconds?: number
-  /** when the canary asks next; absent: not known, or no canary */
+  /** when the canary is sent next; absent: unknown, or no canary */
   readonly due_at?: string
-  /** the API has answered, and other answers hold all the memory that there is for them; absent: it does not wait for that */
+  /** an answer waits because other answers use all the memory for answers; absent: none waits */
   readonly waits_for_memory_since?: string
-  /** one answer is being read, and its bytes still come; absent: none is */
+  /** one answer is being received; absent: none is */
   readonly answer_comes_since?: string
-  /** while reading is paused, and was due: how long ago all was read, or the last that is */
+  /** while reading is paused and due: the time since all was read, or since the last entry read */
   readonly lag_seconds: number
-  /** while it works through a backlog: how far it came on the way from where it began to the head, 0 to 1 */
+  /** while it reads a backlog: how far it is from the start of the backlog to the head, 0 to 1 */
   readonly progress: number | null
   /** since this process started */
   readonly new_entries: number
-  /** since this process started: of a type that `types` leaves out, and so not kept */
+  /** since this process started: of a type that `types` excludes, so not stored */
   readonly filtered_entries: number
   readonly gaps: number
-  /** when a possible gap was last found, before this start too */
+  /** when a possible gap was last found; kept across restarts */
   readonly last_gap_at: Instant
   readonly findings: number
   readonly error: FaultStatus | null
@@ -54,11 +54,11 @@ export interface RateLimitStatus {
   readonly area: string
   readonly used: number
   readonly limit: number
-  /** the limit as it is set, of which less is asked since a 429; absent: all of it may be */
+  /** the configured limit; fewer requests are sent since a 429; absent: all may be sent */
   readonly lowered_from?: number
-  /** the API answered 429: nothing is asked before; absent: it did not, or that is over */
+  /** the API answered 429: no request is sent before this; absent: no limit is active */
   readonly limited_until?: string
-  /** the other workspaces that have this budget too, by one key on one host: `used` is of all together; absent: nobody */
+  /** other workspaces that share this limit, by one key on one host: `used` counts all of them; absent: none */
   readonly shared_with?: readonly string[]
 }
 
@@ -70,14 +70,14 @@ export interface WorkspaceStatus {
 
 type Begin = Pick<StatusReport, 'started_at' | 'configured_at'>
 
-/** From where on is told what neither a start nor a new configuration leaves. */
+/** The start of the period of counts that neither a restart nor a reload keeps. */
 export const sinceText = ({ started_at, configured_at }: Begin): string =>
   configured_at === started_at ? 'since the start' : 'since the reload'
 
-/** When a sink last took something is not kept over those: here null is not never. */
+/** The last delivery is not kept across restarts and reloads, so null does not mean never. */
 export const noDelivery = (report: Begin): string => `none ${sinceText(report)}`
 
-/** Told of an earlier process or configuration it says nothing of now: what has come since nobody has looked for. */
+/** A value of an earlier process or configuration does not count: nothing has looked for new entries since. */
 export const isCaughtUp = (
   { caught_up_at: at }: Pick<SourceStatus, 'caught_up_at'>,
   { configured_at: configuredAt }: Pick<StatusReport, 'configured_at'>,
@@ -85,7 +85,7 @@ export const isCaughtUp = (
 
 type Lag = Pick<SourceStatus, 'state' | 'last_success_at' | 'lag_seconds'>
 
-/** No lag is told of a source that has read nothing yet, or does not look now: how far it is behind is not known then. */
+/** The lag is unknown for a source that has read nothing yet, or does not read now. */
 export const isLagUnknown = ({ state, last_success_at, lag_seconds }: Lag): boolean =>
   lag_seconds < 1 && (last_success_at === null || ['blocked', 'failing', 'paused'].includes(state))
 
@@ -94,16 +94,16 @@ export interface SinkStatus {
   readonly type: string
   readonly assurance: Assurance
   readonly state: SinkState
-  /** while it collects: when that goes out at the latest; absent: it does not collect */
+  /** while it collects: when the collected entries are sent at the latest; absent: it does not collect */
   readonly next_upload_at?: string
-  /** not settled yet, with those among them that the sink will pass by */
+  /** pending, including entries that the sink will filter */
   readonly pending_entries: number
   readonly lag_seconds: number
-  /** since this process started; before that nobody kept it */
+  /** since this process started; not kept across restarts */
   readonly last_success_at: Instant
   /** since this process started */
   readonly accepted_entries: number
-  /** since this process started: passed by, since the sink is not to have them */
+  /** since this process started: excluded by the sink's settings */
   readonly filtered_entries: number
   readonly dead_letters: number
   readonly error: FaultStatus | null
@@ -114,18 +114,18 @@ export interface JournalStatus {
   readonly bytes: number
   readonly capacity_bytes: number
   readonly paused: boolean
-  /** why the next start would not find it, such as a file that was removed; null: it would */
+  /** why the next start would not find it, such as a removed file; null: it would */
   readonly lost: string | null
-  /** where its daemon has it, as a whole path; absent: a daemon of an older version */
+  /** absolute path in the daemon; absent: a daemon of an older version */
   readonly path?: string
   readonly quarantined: number
   readonly gaps: number
   readonly findings: number
-  /** sinks that left the config while they still had a position */
+  /** sinks that left the configuration while they still had a position */
   readonly strangers: readonly string[]
 }
 
-/** An entry that a person should look up: where it is stored, it says who and from where. Newest first, a few. */
+/** An entry that a person should look up: the stored entry says who and from where. Newest first, only a few. */
 export interface FindingStatus {
   readonly workspace: string
   readonly source: string
@@ -136,37 +136,37 @@ export interface FindingStatus {
   readonly found_at: string
 }
 
-/** A span of time that is read again on somebody's word, beside what is read anyway. */
+/** A job that reads a time span again, beside live reading. */
 export interface BackfillStatus {
   readonly workspace: string
   readonly source: string
   readonly from: string
   readonly to: string
   readonly state: 'waiting' | 'running' | 'done' | 'failed'
-  /** 0 to 1, by time; null where it cannot be told yet */
+  /** 0 to 1, by time; null: not known yet */
   readonly progress: number | null
-  /** beside an error: what the next try waits for */
+  /** in addition to an error: what the next try waits for */
   readonly waits_for: WaitsFor | null
-  /** in words, where more is known of it */
+  /** details of the wait, if known */
   readonly wait_reason: string | null
-  /** why it does not come on just now; it is tried again */
+  /** why it does not continue now; it is retried */
   readonly error: Omit<FaultStatus, 'since' | 'next_try_at'> | null
   readonly read_entries: number
   readonly new_entries: number
-  /** places at which entries may have been left out */
+  /** possible gaps: places where entries may be missing */
   readonly gaps: number
 }
 
-/** A span that is read again from the API for one sink alone; several spans of one replay are told as one. */
+/** A span that is read again from the API for one sink; several spans of one replay are reported as one. */
 export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
   readonly sink: string
-  /** put into the journal for that sink */
+  /** stored in the journal for that sink */
   readonly sent_entries: number
 }
 
 /**
- * `secret_unread`, `file_unread`: a restart would not have it. `clock_apart`: ours is far from the one of a workspace's API.
- * `file_removed`, `file_cut`: of a `file` sink, with what stood in it; told for a day.
+ * `secret_unread`, `file_unread`: a restart would fail without it. `clock_apart`: our clock differs much from that of the API.
+ * `file_removed`, `file_cut`: the file of a `file` sink lost its lines; reported for one day.
  */
 export const warningCodes = [
   'secret_unread',
@@ -176,7 +176,7 @@ export const warningCodes = [
   'file_cut',
 ] as const
 
-/** What is to be mended although no part fails of it, and `ok` stays as it is. */
+/** Something to fix although no part fails; `ok` does not change. */
 export interface WarningStatus {
   readonly code: (typeof warningCodes)[number]
   /** such as `acme api_key`, or a workspace */
@@ -187,9 +187,9 @@ export interface WarningStatus {
 
 export interface StatusReport {
   readonly version: string
-  /** of the process */
+  /** start of the process */
   readonly started_at: string
-  /** when the configuration that runs now was taken, at the start or by a reload */
+  /** when the current configuration was loaded, at the start or by a reload */
   readonly configured_at: string
   readonly reported_at: string
   readonly ok: boolean
@@ -197,9 +197,9 @@ export interface StatusReport {
   readonly workspaces: readonly WorkspaceStatus[]
   readonly sinks: readonly SinkStatus[]
   readonly journal: JournalStatus
-  /** when a changed configuration could not be taken, and the old one went on; null: not since this one was taken */
+  /** when a changed configuration was rejected and the old one stayed; null: not since the current one was loaded */
   readonly config_refused_at: Instant
-  /** its first fault, and how many more there are; null: none is refused */
+  /** its first fault, and the number of others; null: none is rejected */
   readonly config_refused_why: string | null
   readonly warnings: readonly WarningStatus[]
   readonly findings: readonly FindingStatus[]
@@ -214,7 +214,7 @@ type PastState = Pick<BackfillStatus, 'state' | 'waits_for' | 'wait_reason' | 'e
 
 type PastRead = Pick<Backfill, 'fromUs' | 'toUs' | 'atUs' | 'endedAt' | 'error' | 'waitsFor' | 'waitReason'>
 
-/** How it is with a span that is read again. A trouble that passes is told while it lasts. */
+/** The state of a job. A temporary error is reported while it lasts. */
 export function pastState(read: PastRead): PastState {
   const { endedAt, error, waitsFor, waitReason = null, atUs, fromUs, toUs } = read
   if (endedAt !== undefined)
@@ -225,7 +225,7 @@ export function pastState(read: PastRead): PastState {
   return { state, waits_for: waitsFor ?? null, wait_reason: waitReason, error: error ?? null, progress }
 }
 
-/** `history.usage` spends from the area `history`. */
+/** `history.usage` uses the limit of the area `history`. */
 export function budgetOf(
   { name }: Pick<SourceStatus, 'name'>,
   { rate_limits }: Pick<WorkspaceStatus, 'rate_limits'>,

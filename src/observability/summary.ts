@@ -1,17 +1,17 @@
-// The one sentence of /status that a person reads first at three in the morning.
+// The sentence at the top of /status, which an operator reads first.
 import { budgetOf, isCaughtUp, sinceText } from './status.ts'
 import type { FaultStatus, SinkStatus, SourceStatus, StatusReport, WorkspaceStatus } from './status.ts'
 import { answerText, countText, utcText, limitedText, numberText, spanText } from './words.ts'
 
-/** From here on a part that lags is worth a word. */
+/** A longer lag is mentioned. */
 const NOTABLE_LAG_SECONDS = 60
 const MAX_CLAUSES = 3
-/** So long after the last one was found, somebody who looks once a day has met it. */
+/** Findings are mentioned this long, so that a person who looks once a day sees them. */
 const FOREIGN_TOLD_SECONDS = 25 * 3600
-/** Of a batch whose time to wait is over: to be loaded and sent. */
+/** Slack after the linger time of a batch: it is loaded and sent. */
 const BRIEF_SECONDS = 1
 
-/** How long an entry may wait at a sink on purpose, seconds. */
+/** How long an entry may wait for its batch to fill, seconds. */
 export type Lingers = (sink: string) => number
 
 function secondsSince(instant: string, report: Pick<Told, 'reported_at'>): number {
@@ -20,12 +20,12 @@ function secondsSince(instant: string, report: Pick<Told, 'reported_at'>): numbe
 
 type Told = Omit<StatusReport, 'summary' | 'backfills' | 'replays' | 'errors' | 'history'>
 
-/** Without the stop at its end: another one may follow. */
+/** Without the full stop, so that text can follow. */
 const asClause = (message: string) => message.replace(/[.\s]+$/, '')
 
-/** Why something fails, where it stands beside the sentence: not twice in the same words. */
+/** The error message beside the sentence, unless the sentence contains it already. */
 export const faultText = ({ message }: FaultStatus, { summary }: Pick<StatusReport, 'summary'>): string =>
-  summary.includes(asClause(message)) ? 'as told above' : message
+  summary.includes(asClause(message)) ? 'as above' : message
 
 function why(error: FaultStatus | null): string {
   return error ? `: ${asClause(error.message)}` : ''
@@ -69,7 +69,7 @@ function troubleOf({ state, lag_seconds, pending_entries }: SinkStatus): string 
 }
 
 function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: Told): string {
-  if (source.waits_for_memory_since !== undefined) return ', waiting for memory that other answers hold'
+  if (source.waits_for_memory_since !== undefined) return ', waiting for memory that other answers use'
   const answer = answerText(source.answer_comes_since, Date.parse(reported_at))
   if (answer !== '') return `, ${answer}`
   if (source.state !== 'waiting') return ''
@@ -77,14 +77,14 @@ function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reporte
   return `, waiting${until === undefined ? ' for its rate limit' : `: ${limitedText(until, Date.parse(reported_at))}`}`
 }
 
-/** A restart keeps the cursor, and with it the time of the next read: what stands there may be of a process before. */
+/** A restart keeps the cursor and with it the time of the next read, so that time may be from an earlier process. */
 function nextReadText({ last_success_at: at }: SourceStatus, report: Told): string {
   if (at === null) return 'first read'
   if (Date.parse(at) >= Date.parse(report.configured_at)) return 'next read'
   return `first read ${sinceText(report)}, the last was ${spanText(secondsSince(at, report))} ago`
 }
 
-/** Of a source that lags, or of which nobody knows yet. */
+/** For a source that lags, or whose lag is unknown. */
 function readingClause(source: SourceStatus, workspace: WorkspaceStatus, report: Told): string {
   const { lag_seconds, state, last_success_at } = source
   const name = `${workspace.name} ${source.name}`
@@ -92,16 +92,16 @@ function readingClause(source: SourceStatus, workspace: WorkspaceStatus, report:
   if (state === 'idle' && lag_seconds < 1) return `${name} waits for its ${nextReadText(source, report)}`
   if (last_success_at === null || state === 'starting') return `${name} is starting${waits}`
   if (lag_seconds < 1) return `${name} is reading${waits}`
-  return `${name} is ${spanText(lag_seconds)} behind and reading on${waits}`
+  return `${name} is ${spanText(lag_seconds)} behind and still reading${waits}`
 }
 
-/** The canary reads nothing: between two prompts, or while the readers have a backlog, there is nothing to say of it. */
+/** The canary reads nothing: it is not mentioned between prompts, or while the readers have a backlog. */
 function canaryClauses(source: SourceStatus, workspace: WorkspaceStatus, report: Told): string[] {
   if (source.state === 'idle' || source.state === 'starting') return []
   return [`${workspace.name}'s canary asks its prompt${waitsClause(source, workspace, report)}`]
 }
 
-/** What waits for memory, or for the rest of an answer, moves no head: how far it lags nobody knows. */
+/** A source that waits for memory, or for the rest of an answer, moves no head: its lag is unknown. */
 const isBehind = (source: SourceStatus, report: Told): boolean =>
   source.lag_seconds >= NOTABLE_LAG_SECONDS ||
   !isCaughtUp(source, report) ||
@@ -127,7 +127,7 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
   return [...slow, ...reading]
 }
 
-/** Too short a time for a word of alarm, and too long for one of peace. */
+/** Waiting too short to be an alarm, but too long to be called caught up. */
 function sendingClauses({ sinks }: Told, lingers: Lingers): string[] {
   return sinks
     .filter(
@@ -136,7 +136,7 @@ function sendingClauses({ sinks }: Told, lingers: Lingers): string[] {
     )
     .map(
       ({ name, pending_entries, lag_seconds }) =>
-        `${countText(pending_entries, 'entries')} on the way to ${name}, the oldest for ${spanText(lag_seconds)}`,
+        `${countText(pending_entries, 'entries')} in flight to ${name}, the oldest for ${spanText(lag_seconds)}`,
     )
 }
 
@@ -153,7 +153,7 @@ function calmClause(report: Told): string {
   return `All caught up: last delivery ${spanText(secondsSince(last, report))} ago`
 }
 
-/** Of each kind the oldest: a clock of ours that is wrong is so for each workspace. */
+/** The oldest of each kind: a wrong clock of ours, for example, affects every workspace. */
 function warningClauses({ warnings }: Told): string[] {
   const kinds = [...Map.groupBy(warnings, ({ code }) => code).values()]
   return kinds.flatMap(([first, ...more]) => {
@@ -162,7 +162,7 @@ function warningClauses({ warnings }: Told): string[] {
   })
 }
 
-/** What the receivers do not have, or may not: it waits for a person, however well all goes on. */
+/** Entries that receivers do not get: they need a person even if everything else is well. */
 function asideClauses({ journal: { gaps, quarantined }, sinks }: Told): string[] {
   const unread = [
     ...(gaps > 0 ? [countText(gaps, 'possible gaps')] : []),
@@ -174,7 +174,7 @@ function asideClauses({ journal: { gaps, quarantined }, sinks }: Told): string[]
   return [...(unread.length > 0 ? [unread.join(', ')] : []), ...letters]
 }
 
-/** Perhaps a stolen key, so it stands beside whatever else is wrong. Of the journal, and so over restarts. */
+/** Perhaps a stolen key, so it is mentioned beside every other fault. Kept in the journal across restarts. */
 function foreignClauses({ findings, journal, ...report }: Told): string[] {
   const recent = findings.filter(({ found_at }) => secondsSince(found_at, report) < FOREIGN_TOLD_SECONDS)
   const last = recent
@@ -184,7 +184,7 @@ function foreignClauses({ findings, journal, ...report }: Told): string[] {
   return last ? [`${countText(journal.findings, 'foreign fetches')}, the last ${utcText(last)}`] : []
 }
 
-/** By a clock that is far off, what there is may not have been found. */
+/** With a wrong clock entries may be undiscovered. */
 const isPeaceSure = ({ warnings }: Told) => warnings.every(({ code }) => code !== 'clock_apart')
 
 function join(clauses: readonly string[]): string {
@@ -195,16 +195,16 @@ function join(clauses: readonly string[]): string {
 function refusedClauses({ config_refused_at, config_refused_why }: Told, isAlone: boolean): string[] {
   if (config_refused_at === null) return []
   const reason = isAlone && config_refused_why !== null ? `: ${asClause(config_refused_why)}` : ''
-  return [`The changed configuration is refused, the old one goes on${reason}`]
+  return [`The changed configuration is invalid, the previous one stays in use${reason}`]
 }
 
-/** What is wrong comes first, then what lags; only a house in order is called caught up. */
+/** Faults first, then lags; only without both it says "caught up". */
 export function sentenceOf(report: Told, lingers: Lingers): string {
   const paused = report.journal.paused ? [pausedClause(report)] : []
   const lost = report.journal.lost === null ? [] : [report.journal.lost]
   const wrong = (told: Why) => [...paused, ...sinkClauses(report, told), ...sourceClauses(report, told)]
   const count = lost.length + wrong(unsaid).length
-  // With several at fault the sentence says which; what each of them says stands in its row.
+  // With several faults the sentence names the parts; the rows have the messages.
   const warned = warningClauses(report)
   const refused = refusedClauses(report, count === 0)
   const foreign = foreignClauses(report)

@@ -1,11 +1,12 @@
-// Live samples of what a sink was sent, for a person who looks: only where the configuration allows it, and only while somebody does.
+// Live samples of what a sink was sent: only if the configuration allows it, and only while a
+// person looks.
 import { LF } from '../core/bytes.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import { overlay } from '../core/overlay.ts'
 import type { Delivery, ObjectSink, OpenObject, Outcome, Sink } from '../contracts/sink.ts'
 
-/** A sample is for the eye: a longer line is cut, and nobody can make the daemon hold more than this. */
+/** Samples are for reading: longer lines are cut, and this bounds the memory that a reader can use. */
 export const MOST_LINES = 1_000
 const MOST_BYTES = 256 * 1024
 
@@ -24,7 +25,7 @@ export class Taps {
     this.#clock = clock
   }
 
-  /** The sink itself, with an ear at what it took. Costs one look at a set a batch. */
+  /** Wraps the sink and copies the lines that it takes. Without a reader it costs one set lookup per batch. */
   sink<Kind extends Sink | ObjectSink>(sink: Kind): Kind {
     const lookers = new Set<Looker>()
     this.#lookers.set(sink.name, lookers)
@@ -33,8 +34,8 @@ export class Taps {
   }
 
   /**
-   * The next lines that the sink takes, at most `limit`; fewer when `waitMs` are over first. Throws ConnectorError
-   * `misconfigured` where the configuration does not allow it.
+   * The next lines that the sink takes, at most `limit`; fewer if `waitMs` ends first. Throws ConnectorError `misconfigured` if
+   * the configuration does not allow it.
    */
   async next(name: string, limit: number, waitMs: number): Promise<readonly Uint8Array[]> {
     const lookers = this.#lookers.get(name)
@@ -55,7 +56,7 @@ export class Taps {
     return looker.lines
   }
 
-  /** Whoever looks gets what came so far: nobody's wait holds up a stop. */
+  /** Readers get the lines so far, so that no wait delays a stop. */
   close(): void {
     for (const lookers of this.#lookers.values()) for (const { full } of lookers) full.abort()
   }
@@ -83,7 +84,7 @@ function batchTap(sink: Sink, lookers: ReadonlySet<Looker>): Partial<Sink> {
   }
 }
 
-/** Shows an object's lines as they are written; the object itself is stored some time later. */
+/** Shows an object's lines as they are written; the object itself is stored later. */
 function objectTap(sink: ObjectSink, lookers: ReadonlySet<Looker>): Partial<ObjectSink> {
   return {
     async open(slot: number): Promise<OpenObject> {

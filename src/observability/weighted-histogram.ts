@@ -1,9 +1,10 @@
-// A Prometheus histogram whose observations carry a count: a sample that stands for a thousand entries costs as much as one.
+// A Prometheus histogram whose observations have a weight: a sample for a thousand entries costs as
+// much as one for a single entry.
 import type { Metric, Registry } from 'prom-client'
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>
-  /** entries in each bucket alone; the last one is +Inf */
+  /** entries in each bucket, not cumulative; the last one is +Inf */
   readonly counts: Float64Array
   sum: number
 }
@@ -30,11 +31,11 @@ export class WeightedHistogram {
     this.name = options.name
     this.help = options.help
     this.#buckets = options.buckets
-    // prom-client asks of a metric no more than name and get(), but its types name its own classes only.
+    // prom-client needs only name and get() of a metric, but its types require its own classes.
     options.registry.registerMetric(this as unknown as Metric)
   }
 
-  /** One series; shown from now on, at zero. */
+  /** One series; exported from now on, starting at zero. */
   labels(labels: Readonly<Record<string, string>>): WeightedObserver {
     const series: Series = { labels, counts: new Float64Array(this.#buckets.length + 1), sum: 0 }
     this.#series.push(series)

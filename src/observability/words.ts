@@ -1,9 +1,9 @@
-// How figures and long texts are told to people: spans, sizes, counts, and what something waits for.
+// Formats figures and long texts for people: spans, sizes, counts, and wait reasons.
 import type { ConnectorError } from '../core/errors.ts'
 import type { WaitsFor } from '../contracts/jobs.ts'
 import { PAST_SHARE_IN_USE } from '../contracts/jobs.ts'
 
-/** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that still says enough. */
+/** `14 s`, `5 min`, `3 h`, `4 days`: the largest unit that is precise enough. */
 export function spanText(seconds: number): string {
   if (seconds < 90) return `${Math.round(seconds)} s`
   if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`
@@ -12,52 +12,55 @@ export function spanText(seconds: number): string {
 }
 
 const waitsForText: Readonly<Record<WaitsFor, string>> = {
-  turn: 'its turn: another one that reads the same source comes first',
-  rate_limit: 'its share of the rate limit',
+  turn: 'its turn: another job that reads the same source comes first',
+  rate_limit: 'a permit of the rate limiter',
   limit: 'the end of a rate limit: the API answered 429',
   source:
-    'its source, which is not in the configuration of the daemon any more: it goes on once that is there again',
-  sink: 'its sink, which is not in the configuration of the daemon any more: it goes on once that is there again',
-  sources: "its source to stand among the sink's `sources` again",
-  memory: 'memory for an answer: others that are being read hold what there is for them',
+    'its source, which is no longer in the configuration of the daemon: it continues once it is there again',
+  sink: 'its sink, which is no longer in the configuration of the daemon: it continues once it is there again',
+  sources: "its source to be among the sink's `sources` again",
+  memory: 'memory for an answer: other answers use all of it',
   room: `room in the journal: ${PAST_SHARE_IN_USE}`,
 }
 
-/** Of a job; nothing where it does not wait, or for something that only a newer daemon knows. */
+/** For a job; '' if it does not wait, or waits for something that only a newer daemon knows. */
 export function waitText(waitsFor: WaitsFor | null | undefined, reason: string | null | undefined): string {
   const what = waitsFor ? (waitsForText[waitsFor] as string | undefined) : undefined
   return reason ? `Waiting: ${reason}.` : what === undefined ? '' : `Waiting for ${what}.`
 }
 
-/** `2026-11-25 18:12:50`, of an ISO instant in UTC. */
+/** `2026-11-25 18:12:50`, from an ISO instant in UTC. */
 export const stampText = (iso: string): string => iso.slice(0, 19).replace('T', ' ')
 
 export const utcText = (iso: string): string => `${stampText(iso)} UTC`
 
-/** Places of a budget in the last minute, and how many there are: there may have been more while they were taken. */
+/** Requests of the last minute and the limit: the limit may have been higher when they were sent. */
 export const usedText = (used: number, limit: number): string =>
   used <= limit ? `${used} of ${limit}` : `${used}, now ${limit}`
 
-/** Of a budget of which less is asked since a 429. */
+/** For a limit that is lowered since a 429. */
 export function loweredText(limit: number, from: number, used: number): string {
-  const before = used > limit ? `; the ${numberText(used)} of the last minute are from before that` : ''
+  const before = used > limit ? `; the ${numberText(used)} of the last minute were sent before that` : ''
   return `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, and more again while it does not${before}`
 }
 
-/** `, next try in 42 s`, of what failed; nothing where nobody knows, or it is due. */
+/** `, next try in 42 s`, for a failed part; '' if unknown or due. */
 export function nextTryText(at: string | undefined, nowMs: number): string {
   const leftMs = at === undefined ? 0 : Date.parse(at) - nowMs
   return leftMs > 0 ? `, next try in ${spanText(Math.ceil(leftMs / 1000))}` : ''
 }
 
-/** `next upload in 20 s`, of a sink that collects; nothing where it does not. */
+/** `next upload in 20 s`, for a sink that collects; '' if it does not. */
 export function uploadText(at: string | undefined, nowMs: number): string {
   if (at === undefined) return ''
   const leftMs = Date.parse(at) - nowMs
   return leftMs > 0 ? `next upload in ${spanText(Math.ceil(leftMs / 1000))}` : 'next upload is due'
 }
 
-/** In place of the last read and of when all was read, where that never was: a canary that was not asked yet will be, once the sources have read all there is or at its time. */
+/**
+ * Replaces the times of the last read and of the last catch-up if there is none yet. The first canary waits until the sources
+ * have read everything, or for its time.
+ */
 export function neverTexts(
   {
     name,
@@ -71,26 +74,26 @@ export function neverTexts(
   return [at === undefined ? 'once all is read' : `due in ${spanText(Math.ceil(leftMs / 1000))}`, 'not yet']
 }
 
-/** Of a source whose answer waits; nothing where none does. */
+/** For a source whose answer waits for memory; '' if none does. */
 export function memoryText(since: string | undefined, nowMs: number): string {
   if (since === undefined) return ''
   const waited = spanText(Math.max(0, (nowMs - Date.parse(since)) / 1000))
-  return `an answer has waited for memory for ${waited}: others that are being read hold what there is for them`
+  return `an answer has waited for memory for ${waited}: other answers use all of it`
 }
 
-/** What comes in less is no news. */
+/** Shorter answers are not mentioned. */
 const LONG_ANSWER_SECONDS = 60
 
-/** Of a source that is long at one answer; nothing where none is. */
+/** For a source that receives one answer for long; '' if there is none. */
 export function answerText(since: string | undefined, nowMs: number): string {
   const seconds = since === undefined ? 0 : (nowMs - Date.parse(since)) / 1000
   return seconds < LONG_ANSWER_SECONDS ? '' : `one answer has been coming for ${spanText(seconds)}`
 }
 
-/** Of a 429 that is waited out. */
+/** For a 429 that is waited out. */
 export function limitedText(until: string, nowMs: number): string {
   const left = spanText(Math.max(0, (Date.parse(until) - nowMs) / 1000))
-  return `the API answered 429, and nothing is asked until ${utcText(until)} (${left} more)`
+  return `the API answered 429, and no request is sent until ${utcText(until)} (${left} more)`
 }
 
 const sizes = [
@@ -104,10 +107,10 @@ export function sizeText(bytes: number): string {
   return `${bytes} B`
 }
 
-/** `1,234,567`, of a whole number. By hand, since the first one that Intl writes loads its tables: 13 ms and some MB at each start. */
+/** `1,234,567`, for an integer. Not by Intl, whose first call loads tables: 13 ms and some MB at each start. */
 export const numberText = (count: number): string => String(count).replace(/\B(?=(?:\d{3})+$)/g, ',')
 
-/** No more than `most` of it, and a sign that there was more. */
+/** At most `most` characters, with a sign that text was cut. */
 export function cutText(text: string, most: number): string {
   if (text.length <= most) return text
   const cut = text.slice(0, most)
@@ -119,10 +122,10 @@ export function countText(count: number, noun: string): string {
   return `${numberText(count)} ${count === 1 ? noun.replace(/ies$/, 'y').replace(/ches$/, 'ch').replace(/s$/, '') : noun}`
 }
 
-/** A message is for a person; a receiver that talks without end is not let through. */
+/** Messages are for people; endless text of a receiver is cut. */
 const MAX_MESSAGE = 500
 
-/** Cut at a word, where there is one near, and seen to be cut. */
+/** Cut at a word boundary if one is near, with a sign that text was cut. */
 export function messageOf({ message }: ConnectorError): string {
   if (message.length <= MAX_MESSAGE) return message
   return `${message.slice(0, MAX_MESSAGE - 1).replace(/\s+\S{0,100}$/, '')}…`

@@ -327,7 +327,7 @@ export class FakeS3 {
     )
   }
 
-  /** The service that gives out roles, at the same address. */
+  /** The service that issues role credentials, at the same address. */
   #role({ body, headers }: S3Request): RawReply {
     const form = new URLSearchParams(body.toString())
     const action = form.get('Action') ?? ''

@@ -2,6 +2,7 @@
 import type { Outside } from '../../app/environment.ts'
 import type { Config } from '../../config/schema.ts'
 import { gzip } from '../../platform/gzip/gzip.ts'
+import { connectControl } from '../../control/client.ts'
 import { secretsIn } from '../../core/secret.ts'
 import { systemClock, systemRandom } from '../../platform/clock.ts'
 import { openDatagrams } from '../../platform/datagrams.ts'
@@ -29,6 +30,16 @@ export function realOutside(config: Config, world: World, to?: LogOptions['to'])
     gzip,
   }
 }
+
+/** For a command that asks an API or a sink beside the daemon: warnings in its log are the daemon's matter. */
+export const quietOutside = (config: Config, world: World): Outside =>
+  realOutside({ ...config, log: { level: 'error' } }, world)
+
+/** Of the daemon that runs on this journal: it recognises a request under its id as its own in the audit log. */
+export const instanceOf = ({ journal }: Config): Promise<string | undefined> =>
+  connectControl(journal.path)
+    .then((daemon) => daemon?.instance())
+    .catch(() => undefined)
 
 export function proxyOf(env: World['env']) {
   return {

@@ -12,6 +12,8 @@ export interface World {
   readonly terminal?: boolean
   /** Standard output is a screen that shows colours. Absent: it is not. */
   readonly colours?: boolean
+  /** Opens standard input. Absent: it is empty. */
+  readonly stdin?: () => AsyncIterable<Uint8Array>
   /** Bytes to standard output; resolves when they were taken, rejects when nobody reads any more. */
   readonly print: (bytes: Uint8Array) => Promise<void>
   /** the program that checks a large journal; absent: who opens it does */

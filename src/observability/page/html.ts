@@ -1,4 +1,4 @@
-// Values as a person reads them, as HTML. Whatever is not ours, and much that is, is escaped here.
+// Formats values as HTML for people. Everything is escaped here, external text always.
 import type { SinkState, SourceState } from '../../contracts/reporter.ts'
 import { numberText, spanText } from '../words.ts'
 
@@ -14,13 +14,13 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? '')
 }
 
-/** Somebody else's words: escaped, and held apart, so that marks of direction in them turn nothing around them. */
+/** Text of other programs: escaped and isolated, so that its bidirectional marks do not affect the rest of the page. */
 export const verbatim = (text: string): string => `<bdi>${escapeHtml(text)}</bdi>`
 
 export const soft = (html: string): string => `<span class="soft">${html}</span>`
 export const warn = (html: string): string => `<span class="warn">${html}</span>`
 
-/** Nothing to see is said softly, anything else is not. */
+/** Zero is shown softly, any other number as a warning. */
 export const zeroIsWell = (count: number): string => (count === 0 ? soft('0') : warn(numberText(count)))
 
 export function agoHtml(instant: string | null, now: number, absent = 'never'): string {
@@ -31,7 +31,7 @@ export function agoHtml(instant: string | null, now: number, absent = 'never'): 
 
 export const lagHtml = (seconds: number): string => (seconds < 1 ? soft('none') : unbroken(spanText(seconds)))
 
-/** `7 s` stays on one line. */
+/** Keeps `7 s` on one line. */
 export function unbroken(text: string): string {
   return text.replace(/(?<=\d) (?=(?:s|min|h|days|%)\b|%)/g, '\u00a0')
 }
@@ -53,18 +53,18 @@ const tones: Readonly<Record<SourceState | SinkState, Tone>> = {
 export const isTrouble = (state: SourceState | SinkState): boolean =>
   tones[state] === 'bad' || state === 'paused'
 
-/** A word, a shape and a colour: any one of them is enough. */
+/** A word, a shape and a colour: each one is enough to recognise the state. */
 export const stateHtml = (state: SourceState | SinkState): string =>
   `<span class="state ${tones[state]}">${state}</span>`
 
-/** Its own drawing: what browsers make of `meter` cannot be styled alike. The number stands in words beside it. */
+/** Drawn as SVG, because browsers render `meter` differently. The number is also in the text next to it. */
 function barHtml(role: 'meter' | 'progressbar', tone: string, label: string, share: number): string {
   const width = Math.floor(Math.min(1, Math.max(0, share)) * 1000) / 10
   const aria = `role="${role}" aria-label="${escapeHtml(label)}" aria-valuemin="0" aria-valuemax="100" aria-valuenow="${width}"`
   return `<svg class="bar ${role} ${tone}" ${aria} viewBox="0 0 100 1" preserveAspectRatio="none"><rect width="${width}" height="1"/></svg>`
 }
 
-/** `max` above 0; what is over it fills the bar. */
+/** `max` is above 0; larger values fill the bar. */
 export function meterHtml(label: string, value: number, max: number): string {
   const share = value / max
   return barHtml('meter', share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : 'good', label, share)
@@ -75,21 +75,21 @@ export const progressHtml = (label: string, ratio: number): string =>
 
 export const percent = (ratio: number): string => `${Math.floor(ratio * 100)}\u00a0%`
 
-// A table that stays one for a screen reader when a narrow screen shows each row as a card: hence the roles.
+// A table that stays a table for screen readers when a narrow screen shows each row as a card: hence the roles.
 
 interface Column {
   readonly label: string
-  /** to the right, under one another */
+  /** right-aligned */
   readonly number?: boolean
 }
 
 export interface Row {
-  /** What the row is about, the same from one page to the next. */
+  /** Identifies the row across refreshes. */
   readonly key: string
-  /** HTML, as everything here that comes in */
+  /** HTML, like every input here */
   readonly name: string
   readonly cells: readonly string[]
-  /** Lines of their own below the row: a fault, how far it came. */
+  /** Extra lines below the row: a fault, the progress. */
   readonly notes?: readonly (Note | undefined)[]
 }
 
@@ -100,7 +100,7 @@ interface Note {
 
 interface Table {
   readonly caption: string
-  /** The first is the name's. */
+  /** The first column has the name. */
   readonly columns: readonly Column[]
   readonly rows: readonly Row[]
 }

@@ -1,4 +1,5 @@
-// The status page: a report as plain HTML, made on the server, whole without a script; with one it keeps itself up to date in place.
+// The status page: a report as HTML, rendered on the server and complete without a script.
+// The script only keeps it up to date.
 import { createHash } from 'node:crypto'
 import type { StatusReport } from '../status.ts'
 import { spanText, utcText } from '../words.ts'
@@ -9,12 +10,12 @@ import { configHtml, errorsHtml, mattersHtml } from './sections.ts'
 import { style } from './style.ts'
 import { tilesHtml } from './tiles.ts'
 
-/** A sentence of several troubles is set smaller. */
+/** Longer sentences, with several faults, are shown smaller. */
 const LONG_SENTENCE = 110
-/** Without a script the browser loads the page anew, and begins at its top: not too often. */
+/** Without the script the browser reloads the page, which scrolls to the top: so not too often. */
 const RELOAD_SECONDS = 15
 
-/** A hull on its water. */
+/** A ship's hull on water. */
 const logo = `<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focusable="false"><path d="M9 14V7h14v7M16 7V3.5M4.5 14h23l-3.6 8H8.1z"/><path class="water" d="M3 27q3.25-3 6.5 0t6.5 0 6.5 0 6.5 0"/></svg>`
 
 function icon(ok: boolean): string {
@@ -26,7 +27,7 @@ function icon(ok: boolean): string {
   return `data:image/svg+xml,${svg.replaceAll('<', '%3C').replaceAll('>', '%3E')}`
 }
 
-/** What a screen reader is told when it changes: states, and not the seconds that pass. */
+/** The text that a screen reader reads after a change: states, without the running seconds. */
 function newsHtml({ ok, workspaces, sinks, journal }: StatusReport): string {
   const sources = workspaces.flatMap(({ name, sources: own }) =>
     own.map((source) => ({ name: `${name} ${source.name}`, state: source.state })),
@@ -58,7 +59,7 @@ function bannerHtml({ version, started_at, reported_at }: StatusReport, now: num
 const footer = `<footer><p>New and Delivered count since the start or the last reload. For machines: <a href="status">status</a>, <a href="metrics">metrics</a>,
 <a href="livez">livez</a>, <a href="readyz">readyz</a>.</p></footer>`
 
-/** `config`: the configuration as text, its secrets masked. Everything else comes from the report, escaped here. */
+/** `config`: the configuration as text, secrets masked. Everything else comes from the report, and is escaped here. */
 export function renderPage(report: StatusReport, config?: string): string {
   const now = Date.parse(report.reported_at)
   const classes = `${report.ok ? 'good' : 'bad'}${report.summary.length > LONG_SENTENCE ? ' long' : ''}`
@@ -81,14 +82,14 @@ ${footer}
 `
 }
 
-// The headers that let the page's own style and script in, by their hashes, and nothing else.
+// Response headers that allow only the page's own style and script, by their hashes.
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('base64')
 
-/** Another one: the page that is open was made by another version, and loads itself anew. */
+/** If it changes, the open page is from another version, and reloads itself. */
 const edition = sha256(style + script).slice(0, 12)
 
-/** Nothing is loaded, framed, sent or run; the script may ask the place that it came from. */
+/** Forbids loading, framing, forms and scripts; the script may send requests to its own origin. */
 const policy = [
   "default-src 'none'",
   `style-src 'sha256-${sha256(style)}'`,

@@ -1,4 +1,5 @@
-// Sources and sinks in rows: health, last success, lag, budget, counts, and the last error in its own words. Knows no source or sink by name.
+// Sources and sinks as table rows: state, last success, lag, limits, counts, and the last error message.
+// No source or sink is known by name.
 import type {
   BackfillStatus,
   ReplayStatus,
@@ -39,9 +40,9 @@ import {
 } from './html.ts'
 import type { Row } from './html.ts'
 
-/** So many workspaces are shown open; of more only those in trouble are. */
+/** Up to this many workspaces are shown open; with more, only those in trouble. */
 const OPEN_WORKSPACES = 6
-/** A short backlog is worked off before its bar is read. */
+/** Shorter backlogs end before a progress bar is useful. */
 const NOTABLE_BACKLOG_SECONDS = 60
 
 function fault(error: FaultStatus | null, report: StatusReport, now: number) {
@@ -189,7 +190,7 @@ const replayColumns = [
 
 type PastStatus = Omit<BackfillStatus, 'new_entries'>
 
-/** What holds it up just now. */
+/** Why it is waiting now. */
 function pastNote({ waits_for, wait_reason, error }: PastStatus) {
   if (error) {
     const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
@@ -200,7 +201,7 @@ function pastNote({ waits_for, wait_reason, error }: PastStatus) {
     : ({ kind: 'progress', html: escapeHtml(waitText(waits_for, wait_reason)) } as const)
 }
 
-/** State, span and progress of what is read again. */
+/** State, span and progress of a job. */
 function pastCells({ from, to, state, progress }: PastStatus, label: string): readonly string[] {
   const tone = { waiting: 'warn', running: 'busy', done: 'good', failed: 'bad' }[state]
   return [
@@ -234,7 +235,7 @@ function replayRow(replay: ReplayStatus): Row {
   }
 }
 
-/** Nothing where none is known: most days there is none. */
+/** Empty if there are none, as on most days. */
 export function backfillsHtml(backfills: readonly BackfillStatus[]): string {
   if (backfills.length === 0) return ''
   const table = { caption: 'Backfills', columns: backfillColumns, rows: backfills.map(backfillRow) }

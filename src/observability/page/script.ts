@@ -1,8 +1,9 @@
-// What runs in the browser: asks for the page again and brings what changed into the one that is open. Plain, since it is sent as it stands here.
+// The browser script: fetches the page again and updates the open one in place. Plain JavaScript,
+// because it is sent unchanged.
 
 /**
- * The fresh page is never put in the old one's place: text, attributes and rows are changed one by one, so that scroll, selection, focus
- * and what somebody opened stay. Rows are known by `data-key`. Without an answer the page says so, and since when.
+ * The page is never replaced: text, attributes and rows are changed one by one, so that scroll position, selection, focus and
+ * opened parts stay. Rows are identified by `data-key`. If the daemon does not answer, the page says so, and since when.
  */
 export const script = `
 (() => {
@@ -86,7 +87,7 @@ async function refresh() {
     lost.hidden = true
   } catch {
     if (lost.hidden) {
-      lost.textContent = 'No answer since ' + new Date().toLocaleTimeString() + ': the daemon may have stopped. Below stands what it said last.'
+      lost.textContent = 'No answer since ' + new Date().toLocaleTimeString() + ': the daemon may have stopped. Below is its last report.'
       lost.hidden = false
     }
   }

@@ -1,4 +1,4 @@
-// What stands below the rows: what waits for a person, the last errors, the configuration.
+// The sections below the rows: what needs a person, the last errors, the configuration.
 import { countText, numberText } from '../words.ts'
 import type { FindingStatus, StatusReport, WarningStatus } from '../status.ts'
 import type { ErrorStatus } from '../recent.ts'
@@ -10,9 +10,9 @@ interface Matter {
   readonly what: string
   /** plain text: what to do about it */
   readonly advice?: string
-  /** HTML, each on a line of its own */
+  /** HTML, one line each */
   readonly details?: readonly string[]
-  /** what to type */
+  /** the command to type */
   readonly command?: string
 }
 
@@ -28,7 +28,7 @@ function gapsHtml({ workspaces }: StatusReport): string[] {
 
 const SHOWN_FINDINGS = 5
 
-/** By its id and time it is found in the SIEM, where it says who and from where. */
+/** Id and time identify the entry in the SIEM, where it says who and from where. */
 function findingHtml({ workspace, source, entry_id, entry_at, found_at }: FindingStatus): string {
   const at = entry_at ?? found_at
   return `${verbatim(`${workspace} ${source}`)}: entry <code>${escapeHtml(entry_id)}</code> of ${timeHtml(at)}`
@@ -41,7 +41,7 @@ function matters(report: StatusReport): Matter[] {
     .filter(({ dead_letters }) => dead_letters > 0)
     .map(({ name, dead_letters }) => ({
       key: `letters ${name}`,
-      what: `<b>${countText(dead_letters, 'dead letters')}</b> at ${verbatim(name)}: refused for good`,
+      what: `<b>${countText(dead_letters, 'dead letters')}</b> at ${verbatim(name)}: rejected for good`,
       command: `auditferry dead-letters list --sink ${name}`,
     }))
   const rest: (Matter & { readonly count: number })[] = [
@@ -61,9 +61,9 @@ function matters(report: StatusReport): Matter[] {
     {
       key: 'findings',
       count: findings,
-      what: `<b>${countText(findings, 'findings')}</b>: somebody else fetched the log under the key's user`,
+      what: `<b>${countText(findings, 'findings')}</b>: another client fetched the log as the user of the key`,
       advice:
-        'look the entries up where they were delivered: a known tool goes into expected_user_agents; if not known, rotate the key',
+        'look up the entries where they were delivered: add a known tool to expected_user_agents; otherwise rotate the key',
       details: report.findings.slice(0, SHOWN_FINDINGS).map(findingHtml),
     },
     {
@@ -76,7 +76,7 @@ function matters(report: StatusReport): Matter[] {
   return [...heldParts(report), ...warned(report), ...letters, ...rest.filter(({ count }) => count > 0)]
 }
 
-/** What waits for a key, a permission or a setting goes on by itself once it is right. */
+/** A part that waits for a key, a permission or a setting resumes automatically after the fix. */
 function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
   const sources = workspaces.flatMap(({ name, sources: own }) =>
     own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
@@ -86,23 +86,23 @@ function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
     .map(({ name }) => ({
       key: `blocked ${name}`,
       what: `<b>Blocked</b>: ${verbatim(name)}`,
-      advice: 'what it needs stands in its row; put right, it goes on by itself',
+      advice: 'its row says what it needs; after the fix it resumes automatically',
     }))
 }
 
 const mended: Readonly<Record<WarningStatus['code'], string>> = {
   clock_apart:
-    'set right, reading goes on by itself; where it was wrong for days, a backfill finds what was missed',
-  secret_unread: 'put it back where it was: it is read again by itself',
-  file_unread: 'put it back where it was: it is read again by itself',
-  file_removed: 'find out who did it, and send again what is to be there; this is told for a day',
-  file_cut: 'find out who did it, and send again what is to be there; this is told for a day',
+    'after the fix reading resumes automatically; if it was wrong for days, a backfill finds what was missed',
+  secret_unread: 'put it back where it was: it is read again automatically',
+  file_unread: 'put it back where it was: it is read again automatically',
+  file_removed: 'find out who did it, and send the lines again; this warning lasts a day',
+  file_cut: 'find out who did it, and send the lines again; this warning lasts a day',
 }
 
 function warned({ warnings }: StatusReport): Matter[] {
   return warnings.map(({ code, about, message, since }) => ({
     key: `warning ${code} ${about}`,
-    what: `<b>To mend</b>: ${verbatim(message)}`,
+    what: `<b>To fix</b>: ${verbatim(message)}`,
     details: [`since ${timeHtml(since)}`],
     advice: mended[code],
   }))
@@ -118,7 +118,7 @@ export function mattersHtml(report: StatusReport): string {
     items.length > 0
       ? `<ul class="matters">${items.join('\n')}</ul>`
       : '<p>Nothing: no dead letter, nothing quarantined, no gap, no finding.</p>'
-  return `<section aria-labelledby="matters"><h2 id="matters">Waits for a person</h2>${inner}</section>`
+  return `<section aria-labelledby="matters"><h2 id="matters">Needs a person</h2>${inner}</section>`
 }
 
 const errorColumns = [
@@ -147,7 +147,7 @@ export function errorsHtml(errors: readonly ErrorStatus[], now: number): string 
   return `<section aria-labelledby="errors" class="errors"><h2 id="errors">Last errors</h2>${inner}</section>`
 }
 
-/** `config`: text whose secrets are masked already; it is only escaped here. */
+/** `config`: text with secrets masked; it is only escaped here. */
 export function configHtml(config: string | undefined): string {
   if (config === undefined) return ''
   return `<section aria-labelledby="config"><details data-key="config"><summary><h2 id="config">Configuration</h2>${soft('secrets are masked')}</summary>

@@ -1,4 +1,5 @@
-// The status page's one style sheet: system fonts, two palettes, a card a section. Colours hold 4.5 to 1 against what they stand on.
+// The style sheet of the status page: system fonts, two palettes, one card per section.
+// Colours have a contrast of at least 4.5:1 against their background.
 
 const palette = `
 :root{color-scheme:light dark;--back:#f5f6f4;--card:#fff;--ink:#18201d;--soft:#566460;--line:#dde3e0;--track:#e6ebe8;

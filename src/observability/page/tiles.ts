@@ -1,4 +1,5 @@
-// The figures on top: an hour of reading, delivering and owing, and how full the journal is.
+// The figures at the top: reading, delivery and pending entries of the last hour, and how full the
+// journal is.
 import { sinceText } from '../status.ts'
 import type { StatusReport } from '../status.ts'
 import { numberText, sizeText, spanText } from '../words.ts'
@@ -20,7 +21,7 @@ function tileHtml({ title, figure, words, picture }: Tile): string {
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 
-/** A young process has the whole width for what there is: some minutes at first, an hour in the end. */
+/** A young process uses the whole width for its few minutes, later for one hour. */
 function picture(values: readonly number[], stepSeconds: number): string {
   return sparkline(values, Math.max(values.length, YOUNG_SECONDS / stepSeconds))
 }
@@ -36,7 +37,7 @@ function flowTile(title: string, values: readonly number[], report: StatusReport
     title,
     figure: numberText(sum(values)),
     words: `${spanOf(values, report)}, ${most}`,
-    // The step that is still running would always look like a fall.
+    // The running step is incomplete and would always look like a fall.
     picture: picture(values.length > 1 ? values.slice(0, -1) : values, stepSeconds),
   }
 }
@@ -65,18 +66,18 @@ export function tilesHtml(report: StatusReport): string {
   return `<section aria-labelledby="flow" class="tiles"><h2 id="flow" class="hidden">The last hour</h2>${tiles.map(tileHtml).join('\n')}</section>`
 }
 
-// An hour as a line: inline SVG, drawn on the server, its figures in words beside it.
+// A line chart of one hour: inline SVG rendered on the server, with its figures as text next to it.
 
 const WIDTH = 240
 const HEIGHT = 44
-/** Room for half the line's width at the top and the bottom. */
+/** Half the line's width at the top and the bottom. */
 const PAD = 2
 
 const round = (value: number): number => Math.round(value * 100) / 100
 
 /**
- * Values oldest first, the newest at the right edge; `steps` is how many the whole width holds, so that few values make a short line.
- * None of them below 0. The picture is decoration: what it says stands in words elsewhere.
+ * Values oldest first, the newest at the right edge; `steps`: number of values for the whole width, so that few values make a
+ * short line. No value is below 0. The chart is decorative: the page has its figures as text.
  * @internal for tests
  */
 export function sparkline(values: readonly number[], steps: number): string {

@@ -1,4 +1,5 @@
-// Whether and where spans go, by OpenTelemetry's standard variables. Off, neither SDK nor exporter is even loaded.
+// Whether spans are sent, and where, by OpenTelemetry's standard variables. If off, SDK and
+// exporter are not loaded.
 import type * as Resources from '@opentelemetry/resources'
 import type * as Sdk from '@opentelemetry/sdk-trace'
 import type { Sampler, SpanExporter } from '@opentelemetry/sdk-trace'
@@ -16,9 +17,9 @@ interface TracingOptions {
   readonly clock: Clock
 }
 
-/** At the end what waits gets this long; a collector that hangs must not hold up the stop. */
+/** Time for pending spans at the end; a collector that hangs must not delay the stop. */
 const CLOSE_MS = 1_000
-/** of an export: success */
+/** result code of a successful export */
 const EXPORTED = 0
 const TRACES_ENDPOINT = 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'
 const ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT'
@@ -26,21 +27,21 @@ const PROTOCOLS = ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PRO
 
 const isSet = (value: string | undefined): value is string => value !== undefined && value.trim() !== ''
 
-/** On where an endpoint is named, or the exporter `otlp`; OTEL_SDK_DISABLED=true and the exporter `none` turn it off. */
+/** On if an endpoint or the exporter `otlp` is named; OTEL_SDK_DISABLED=true or the exporter `none` turn it off. */
 function isOn(env: Environment): boolean {
   const exporter = env['OTEL_TRACES_EXPORTER']?.trim()
   if (env['OTEL_SDK_DISABLED']?.trim().toLowerCase() === 'true' || exporter === 'none') return false
   return exporter === 'otlp' || isSet(env[TRACES_ENDPOINT]) || isSet(env[ENDPOINT])
 }
 
-/** The one for traces as it is, the common one with the path of traces behind it. */
+/** The variable for traces unchanged, or the common one with the path of traces appended. */
 function urlOf(env: Environment): string {
   const [traces, all] = [env[TRACES_ENDPOINT], env[ENDPOINT]]
   if (isSet(traces)) return traces
   return `${(isSet(all) ? all : 'http://localhost:4318').replace(/\/+$/, '')}/v1/traces`
 }
 
-/** OTEL_TRACES_SAMPLER; a `parentbased_` one decides for a trace, and here for what stands below its first span too. */
+/** OTEL_TRACES_SAMPLER; a `parentbased_` one decides per trace, and here also for the spans below its first span. */
 function samplerOf(
   { ParentBasedSampler, TraceIdRatioBasedSampler, ...sdk }: typeof Sdk,
   env: Environment,
@@ -55,7 +56,7 @@ function samplerOf(
   return new ParentBasedSampler({ root })
 }
 
-/** The exporter itself says nothing to anybody: that spans are lost is told once, until some arrive again. */
+/** The exporter reports nothing: lost spans are logged once, until spans arrive again. */
 function telling(exporter: SpanExporter, log: Log): SpanExporter {
   let told = false
   return {
@@ -65,7 +66,7 @@ function telling(exporter: SpanExporter, log: Log): SpanExporter {
         const failed = code !== EXPORTED
         if (failed && !told)
           log.warn(
-            'Spans are not taken by the collector and are lost: it is the one that the environment names (OTEL_EXPORTER_OTLP_…)',
+            'The collector does not accept spans, and they are lost: check the collector named in the environment (OTEL_EXPORTER_OTLP_…)',
             { spans: spans.length },
           )
         told = failed
@@ -76,22 +77,22 @@ function telling(exporter: SpanExporter, log: Log): SpanExporter {
   }
 }
 
-/** Where spans go. Undefined for what is no URL, which is told: without its value, which may hold a password. */
+/** Where spans go. Undefined if it is no URL, which is logged without the value, because it may contain a password. */
 function collectorOf(env: Environment, log: Log): string | undefined {
   const url = urlOf(env)
   if (URL.canParse(url)) return url
   const variable = isSet(env[TRACES_ENDPOINT]) ? TRACES_ENDPOINT : ENDPOINT
-  log.warn('Tracing is off: what should name the collector is no URL', { variable })
+  log.warn('Tracing is off: the variable for the collector is not a URL', { variable })
   return undefined
 }
 
 function tellProtocol(env: Environment, log: Log): void {
   const asked = PROTOCOLS.map((name) => env[name]).find(isSet)
   if (asked !== undefined && asked !== 'http/json')
-    log.warn('Spans are sent as OTLP http/json whatever protocol is asked for', { asked })
+    log.warn('Spans are sent as OTLP http/json, although another protocol is configured', { asked })
 }
 
-/** What the environment says of the service stands over what is known here. */
+/** The environment's values for the service take precedence over ours. */
 function resourceOf(resources: typeof Resources, version: string): Resources.Resource {
   const detectors = [resources.resourceAttributesEnvDetector, resources.serviceNameEnvDetector]
   return resources
@@ -100,7 +101,10 @@ function resourceOf(resources: typeof Resources, version: string): Resources.Res
     .merge(resources.detectResources({ detectors }))
 }
 
-/** Headers, certificates, timeout and compression the exporter reads from the variables itself. Undefined where the variables ask for none. */
+/**
+ * The exporter itself reads headers, certificates, timeout and compression from the variables. Undefined if
+ * tracing is off.
+ */
 export async function openTracing({
   env,
   version,

@@ -1,4 +1,5 @@
-// The spans themselves: their names, their closed set of attributes, how they end. Stands between the decorators and OpenTelemetry's API.
+// The spans: names, a closed set of attributes, and outcomes. Between the decorators and the API of
+// OpenTelemetry.
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { Link, Span, SpanContext, Tracer } from '@opentelemetry/api'
 import { ConnectorError } from '../../core/errors.ts'
@@ -6,7 +7,7 @@ import type { Seq } from '../../core/sequence.ts'
 
 type SpanName = 'read' | 'request' | 'append' | 'deliver' | 'ack'
 
-/** All that a span may say: names of the configuration, counts, bytes, codes. */
+/** The only values that a span may contain: names from the configuration, counts, bytes, codes. */
 export interface Facts {
   readonly workspace?: string
   readonly source?: string
@@ -25,7 +26,10 @@ export interface Facts {
   /** an earlier try may have sent some or all of it */
   readonly again?: boolean
   readonly bytes?: number
-  /** `ok`, `pending` where the receiver confirms later, `left` where a read was given up, a refusing status, or an error's code */
+  /**
+   * `ok`, `pending` if the receiver confirms later, `left` if a read was aborted, a rejecting status, or the code
+   * of an error
+   */
   readonly outcome?: string
 }
 
@@ -34,7 +38,7 @@ export const setFacts = (span: Span, facts: Facts): void => {
     if (value !== undefined) span.setAttribute(`auditferry.${name}`, value)
 }
 
-/** Of our own errors the code; of any other only that it was one: its message may hold content. */
+/** Our own errors give their code, any other only `bug`, because its message may contain content. */
 const outcomeOf = (error: unknown): string => (error instanceof ConnectorError ? error.code : 'bug')
 
 export function endWith(span: Span, error?: unknown): void {
@@ -42,7 +46,7 @@ export function endWith(span: Span, error?: unknown): void {
     const code = outcomeOf(error)
     setFacts(span, { outcome: code })
     span.setAttribute('error.type', code)
-    // To be told to stop is no failure.
+    // An abort is no failure.
     if (code !== 'aborted') span.setStatus({ code: SpanStatusCode.ERROR })
   }
   span.end()
@@ -72,7 +76,7 @@ export function beginner(tracer: Tracer): Begin {
   }
 }
 
-/** The work within the span; what `factsOf` says of its result is added. */
+/** Runs the work within the span, and adds what `factsOf` says about its result. */
 export async function within<T>(
   span: Span,
   work: () => Promise<T>,
@@ -89,9 +93,10 @@ export async function within<T>(
   }
 }
 
-// Which page's span brought which entries: the link from a batch back across the journal. In memory only, of a fixed size.
+// Maps entries to the span of the page that brought them, to link batches across the journal. In memory, with a
+// fixed size.
 
-/** The newest pages; what is delivered later than so many has no link. */
+/** The newest pages; entries of older pages have no link when they are delivered. */
 const MOST_PAGES = 4096
 /** A batch over more pages links to the newest of them. */
 const MOST_LINKS = 32
@@ -104,13 +109,13 @@ interface Page {
 
 export interface Pages {
   keep(first: Seq, last: Seq, context: SpanContext): void
-  /** The pages whose entries lie in [first, last], the newest first. */
+  /** The pages with entries in [first, last], the newest first. */
   links(first: Seq, last: Seq): Link[]
 }
 
 export function openPages(): Pages {
   const ring: Page[] = []
-  /** where the oldest stands once the ring is full */
+  /** index of the oldest once the ring is full */
   let oldest = 0
   return {
     keep(first, last, context) {
@@ -124,7 +129,7 @@ export function openPages(): Pages {
       const found: Link[] = []
       for (let age = 1; age <= ring.length && found.length < MOST_LINKS; age++) {
         const page = ring[(oldest + ring.length - age) % ring.length]
-        // Sequence numbers only grow: what is older lies before.
+        // Sequence numbers only grow: all older pages are before this one.
         if (!page || page.last < first) break
         if (page.first <= last) found.push({ context: page.context })
       }

@@ -1,4 +1,5 @@
-// Tracing over one OpenTelemetry tracer: what is to be looked at gets its decorator. Loaded only where tracing is on.
+// Adds tracing with one OpenTelemetry tracer: wraps sources and sinks in decorators. Loaded only if
+// tracing is on.
 import type { Span, Tracer } from '@opentelemetry/api'
 import type { Append, Journal, Settlement } from '../../contracts/journal.ts'
 import type { Transport } from '../../contracts/platform.ts'
@@ -28,9 +29,10 @@ export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing
   }
 }
 
-// Spans of delivery: one for each try to send a batch or an object, linked to the pages whose entries it carries; its settlement below it.
+// Spans of delivery: one per try of a batch or object, linked to the pages of its entries, with its
+// acknowledgement below.
 
-/** So many tries of a sink are remembered; the settlement of an older one has no parent. */
+/** This many tries of a sink are remembered; the acknowledgement of an older one has no parent. */
 const MOST_TRIES = 64
 
 interface Try {
@@ -39,7 +41,7 @@ interface Try {
   readonly span: Span
 }
 
-/** The last tries of each sink, the newest last. */
+/** The last tries of each sink, newest last. */
 type Tries = Map<string, Try[]>
 
 interface Delivering {
@@ -115,9 +117,9 @@ function tracedObjects(sink: ObjectSink, delivering: Delivering): ObjectSink {
 const tracedSink = (sink: Sink | ObjectSink, delivering: Delivering): Sink | ObjectSink =>
   'objects' in sink ? tracedObjects(sink, delivering) : tracedBatches(sink, delivering)
 
-// Spans of reading: one for each read of a source; its requests and the appends of its parts below it.
+// Spans of reading: one per read of a source, with its requests and the appends of its parts below.
 
-/** A source reads one page at a time: what it does meanwhile belongs to that read. */
+/** A source reads one page at a time: what it does during a read belongs to that read. */
 type Reads = Map<string, Span>
 
 const idOf = ({ workspace, source }: Origin): string => `${workspace} ${source}`
@@ -147,7 +149,7 @@ function tracedSource(source: Source, begin: Begin, reads: Reads): Source {
   }
 }
 
-/** Until the answer's head is there; its body comes in while parts are appended. */
+/** Ends with the head of the answer; its body arrives while parts are appended. */
 function tracedTransport(origin: Origin, send: Transport, begin: Begin, reads: Reads): Transport {
   return async (request, signal) => {
     const span = begin('request', origin, { parent: reads.get(idOf(origin)) })

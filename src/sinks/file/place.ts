@@ -1,4 +1,5 @@
-// Where a batch begins in a file: written into its intent before the batch, found again after a crash.
+// The offset at which a batch begins in a file: saved in the in-flight record before the write,
+// found again after a crash.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { DiskFile } from '../../contracts/platform.ts'
@@ -9,8 +10,8 @@ const TAIL_BYTES = 256
 const COMPARE_BYTES = 256 * 1024
 
 /**
- * A file by the file system's own identity, and by what stood before the batch: a restored copy has the second only. `bytes`: how
- * many the batch has; an older version wrote none.
+ * Names a file by the identity that the file system gives it, and by the bytes before the batch: a restored copy matches
+ * only by the bytes. `bytes`: size of the batch; an older version wrote none.
  */
 const placeSchema = z.object({
   file: z.string(),
@@ -20,7 +21,7 @@ const placeSchema = z.object({
 })
 export type Place = z.output<typeof placeSchema>
 
-/** Undefined for a text that is not of our making: another version's, or none. */
+/** Undefined if this version did not write the text, or if there is none. */
 export function readPlace(detail: string): Place | undefined {
   return jsonOf(placeSchema, detail)
 }
@@ -32,11 +33,11 @@ async function bytesBefore(file: DiskFile, offset: number): Promise<Uint8Array> 
 
 const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 32)
 
-/** Where a file ends. */
+/** The end of a file. */
 export interface FileEnd {
   readonly identity: string
   readonly size: number
-  /** the last bytes before it, all of a short file */
+  /** the last bytes of the file; all of them if it is short */
   readonly tail: Uint8Array
 }
 
@@ -56,19 +57,19 @@ export const placeAt = ({ identity, size, tail }: FileEnd, bytes: number): Place
   bytes,
 })
 
-/** The end once `bytes` stand behind it. */
+/** The end after `bytes` are appended. */
 export function endAfter({ identity, size, tail }: FileEnd, bytes: Uint8Array): FileEnd {
   const last = bytes.length < TAIL_BYTES ? Buffer.concat([tail, bytes]) : bytes
   return { identity, size: size + bytes.length, tail: Buffer.from(last.subarray(-TAIL_BYTES)) }
 }
 
-/** True when `file` reaches to the place and what stands before it is what stood there. */
+/** True if `file` reaches to the place and the bytes before it are unchanged. */
 export async function holds(file: DiskFile, place: Place): Promise<boolean> {
   if ((await file.size()) < place.offset) return false
   return hash(await bytesBefore(file, place.offset)) === place.tail
 }
 
-/** How many bytes behind `offset` are those of `bytes`. */
+/** How many bytes after `offset` equal those of `bytes`. */
 export async function equalPrefix(file: DiskFile, offset: number, bytes: Uint8Array): Promise<number> {
   for (let done = 0; done < bytes.length;) {
     const want = bytes.subarray(done, done + COMPARE_BYTES)
@@ -81,8 +82,8 @@ export async function equalPrefix(file: DiskFile, offset: number, bytes: Uint8Ar
 }
 
 /**
- * More stands behind the place than a torn write of its batch can be, and not first the whole of `batch`, its bytes now: another
- * one has written there meanwhile, such as a sink of another name, and nothing of that is ours to cut.
+ * True if more bytes follow the place than a torn write of its batch can leave, and they do not start with all of `batch`:
+ * another writer, such as a second sink, appended meanwhile. Its bytes must not be cut.
  */
 export async function isWrittenOn(file: DiskFile, place: Place, batch: Uint8Array): Promise<boolean> {
   const { offset, bytes } = place
@@ -99,8 +100,8 @@ function commonLength(a: Uint8Array, b: Uint8Array): number {
 }
 
 /**
- * In a file that the place does not fit: where a first part of `bytes` stands at the very end, or undefined. So a batch
- * that had to go to a strange file and was cut there goes on where it stopped.
+ * For a file that the place does not fit: the offset at which a first part of `bytes` ends the file, or undefined. A batch that
+ * went to a different file and was cut there continues at this offset.
  */
 export async function begunAtEnd(file: DiskFile, bytes: Uint8Array): Promise<number | undefined> {
   const size = await file.size()

@@ -1,4 +1,4 @@
-// The file of a batch in doubt, found again under whatever name it has now. It writes nothing.
+// Finds the file of a possible duplicate under its current name. It writes nothing.
 import { basename, dirname, join } from 'node:path'
 import type { Disk, DiskFile } from '../../contracts/platform.ts'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'
@@ -15,18 +15,18 @@ interface Search {
 export interface Found {
   readonly file: DiskFile
   readonly name: string
-  /** what keeps us from writing there; undefined: nothing */
+  /** why the file cannot be written; undefined: it can */
   readonly refusal: ConnectorError | undefined
 }
 
-/** The open file that `place` names; undefined where none fits. `bytes`: the batch's. */
+/** The open file that matches `place`; undefined if none does. `bytes`: those of the batch. */
 export async function findPlace(search: Search, place: Place, bytes: Uint8Array): Promise<Found | undefined> {
   const { disk, path } = search
   for await (const name of namesOf(disk, path, place)) {
     const { file, refusal } = await openFound(search, name)
     const fits = name === path || name === `${path}.1` ? isPlace : holdsPart
     const isFound = async () => {
-      // What was not begun where it may only be read goes elsewhere.
+      // The file is read-only and the batch was not begun there: it goes to another file.
       if (refusal && (await file.size()) === place.offset) return false
       return fits(file, place, bytes, name === path)
     }
@@ -36,7 +36,7 @@ export async function findPlace(search: Search, place: Place, bytes: Uint8Array)
   return undefined
 }
 
-/** Somebody who rotated it may have left it to be read alone. */
+/** A rotated file may be read-only. */
 async function openFound({ disk, path, open }: Search, name: string): Promise<Omit<Found, 'name'>> {
   try {
     return { file: await open(name), refusal: undefined }
@@ -47,8 +47,8 @@ async function openFound({ disk, path, open }: Search, name: string): Promise<Om
 }
 
 /**
- * Moved to path.1 after the batch: by our own rotation for the batch behind it, or by another program, which may have any
- * other name for it in the same folder (logrotate: the day).
+ * The file was moved to path.1 after the batch, by our own rotation before the next batch, or by another program, which may
+ * choose any name in the same folder (logrotate: the day).
  */
 async function* namesOf(disk: Disk, path: string, place: Place): AsyncGenerator<string> {
   if (await disk.exists(path)) yield path
@@ -56,22 +56,22 @@ async function* namesOf(disk: Disk, path: string, place: Place): AsyncGenerator<
   if ((await disk.look(rotated))?.identity === place.file) yield rotated
   const usual = [path, rotated]
   const folder = dirname(path)
-  // A folder may take files and not be read.
+  // A folder may be writable but not readable.
   const listed = await disk.list(folder).catch(() => [])
   for (const { name, kind } of listed) {
     const other = join(folder, name)
     if (kind !== 'file' || usual.some((one) => basename(one) === name)) continue
-    // One that cannot be looked at is no reason to hold the sink.
+    // A file that cannot be examined does not block the sink.
     const there = await disk.look(other).catch(() => undefined)
     if (there?.identity === place.file) yield other
   }
 }
 
-/** A batch that is to be finished where nothing may be written. */
+/** The batch was cut in a file that is now read-only. */
 export const unfinished = ({ name, refusal }: Found, offset: number): ConnectorError =>
   new ConnectorError(
     'misconfigured',
-    `${name} may only be read (${errnoOf(refusal?.cause)}), and a batch that was cut is to be finished there, from byte ${offset} on: let this user write there, and delivery goes on by itself`,
+    `${name} may only be read (${errnoOf(refusal?.cause)}), and an interrupted batch must be completed there, from byte ${offset} on: allow this user to write to it, and delivery resumes automatically`,
     { cause: refusal },
   )
 
@@ -79,11 +79,14 @@ async function isPlace(file: DiskFile, place: Place, bytes: Uint8Array, isOurs: 
   if (!(await holds(file, place))) return false
   if (await isWrittenOn(file, place, bytes)) return false
   if ((await file.identity()) === place.file) return true
-  // A copy put back by hand, or a file system whose numbers do not last: what stands before the batch must do.
+  // A restored copy, or a file system without stable identities: the bytes before the batch decide.
   return isOurs && place.offset > 0
 }
 
-/** Its number may be another file's by now: a beginning of the batch stands in it and nothing else, or the whole of it. */
+/**
+ * The identity may belong to another file by now: it must hold the whole batch, or a first part of it and
+ * nothing else.
+ */
 async function holdsPart(file: DiskFile, place: Place, bytes: Uint8Array): Promise<boolean> {
   if (!(await holds(file, place))) return false
   const behind = (await file.size()) - place.offset

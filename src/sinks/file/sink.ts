@@ -1,4 +1,5 @@
-// A file as a sink: a line an entry, on the disk before it counts; after a kill or a power cut no line twice, none missing.
+// The `file` sink: one line per entry, synced before it is acknowledged.
+// After a kill or a power cut no line is doubled and none is missing.
 import { basename, dirname, extname, join } from 'node:path'
 import { z } from 'zod'
 import type { Disk, DiskFile } from '../../contracts/platform.ts'
@@ -19,13 +20,13 @@ const options = z.strictObject({
   path: z
     .string()
     .min(1, 'expected the path of a file')
-    .describe('The file to append to; it and its folders are made where there are none.'),
+    .describe('The file to append to; it and its folders are created if missing.'),
   rotate: z
     .strictObject({
       max_bytes: size()
         .refine((bytes) => bytes >= 1, 'expected at least 1B')
         .prefault('256MiB')
-        .describe('A batch that would take the file over this begins a new one; alone it may be larger.'),
+        .describe('A batch that would exceed this begins a new file; a single batch may be larger.'),
       keep: z
         .int()
         .min(1)
@@ -36,14 +37,12 @@ const options = z.strictObject({
         ),
     })
     .optional()
-    .describe(
-      'When to begin a new file; without it the file grows for ever or is moved away by another program.',
-    ),
+    .describe('When to begin a new file; without it the file grows until another program rotates it.'),
 })
 
 type FileOptions = z.output<typeof options>
 
-/** The open file, its end as our last batch left it. */
+/** The open file, with its end after our last batch. */
 interface Pen {
   readonly file: DiskFile
   readonly end: FileEnd
@@ -59,12 +58,12 @@ class FileSink implements Sink {
   readonly name: string
   readonly #options: FileOptions
   readonly #deps: SinkDeps
-  /** Kept from batch to batch; looked at before each, since another program may move the file away. */
+  /** Kept between batches; checked before each one, because another program may move the file away. */
   #pen: Pen | undefined
-  /** what `prepare` answered last: the batch that goes out with it begins where the pen stands */
+  /** the last result of `prepare`: the batch with this detail begins at the end of the pen */
   #prepared: string | undefined
   #folderSynced = false
-  /** the place of a batch on which a sync may have failed: its bytes may stand in memory alone, and are written anew */
+  /** place of a batch whose sync may have failed: its bytes may be in memory only, so they are written again */
   #unsynced: string | undefined
   readonly #others: Others
 
@@ -98,7 +97,7 @@ class FileSink implements Sink {
     const prepared = this.#prepared === detail && !doubtful ? this.#pen : undefined
     this.#prepared = undefined
     if (prepared) {
-      // Until the batch is on the disk the file's end is not known: what fails leaves it to be read anew.
+      // Until the batch is synced the end of the file is unknown: after a failure it is read again.
       this.#pen = undefined
       await this.#append(prepared, bytes, detail)
     } else {
@@ -114,7 +113,7 @@ class FileSink implements Sink {
     this.#others.left(this.#pen.end)
   }
 
-  /** A batch that may be there, whole or in part. */
+  /** For a batch that may be in the file already, whole or in part. */
   async #mend(detail: string, bytes: Uint8Array): Promise<void> {
     const { file, offset, found } = await this.#findAgain(detail, bytes)
     try {
@@ -123,8 +122,8 @@ class FileSink implements Sink {
         return
       }
       await this.#cutAfterEqual(file, offset, bytes)
-      // The equal part is written again too: a sync that failed before may have left it in memory alone, and only
-      // what is written anew is synced anew. The same bytes in the same place: whoever follows the file sees nothing.
+      // The equal part is written again too: after a failed sync it may be in memory only, and a sync covers only new writes.
+      // The bytes and the offset are the same, so a program that follows the file sees no change.
       await this.#write(file, bytes, offset, detail)
       this.#others.left({ identity: await file.identity(), size: offset + bytes.length })
     } finally {
@@ -138,7 +137,7 @@ class FileSink implements Sink {
     this.#unsynced = undefined
   }
 
-  /** Where it may only be read: all of it stands there, and is on the disk. */
+  /** For a read-only file: succeeds if the whole batch is there and synced. */
   async #proveWhole(found: Found, offset: number, bytes: Uint8Array, detail: string): Promise<void> {
     const isWhole = (await equalPrefix(found.file, offset, bytes)) === bytes.length
     if (!isWhole || this.#unsynced === detail) throw unfinished(found, offset)
@@ -147,11 +146,11 @@ class FileSink implements Sink {
     this.#unsynced = undefined
   }
 
-  /** The pen at the end of the file that bears the name now. */
+  /** The pen at the end of the file that has the name now. */
   async #atEnd(): Promise<Pen> {
     const pen = this.#pen
     if (!pen) return this.#takeUp()
-    // Whoever cannot be looked at may be away, and what is open with it: the next try opens anew.
+    // The file system may be away if the file cannot be examined: close it, and the next try opens it again.
     const there = await this.#deps.disk.look(this.#options.path).catch(async (error: unknown) => {
       await this.#leave()
       throw error
@@ -174,13 +173,13 @@ class FileSink implements Sink {
     return this.#pen
   }
 
-  /** What stands behind the batch's equal part is our own torn write. A batch that is there whole may have a neighbour behind it. */
+  /** After the equal part of the batch comes our own torn write. After a whole batch another batch may follow. */
   async #cutAfterEqual(file: DiskFile, offset: number, bytes: Uint8Array): Promise<void> {
     const equal = await equalPrefix(file, offset, bytes)
     if (equal < bytes.length) await file.truncate(offset + equal)
   }
 
-  /** The file that the intent names, by whatever name it has now; else the end of the one at `path`. */
+  /** The file of the in-flight record, under its current name; otherwise the end of the file at `path`. */
   async #findAgain(
     detail: string,
     bytes: Uint8Array,
@@ -197,10 +196,10 @@ class FileSink implements Sink {
       await this.#others.tellCut(file, place && { identity: place.file, size: place.offset })
       const begun = await begunAtEnd(file, bytes)
       const offset = begun ?? (await endLine(file)).size
-      // The part of the batch that stands behind it is not settled, and may be cut again by ourselves.
+      // The part of the batch after this offset is not acknowledged, and we may cut it again.
       this.#others.left({ identity: await file.identity(), size: offset })
       const facts = { path, offset, expectedOffset: place?.offset ?? null, there }
-      log.warn('The file is not as it was left: the possible duplicate goes to its end.', facts)
+      log.warn('The file changed since the last delivery: the batch that may be a duplicate is written at its end', facts)
       return { file, offset }
     })
   }
@@ -209,7 +208,7 @@ class FileSink implements Sink {
     const { disk } = this.#deps
     const file = await disk.open(path)
     return closedOnThrow(file, async () => {
-      // An empty file may be one that was just made; its name must last as long as its content.
+      // A new file is empty; its name must be as durable as its content.
       if (!this.#folderSynced || (await file.size()) === 0) await disk.syncFolder(dirname(path))
       this.#folderSynced = true
       return file
@@ -222,7 +221,7 @@ class FileSink implements Sink {
     if (pen) await closeQuietly(pen.file)
   }
 
-  /** Opens it to write. One that is not there is not made: whoever follows it would see it come. */
+  /** Opens an existing file to write. A missing file is not made: a program that follows it would see it appear. */
   async probe(): Promise<void> {
     const { disk } = this.#deps
     const { path } = this.#options
@@ -247,7 +246,7 @@ class FileSink implements Sink {
   }
 }
 
-/** A file of somebody else's stays: its name is not taken. */
+/** Takes a name that is free, so that no existing file is changed. */
 async function makeAndRemove(disk: Disk, path: string): Promise<void> {
   let name = path
   for (let next = 1; await disk.exists(name); next++) name = `${path}-${next}`
@@ -263,22 +262,23 @@ export const file: SinkKind<typeof options> = {
   open: (name, fileOptions, deps) => new FileSink(name, fileOptions, deps),
 }
 
-// Where the file of a `file` sink ended when the sink last left it, over an orderly stop too: the same file, shorter, was cut by somebody else.
+// Remembers where the file of a `file` sink ended, across orderly stops.
+// If the same file is shorter later, another program cut it.
 
 const endSchema = z.object({ identity: z.string(), size: z.int().min(0), leftAt: z.number() })
 type KnownEnd = z.output<typeof endSchema>
 
 interface Cut {
-  /** how many are gone */
+  /** how many bytes are gone */
   readonly bytes: number
-  /** epoch ms: when the file still had them; undefined: nobody knows */
+  /** epoch ms: when the file still had them; undefined: unknown */
   readonly leftAt: number | undefined
 }
 
 class LastEnd {
   readonly #deps: Pick<SinkDeps, 'clock' | 'lastEnd'>
   #end: KnownEnd | undefined
-  /** as the former process kept it */
+  /** the end that the previous process saved */
   readonly #kept: Promise<KnownEnd | undefined>
   #isKept = true
 
@@ -294,12 +294,12 @@ class LastEnd {
   left({ identity, size }: Pick<FileEnd, 'identity' | 'size'>): void {
     this.#end = { identity, size, leftAt: this.#deps.clock.now() }
     if (!this.#isKept) return
-    // From now on it would be out of date: after a kill nothing is claimed by it.
+    // The saved end is out of date from now on: after a kill nothing is concluded from it.
     this.#isKept = false
     void this.#keep('')
   }
 
-  /** Asked before anything is written to `file`. `before`: where it ended before a batch in doubt. */
+  /** Called before anything is written to `file`. `before`: where it ended before a possible duplicate. */
   async cutOf(file: DiskFile, before?: Pick<FileEnd, 'identity' | 'size'>): Promise<Cut | undefined> {
     const now = { identity: await file.identity(), size: await file.size() }
     const kept = this.#isKept ? await this.#kept : undefined
@@ -314,7 +314,7 @@ class LastEnd {
     if (this.#end) await this.#keep(JSON.stringify(this.#end))
   }
 
-  /** Nothing fails of it: without it a cut of just then goes untold, and no more. */
+  /** A failure is ignored: it only means that a cut after this is not reported. */
   async #keep(text: string): Promise<void> {
     await this.#deps.lastEnd?.keep(text).catch(() => undefined)
   }
@@ -322,9 +322,10 @@ class LastEnd {
 
 const readEnd = (text = '') => jsonOf(endSchema, text)
 
-// What others do to the file of a `file` sink: write to it, cut it, or remove it with what stood in it. Moved away, as logrotate does, it is no loss.
+// Detects what other programs do to the file of a `file` sink: write to it, cut it, or remove it with its lines.
+// A file that was moved away, as logrotate does, is no loss.
 
-/** The clocks of file systems go in steps, and another machine's may be apart. */
+/** File system clocks have a coarse resolution, and the clock of another machine may differ. */
 const SLACK_MS = 5_000
 
 class Others {
@@ -354,7 +355,7 @@ class Others {
     this.#cut.look()
   }
 
-  /** What is settled ends there. */
+  /** Everything up to this end is acknowledged. */
   left(end: Pick<FileEnd, 'identity' | 'size'>): void {
     this.#last.left(end)
   }
@@ -363,42 +364,48 @@ class Others {
     return this.#last.close()
   }
 
-  /** Two that append to one file write over each other's last batch, and each may cut the other's after a crash. */
+  /**
+   * Two writers that append to one file overwrite each other's last batch, and each may cut the other's after a
+   * crash.
+   */
   tellWriter(): void {
     if (this.#isWriterTold) return
     this.#isWriterTold = true
     this.#deps.log.warn(
-      'Somebody else writes to the file of this sink: give it a file of its own, or lines may be lost or doubled.',
+      'Another program writes to the file of this sink: give the sink a file of its own, or lines may be lost or doubled',
       { path: this.#path },
     )
   }
 
-  /** Tells of an open file with lines in it that it no longer bears its name, if that is so. */
+  /** Reports that the open file, with lines in it, no longer has its name. */
   async tellRemoved({ file, end }: { readonly file: DiskFile; readonly end: FileEnd }): Promise<void> {
-    // What cannot be looked at may be away with all that is there: nothing is claimed of it.
+    // A file that cannot be examined may be on a file system that is away: nothing is concluded from that.
     const isNamed = await file.isNamed().catch(() => true)
     if (isNamed || end.size === 0 || (await this.#isKeptBeside())) return
     this.#deps.log.warn(
-      'The file of this sink was removed or replaced with the lines that stood in it: unless somebody moved it elsewhere they are lost there. Delivery goes on in a new file, and `auditferry replay` sends the lost ones again',
+      'The file of this sink was removed or replaced, with the lines in it: unless it was moved elsewhere they are lost. Delivery continues in a new file, and `auditferry replay` sends the lost lines again',
       { path: this.#path, bytes: end.size, replayTo: untilText(this.#last.leftAt) },
     )
-    const what = `${this.#name}: ${this.#path} was removed or replaced while lines stood in it`
+    const what = `${this.#name}: ${this.#path} was removed or replaced with lines in it`
     this.#removed.tell(
-      `${what}; unless somebody moved it elsewhere, this sends again what is to be there: ${this.#replayTo(this.#last.leftAt)}`,
+      `${what}; unless it was moved elsewhere, this command sends the lines again: ${this.#replayTo(this.#last.leftAt)}`,
     )
   }
 
-  /** Tells of a file that was just opened that it is shorter than it was left, if that is so. `before`: where it ended before a batch in doubt. */
+  /**
+   * Reports that a file that was just opened is shorter than it was left. `before`: where it ended before a
+   * possible duplicate.
+   */
   async tellCut(file: DiskFile, before?: Pick<FileEnd, 'identity' | 'size'>): Promise<void> {
     const cut = await this.#last.cutOf(file, before)
     if (!cut) return
     const { bytes, leftAt } = cut
     this.#deps.log.warn(
-      'The file of this sink was cut, it is shorter than it was left: unless somebody copied it before (`copytruncate`), the lines at its end are lost. Delivery goes on behind what is there, and `auditferry replay` sends the lost ones again',
+      'The file of this sink was truncated: unless it was copied before (`copytruncate`), the lines at its end are lost. Delivery continues after the remaining lines, and `auditferry replay` sends the lost lines again',
       { path: this.#path, bytes, replayTo: untilText(leftAt) },
     )
     this.#cut.tell(
-      `${this.#name}: ${this.#path} was cut by somebody, ${bytes} bytes of what stood in it are gone; unless somebody copied them before, this sends again what is to be there: ${this.#replayTo(leftAt)}`,
+      `${this.#name}: ${this.#path} was truncated by another program, ${bytes} bytes are gone; unless they were copied before, this command sends the lines again: ${this.#replayTo(leftAt)}`,
     )
   }
 
@@ -406,7 +413,7 @@ class Others {
     return `auditferry replay --sink ${this.#name} --from <time> --to ${untilText(lastAt) ?? '<time>'}`
   }
 
-  /** Moved and compressed since it was last seen: under a name that rotation gives stands a file that was made meanwhile. */
+  /** True if the file was moved and compressed since it was last seen: a newer file has a name that rotation gives. */
   async #isKeptBeside(): Promise<boolean> {
     const { disk } = this.#deps
     const folder = dirname(this.#path)
@@ -421,11 +428,14 @@ class Others {
   }
 }
 
-/** The end of what may be lost, the last write before: what came later stands in the file, and would be there twice. */
+/**
+ * End of the span that may be lost: the last write before. Later lines are in the file, and a replay would
+ * double them.
+ */
 const untilText = (lastAt: number | undefined): string | undefined =>
   lastAt === undefined ? undefined : secondText((Math.floor(lastAt / SECOND_MS) + 1) * SECOND_MS)
 
-/** A warning that is over a day after it was last told. */
+/** A warning that ends one day after it was last reported. */
 class ForADay {
   readonly #clock: SinkDeps['clock']
   readonly #warn: (message: string | undefined) => void
@@ -448,7 +458,10 @@ class ForADay {
   }
 }
 
-/** As logrotate names them: `out.ndjson.1.gz`, `out.ndjson-20260131.gz`, `out-20260131.ndjson.gz`; not `out-errors.ndjson` of another sink. */
+/**
+ * True for names that logrotate gives: `out.ndjson.1.gz`, `out.ndjson-20260131.gz`, `out-20260131.ndjson.gz`.
+ * False for `out-errors.ndjson`, which may belong to another sink.
+ */
 function isRotated(name: string, own: string): boolean {
   if (name.startsWith(`${own}.`) || name.startsWith(`${own}-`)) return true
   const stem = basename(own, extname(own))

@@ -1,4 +1,5 @@
-// The file sink's steps on its files: rotated, ended, written whole, and closed where a step fails.
+// The steps of the file sink on its files: rotate, end the last line, write and sync, close after
+// an error.
 import type { Disk, DiskFile } from '../../contracts/platform.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
@@ -7,7 +8,7 @@ import { LF } from '../../core/bytes.ts'
 
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined)
 
-/** Does `work`, and closes `file` when it throws. */
+/** Runs `work`, and closes `file` if it throws. */
 export async function closedOnThrow<T>(file: DiskFile, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -22,7 +23,7 @@ interface Rotating {
   readonly log: Log
 }
 
-/** Shifts path.1, path.2, … up to the first free name: done again after a crash in its middle, it loses nothing. */
+/** Shifts path.1, path.2, … up to the first free name. If a crash interrupts it, the next run loses nothing. */
 export async function rotate({ disk, log }: Rotating, path: string, keep: number): Promise<void> {
   let free = 1
   while (free < keep && (await disk.exists(`${path}.${free}`))) free++
@@ -31,13 +32,13 @@ export async function rotate({ disk, log }: Rotating, path: string, keep: number
   for (let at = free; at > 1; at--) await disk.rename(`${path}.${at - 1}`, `${path}.${at}`)
   await disk.rename(path, `${path}.1`)
   if (isRemoved)
-    log.info('The oldest rotated file was removed (rotate.keep), and the next one has its name now', {
+    log.info('The oldest rotated file was removed (rotate.keep)', {
       file: oldest,
       keep,
     })
 }
 
-/** A last line that somebody else left without its end gets one, so that ours begins on a line of its own. */
+/** If another program left the last line without an LF, adds one, so that ours begins on a new line. */
 export async function endLine(file: DiskFile): Promise<FileEnd> {
   const end = await endOf(file)
   if (!isTorn(end)) return end
@@ -45,14 +46,14 @@ export async function endLine(file: DiskFile): Promise<FileEnd> {
     await file.write(Uint8Array.of(LF), end.size)
     await file.sync()
   } catch (error) {
-    // An end that was not synced must not be found there, and be trusted, the next time.
+    // An LF that was not synced is removed, so that the next try does not trust it.
     await file.truncate(end.size).catch(() => undefined)
     throw error
   }
   return endOf(file)
 }
 
-/** On the disk when it resolves. A full disk leaves no torn line behind. */
+/** Resolves when the bytes are synced. On a full disk it removes its torn line. */
 export async function writeWhole(file: DiskFile, bytes: Uint8Array, offset: number): Promise<void> {
   try {
     await file.write(bytes, offset)

@@ -1,4 +1,5 @@
-// When certificates end: told to whoever counts, in the log once a day from 30 days on, and in words for `check`; also of sinks over HTTP, which see none of their own.
+// Reports when certificates end: to metrics, in the log once a day from 30 days on, and as text for `check`.
+// Also for sinks over HTTP, whose requests do not show certificates.
 import type { CheckResult } from '../../contracts/sink.ts'
 import type { SinkDeps } from '../../contracts/sink-kind.ts'
 import {
@@ -11,7 +12,7 @@ import {
 import { DAY_MS, dayText } from '../../core/time.ts'
 
 const AHEAD_MS = 30 * DAY_MS
-/** How long a look at certificates waits for its connection. */
+/** Timeout of a connection that is opened to see certificates. */
 const CONNECT_MS = 10_000
 
 type Ends = Pick<Connection, 'certificateEndsAt' | 'ownCertificateEndsAt'>
@@ -29,13 +30,13 @@ function certificatesOf(ends: Ends): readonly Certificate[] {
   return all.flatMap(({ whose, endsAt }) => (endsAt === undefined ? [] : [{ whose, endsAt }]))
 }
 
-/** What looking at certificates takes from outside. */
+/** The dependencies of the certificate checks. */
 type ExpiryDeps = Pick<SinkDeps, 'clock' | 'log' | 'certificateEnds'>
 
 export class Expiry {
   readonly #deps: ExpiryDeps
   readonly #where: string
-  /** of the clock that only runs, as `#lookedAt` below: the other may have been years ahead for a while */
+  /** monotonic, like `#lookedAt` below: the wall clock may have been years ahead for a while */
   readonly #toldAt = new Map<string, number>()
 
   constructor(where: string, deps: ExpiryDeps) {
@@ -43,7 +44,7 @@ export class Expiry {
     this.#deps = deps
   }
 
-  /** May be asked as often as one likes. */
+  /** May be called any number of times. */
   look(ends: Ends): void {
     const { clock, log, certificateEnds } = this.#deps
     const now = clock.now()
@@ -52,7 +53,7 @@ export class Expiry {
       certificateEnds?.(`${this.#where} ${whose}`, endsAt)
       if (endsAt - now > AHEAD_MS || elapsed - (this.#toldAt.get(whose) ?? -Infinity) < DAY_MS) continue
       this.#toldAt.set(whose, elapsed)
-      log.warn('A certificate ends soon: renew it in time, its files are read again by themselves', {
+      log.warn('A certificate ends soon: renew it in time; its files are read again automatically', {
         certificate: whose,
         receiver: this.#where,
         ends: new Date(endsAt).toISOString(),
@@ -61,7 +62,7 @@ export class Expiry {
     }
   }
 
-  /** One result for each certificate that the connection has; not ok where it has ended. */
+  /** One result per certificate of the connection; not ok if it has ended. */
   results(ends: Ends): readonly CheckResult[] {
     const now = this.#deps.clock.now()
     return certificatesOf(ends).map(({ whose, endsAt }) => {
@@ -79,7 +80,7 @@ interface Looked {
   readonly expiry: Expiry
 }
 
-/** The certificates behind https URLs, seen by a connection of their own, since a request does not show them. */
+/** The certificates of https URLs, seen on a separate connection, because requests do not show them. */
 export class Certificates {
   /** by origin */
   readonly #behind: ReadonlyMap<string, Looked>
@@ -105,14 +106,17 @@ export class Certificates {
     )
   }
 
-  /** For `check`. Nothing without TLS, and where no connection can be had, as behind a proxy. */
+  /** For `check`. Empty without TLS, and if no connection is possible, as behind a proxy. */
   async results(url: string, signal: AbortSignal): Promise<readonly CheckResult[]> {
     const looked = this.#behind.get(new URL(url).origin)
     const ends = looked && (await this.#endsAt(looked, signal))
     return ends ? looked.expiry.results(ends) : []
   }
 
-  /** May be called with each delivery, which waits for nothing of it: connects once a day, and tells what ends soon. */
+  /**
+   * May be called with each delivery, and does not delay it: connects once a day, and warns about certificates
+   * that end soon.
+   */
   lookDaily(): void {
     const since = this.#deps.clock.elapsed() - this.#lookedAt
     if (this.#behind.size === 0 || this.#looking || since < DAY_MS) return
@@ -125,12 +129,12 @@ export class Certificates {
       const ends = await this.#endsAt(looked, signal)
       if (ends) looked.expiry.look(ends)
     }
-    // From its end on, so that the next look is a whole day behind what was told.
+    // Counted from the end of this check, so that the next one is a whole day after it.
     this.#lookedAt = this.#deps.clock.elapsed()
     this.#looking = false
   }
 
-  /** Why there is no connection, the delivery itself will tell. */
+  /** A failed connection is ignored here: the delivery itself reports why. */
   async #endsAt({ to }: Looked, signal: AbortSignal): Promise<Ends | undefined> {
     if (signal.aborted) return undefined
     try {
@@ -142,7 +146,7 @@ export class Certificates {
     }
   }
 
-  /** Calls off the look that is under way. */
+  /** Aborts the check under way. */
   close(): void {
     this.#closed.abort()
   }

@@ -1,4 +1,5 @@
-// One request to a receiver and its whole reply, bounded in bytes and in time: a receiver is no more to be trusted than an API.
+// One request to a receiver and its whole reply, bounded in bytes and time: receivers are not
+// trusted either.
 import type { HttpReply, HttpRequest, Transport } from '../../contracts/platform.ts'
 import { Tether, orAborted } from '../../core/abort.ts'
 import { Pieces } from '../../core/bytes.ts'
@@ -11,13 +12,13 @@ const DEADLINE_MS = 60_000
 export interface WholeReply {
   readonly status: number
   readonly headers: HttpReply['headers']
-  /** cut at the bound; a cut body is not JSON any more */
+  /** cut at the limit; a cut body is no longer JSON */
   readonly body: Uint8Array
-  /** as of HttpReply */
+  /** as in HttpReply */
   readonly distrust?: (() => void) | undefined
 }
 
-/** Throws as the transport does, and `timeout` when the reply is not whole within a minute, `aborted` when `signal` says so. */
+/** Throws the transport's errors, `timeout` if the reply is not complete within a minute, and `aborted` with `signal`. */
 export async function ask(
   transport: Transport,
   clock: Clock,
@@ -37,19 +38,19 @@ export async function ask(
   }
   try {
     signal.throwIfAborted()
-    // Whoever stands behind `transport` may be deaf to its signal.
+    // The code behind `transport` may ignore its signal.
     return await orAborted(work(), stop.signal)
   } catch (error) {
-    if (signal.aborted) throw new ConnectorError('aborted', `the request to ${where} was called off`)
+    if (signal.aborted) throw new ConnectorError('aborted', `the request to ${where} was aborted`)
     throw stop.signal.aborted ? stop.signal.reason : error
   } finally {
     stop.close()
   }
 }
 
-// The beginning of a body: whoever is at the other end says how long it is.
+// Reads the beginning of a body, because its length is up to the other side.
 
-/** Up to `mostBytes`; what is beyond is not read, and the connection behind it is closed. */
+/** At most `mostBytes`; the rest is not read, and the connection is closed. */
 export async function readUpTo(body: AsyncIterable<Uint8Array>, mostBytes: number): Promise<Uint8Array> {
   const pieces = new Pieces()
   for await (const piece of body) {

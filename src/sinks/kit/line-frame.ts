@@ -1,4 +1,5 @@
-// One line, one LF: what standard output and files put around a line; and where a batch's bytes end.
+// One line per entry, ended by an LF, as standard output and files frame it; and where a batch's
+// bytes end.
 import { LF } from '../../core/bytes.ts'
 import type { Frame, Lines } from '../../contracts/sink.ts'
 
@@ -7,7 +8,7 @@ export const lineFrame: Frame = (run, index, out, format) => {
   out.byte(LF)
 }
 
-/** The framed lines and nothing behind them. */
+/** Exactly the framed lines. */
 export function framedBytes(lines: Lines): Uint8Array {
   return lines.bytes.subarray(0, lines.ends[lines.count - 1] ?? 0)
 }

@@ -1,4 +1,4 @@
-// The `tls` keys that every receiver over the network shares.
+// The `tls` keys that all network receivers share.
 import { z } from 'zod'
 import type { TlsOptions } from '../../contracts/platform.ts'
 import type { NamedFile } from '../../contracts/sink-kind.ts'
@@ -10,15 +10,15 @@ export const tlsOptions = () =>
   z
     .strictObject({
       ca_file: file().describe(
-        "PEM file of the authorities that may have signed the receiver's certificate; the public ones when absent.",
+        "PEM file of the certificate authorities for the receiver's certificate; the public ones when absent.",
       ),
-      cert_file: file().describe('PEM file of the certificate that this client shows; needs `key_file`.'),
+      cert_file: file().describe('PEM file of the client certificate; needs `key_file`.'),
       key_file: file().describe('PEM file of the private key of `cert_file`.'),
       server_name: z
         .string()
         .min(1)
         .optional()
-        .describe("Name that the receiver's certificate must bear, where it is not the host of the address."),
+        .describe("Name in the receiver's certificate, if it is not the host of the address."),
     })
     .refine((tls) => (tls.cert_file === undefined) === (tls.key_file === undefined), {
       error: 'expected both cert_file and key_file, or neither',
@@ -27,7 +27,7 @@ export const tlsOptions = () =>
 
 type Read = (path: string) => string
 
-/** What keeps a file from being read is told of that file itself. */
+/** A read error is reported by the check of that file. */
 function textOr(path: string, read: Read): string | undefined {
   try {
     return read(path)
@@ -51,10 +51,11 @@ export function tlsFiles(tls: TlsOptions | undefined): readonly NamedFile[] {
   return files.flatMap(({ field, path, fault }) => (path === undefined ? [] : [{ field, path, fault }]))
 }
 
-// When a rule over several keys is asked: even while one of them is at fault, so that all faults are told at once. Not where it asks what a key says.
+// Runs a rule over several keys even if one of them is at fault, so that all faults are reported at once.
+// Not for rules that use the value of a key.
 export const always = (): boolean => true
 
-// An address of which the paths are ours: scheme, host and port alone, over http or https.
+// True for an address without a path: only scheme, host and port, for http or https.
 export function isBareUrl(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, pathname, search, hash, username, password, host, port } = new URL(text)
@@ -62,5 +63,5 @@ export function isBareUrl(text: string): boolean {
   return bare && (protocol === 'https:' || protocol === 'http:')
 }
 
-/** Under TLS? The scheme of an address may be written in capitals. */
+/** Whether it uses TLS. The scheme may be in capitals. */
 export const isEncrypted = (url: string): boolean => /^https:/i.test(url)

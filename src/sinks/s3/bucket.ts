@@ -1,4 +1,4 @@
-// What is asked of a bucket, and what it answers, in our own words.
+// The requests to a bucket and its answers, as our own types.
 import { DAY_MS } from '../../core/time.ts'
 import type { S3Options } from './options.ts'
 
@@ -12,16 +12,16 @@ export interface Body {
 
 export interface PutOptions {
   readonly contentType: string
-  /** epoch ms until which the object is locked; absent: not by us */
+  /** epoch ms until which the object is locked; absent: we set no lock */
   readonly lockedUntil?: number | undefined
-  /** Another checksum than the body's own: to see whether the server looks at it. */
+  /** A checksum that is not the body's, to test whether the server verifies it. */
   readonly claimedSha256?: string
 }
 
-/** `there`: the name was taken already. The rest is what the server said of what it did. */
+/** `there`: the name was already taken. The other fields are what the server reports. */
 export interface PutAnswer {
   readonly outcome: 'stored' | 'there'
-  /** AES256, aws:kms or what else the server says */
+  /** AES256, aws:kms or another value of the server */
   readonly encryption: string | undefined
   readonly kmsKeyId?: string | undefined
 }
@@ -42,39 +42,42 @@ export interface ListedObject {
   readonly bytes: number
 }
 
-// What sse and object_lock demand of an object, held against what the server says that it keeps. Pure.
+// Compares what sse and object_lock require of an object with what the server reports. Pure.
 
 export type Demands = Pick<S3Options, 'sse' | 'object_lock'>
 
-/** `sse and object_lock`, of what is set; '' where nothing is. */
+/** `sse and object_lock`, as far as they are set; '' if neither is. */
 export const demandsText = ({ sse, object_lock: lock }: Demands): string =>
   [...(sse ? ['sse'] : []), ...(lock ? ['object_lock'] : [])].join(' and ')
 
-/** In the words of S3. */
+/** As S3 spells it. */
 export const encryptionOf = (sse: NonNullable<S3Options['sse']>) => (sse.type === 's3' ? 'AES256' : 'aws:kms')
 
-/** In the words of S3. */
+/** As S3 spells it. */
 export const lockModeOf = (lock: NonNullable<S3Options['object_lock']>) =>
   lock.mode === 'governance' ? 'GOVERNANCE' : 'COMPLIANCE'
 
 const idOf = (key: string): string => key.slice(Math.max(key.lastIndexOf('/'), key.lastIndexOf(':')) + 1)
 
-/** True for a name as AWS has them: there a key has no others, but for aliases. */
+/** True for a key name of AWS that is not an alias. */
 const isPlain = (key: string): boolean =>
   /^arn:[^/]*:key\/[^/]+$/.test(key) || /^(?:mrk-)?[0-9a-f-]{32,36}$/.test(key)
 
-/** Whether two names mean one KMS key: each is an id, an ARN, or what a server that is not AWS calls it. `unknown`: they may mean one key, such as an alias. */
+/**
+ * Compares two names of KMS keys: each is an id, an ARN, or the name that a server other than AWS uses. `unknown`: they may
+ * mean one key, as with an alias.
+ */
 export function compareKeys(wanted: string, shown: string | undefined): 'same' | 'other' | 'unknown' {
   if (shown === undefined || /(?:^|:)alias\//.test(wanted)) return 'unknown'
   if (idOf(wanted) === idOf(shown)) return 'same'
   return isPlain(wanted) && isPlain(shown) ? 'other' : 'unknown'
 }
 
-/** Until when an object that is put now stays locked, epoch ms; undefined: it is not. Manifests are locked as the objects are. */
+/** Until when an object that is put now stays locked, epoch ms; undefined: no lock. Manifests are locked like objects. */
 export const lockedUntil = ({ object_lock: lock }: Demands, now: number): number | undefined =>
   lock && now + lock.days * DAY_MS
 
-/** The settings that an object which was stored by somebody else, or before they were set, does not have. */
+/** The settings that an existing object lacks: another program stored it, or it is older than the settings. */
 export function lacking({ sse, object_lock: lock }: Demands, looked: Looked): readonly string[] {
   const encrypted =
     !sse ||

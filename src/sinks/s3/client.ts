@@ -1,4 +1,5 @@
-// The library that signs and speaks to a bucket: loaded at the first use, its client opened anew where a key was changed.
+// The AWS library that signs requests and sends them: loaded at the first use, its client rebuilt
+// after a key changes.
 import { isIP } from 'node:net'
 import type * as Library from '@aws-sdk/client-s3'
 import type { SinkDeps } from '../../contracts/sink-kind.ts'
@@ -18,7 +19,7 @@ interface OpenLibrary {
 }
 
 const nothing = (): void => undefined
-/** The library's own remarks go to standard error otherwise; what is to be told of a failure is told by us. */
+/** The library would write its remarks to standard error; failures are reported by us. */
 const silent = { trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing }
 
 export class BucketLibrary {
@@ -37,14 +38,17 @@ export class BucketLibrary {
     this.#key = keyLook(options, clock)
     this.#where = bucketOf(options)
     this.#handler = libraryHandler(transport(options.tls), clock)
-    // A private authority of the bucket's server is none of AWS's.
+    // AWS must not be verified by a private certificate authority of the bucket's server.
     const own = options.sts_endpoint === undefined
     this.#roles = own ? libraryHandler(transport(undefined), clock) : this.#handler
   }
 
-  /** One request; once more at once where that may help: a key that was changed, a role's that ended early, a clock that the library has now set right. */
+  /**
+   * One request. Retried once at once where that can help: a changed key, role credentials that expired early, or a clock offset
+   * that the library has corrected since.
+   */
   async ask<T>(signal: AbortSignal, work: (loaded: OpenLibrary) => Promise<T>): Promise<T> {
-    if (signal.aborted) throw new ConnectorError('aborted', `${this.#where}: called off`)
+    if (signal.aborted) throw new ConnectorError('aborted', `${this.#where}: aborted`)
     if (this.#key.look()) this.forget()
     const bore = this.#key.values
     try {
@@ -106,7 +110,7 @@ export class BucketLibrary {
       forcePathStyle,
       requestHandler: this.#handler,
       credentials: credentialsOf(this.#options, { handler: this.#roles, now: () => this.#clock.now() }),
-      // What is tried again, and when, is the conductor's to say.
+      // The dispatcher decides whether and when to retry.
       maxAttempts: 1,
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
@@ -119,13 +123,14 @@ export class BucketLibrary {
   }
 }
 
-// Where the bucket's name is part of the host's, some servers have no such host: what fails of that names the setting that changes it.
+// With the bucket's name in the host name, some servers have no such host.
+// Errors that can come from that name the setting to change.
 
 type Addressed = Pick<S3Options, 'bucket' | 'endpoint' | 'force_path_style'>
 
 const unknownHost: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ERR_TLS_CERT_ALTNAME_INVALID'])
 
-/** Of the failure and of those behind it. */
+/** Of the error or of one of its causes. */
 function isUnknownHost(error: unknown, depth = 0): boolean {
   if (!(error instanceof Error) || depth > 4) return false
   if (unknownHost.has(errnoOf(error, ''))) return true
@@ -133,20 +138,21 @@ function isUnknownHost(error: unknown, depth = 0): boolean {
   return [error.cause, ...inner].some((each) => isUnknownHost(each, depth + 1))
 }
 
-/** As the library has it: an address, or a name that cannot be part of a host's, goes into the path in any case. */
+/** As the library decides: an IP address, or a bucket name that cannot be part of a host name, goes into the path. */
 function isInHost({ bucket, endpoint, force_path_style: inPath }: Addressed): boolean {
   if (endpoint === undefined || inPath || !isUsualName(bucket)) return false
   const { hostname, protocol } = new URL(endpoint)
   return isIP(hostname.replace(/^\[|\]$/g, '')) === 0 && !(protocol === 'https:' && bucket.includes('.'))
 }
 
-/** The same error; where it may come of the host's name it says so. */
+/** The same error; if the host name can be the reason, the message says so. */
 function addressError(addressed: Addressed, error: ConnectorError): ConnectorError {
   const { code, message, retryAfterMs, cause } = error
   if (!isInHost(addressed)) return error
   const host = `${addressed.bucket}.`
-  // A server that knows no such host may read the path's first word as the bucket. A role is asked for elsewhere.
+  // A server without such a host may take the first segment of the path for the bucket. Roles are requested at
+  // another host.
   if (code !== 'not_found' && !(message.includes(host) && isUnknownHost(error))) return error
-  const why = `the bucket's name is part of the host's (${host}…); where the server has buckets in the path, set force_path_style: true`
+  const why = `the bucket's name is part of the host name (${host}…); if the server expects it in the path, set force_path_style: true`
   return new ConnectorError(code, `${message}; ${why}`, { retryAfterMs, cause })
 }

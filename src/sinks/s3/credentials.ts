@@ -1,4 +1,5 @@
-// Whose name a request bears: a fixed key, a role that is taken on, a token that stands for one, or what the environment offers.
+// The credentials of a request: a fixed key, an assumed role, a web identity token, or what the
+// environment offers.
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SecretLook } from '../../core/secret.ts'
@@ -27,7 +28,7 @@ function fixedKey({ access_key_id: id, secret_access_key: secret }: S3Options): 
   return { accessKeyId: id.reveal(), secretAccessKey: secret.reveal() }
 }
 
-/** The services that give out roles, asked as the bucket is: through our transport, one try at a time. */
+/** Requests role credentials like bucket requests: through our transport, one try at a time. */
 function askedThrough({ region, endpoint, sts_endpoint }: S3Options, handler: LibraryHandler) {
   return {
     requestHandler: handler,
@@ -53,24 +54,24 @@ async function providerOf(options: S3Options, handler: LibraryHandler): Promise<
   return providers.fromNodeProviderChain({ clientConfig })
 }
 
-/** What a role could not be taken on for. The words of the other side are not quoted. */
+/** Why no role could be assumed. The server's text is not quoted. */
 function refused(error: unknown, options: S3Options, now: number): ConnectorError {
   if (error instanceof ConnectorError) return error
   const inner = error instanceof Error && error.cause instanceof ConnectorError ? error.cause : undefined
   if (inner) return inner
-  if (saysLater(error)) return s3Error('The service that gives out roles', error, now)
+  if (saysLater(error)) return s3Error('The service that issues role credentials', error, now)
   const how =
     options.web_identity_token_file !== undefined
       ? 'for the token of web_identity_token_file: check that the file is there and that the role trusts its issuer'
       : options.role_arn !== undefined
-        ? 'for role_arn: check that the role exists and trusts whoever asks'
-        : // Also of `verify s3://…`, which no configuration stands behind.
+        ? 'for role_arn: check that the role exists and that its trust policy allows this caller'
+        : // Also for `verify s3://…`, which has no configuration.
           'in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where AWS gives a role; in the configuration a sink takes access_key_id and secret_access_key, role_arn or web_identity_token_file'
   const code = /^[A-Za-z]{1,48}$/.test(codeOf(error)) ? ` (${codeOf(error)})` : ''
   return new ConnectorError('unauthorized', `no credentials ${how}${code}`)
 }
 
-/** Asked by the library whenever what it has comes to its end. */
+/** The library calls it when its credentials expire. */
 export function credentialsOf(options: S3Options, { handler, now }: Surroundings): Provider {
   const fixed = options.role_arn === undefined ? fixedKey(options) : undefined
   if (fixed) return async () => fixed
@@ -87,7 +88,7 @@ export function credentialsOf(options: S3Options, { handler, now }: Surroundings
   }
 }
 
-/** The fixed key where there is one, its two halves as one. */
+/** The fixed key, if there is one; its two halves are read together. */
 export const keyLook = (
   { access_key_id: id, secret_access_key: secret }: S3Options,
   clock: Pick<Clock, 'elapsed'>,

@@ -1,4 +1,5 @@
-// A bucket as the evidence sees it: where manifests are put, and where a verifier finds them again with all that they list.
+// The bucket for evidence: manifests are stored in it, and a verifier finds them and the listed
+// objects again.
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { readUpTo } from '../kit/http.ts'
@@ -42,7 +43,7 @@ export function manifestStore(
         if (error instanceof ConnectorError && error.code === 'forbidden') return undefined
         throw error
       }
-      throw new ConnectorError('bad_reply', `${store.where}: ${key} was taken a moment ago, and is not there`)
+      throw new ConnectorError('bad_reply', `${store.where}: ${key} existed a moment ago and is now missing`)
     },
   }
 }
@@ -53,7 +54,7 @@ export function bucketEvidence(store: Store, prefix: string, signal: AbortSignal
     async *list(strange) {
       for await (const { key } of store.list(beginning, undefined, signal))
         if (key.startsWith(beginning)) yield key.slice(beginning.length)
-        else strange(key, `is listed by the server under ${beginning}, with which it does not begin`)
+        else strange(key, `was listed by the server under the prefix ${beginning}, which it does not have`)
     },
     get: (key) => store.fetch(under(prefix, key), signal),
   }

@@ -1,4 +1,5 @@
-// The library's requests over our own transport: our rules for TLS and proxies, one request at a time, each bounded in time and its reply in bytes.
+// Sends the library's requests over our own transport, with our rules for TLS and proxies.
+// One request at a time, each with a time limit and a limit on the bytes of its reply.
 import { Readable } from 'node:stream'
 import { orAborted } from '../../core/abort.ts'
 import type { Clock } from '../../core/clock.ts'
@@ -7,15 +8,15 @@ import type { HttpReply, HttpRequest, Transport } from '../../contracts/platform
 import { hostPort } from '../../contracts/platform.ts'
 import { readUpTo } from '../kit/http.ts'
 
-/** A list of a thousand names is some 500 KB; whatever sends more is no such server. */
+/** A list of 1000 names takes about 500 KB; a larger reply is not from an S3 server. */
 const REPLY_BYTES = 4 * 1024 * 1024
-/** Nothing moved for so long. */
+/** A request fails when nothing moves for this long. */
 const STILL_MS = 60_000
-/** What moves has so long, and then for as long as it is no slower than that. */
+/** A moving request has this long; after that it fails once it is slower than the minimum rate. */
 const LONGEST_MS = 30 * 60_000
 const LEAST_BYTES_PER_SECOND = 32 * 1024
 
-/** What of the library's request is used here. */
+/** The part of the library's request that is used here. */
 interface LibraryRequest {
   readonly method: string
   readonly protocol: string
@@ -39,7 +40,7 @@ export interface LibraryHandler {
     options?: { readonly abortSignal?: unknown },
   ): Promise<{ response: LibraryResponse }>
   destroy(): void
-  /** The last answer came from a stranger: the next request uses a new connection. */
+  /** The last answer was not from the bucket: the next request uses a new connection. */
   distrust(): void
 }
 
@@ -58,7 +59,7 @@ function urlOf({ protocol, hostname, port, path, query }: LibraryRequest): strin
   return `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}${queryOf(query)}`
 }
 
-/** Stops what stands still, and what drips for ever. */
+/** Ends a request that stalls or is too slow. */
 class Watchdog {
   readonly #stop = new AbortController()
   readonly #timer = new AbortController()
@@ -112,7 +113,7 @@ class Watchdog {
 
   error(): ConnectorError {
     if (this.#outer?.aborted)
-      return new ConnectorError('aborted', `the request to ${this.#where} was called off`)
+      return new ConnectorError('aborted', `the request to ${this.#where} was aborted`)
     const why =
       this.#stillAt <= this.#tooLongAt
         ? `nothing moved for ${STILL_MS / 1000} s`
@@ -120,7 +121,7 @@ class Watchdog {
     return new ConnectorError('timeout', `the request to ${this.#where} was given up: ${why}`)
   }
 
-  /** Whoever stands behind `work` may be deaf to the signal; this one is not. */
+  /** Rejects when the signal aborts, even if `work` ignores the signal. */
   async holds<T>(work: Promise<T>): Promise<T> {
     try {
       return await orAborted(work, this.signal)
@@ -142,7 +143,7 @@ async function* passing(body: AsyncIterable<Uint8Array>, watchdog: Watchdog): As
   }
 }
 
-/** A body that its caller reads: the watchdog goes on as long as it does. */
+/** A body that the caller reads: the watchdog runs until it is read. */
 async function* streaming(body: HttpReply['body'], watchdog: Watchdog): AsyncGenerator<Uint8Array> {
   const pieces = body[Symbol.asyncIterator]()
   try {
@@ -179,7 +180,10 @@ function requestOf(request: LibraryRequest, watchdog: Watchdog): HttpRequest {
   return base
 }
 
-/** Who calls an upload stored before all of it was handed over is not the one who stores it. Before anything of the reply is read. */
+/**
+ * Throws if the server reports success before all of the upload was handed over: then it did not store it. Checked before the
+ * reply is read.
+ */
 function assertTaken(
   { stream, headers }: HttpRequest,
   status: number,
@@ -191,7 +195,7 @@ function assertTaken(
   if (!stream || status >= 300 || movedBytes >= bytes) return
   throw new ConnectorError(
     'bad_reply',
-    `${where} answered ${status} when ${movedBytes} of ${bytes} bytes were on their way: is this an S3 server?`,
+    `${where} answered ${status} after ${movedBytes} of ${bytes} bytes were sent: is this an S3 server?`,
   )
 }
 
@@ -222,7 +226,7 @@ export function libraryHandler(send: Transport, clock: Clock): LibraryHandler {
       distrustLast?.()
     },
     destroy() {
-      // The connections belong to whoever made the transport.
+      // The connections belong to the transport, and its owner closes them.
     },
   }
 }

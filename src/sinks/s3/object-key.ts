@@ -1,4 +1,5 @@
-// What an object is called: by what it holds alone, so that a second try finds the first one's object in its place.
+// The name of an object: derived from its content alone, so that a second try finds the object of
+// the first.
 import type { ObjectContent, ObjectGroup } from '../../contracts/sink.ts'
 
 export const extensions = { gzip: '.ndjson.gz', zstd: '.ndjson.zst', none: '.ndjson' } as const

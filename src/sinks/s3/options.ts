@@ -1,33 +1,31 @@
-// What an operator may say about a bucket.
+// The configuration of an `s3` sink.
 import { z } from 'zod'
 import type { NamedFile, NamedPlace } from '../../contracts/sink-kind.ts'
 import { duration, secret, size } from '../../core/units.ts'
 import { always, isBareUrl, isEncrypted, tlsFiles, tlsOptions } from '../kit/options.ts'
 import { signingKeyFault } from './evidence/manifest.ts'
 
-// Which names a bucket may have: AWS is strict, other servers are each as strict as they like.
+// Valid bucket names: AWS is strict, and every other server has rules of its own.
 const form = /^[a-z0-9](?:[a-z0-9-]|\.(?!\.))*[a-z0-9]$/
 const address = /^\d+\.\d+\.\d+\.\d+$/
 
-/** True for a name that AWS would take; the schema bounds its length. */
+/** True for a name that AWS accepts; the schema bounds its length. */
 export const isUsualName = (bucket: string): boolean => form.test(bucket) && !address.test(bucket)
 
-const wanted = 'small letters, digits, hyphens and single dots, and no IP address'
+const wanted = 'lower-case letters, digits, hyphens and single dots, and no IP address'
 const awsNameFault = `AWS has no bucket of such a name: expected ${wanted}`
-/** Ceph takes some, and AWS still has some that are older than the rule, in the path alone. */
-export const unusualNameDoubt = `most servers have no bucket of such a name, but of ${wanted}: look whether this one has`
+/** Ceph accepts some of them; AWS still has some that are older than the rule, with path-style addresses only. */
+export const unusualNameDoubt = `most servers accept only ${wanted} in a bucket name: check that this one accepts it`
 
 const endpoint = () =>
-  z
-    .string()
-    .refine(isBareUrl, {
-      error: 'expected http(s)://host:port alone, such as https://minio.example.com:9000',
-    })
+  z.string().refine(isBareUrl, {
+    error: 'expected http(s)://host:port alone, such as https://minio.example.com:9000',
+  })
 
-/** Where an address is left out. */
+/** The address if none is set. */
 const AWS = 'https://amazonaws.com'
 
-/** Characters that every server, every tool and every URL takes as they are. */
+/** Characters that every server, tool and URL accepts unencoded. */
 const prefixPattern = /^(?:[A-Za-z0-9!_.*'()=-]+(?:\/[A-Za-z0-9!_.*'()=-]+)*)?$/
 
 const sse = () =>
@@ -53,8 +51,10 @@ const objectLock = () =>
   z.strictObject({
     mode: z
       .enum(['governance', 'compliance'])
-      .describe('`compliance`: nobody may delete before the end; `governance`: who has the right to may.'),
-    days: z.int().min(1).max(36_500).describe('How long each object is locked, from its storing on.'),
+      .describe(
+        '`compliance`: no one can delete before the end; `governance`: users with the permission can.',
+      ),
+    days: z.int().min(1).max(36_500).describe('How long each object is locked after it is stored.'),
   })
 
 const rotate = () =>
@@ -62,11 +62,11 @@ const rotate = () =>
     max_bytes: size()
       .refine((bytes) => bytes >= 1024 && bytes <= 2 ** 30, 'expected 1KiB to 1GiB')
       .prefault('16MiB')
-      .describe('Lines, before compression, that all open objects together hold at most.'),
+      .describe('Most bytes of uncompressed lines in all open objects together.'),
     max_age: duration()
       .refine((ms) => ms >= 1000 && ms <= 86_400_000, 'expected 1s to 1d')
       .prefault('5m')
-      .describe('How long an entry waits at most before the open objects are closed and stored.'),
+      .describe('Longest wait of an entry before the open objects are closed and stored.'),
   })
 
 const evidence = () =>
@@ -74,11 +74,11 @@ const evidence = () =>
     signing_key_file: z
       .string()
       .min(1, 'expected the path of a PEM file')
-      .describe('PEM file of the Ed25519 private key that signs manifests; read anew for each one.'),
+      .describe('PEM file of the Ed25519 private key that signs manifests; read again for each one.'),
     interval: duration()
       .refine((ms) => ms >= 60_000 && ms <= 86_400_000, 'expected 1m to 1d')
       .prefault('1h')
-      .describe("How often a manifest is stored, at the clock's round times; also when nothing came."),
+      .describe('How often a manifest is stored, at round clock times, even if no entry came.'),
   })
 
 const text = (description: string) => z.string().min(1).optional().describe(description)
@@ -86,7 +86,7 @@ const text = (description: string) => z.string().min(1).optional().describe(desc
 type Named = Readonly<Record<'bucket', string> & Record<'force_path_style', boolean>> &
   Pick<Asked, 'endpoint'>
 
-/** In the host name, or from a newer account, AWS has usual names alone. */
+/** In host names, and in newer accounts, AWS accepts only usual names. */
 function mayBeThere({ bucket, endpoint: at, force_path_style: inPath }: Named): boolean {
   return inPath || ownerOf(at) !== 'AWS' || isUsualName(bucket)
 }
@@ -98,7 +98,7 @@ interface Asked {
   readonly role_arn?: string | undefined
 }
 
-/** Whom its requests go to; without a fixed key the environment may name a role too. */
+/** The hosts that receive the requests; without a fixed key the environment may name a role too. */
 function asked({ endpoint: at, sts_endpoint: sts, access_key_id: key, role_arn: role }: Asked): string[] {
   const bucket = at ?? AWS
   return role === undefined && key !== undefined ? [bucket] : [bucket, sts ?? AWS]
@@ -112,7 +112,7 @@ export const options = z
         /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/,
         'expected the name of a bucket: 3 to 63 letters, digits, dots and hyphens, a letter or digit at each end',
       )
-      .describe('The bucket; it must be there.'),
+      .describe('The bucket; it must exist.'),
     prefix: z
       .string()
       .max(512)
@@ -121,39 +121,39 @@ export const options = z
         error: 'expected names joined by /, such as logs/auditferry; no / before the first',
       })
       .default('')
-      .describe('What the names of all objects begin with, such as `logs/auditferry`.'),
+      .describe('Common prefix of all object names, such as `logs/auditferry`.'),
     region: text(
       "The bucket's region; when absent that of the environment (`AWS_REGION`), at an `endpoint` `us-east-1`.",
     ),
     endpoint: endpoint()
       .optional()
-      .describe('Another server than AWS, as scheme://host:port; also a VPC endpoint of AWS.'),
+      .describe('A server other than AWS, as scheme://host:port; also a VPC endpoint of AWS.'),
     force_path_style: z
       .boolean()
       .default(false)
-      .describe('The bucket in the path, not in the host name: what most servers but AWS need.'),
+      .describe('Puts the bucket in the path, not in the host name; most servers other than AWS need this.'),
     access_key_id: secret()
       .optional()
       .describe(
         'A fixed key, best as `${file:…}`; read again when its files change, as a pair. Needs `secret_access_key`.',
       ),
     secret_access_key: secret().optional().describe('The secret of `access_key_id`.'),
-    role_arn: text('The role to take on before writing.'),
+    role_arn: text('The role to assume before writing.'),
     web_identity_token_file: text(
-      'File with the token that stands for the role, as Kubernetes mounts it; needs `role_arn`.',
+      'File with the web identity token for the role, as Kubernetes mounts it; needs `role_arn`.',
     ),
     sts_endpoint: endpoint()
       .optional()
-      .describe('Where roles are taken on, where it is not AWS: scheme://host:port.'),
+      .describe('The STS endpoint, if it is not that of AWS: scheme://host:port.'),
     compression: z
       .enum(['gzip', 'zstd', 'none'])
       .default('gzip')
       .describe('How objects are compressed; the name ends in `.ndjson.gz`, `.ndjson.zst` or `.ndjson`.'),
-    sse: sse().optional().describe('Encryption at the server; as the bucket is set when absent.'),
+    sse: sse().optional().describe('Server-side encryption; the default of the bucket when absent.'),
     object_lock: objectLock()
       .optional()
       .describe(
-        'Retention of each object; the bucket must have Object Lock. As the bucket is set when absent.',
+        'Retention of each object; the bucket must have Object Lock. The default of the bucket when absent.',
       ),
     rotate: rotate().prefault({}).describe('When open objects are closed and stored.'),
     evidence: evidence()
@@ -169,12 +169,12 @@ export const options = z
     when: always,
   })
   .refine((given) => given.web_identity_token_file === undefined || given.role_arn !== undefined, {
-    error: 'wants role_arn beside it',
+    error: 'needs role_arn',
     path: ['web_identity_token_file'],
     when: always,
   })
   .refine((given) => given.web_identity_token_file === undefined || given.access_key_id === undefined, {
-    error: 'wants no access_key_id beside it: the token stands for the key',
+    error: 'excludes access_key_id: the token replaces the key',
     path: ['web_identity_token_file'],
     when: always,
   })
@@ -187,18 +187,18 @@ export const options = z
 
 export type S3Options = z.output<typeof options>
 
-/** The bucket and who has it, for messages. */
+/** The bucket and its server, for messages. */
 export const bucketOf = ({ bucket, endpoint: at }: Pick<S3Options, 'bucket' | 'endpoint'>): string =>
   `bucket ${bucket} at ${at === undefined ? 'AWS' : new URL(at).host}`
 
-/** All of AWS is one: the name of a bucket is given once there, whatever the address. */
+/** All of AWS counts as one server: bucket names are unique there, regardless of the address. */
 function ownerOf(endpoint: string | undefined): string {
   if (endpoint === undefined) return 'AWS'
   const { host, hostname } = new URL(endpoint)
   return /(?:^|\.)amazonaws\.com(?:\.cn)?$/.test(hostname) ? 'AWS' : host
 }
 
-/** Where its objects lie. */
+/** Where the objects are stored. */
 export function placeOf({ bucket, endpoint: at, prefix }: S3Options): NamedPlace {
   const within = prefix === '' ? 'no prefix' : `prefix ${prefix}`
   return { field: 'prefix', name: `bucket ${bucket} at ${ownerOf(at)}, ${within}` }

@@ -1,4 +1,5 @@
-// What a server really does, asked by throw-away objects: servers that are "compatible" differ just where it counts.
+// Tests with throw-away objects how a server behaves: "compatible" servers differ in what matters
+// here.
 import { createHash } from 'node:crypto'
 import type { SinkDeps } from '../../contracts/sink-kind.ts'
 import type { CheckResult } from '../../contracts/sink.ts'
@@ -13,9 +14,9 @@ import { StrangersAnswer } from './reply.ts'
 import { lookIfAllowed } from './store.ts'
 import type { Store } from './store.ts'
 
-/** Hidden to what reads tables out of buckets: names that begin with a dot are. */
+/** Programs that read tables from buckets ignore names that begin with a dot. */
 const FOLDER = '.auditferry'
-/** Long enough to be seen, short enough to be gone soon. */
+/** Long enough to be visible, short enough to expire soon. */
 const LOCK_MS = 60_000
 const RACERS = 8
 
@@ -57,7 +58,7 @@ function put(
   return store.put(key, body, { contentType, ...more }, signal)
 }
 
-/** A lock of a minute; where a policy wants it longer, of the length that real objects get. */
+/** A lock of one minute; if a policy requires longer locks, as long as for real objects. */
 async function putLocked(probe: Probe, key: string): Promise<PutAnswer> {
   const { object_lock: lock } = probe.options
   if (!lock) return put(probe, key, first)
@@ -78,7 +79,7 @@ async function putAgain(probe: Probe, key: string): Promise<Manners['again']> {
   }
 }
 
-/** True when a body under another checksum is taken. */
+/** True if the server accepts a body under another checksum. */
 async function takesWrongChecksum(probe: Probe, key: string): Promise<boolean> {
   try {
     await put(probe, key, first, { claimedSha256: second.sha256 })
@@ -89,7 +90,7 @@ async function takesWrongChecksum(probe: Probe, key: string): Promise<boolean> {
   }
 }
 
-/** How many of several at once are told that they were first. */
+/** How many of several concurrent puts were answered as the first. */
 async function winners(probe: Probe, key: string): Promise<number> {
   const racing = Array.from({ length: RACERS }, (_, i) => put(probe, key, bodyOf(`auditferry: racer ${i}\n`)))
   const ended = await Promise.allSettled(racing)
@@ -98,14 +99,14 @@ async function winners(probe: Probe, key: string): Promise<number> {
 
 async function examine(probe: Probe, key: string): Promise<Manners> {
   const answer = await putLocked(probe, key)
-  // A name that was taken when we came has shown what is asked here.
+  // A name that was taken already has shown that a second put is refused.
   const again = answer.outcome === 'there' ? 'refused' : await putAgain(probe, key)
   const looked = await lookIfAllowed(probe.store, key, probe.signal)
   const { encryption, kmsKeyId } = answer
   return { encryption, kmsKeyId, again, looked, sha256: first.sha256, bytes: first.bytes }
 }
 
-/** True when it could be removed, as far as one is told. */
+/** True if it was removed, as far as the answers show. */
 async function removed({ store, signal }: Probe, keys: readonly string[]): Promise<boolean> {
   const all = await Promise.allSettled(keys.map((key) => store.remove(key, signal)))
   return all.every(({ status }) => status === 'fulfilled')
@@ -113,7 +114,7 @@ async function removed({ store, signal }: Probe, keys: readonly string[]): Promi
 
 type Outside = Pick<SinkDeps, 'clock' | 'random'>
 
-/** Everything that can be found out, for `validate --connect`. Throws nothing. */
+/** Runs every test, for `validate --connect`. Never throws. */
 export async function checkBucket(
   store: Store,
   options: S3Options,
@@ -145,8 +146,8 @@ export async function checkBucket(
 }
 
 /**
- * Before the first object of a process. Throws `misconfigured` when the server ignores what the configuration demands. Its
- * object has one name for each set of demands and stays: the next start finds it there, which answers the first question.
+ * Runs before the first object of a process. Throws `misconfigured` if the server ignores what the configuration requires. Its
+ * object has one name for each set of requirements and stays: the next start finds it, which answers the first question.
  */
 export async function proveBucket(
   store: Store,
@@ -162,36 +163,36 @@ export async function proveBucket(
   if (fault) throw new ConnectorError('misconfigured', `${fault.what}: ${fault.message}`)
 }
 
-// From what a server did to what that means for this configuration: demanded and ignored is a fault, the rest is told.
+// What the behaviour of a server means for this configuration: a requirement that it ignores is a fault, the rest
+// is reported.
 
 interface Manners {
-  /** what the answer to the first put said */
+  /** as in the answer to the first put */
   readonly encryption: string | undefined
   readonly kmsKeyId?: string | undefined
-  /** what became of a second put under the same name */
+  /** the outcome of a second put under the same name */
   readonly again: 'refused' | 'replaced' | 'denied'
-  /** `denied`: this key may not read; undefined: not there although it was told to be */
+  /** `denied`: this key may not read; undefined: missing although it was reported as stored */
   readonly looked: Looked | 'denied' | undefined
   /** of the body that was put, hex */
   readonly sha256: string
   readonly bytes: number
-  /** a body under another checksum was taken; absent: not asked */
+  /** a body under another checksum was accepted; absent: not tested */
   readonly wrongChecksum?: boolean
-  /** of several puts at once under one name; absent: not asked */
+  /** of several concurrent puts under one name; absent: not tested */
   readonly winners?: number
 }
 
 const readOf = ({ looked }: Manners): Looked | undefined => (typeof looked === 'object' ? looked : undefined)
 
-const stranger =
-  'something that is not the bucket may be answering in its place; check endpoint, proxy and portal'
+const stranger = 'something other than the bucket may be answering; check endpoint, proxy and portal'
 
 function write({ again, looked, bytes }: Manners): Omit<CheckResult, 'what'> {
   if (looked === undefined)
-    return { ok: false, message: `an object that was told to be stored is not there: ${stranger}` }
-  // One that was replaced has the other's length; some servers tell none.
+    return { ok: false, message: `an object that was reported as stored is missing: ${stranger}` }
+  // An object that was replaced has the length of the other; some servers report no length.
   if (again === 'refused' && looked !== 'denied' && looked.bytes > 0 && looked.bytes !== bytes)
-    return { ok: false, message: `an object that was stored is there of another length: ${stranger}` }
+    return { ok: false, message: `a stored object has another length: ${stranger}` }
   return { ok: true, message: 'objects can be written' }
 }
 
@@ -201,12 +202,12 @@ function once({ again }: Manners): Omit<CheckResult, 'what'> {
     return {
       ok: false,
       message:
-        'a second object under one name is refused as forbidden, not as already there (412): a retry would be held for ever. With Object Lock the bucket wants versioning',
+        'a second object under one name is refused as forbidden, not as already there (412): a retry would stay blocked. With Object Lock the bucket needs versioning',
     }
   return {
     ok: false,
     message:
-      'a second object under one name replaces the first: If-None-Match is ignored (Garage does so, and Ceph before version 18 in versioned buckets), so a retry could not be told from a new object',
+      'a second object under one name replaces the first: If-None-Match is ignored (Garage does so, and Ceph before version 18 in versioned buckets), so a retry cannot be distinguished from a new object',
   }
 }
 
@@ -221,7 +222,7 @@ function encryption(options: S3Options, manners: Manners): Omit<CheckResult, 'wh
     return { ok: true, message: 'this key may not read: whether objects are encrypted could not be seen' }
   return {
     ok: false,
-    message: `sse is set and the server ignores it: objects would lie unencrypted or otherwise encrypted. Take a server that encrypts, or leave sse out`,
+    message: `sse is set and the server ignores it: objects would be unencrypted, or encrypted differently. Use a server that encrypts, or remove sse`,
   }
 }
 
@@ -235,7 +236,7 @@ function keyOf(
     return {
       ok: false,
       message:
-        'objects are encrypted with another KMS key than sse.kms_key_id names: check the key, and what the bucket and the server set by themselves',
+        'objects are encrypted with another KMS key than sse.kms_key_id names: check the key, and the defaults of the bucket and the server',
     }
   const unseen = which === 'same' ? '' : '; whether with the key of sse.kms_key_id could not be compared'
   return { ok: true, message: `objects are encrypted as asked (${how})${unseen}` }
@@ -252,11 +253,11 @@ function lock(options: S3Options, manners: Manners): Omit<CheckResult, 'what'> |
   return {
     ok: false,
     message:
-      'object_lock is set and the server ignores it: objects could be deleted at any time. Take a bucket with Object Lock on a server that has it, or leave object_lock out. At AWS a role that may read and lacks s3:GetObjectRetention sees no lock either: grant it',
+      'object_lock is set and the server ignores it: objects could be deleted at any time. Use a bucket with Object Lock on a server that supports it, or remove object_lock. At AWS a role that may read and lacks s3:GetObjectRetention sees no lock either: grant it',
   }
 }
 
-/** Never a fault: the name of an object and the signature hold a hash as well. */
+/** Never a fault: the object's name and the signature contain a hash as well. */
 function checksums({ endpoint }: S3Options, manners: Manners): Omit<CheckResult, 'what'> {
   const read = readOf(manners)
   const kept = read?.sha256 === Buffer.from(manners.sha256, 'hex').toString('base64')
@@ -265,7 +266,7 @@ function checksums({ endpoint }: S3Options, manners: Manners): Omit<CheckResult,
     const noticed = isPlain ? 'not noticed: endpoint is plain http, without TLS' : 'noticed by TLS alone'
     return {
       ok: true,
-      message: `the server does not compare checksums: what is damaged on the way is ${noticed}`,
+      message: `the server does not compare checksums: damage in transit is ${noticed}`,
     }
   }
   if (manners.looked === 'denied') return { ok: true, message: 'checksums are compared' }
@@ -279,7 +280,7 @@ function race({ winners }: Manners): Omit<CheckResult, 'what'> | undefined {
   if (winners === undefined || winners <= 1) return undefined
   return {
     ok: true,
-    message: `of several objects at once under one name ${winners} were told to be the first: nothing is lost, since one name stands for one content`,
+    message: `of several objects at once under one name ${winners} were reported as the first: nothing is lost, because one name has one content`,
   }
 }
 

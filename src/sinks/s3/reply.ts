@@ -1,22 +1,23 @@
-// What each answer of an S3 server means for an object: the table of its codes, in the words of our own closed list.
+// What each answer of an S3 server means for an object: maps its error codes to our own closed
+// list.
 import { retryAfterMs } from '../../core/backoff.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
 import { demandsText } from './bucket.ts'
 import type { Demands } from './bucket.ts'
 
-/** Facts of a failed request, as far as the library tells them. */
+/** Facts of a failed request, as far as the library gives them. */
 interface Failure {
   readonly code: string
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** region that the server names */
+  /** the region that the server names */
   readonly region: string | undefined
-  /** its own words, never quoted: they hold key ids and more */
+  /** the server's own text, never quoted: it contains key ids and more */
   readonly said: readonly unknown[]
 }
 
-/** Named are settings that are set, and no others. */
+/** Messages name only settings that are set. */
 type Meaning = readonly [ErrorCode, string | ((set: Demands) => string)]
 
 const denied: Meaning = [
@@ -39,7 +40,7 @@ const badSignature: Meaning = [
 ]
 const expired: Meaning = [
   'unauthorized',
-  'says that the credentials have expired: where they come from has not renewed them',
+  'says that the credentials have expired: their source has not renewed them',
 ]
 const elsewhere: Meaning = ['misconfigured', 'has the bucket in another region']
 const damaged: Meaning = ['bad_reply', 'received another body than was sent; sent again']
@@ -63,7 +64,10 @@ const keyless: Meaning = ['server_error', 'cannot reach the KMS key at the momen
 const notAllowed: Meaning = ['misconfigured', 'does not allow this: is it an S3 endpoint?']
 const stalled: Meaning = ['timeout', 'did not receive the body in time']
 const busy: Meaning = ['server_error', 'was just writing the same name; tried again']
-const redirected: Meaning = ['redirected', 'sends elsewhere: redirects are never followed; check endpoint']
+const redirected: Meaning = [
+  'redirected',
+  'redirects to another address: redirects are never followed; check endpoint',
+]
 
 const meanings: Readonly<Record<string, Meaning>> = {
   AccessDenied: denied,
@@ -112,9 +116,9 @@ const meanings: Readonly<Record<string, Meaning>> = {
   InvalidStorageClass: lacking,
   EntityTooLarge: [
     'misconfigured',
-    'takes no object of this size: raise its limit (or that of the proxy before it)',
+    'accepts no object of this size: raise its limit (or that of the proxy before it)',
   ],
-  MaxMessageLengthExceeded: ['misconfigured', 'takes no object of this size: raise its limit'],
+  MaxMessageLengthExceeded: ['misconfigured', 'accepts no object of this size: raise its limit'],
   QuotaExceeded: ['misconfigured', 'has no space left for this bucket'],
   XMinioStorageFull: ['misconfigured', 'has no room left'],
   ConditionalRequestConflict: busy,
@@ -143,13 +147,13 @@ const statuses: Readonly<Record<number, Meaning>> = {
   408: stalled,
   409: busy,
   411: ['misconfigured', 'requires a Content-Length, which was sent: a proxy is changing the request'],
-  413: ['misconfigured', 'takes no body of this size: raise the limit of the proxy before it'],
+  413: ['misconfigured', 'accepts no body of this size: raise the limit of the proxy before it'],
   429: slow,
   501: lacking,
   503: slow,
 }
 
-/** Something else answered in the bucket's place: of the bucket itself it says nothing. */
+/** Something other than the bucket answered: this says nothing about the bucket. */
 export class StrangersAnswer extends ConnectorError {}
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -176,11 +180,11 @@ function failureOf(error: Readonly<Record<string, unknown>>): Failure {
   }
 }
 
-/** In the words of any service behind the bucket, such as the one that has the keys; 429 says nothing else either. */
+/** Any service behind the bucket, such as key management, may throttle; 429 means the same. */
 const isThrottled = ({ code, status }: Pick<Failure, 'code' | 'status'>): boolean =>
   status === 429 || /Throttl|SlowDown|TooManyRequests|(?:Limit|Rate|Throughput)Exceeded/i.test(code)
 
-/** What a server says where it will not have a header, or misses one. */
+/** Error codes of a server that rejects a header, or requires another one. */
 const ofHeaders: ReadonlySet<string> = new Set([
   ...['InvalidArgument', 'InvalidRequest', 'NotImplemented', 'XNotImplemented', 'MissingContentMD5'],
 ])
@@ -199,33 +203,33 @@ function meaningOf({ code, status, said }: Failure, set: Demands): Meaning {
   return ['bad_reply', 'answered something that is not S3: a proxy or portal may be in the way']
 }
 
-/** The code where it is one of S3's own words: a stranger's may echo anything. */
+/** Quotes the code only if S3 defines it: other codes may echo anything. */
 const quoted = ({ code, status }: Failure): string => {
   const safe = Object.hasOwn(meanings, code) || /^KMS\.[A-Za-z]{1,48}$/.test(code)
   return [safe ? code : '', status > 0 ? String(status) : ''].filter(Boolean).join(', ') || 'no status'
 }
 
-/** Status of what the library threw; 0 where nobody answered. */
+/** Status of the library's error; 0 if no server answered. */
 export const statusOf = (error: unknown): number => (isRecord(error) ? failureOf(error).status : 0)
 
 export const codeOf = (error: unknown): string => (isRecord(error) ? failureOf(error).code : '')
 
-/** True for an answer that says: later. */
+/** True if the answer asks for a later retry. */
 export const saysLater = (error: unknown): boolean =>
   isRecord(error) && (statusOf(error) >= 500 || isThrottled(failureOf(error)))
 
-/** `where`: the bucket and who has it; `set`: what was asked for beside. The server's own words are not quoted. */
+/** `where`: the bucket and its server; `set`: the settings of the request. The server's own text is not quoted. */
 export function s3Error(where: string, error: unknown, nowMs: number, set: Demands = {}): ConnectorError {
   if (error instanceof ConnectorError) return error
   if (!isRecord(error)) return new ConnectorError('bad_reply', `${where} could not be asked`)
-  if (error['name'] === 'AbortError') return new ConnectorError('aborted', `${where}: called off`)
+  if (error['name'] === 'AbortError') return new ConnectorError('aborted', `${where}: aborted`)
   const failure = failureOf(error)
   if (failure.status === 0) return unanswered(where, error)
   const meaning = meaningOf(failure, set)
   const [code, given] = meaning
   const words = typeof given === 'string' ? given : given(set)
   const region = meaning === elsewhere && failure.region ? `: set region to ${failure.region}` : ''
-  // No cause: the library's error carries the request as it was signed, session token and all.
+  // No cause: the library's error carries the signed request, including the session token.
   const message = `${where} ${words}${region} (${quoted(failure)})`
   return new ConnectorError(code, message, { retryAfterMs: retryAfterMs(failure.headers, nowMs) })
 }
@@ -234,7 +238,7 @@ function nameOf({ name }: Readonly<Record<string, unknown>>): string {
   return typeof name === 'string' && /^[A-Za-z]{1,48}$/.test(name) ? name : 'no name'
 }
 
-/** No answer of a server: what the library or our own code stumbled over before. */
+/** No server answered: the library or our own code failed before that. */
 function unanswered(where: string, error: Readonly<Record<string, unknown>>): ConnectorError {
   const text = typeof error['message'] === 'string' ? error['message'] : ''
   if (text.includes('Region is missing'))
@@ -242,13 +246,13 @@ function unanswered(where: string, error: Readonly<Record<string, unknown>>): Co
   return new ConnectorError('bad_reply', `${where} answered something that is not S3 (${nameOf(error)})`)
 }
 
-// A header that the server refuses, or asks for: which one it names, and what can be done about it. Pure.
+// A header that the server rejects, or requires: which one it names, and what to do about it. Pure.
 
-const NO_SETTING = 'no setting turns it off, so take a server that'
+const NO_SETTING = 'no setting turns it off, so use a server that'
 
 type Words = (set: Demands) => string | undefined
 
-/** By what a server writes of it, in small letters. */
+/** Keyed by the server's spelling of the header, in lower case. */
 const headers: Readonly<Record<string, Words>> = {
   'if-none-match': () =>
     `refuses the header If-None-Match, without which an object could replace another: ${NO_SETTING} has conditional writes (Backblaze B2 has none)`,
@@ -257,13 +261,13 @@ const headers: Readonly<Record<string, Words>> = {
   'x-amz-checksum-sha256': () =>
     `refuses the header x-amz-checksum-sha256, the checksum of each object: ${NO_SETTING} knows it (Backblaze B2 does not)`,
   'x-amz-server-side-encryption': ({ sse }) =>
-    sse && 'refuses the header x-amz-server-side-encryption: take sse back, or take a server that encrypts',
+    sse && 'refuses the header x-amz-server-side-encryption: remove sse, or use a server that encrypts',
   'x-amz-object-lock': ({ object_lock: lock }) =>
     lock &&
-    'refuses the headers of object_lock: take it back, or take a bucket and a server that have Object Lock',
+    'refuses the headers of object_lock: remove it, or use a bucket and a server that have Object Lock',
 }
 
-/** `said`: the server's own words, in which a header is looked for and nothing else. */
+/** `said`: the server's own text; it is only searched for header names. */
 function refusedHeader(said: readonly unknown[], set: Demands): string | undefined {
   const all = said
     .filter((each) => typeof each === 'string')

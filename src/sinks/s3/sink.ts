@@ -101,7 +101,7 @@ class S3Sink implements ObjectSink {
     }
   }
 
-  /** Once well, before anything is stored: a server that ignores what it is asked for must not look like one that does it. */
+  /** Runs once with success, before anything is stored: detects a server that ignores a setting. */
   async probe(signal: AbortSignal): Promise<void> {
     if (this.#proven) return
     await proveBucket(this.#store, this.#options, this.#deps, signal)

@@ -1,4 +1,5 @@
-// An object on its way: compressed into a file as it is written, hashed before and after, and read back to be sent. Nothing of it stays in memory.
+// The spool file of an object: lines are compressed into it and hashed before and after, then it is read back and sent.
+// No object is kept in memory.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Transform } from 'node:stream'
@@ -12,14 +13,14 @@ type Compression = keyof typeof extensions
 
 const PIECE_BYTES = 256 * 1024
 
-/** Some 2 CPU s a million entries more than the fastest, and a third less to store for years. */
+/** Takes about 2 s of CPU per million entries more than the fastest level, and stores a third less. */
 const GZIP_LEVEL = constants.Z_DEFAULT_COMPRESSION
 
 export interface Spooled {
   readonly linesBytes: number
   readonly linesSha256: string
   readonly body: Body
-  /** True once what was read back was not what was written, or could not be read back. */
+  /** True once the file read back differs from what was written, or could not be read. */
   readonly spoiled: () => boolean
 }
 
@@ -32,15 +33,15 @@ function compressorOf(compression: Compression): Transform | undefined {
 const partOf = (slot: number): string => `object-${slot}.part`
 const isPart = (name: string): boolean => /^object-\d+\.part$/.test(name)
 
-/** Where this user may not even look, nothing of ours can lie: beside a journal in /var there are others' folders. */
+/** A folder that this user may not list cannot be ours: /var also has folders of other programs next to a journal. */
 function nobodys(error: unknown): readonly Listed[] {
   if (error instanceof ConnectorError && error.code === 'misconfigured') return []
   throw error
 }
 
 /**
- * Before any sink runs: what a process that was killed left in the folders of `root`, one a sink, also of sinks that left the
- * configuration. It is content, and is made again from the journal where it is owed. Strangers' files stay, and so do links.
+ * Runs before any sink: removes what a killed process left in the folders of `root` (one per sink, including sinks that left the
+ * configuration). The files contain content, and pending entries are written again from the journal. Other files and links stay.
  */
 export async function clearSpools(disk: Disk, root: string): Promise<number> {
   let cleared = 0
@@ -63,14 +64,14 @@ export class Spool {
   readonly #compressor: Transform | undefined
   readonly #linesHash = createHash('sha256')
   readonly #bodyHash = createHash('sha256')
-  /** resolves when all that came out of the compressor is in the file */
+  /** resolves when the compressor's whole output is in the file */
   readonly #drained: Promise<void>
   #linesBytes = 0
   #bodyBytes = 0
   #spoiled = false
   #gone = false
 
-  /** What is there under this name was left by a dead process, or is a link that is not followed: it is removed. */
+  /** An existing file of this name is from a dead process, or a link, which is not followed: it is removed. */
   static async open(disk: Disk, folder: string, slot: number, compression: Compression): Promise<Spool> {
     const path = join(folder, partOf(slot))
     await disk.remove(path)
@@ -106,7 +107,7 @@ export class Spool {
       compressor.write(lines, (error) => (error ? reject(error) : resolve()))
     })
     taken.catch(() => undefined)
-    // A disk that is full ends the draining, and then nobody takes what the compressor gives.
+    // A full disk ends the draining; after that nothing reads the compressor's output.
     await Promise.race([taken, this.#drained.then(() => taken)])
   }
 
@@ -119,7 +120,7 @@ export class Spool {
     return { linesBytes: this.#linesBytes, linesSha256, body, spoiled: () => this.#spoiled }
   }
 
-  /** The last piece is given only where the whole is what was written: not every server looks at checksums. */
+  /** Gives the last piece only if the whole file is what was written: not every server verifies checksums. */
   async *#read(sha256: string): AsyncGenerator<Uint8Array> {
     const hash = createHash('sha256')
     for (let at = 0; at < this.#bodyBytes;) {
@@ -141,11 +142,11 @@ export class Spool {
     this.#spoiled = true
     return new ConnectorError(
       'misconfigured',
-      `${this.#path} was ${how} while it was waiting to be sent: what else writes there? It is written anew from the journal`,
+      `${this.#path} was ${how} while it was waiting to be sent: another program may write there. It is written again from the journal`,
     )
   }
 
-  /** Never throws: what cannot be removed is left to the next. */
+  /** Never throws: a file that cannot be removed is left to the next run. */
   async discard(): Promise<void> {
     if (this.#gone) return
     this.#gone = true

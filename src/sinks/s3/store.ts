@@ -1,4 +1,5 @@
-// A bucket: put, look, list, fetch, remove, each one request with an answer that is ours.
+// Operations on a bucket: put, look, list, fetch, remove. Each is one request, with an answer of
+// our own type.
 import { Readable } from 'node:stream'
 import type * as Library from '@aws-sdk/client-s3'
 import type { PutObjectCommand } from '@aws-sdk/client-s3'
@@ -14,20 +15,23 @@ import { codeOf, statusOf, StrangersAnswer } from './reply.ts'
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64')
 
-/** Only so do names come as they are: in XML some cannot stand, and others read as another's where references are resolved twice. */
+/**
+ * URL-encoded names arrive unchanged: XML cannot contain all of them, and double resolving of references changes
+ * others.
+ */
 function keyOf(given: string, isEncoded: boolean): string {
   if (!isEncoded) return given
   try {
     return decodeURIComponent(given.replaceAll('+', ' '))
   } catch {
-    // Bytes that are no text. As it stands it is no name of ours.
+    // The bytes are no text, so this cannot be a name of ours: it is kept as given.
     return given
   }
 }
 
-const CUT_SHORT = 'cut a list of objects short, and says not where it goes on'
+const CUT_SHORT = 'cut a list of objects short, and does not say where it continues'
 
-/** Said in full, so that neither side keeps a body to hash it, and a changed one is noticed. */
+/** Sets the hash in advance: the library need not keep the body to hash it, and the server notices a changed body. */
 function signsBodyAs(sha256: string, command: Library.PutObjectCommand): void {
   command.middlewareStack.add(
     (next) => async (args) => {
@@ -40,7 +44,7 @@ function signsBodyAs(sha256: string, command: Library.PutObjectCommand): void {
 }
 
 export class Store {
-  /** For messages: the bucket and who has it. */
+  /** For messages: the bucket and its server. */
   readonly where: string
   readonly #options: S3Options
   readonly #library: BucketLibrary
@@ -51,10 +55,10 @@ export class Store {
     this.#library = new BucketLibrary(options, deps)
   }
 
-  /** Only under a name that is not taken. Throws ConnectorError when the server did not say that it has it. */
+  /** Stores only under a free name. Throws ConnectorError if the server does not confirm that it has the object. */
   async put(key: string, body: Body, options: PutOptions, signal: AbortSignal): Promise<PutAnswer> {
     return this.#library.ask(signal, async ({ library, client }) => {
-      // Whoever reads it is told what breaks it; once nobody reads, nobody needs to be.
+      // The reader gets the error of a broken stream; without a reader it can be ignored.
       const stream = Readable.from(body.read(), { objectMode: false }).on('error', () => undefined)
       const command = new library.PutObjectCommand(this.#inputOf(key, body, options, stream))
       signsBodyAs(body.sha256, command)
@@ -69,7 +73,7 @@ export class Store {
         const { ServerSideEncryption: encryption, SSEKMSKeyId: kmsKeyId } = answer
         return { outcome: 'stored', encryption, kmsKeyId }
       } catch (error) {
-        // In S3's own words: what else answers 412 did not get so far.
+        // Counts only with S3's own error code: a 412 of another server says nothing about the object.
         if (statusOf(error) !== 412) throw error
         return { outcome: 'there', encryption: undefined }
       } finally {
@@ -97,7 +101,7 @@ export class Store {
     }
   }
 
-  /** What the server keeps of an object; undefined where there is none. */
+  /** The server's facts about an object; undefined if there is none. */
   async look(key: string, signal: AbortSignal): Promise<Looked | undefined> {
     return this.#library.ask(signal, async ({ library, client }) => {
       const command = new library.HeadObjectCommand({
@@ -122,7 +126,7 @@ export class Store {
     })
   }
 
-  /** The object's body as it comes; undefined where there is none. Must be read to its end or left. */
+  /** The object's body as a stream; undefined if there is none. The caller must read it to its end or cancel it. */
   async fetch(key: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined> {
     return this.#library.ask(signal, async ({ library, client }) => {
       const command = new library.GetObjectCommand({ Bucket: this.#options.bucket, Key: key })
@@ -144,7 +148,7 @@ export class Store {
     }
   }
 
-  /** All names that begin with `prefix`, in the order of their bytes, from the one behind `after` on. */
+  /** All names that begin with `prefix`, in byte order, starting after `after`. */
   async *list(prefix: string, after: string | undefined, signal: AbortSignal): AsyncGenerator<ListedObject> {
     const { bucket: Bucket } = this.#options
     const wanted = { Bucket, Prefix: prefix, StartAfter: after, EncodingType: 'url' } as const
@@ -175,16 +179,17 @@ export class Store {
   }
 }
 
-// Whether an answer to a put is S3's own: what stands before a bucket may answer in its place, with a status that S3 has too.
+// Checks that the answer to a put comes from S3: a proxy before the bucket may answer instead, with a status that
+// S3 uses too.
 
 const thereAlready = /<Error(?:\s[^>]*)?>[^]*<Code>\s*PreconditionFailed\s*<\/Code>/
 
-/** Throws for what S3 never says. Other answers are no success and need no such look. */
+/** Throws for answers that S3 never sends. Other answers are failures and need no check. */
 function checkAnswer(where: string, status: number, body: Uint8Array): void {
   if (status === 412 && !thereAlready.test(Buffer.from(body).toString()))
     throw new StrangersAnswer(
       'misconfigured',
-      `${where} answered 412 in words that are not S3's own (no PreconditionFailed): a portal or proxy may be in the way, nothing counts as stored; check endpoint`,
+      `${where} answered 412 without the error code of S3 (PreconditionFailed): a portal or proxy may be in the way, nothing counts as stored; check endpoint`,
     )
   if (status >= 200 && status < 300 && body.length > 0)
     throw new StrangersAnswer(
@@ -193,7 +198,7 @@ function checkAnswer(where: string, status: number, body: Uint8Array): void {
     )
 }
 
-/** Before the library reads it: of a page it keeps the status alone. */
+/** Runs before the library reads the answer, which keeps only the status of an HTML page. */
 function wantsOwnAnswer(where: string, command: PutObjectCommand): void {
   command.middlewareStack.add(
     (next) => async (args) => {
@@ -206,7 +211,7 @@ function wantsOwnAnswer(where: string, command: PutObjectCommand): void {
   )
 }
 
-// A look at what the server keeps of an object, by a role that need not have the right to.
+// Reads the server's facts about an object, with a role that may lack the permission.
 
 type Looking = Pick<Store, 'look' | 'where'>
 
@@ -223,7 +228,10 @@ export async function lookIfAllowed(
   }
 }
 
-/** An object that an earlier try stored has what was set then. What was switched on since it lacks for good: that is told, with its name. */
+/**
+ * An object that an earlier try stored has the settings of that time. If it lacks newer ones, that is logged
+ * with its name.
+ */
 export async function lookAtFormer(
   store: Looking,
   options: Pick<S3Options, 'sse' | 'object_lock'>,
@@ -234,10 +242,10 @@ export async function lookAtFormer(
   if (!options.sse && !options.object_lock) return
   const looked = await lookIfAllowed(store, key, signal)
   if (looked === undefined)
-    throw new ConnectorError('bad_reply', `${store.where}: ${key} was there a moment ago, and is not`)
+    throw new ConnectorError('bad_reply', `${store.where}: ${key} existed a moment ago and is now missing`)
   if (looked === 'denied') {
     log.warn(
-      'An earlier try stored this object, and this role may not see how: where sse or object_lock were set or changed since, it has them not. Look at it by hand, or grant s3:GetObject',
+      'An earlier try stored this object, and this role may not read its settings: if sse or object_lock was set or changed since, the object lacks it. Check it by hand, or grant s3:GetObject',
       { key },
     )
     return
@@ -245,7 +253,7 @@ export async function lookAtFormer(
   const lacks = lacking(options, looked)
   if (lacks.length === 0) return
   log.warn(
-    'An earlier try stored this object without what is set now, and it counts as stored. Lock it by hand (put-object-retention); to encrypt it copy it onto itself. A lock shows only to a role with s3:GetObjectRetention',
+    'An earlier try stored this object without the current settings, and it counts as stored. Lock it by hand (put-object-retention); to encrypt it copy it onto itself. A lock is visible only to a role with s3:GetObjectRetention',
     { key, lacks: lacks.join(', ') },
   )
 }

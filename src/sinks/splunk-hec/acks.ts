@@ -1,4 +1,5 @@
-// What acknowledgements make of an accepted batch: safe at once, to be asked for, or not to be believed.
+// How acknowledgements change the outcome of an accepted batch: stored at once, to be asked about,
+// or invalid.
 import type { Assurance, Later, Outcome } from '../../contracts/sink.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -18,16 +19,19 @@ interface AcksOptions {
 
 export class Acks {
   readonly #options: AcksOptions
-  /** those whose token acknowledges for sure */
+  /** those whose token is known to acknowledge */
   readonly #acknowledging = new Set<Collector>()
-  /** what each token does, as its last answer showed; told when it changes */
+  /** what each token does, by its last answer; logged when it changes */
   readonly #shown = new Map<Collector, 'on' | 'off'>()
 
   constructor(options: AcksOptions) {
     this.#options = options
   }
 
-  /** Before anything is sent where it could never be acknowledged: asked once, about a batch that there is not. */
+  /**
+   * Runs before the first batch, so that none is sent without a possible acknowledgement: asks once about a batch
+   * that does not exist.
+   */
   async assureOf(collector: Collector, signal: AbortSignal): Promise<void> {
     if (this.#options.mode !== true || this.#acknowledging.has(collector)) return
     const { channels, cookie } = collector
@@ -37,7 +41,7 @@ export class Acks {
     this.#acknowledging.add(collector)
   }
 
-  /** `channel`: on which the batch went out, and nothing else since. */
+  /** `channel`: carried this batch, and nothing else since. */
   outcomeAt(collector: Collector, channel: string, { outcome, ackId, whole }: Done): Outcome {
     const { mode, clock } = this.#options
     if (ackId !== undefined && mode !== false && outcome.settled > outcome.refused.length) {
@@ -46,9 +50,10 @@ export class Acks {
       const ticket = { origin: endpoint.origin, channel, cookie, ackId, sentAt: clock.now() }
       return { ...outcome, later: this.#later(ticket, collector) }
     }
-    // An id that nobody will ask for leaves its channel behind, where others are asked for.
+    // Nothing will ask for this id: its channel is discarded if others are asked about.
     if (ackId === undefined || mode === false) collector.channels.giveBack(channel)
-    // No sign of acknowledgements that are off where one event was refused: what stands before it Splunk says itself to be indexed.
+    // Not a sign that acknowledgements are off if one event was rejected: Splunk itself says that the events before it
+    // are indexed.
     if (ackId === undefined && whole) this.#off(collector)
     return outcome
   }
@@ -58,13 +63,13 @@ export class Acks {
     const { where } = collector.endpoint
     if (mode === true) {
       this.#acknowledging.delete(collector)
-      const why = 'took the batch without an acknowledgement to ask for, which acks: true wants'
+      const why = 'took the batch without an acknowledgement to ask for, which acks: true needs'
       throw new ConnectorError('misconfigured', `Splunk at ${where} ${why}; is it still on for the token?`)
     }
     if (mode === 'auto') this.#show(collector, 'off')
   }
 
-  /** One collector without acknowledgements is enough: nobody knows which of several takes the next batch. */
+  /** One collector without acknowledgements decides, because any of several may take the next batch. */
   get assurance(): Assurance {
     const { mode } = this.#options
     if (mode !== 'auto') return mode ? 'stored' : 'received'
@@ -82,7 +87,7 @@ export class Acks {
     this.#options.log.info(words, { receiver: collector.endpoint.where })
   }
 
-  /** Undefined for an intent that was never answered, and for an endpoint that left the configuration. */
+  /** Undefined for an in-flight record without an answer, and for an endpoint that left the configuration. */
   resume(detail: string): Later | undefined {
     const ticket = readTicket(detail)
     const collector = ticket && this.#options.collectorAt(ticket.origin)
@@ -102,32 +107,32 @@ export class Acks {
   }
 }
 
-// Asks the indexers until a batch is safe, or too old to be waited for.
+// Asks the indexers until a batch is stored, or its wait is over.
 
-/** Typically true in one to two seconds; Splunk's own advice for what takes longer is 10 s. */
+/** Typically stored within one to two seconds; for longer waits Splunk recommends 10 s. */
 const SHORTEST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 10_000
 
 interface Asking {
   readonly clock: Clock
   readonly timeoutMs: number
-  /** Throws ConnectorError when there is no saying: nothing may be concluded from that. */
+  /** Throws ConnectorError if the answer is unknown: nothing may be concluded from that. */
   readonly isSafe: (ticket: Ticket, signal: AbortSignal) => Promise<boolean>
 }
 
 /**
- * Resolves when the batch is safe. Throws ConnectorError `timeout` when nobody said so in time (`false` never means failed:
- * true is told once, and that answer may have been lost), `aborted` with `signal`.
+ * Resolves when the batch is stored. Throws ConnectorError `timeout` if no answer says so in time (`false` never means failed:
+ * true is sent once, and that answer may have been lost), `aborted` with `signal`.
  * @internal for tests
  */
 export async function acknowledged(ticket: Ticket, asking: Asking, signal: AbortSignal): Promise<void> {
   const { clock, timeoutMs } = asking
   const { host } = new URL(ticket.origin)
-  // A clock that was set back must not make anybody wait longer than the whole time.
+  // Monotonic, so that a clock set back does not extend the wait.
   const since = clock.elapsed()
   const until = since + timeoutMs - Math.max(0, clock.now() - ticket.sentAt)
   for (;;) {
-    // Half of what it took so far: who answers late is not asked often, and is heard not much later than it could be.
+    // Half of the time so far: a slow receiver is asked less often, and the delay stays proportional.
     const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, (clock.elapsed() - since) / 2))
     await clock.sleep(pauseMs, signal)
     if (signal.aborted) throw new ConnectorError('aborted', `Splunk at ${host}: stopped`)
@@ -139,10 +144,10 @@ export async function acknowledged(ticket: Ticket, asking: Asking, signal: Abort
   }
 }
 
-/** Undefined: it is safe. Whoever cannot be asked now is asked again, the batch's own time decides. */
+/** Undefined: it is stored. A failed question is repeated; the timeout of the batch decides. */
 async function whyNot(ticket: Ticket, { isSafe }: Asking, signal: AbortSignal): Promise<string | undefined> {
   try {
-    return (await isSafe(ticket, signal)) ? undefined : 'the indexer did not say so'
+    return (await isSafe(ticket, signal)) ? undefined : 'the indexer has not confirmed it'
   } catch (error) {
     if (error instanceof ConnectorError) return error.message
     throw error

@@ -1,4 +1,5 @@
-// One line as one HEC event object. Only keys that Splunk knows: an unknown one is answered with 200, and nothing after it is kept.
+// One line as one HEC event object. Only keys that Splunk knows: after an unknown one it answers
+// 200 and drops the rest.
 import { COMMA, DOT, OPEN_OBJECT, QUOTE, ZERO } from '../../core/bytes.ts'
 import { ID_END, ID_START } from '../../contracts/entries.ts'
 import { quote, writeEscaped } from '../../core/json.ts'
@@ -15,7 +16,7 @@ export interface FrameOptions {
   hostOf(workspace: string): string
 }
 
-/** What all events of an origin share: written once, copied from then on. */
+/** What all events of a stream share: written once, then copied. */
 interface Constants {
   /** between the time and the event */
   readonly middle: Buffer
@@ -45,7 +46,7 @@ function constantsOf({ origin, replay }: Shared, options: FrameOptions): Constan
   }
 }
 
-/** Whole seconds and six decimals, digit by digit: a string for each entry would cost more than the rest of the frame. */
+/** Whole seconds and six decimals, digit by digit: a string per entry would cost more than the rest of the frame. */
 function writeTime(us: number, out: ByteWriter): void {
   if (!Number.isFinite(us)) {
     out.copy(OPEN_TIMELESS)
@@ -76,7 +77,7 @@ function writeTime(us: number, out: ByteWriter): void {
   out.byte(COMMA)
 }
 
-/** A line of another format than JSON is an event as JSON string. An entry's own JSON is always an object. */
+/** A line in another format than JSON becomes a JSON string. An entry's own JSON is always an object. */
 function quoteUnlessJson(out: ByteWriter, from: number): void {
   if (out.bytes[from] === OPEN_OBJECT) return
   quote(out, from)

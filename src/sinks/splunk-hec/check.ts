@@ -1,4 +1,5 @@
-// What `validate --connect` asks of each collector: its health, certificates and clock, whether the token is good and acknowledges, whether the index is allowed. Indexes nothing.
+// The checks of `validate --connect` on each collector: health, certificates, clock, token, acknowledgements and index.
+// They index nothing.
 import type { CheckResult } from '../../contracts/sink.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Collector, Endpoint } from './client.ts'
@@ -9,14 +10,14 @@ interface Expected {
   readonly acks: boolean | 'auto'
   /** our own clock, epoch ms */
   readonly now: () => number
-  /** what the receiver's and our certificates say; empty without TLS, or where they cannot be seen */
+  /** results about the receiver's and our certificates; empty without TLS, or if they are not visible */
   readonly certificates: (endpoint: Endpoint, signal: AbortSignal) => Promise<readonly CheckResult[]>
 }
 
 const NO_DATA = 5
 const HEALTHY = 17
 const SKEW_MS = 60_000
-/** Full queues and the like: the collector is there and will take more later. */
+/** Full queues and similar: the collector is there and will accept data later. */
 const busy = new Set([9, 18, 19, 20, 23, 26, 27])
 
 function verdictOf(reply: HecReply, where: string): string {
@@ -24,7 +25,7 @@ function verdictOf(reply: HecReply, where: string): string {
   return verdict.kind === 'failed' ? verdict.error.message : `Splunk at ${where} answered ${reply.status}`
 }
 
-/** Why it would take nothing; undefined: it is up, or there and busy. */
+/** Why it would accept nothing; undefined: it is up, or busy. */
 function healthFault({ endpoint: { where } }: Collector, reply: HecReply): ConnectorError | undefined {
   const { hec, status } = reply
   if (hec && ((status === 200 && hec.code === HEALTHY) || busy.has(hec.code))) return undefined
@@ -44,7 +45,7 @@ function health(collector: Collector, reply: HecReply): CheckResult {
   }
 }
 
-/** Resolves when one of them is up. Throws what is wrong with the last of them where none is. */
+/** Resolves if one of them is up; otherwise throws the fault of the last one. */
 export async function probeCollectors(collectors: Iterable<Collector>, signal: AbortSignal): Promise<void> {
   let fault: ConnectorError | undefined
   for (const collector of collectors) {
@@ -59,7 +60,7 @@ export async function probeCollectors(collectors: Iterable<Collector>, signal: A
   if (fault) throw fault
 }
 
-/** Entries bear their own times; but searches, alarms and certificates go by the receiver's clock. */
+/** Entries have their own times, but searches, alerts and certificates use the receiver's clock. */
 function clock({ endpoint }: Collector, serverAt: number, now: number): CheckResult {
   const aheadMs = serverAt - now
   const seconds = Math.round(Math.abs(aheadMs) / 1000)
@@ -69,21 +70,24 @@ function clock({ endpoint }: Collector, serverAt: number, now: number): CheckRes
   return { what: `${endpoint.where} clock`, ok, message: ok ? skew : `${skew}: set both by NTP` }
 }
 
-/** What was posted held no event: a success says that the token is good, of a receiver that is no Splunk. */
+/** The post had no event: from a receiver other than Splunk, a success means that the token is valid. */
 const takesNothing = (reply: HecReply, where: string): boolean =>
   judge(reply, { count: 0, bytes: 0, where }).kind === 'done'
 
-/** A post without an event: a good token is answered with "no data", or elsewhere with success. */
+/** A post without an event: the answer to a valid token is "no data", or a success of another receiver. */
 function token({ endpoint: { where } }: Collector, reply: HecReply): CheckResult {
   const what = `${where} token`
   if (reply.hec?.code === NO_DATA || takesNothing(reply, where))
     return { what, ok: true, message: 'the token is accepted' }
   if (reply.hec && busy.has(reply.hec.code))
-    return { what, ok: true, message: `not told: the collector is busy (${said(reply.hec)})` }
+    return { what, ok: true, message: `unknown: the collector is busy (${said(reply.hec)})` }
   return { what, ok: false, message: verdictOf(reply, where) }
 }
 
-/** An object with an index and no event: refused for the index, where that is looked at first, or for the event. Who takes a post of nothing may take it for an event, and is not asked. */
+/**
+ * Posts an object with an index and no event: rejected for the index, if that is checked first, or for the event. A receiver that
+ * accepts an empty post might index it, and is not asked.
+ */
 async function index(
   name: string,
   collector: Collector,
@@ -93,16 +97,16 @@ async function index(
   const { where } = collector.endpoint
   const what = `${where} index`
   if (takesNothing(empty, where))
-    return { what, ok: true, message: 'not asked: this receiver could take the question for an event' }
+    return { what, ok: true, message: 'not checked: this receiver could index the check as an event' }
   const object = Buffer.from(JSON.stringify({ index: name }))
   const reply = await collector.post(collector.channels.take(), object, false, signal)
   if (reply.hec?.code !== 7)
-    return { what, ok: true, message: 'not refused; the first event will tell for sure' }
+    return { what, ok: true, message: 'not rejected; only the first event proves it' }
   const fault = `the token may not write to the index that 'index' names; ${verdictOf(reply, where)}`
   return { what, ok: false, message: fault }
 }
 
-/** Asked about a batch that there is not: an answer of any kind says that the token acknowledges. */
+/** Asks about a batch that does not exist: any regular answer shows that the token acknowledges. */
 async function acknowledges(
   acks: true | 'auto',
   collector: Collector,
@@ -123,7 +127,7 @@ async function acknowledges(
   }
 }
 
-/** One after the other; what cannot be asked at all ends it. */
+/** Runs one check after the other; stops if a request fails entirely. */
 export async function checkCollector(
   collector: Collector,
   expected: Expected,

@@ -1,4 +1,4 @@
-// One event collector over HTTP: what is asked of it and what it answers, without a word on what that means.
+// One event collector over HTTP: sends requests and parses answers, without interpreting them.
 import { z } from 'zod'
 import { addressOf, hostPort } from '../../contracts/platform.ts'
 import type { HttpReply, Transport } from '../../contracts/platform.ts'
@@ -18,7 +18,7 @@ const EVENTS = '/services/collector/event'
 const HEALTH = '/services/collector/health'
 const ACKS = '/services/collector/ack'
 
-/** What a request goes out on: with the cookie the indexer behind a load balancer is found again. */
+/** The route of a request: the cookie leads to the same indexer behind a load balancer. */
 interface Route {
   readonly channel: string
   readonly cookie: string
@@ -42,17 +42,17 @@ export class Collector {
     this.#clock = clock
   }
 
-  /** After a refusal of the token `bore`: true when the next request bears another one. */
+  /** After the token `bore` was rejected: true if the next request uses another one. */
   refreshToken(bore: string): boolean {
     return this.#look.refresh([bore])
   }
 
-  /** as the next request sends it */
+  /** as sent with the next request */
   get cookie(): string {
     return this.#cookie
   }
 
-  /** Objects of events, one after the other; `gzip` when they are packed so. */
+  /** A sequence of event objects; `gzip`: they are compressed. */
   async post(channel: string, body: Uint8Array, gzip: boolean, signal: AbortSignal): Promise<HecReply> {
     const headers = { 'content-type': 'application/json', ...(gzip ? { 'content-encoding': 'gzip' } : {}) }
     const reply = await this.#ask(
@@ -78,7 +78,7 @@ export class Collector {
     )
   }
 
-  /** Whether the batch that was answered with `ackId` is safe. Throws ConnectorError when it does not say. */
+  /** Whether the batch with this `ackId` is stored. Throws ConnectorError if the answer does not say. */
   async isSafe(route: Route, ackId: number, signal: AbortSignal): Promise<boolean> {
     const body = Buffer.from(JSON.stringify({ acks: [ackId] }))
     const headers = { 'content-type': 'application/json' }
@@ -88,8 +88,8 @@ export class Collector {
     const { where } = this.endpoint
     const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.place })
     if (verdict.kind !== 'failed')
-      throw new ConnectorError('bad_reply', `Splunk at ${where} did not say what is acknowledged`)
-    // A token that was changed under our feet: the next question has the new one.
+      throw new ConnectorError('bad_reply', `Splunk at ${where} did not return acknowledgements`)
+    // The token changed meanwhile: the next question uses the new one.
     if (verdict.error.action === 'hold') this.#look.refresh()
     throw verdict.error
   }
@@ -122,7 +122,7 @@ export class Collector {
   }
 }
 
-// The channels of one endpoint: a batch that waits for its acknowledgement has one to itself.
+// The channels of one endpoint: a batch that waits for its acknowledgement has its own channel.
 
 function guid(random: Random): string {
   const hex = randomDigits(random, 32)
@@ -132,9 +132,9 @@ function guid(random: Random): string {
 }
 
 /**
- * Ids count per channel and indexer, and begin anew with an indexer's restart: on a shared channel the same id could come to
- * mean two batches, and the one's `true` confirm the other. So a channel is used again only when all that was ever sent on it
- * is answered for; what ended in doubt leaves its channel behind. Splunk holds a million of them.
+ * Ids count per channel and indexer, and restart with an indexer: on a shared channel one id could mean two batches, and the
+ * answer for one would confirm the other. So a channel is reused only when everything sent on it is acknowledged; after a
+ * possible duplicate it is discarded. Splunk keeps a million channels.
  */
 class Channels {
   readonly #random: Random
@@ -153,7 +153,7 @@ class Channels {
   }
 }
 
-// Several collectors behind one sink: asked in turn, one that fails rests for a while and longer each time.
+// Several collectors of one sink: used in turn; one that fails pauses, longer each time.
 
 const REST = { baseMs: 1_000, capMs: 60_000 }
 
@@ -188,7 +188,10 @@ export class Endpoints {
     return this.#states
   }
 
-  /** The next that does not rest; when all do, the one that is ready first: how long to wait is the conductor's to say. */
+  /**
+   * The next one that is not paused; if all are, the one that is ready first: the dispatcher decides how long to
+   * wait.
+   */
   pick(): Endpoint {
     const now = this.#clock.elapsed()
     const inTurn = this.#states.map((_, i) => this.#at(this.#turn + i))
@@ -212,7 +215,7 @@ export class Endpoints {
     state.restsUntil = this.#clock.elapsed() + restMs
   }
 
-  /** How long until one of them does not rest: no hint of another may keep a batch for longer. */
+  /** Time until one of them is not paused: no hint of another one may delay a batch longer. */
   get readyInMs(): number {
     const now = this.#clock.elapsed()
     return Math.min(...this.#states.map(({ restsUntil }) => Math.max(0, restsUntil - now)))
@@ -227,9 +230,9 @@ export class Endpoints {
   }
 }
 
-// Which server answers where an event collector was expected, by what is seen of its answer. Its words are not quoted.
+// Recognises which server answers instead of an event collector. Its text is not quoted.
 
-/** Splunk names itself so on all of its ports. */
+/** Splunk sends this header on all of its ports. */
 const isSplunk = ({ server }: HttpReply['headers']) => /^splunkd/i.test(server ?? '')
 
 function hasErrorText(body: Uint8Array): boolean {
@@ -241,22 +244,23 @@ function hasErrorText(body: Uint8Array): boolean {
   }
 }
 
-/** What to do about it; undefined where it could be anybody. */
+/** What to do about it; undefined if the server is unknown. */
 function strangerOf(headers: HttpReply['headers'], body: Uint8Array): string | undefined {
   const type = headers['content-type'] ?? ''
   const start = Buffer.from(body.subarray(0, 512)).toString('latin1')
   if (isSplunk(headers) && (/xml/i.test(type) || /<response>/.test(start)))
-    return "this is Splunk's management port, as a rule 8089, and no event collector: set 'url' to the collector's port, as a rule 8088"
+    return "this is Splunk's management port (usually 8089), not an event collector: set 'url' to the collector's port (usually 8088)"
   if (isSplunk(headers) && (/html/i.test(type) || headers['location'] !== undefined))
-    return "this is Splunk's web port, as a rule 8000, and no event collector: set 'url' to the collector's port, as a rule 8088"
+    return "this is Splunk's web port (usually 8000), not an event collector: set 'url' to the collector's port (usually 8088)"
   if (!isSplunk(headers) && hasErrorText(body))
-    return "it answers {\"error\": …} as the workspace's API does, and as no event collector does: check 'url', and for a gateway on the way"
+    return "it answers {\"error\": …} like the workspace's API, unlike an event collector: check 'url' and any gateway in between"
   return undefined
 }
 
-// What an acknowledgement needs to be asked for: kept in the batch's intent, so that a restart asks instead of sending again.
+// What is needed to ask for an acknowledgement: kept in the in-flight record, so that a restart asks instead of
+// sending again.
 
-/** Whoever answers may send any cookie; what is kept of them is bounded. */
+/** A receiver may send any cookies; this bounds what is kept. */
 const COOKIES_BYTES = 16 * 1024
 
 const ticketSchema = z.object({
@@ -271,12 +275,15 @@ const ticketSchema = z.object({
 })
 export type Ticket = z.output<typeof ticketSchema>
 
-/** Undefined for a text that is none: an intent from before the answer. */
+/** Undefined for another text: an in-flight record without an answer. */
 export function readTicket(detail: string): Ticket | undefined {
   return jsonOf(ticketSchema, detail)
 }
 
-/** The cookies to send from now on: those of before and what the answer's `set-cookie` says, of a name the last one. @internal for tests */
+/**
+ * The cookies to send from now on: the old ones updated by the answer's `set-cookie`; per name the last one
+ * counts. @internal for tests
+ */
 export function cookiesAfter(cookie: string, setCookie: string | undefined): string {
   if (setCookie === undefined) return cookie
   const jar = new Map<string, string>()

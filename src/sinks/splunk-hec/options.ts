@@ -1,15 +1,13 @@
-// What an operator may say about a Splunk HTTP Event Collector.
+// The configuration of a `splunk_hec` sink.
 import { z } from 'zod'
 import { DAY_MS } from '../../core/time.ts'
 import { duration, eachOnce, secret, twiceFault } from '../../core/units.ts'
 import { always, isBareUrl, isEncrypted, tlsOptions } from '../kit/options.ts'
 
 const url = () =>
-  z
-    .string()
-    .refine(isBareUrl, {
-      error: 'expected http(s)://host:port alone, such as https://splunk.example.com:8088',
-    })
+  z.string().refine(isBareUrl, {
+    error: 'expected http(s)://host:port alone, such as https://splunk.example.com:8088',
+  })
 
 const word = (description: string) => z.string().min(1).optional().describe(description)
 
@@ -22,7 +20,7 @@ export const options = z
       .max(64)
       .refine(eachOnce, twiceFault)
       .optional()
-      .describe('Several collectors, used in turn; one that fails rests a while. In the place of `url`.'),
+      .describe('Several collectors, used in turn; one that fails pauses for a while. Replaces `url`.'),
     token: secret().describe(
       "The collector's token, best as `${file:/run/secrets/auditferry/hec-token}`; read again when the file changes.",
     ),
@@ -34,7 +32,7 @@ export const options = z
       .literal([true, false, 'auto'], { error: 'expected true or false without quotes, or auto' })
       .default('auto')
       .describe(
-        'Whether a batch counts only once the indexers have acknowledged it: `true` holds the sink where the token has that off, `auto` goes by the token, `false` never asks.',
+        'Whether a batch counts only once the indexers have acknowledged it: `true` blocks the sink if that is off for the token, `auto` follows the token, `false` never asks.',
       ),
     ack_timeout: duration()
       .refine((ms) => ms >= 1000, 'expected at least 1s')
@@ -53,7 +51,7 @@ export const options = z
       .max(16)
       .default(1)
       .describe(
-        'The most batches that may be sent and not yet acknowledged at a time: what a crash or a doubt may repeat. Requests themselves go out one after the other.',
+        'The most batches that may be sent and not yet acknowledged at a time: a crash may repeat that many. Requests are sent one after the other.',
       ),
     tls: tlsOptions().describe(
       'Whom to trust and what to show: `ca_file`, `cert_file`, `key_file`, `server_name`.',

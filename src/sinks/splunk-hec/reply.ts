@@ -1,25 +1,26 @@
-// What each of Splunk's answers means for a batch: the whole table of codes, as measured on real servers.
+// What each of Splunk's answers means for a batch: the whole table of codes, as measured on real
+// servers.
 import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
 import type { SecretPlace } from '../../core/secret.ts'
 import type { Outcome } from '../../contracts/sink.ts'
 
-/** A reply read to its end, or to its bound. */
+/** A reply read to its end, or up to the limit. */
 export interface HecReply {
   readonly status: number
-  /** undefined: the body is not what HEC answers */
+  /** undefined: the body is not from HEC */
   readonly hec: HecBody | undefined
-  /** who seems to have answered in the place of a collector */
+  /** the server that seems to have answered instead of a collector */
   readonly stranger?: string | undefined
   readonly retryAfterMs: number | undefined
-  /** its own clock, epoch ms; undefined where it does not tell */
+  /** its clock, epoch ms; undefined if it sends none */
   readonly serverAt?: number | undefined
 }
 
 interface HecBody {
   readonly code: number
-  /** to ask with whether the batch is safe; undefined where acknowledgements are off */
+  /** for asking whether the batch is stored; undefined if acknowledgements are off */
   readonly ackId: number | undefined
-  /** one of Splunk's own sentences; undefined for any other: a stranger's may echo the token or an event */
+  /** one of Splunk's own sentences; undefined for any other, which may echo the token or an event */
   readonly text: string | undefined
   readonly invalidEvent: number | undefined
 }
@@ -30,7 +31,7 @@ export interface Sent {
   readonly bytes: number
   /** host:port */
   readonly where: string
-  /** absent: nobody is told how a new token is taken */
+  /** absent: the message has no advice about replacing the token */
   readonly tokenFrom?: SecretPlace
 }
 
@@ -38,14 +39,17 @@ export interface Done {
   readonly kind: 'done'
   readonly outcome: Outcome
   readonly crowded: boolean
-  /** All of it was accepted, by a success and not by a fault's word on what stood before it. */
+  /** Everything was accepted by a success, not only the part before a faulty event. */
   readonly whole: boolean
   readonly ackId: number | undefined
 }
 
 export type Verdict =
   | Done
-  /** `resting`: this endpoint is better left alone a while. `elsewhere`: nothing was taken, another endpoint may be asked at once. */
+  /**
+   * `resting`: pause this endpoint for a while. `elsewhere`: nothing was taken, another endpoint may be tried at
+   * once.
+   */
   | {
       readonly kind: 'failed'
       readonly error: ConnectorError
@@ -53,9 +57,9 @@ export type Verdict =
       readonly elsewhere: boolean
     }
 
-/** Splunk Cloud refuses a body over about 5 MiB as "bad JSON in event 0" where others would say 413. */
+/** Splunk Cloud rejects a body over about 5 MiB as "bad JSON in event 0", where others answer 413. */
 const DISGUISE_BYTES = 5 * 1024 * 1024
-/** Splunk's codes are small; a longer number may be anything. */
+/** Splunk's codes are small; a larger number is not one of them. */
 const LARGEST_CODE = 999
 
 const sentences = [
@@ -87,7 +91,7 @@ const sentences = [
   'ACK channel at maximum capacity',
   'The requested URL was not found on this server.',
 ]
-/** Found by what was said, quoted as written here. */
+/** Looked up by the received text, quoted as written here. */
 const known = new Map(sentences.map((sentence) => [sentence.toLowerCase(), sentence]))
 
 export function readHecBody(bytes: Uint8Array): HecBody | undefined {
@@ -107,7 +111,7 @@ export function readHecBody(bytes: Uint8Array): HecBody | undefined {
 const countOf = (value: unknown) =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined
 
-/** Which ids are true of `{"acks":{"0":true,…}}`; undefined for any other body. */
+/** The ids that are true in `{"acks":{"0":true,…}}`; undefined for any other body. */
 export function readAcks(bytes: Uint8Array): ReadonlySet<number> | undefined {
   try {
     const { acks } = JSON.parse(new TextDecoder().decode(bytes)) as { acks?: unknown }
@@ -118,7 +122,7 @@ export function readAcks(bytes: Uint8Array): ReadonlySet<number> | undefined {
   }
 }
 
-/** The code of an answer, and its sentence where that is one of Splunk's. */
+/** The code of an answer, and its sentence if it is one of Splunk's. */
 export function said({ code, text }: HecBody): string {
   return text === undefined ? `code ${code}` : `code ${code} "${text}"`
 }
@@ -129,7 +133,7 @@ const token = "check 'token'"
 const tokenCodes = new Set<ErrorCode>(['unauthorized', 'forbidden'])
 const channel = 'a channel is always sent; is a proxy removing headers?'
 
-/** By Splunk's own code, whatever the HTTP status beside it. 0, 24 and 25 count only with a 2xx. */
+/** By Splunk's own code, regardless of the HTTP status. 0, 24 and 25 count only with a 2xx. */
 const rules: Readonly<Record<number, Rule>> = {
   1: ['forbidden', `the token is disabled; enable it in Splunk or ${token}`],
   2: ['unauthorized', `no token arrived; ${token}, or a proxy on the way removes it`],
@@ -149,7 +153,7 @@ const rules: Readonly<Record<number, Rule>> = {
     "acknowledgements are off for this token; switch them on in Splunk, or set 'acks' to auto",
   ],
   15: 'invalid',
-  16: ['unauthorized', `it wants no token in the query; ${token}`],
+  16: ['unauthorized', `it accepts no token in the query; ${token}`],
   17: ['misconfigured', "it answered as its health check does; check 'url'"],
   18: ['rate_limited', 'its queues are full'],
   19: ['rate_limited', 'its acknowledgements are not available'],
@@ -165,9 +169,9 @@ const rules: Readonly<Record<number, Rule>> = {
 }
 
 const statuses: Readonly<Record<number, readonly [ErrorCode, string]>> = {
-  400: ['bad_request', "the request was refused, not in HEC's words; is a proxy in the way?"],
+  400: ['bad_request', 'the request was rejected, but not by HEC; check for a proxy in between'],
   401: ['unauthorized', token],
-  403: ['forbidden', `${token}, and whether a proxy lets it pass`],
+  403: ['forbidden', `${token}, and that a proxy forwards it`],
   404: ['misconfigured', "there is no event collector at this address; check 'url' and that HEC is on"],
   405: ['misconfigured', "there is no event collector at this address; check 'url'"],
   407: ['misconfigured', 'the proxy wants credentials'],
@@ -180,17 +184,17 @@ const statuses: Readonly<Record<number, readonly [ErrorCode, string]>> = {
 function statusRule(status: number): readonly [ErrorCode, string] {
   const named = statuses[status]
   if (named) return named
-  if (status >= 500) return ['server_error', 'an error at the receiver or on the way to it']
+  if (status >= 500) return ['server_error', 'an error at the receiver or at a proxy']
   if (status >= 300 && status < 400)
     return ['redirected', "redirects are not followed; set 'url' to the collector itself"]
   if (status >= 400) return ['misconfigured', "the request was refused; check 'url' and proxies on the way"]
   return [
     'misconfigured',
-    "not delivered: the answer is not from an event collector; check 'url', and for a portal or proxy on the way",
+    "not delivered: the answer is not from an event collector; check 'url' and any portal or proxy in between",
   ]
 }
 
-/** What a server of another kind says about keys and paths is not about ours. */
+/** Codes about keys and paths: from another kind of server they say nothing about ours. */
 const ofStrangers = new Set<ErrorCode>([
   'unauthorized',
   'forbidden',
@@ -199,20 +203,20 @@ const ofStrangers = new Set<ErrorCode>([
   'misconfigured',
 ])
 
-/** Of an answer that is not HEC's. */
+/** For an answer that is not from HEC. */
 function foreign({ status, stranger }: HecReply): readonly [ErrorCode, string] {
   const rule = statusRule(status)
   return stranger !== undefined && ofStrangers.has(rule[0]) ? ['misconfigured', stranger] : rule
 }
 
-/** Faults of one endpoint rather than of what was sent or how we are set up. */
+/** Faults of one endpoint, not of the data or of the configuration. */
 const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable', 'timeout'])
 
 function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, string]): Verdict {
   const { status, hec, retryAfterMs } = reply
   const words = hec ? `, ${said(hec)}` : ''
   const isReread = sent.tokenFrom === 'file' && tokenCodes.has(code)
-  const next = isReread ? '; a good one in its file is read again by itself' : ''
+  const next = isReread ? '; a valid one in its file is read again automatically' : ''
   const message = `Splunk at ${sent.where} answered ${status}${words}: ${why}${next}`
   const error = new ConnectorError(code, message, { retryAfterMs })
   return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
@@ -226,18 +230,18 @@ const done = ({ status, hec }: HecReply, outcome: Outcome, crowded = false): Don
   ackId: hec?.ackId,
 })
 
-/** Bad data at object N: all before it are indexed, and nothing from it on. */
+/** Invalid data at object N: all before it are indexed, and nothing from it on. */
 function invalid(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   const index = hec.invalidEvent
   if (hec.code === 6 && index === 0 && sent.bytes > DISGUISE_BYTES)
-    return failed(reply, sent, ['too_large', 'bodies over 5 MiB are refused there as bad data'])
+    return failed(reply, sent, ['too_large', 'it rejects bodies over 5 MiB as bad data'])
   if (index === undefined || index >= sent.count)
-    return failed(reply, sent, ['refused', 'it names no event that is at fault; nothing was taken'])
+    return failed(reply, sent, ['refused', 'it names no faulty event; nothing was accepted'])
   const reason = `Splunk answered ${reply.status}, ${said(hec)}`
   return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })
 }
 
-/** Here N names the object after the one whose index is not allowed. */
+/** Here N is the object after the one whose index is not allowed. */
 function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   const bad = (hec.invalidEvent ?? 0) - 1
   if (bad > 0 && bad < sent.count) return done(reply, { settled: bad, refused: [] })
@@ -245,14 +249,14 @@ function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   return failed(reply, sent, ['misconfigured', why])
 }
 
-/** By the code in HEC's own body, beside the status; by the status alone where the body is not HEC's. Never throws. */
+/** Judges by the code in HEC's body and the status; by the status alone for other bodies. Never throws. */
 export function judge(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300
   if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, foreign(reply))
   if (ok && hec.code === 0) return done(reply, { settled: sent.count, refused: [] })
   const rule = rules[hec.code]
-  // Splunk blames content with 400 only: in another status it is a stranger's JSON, and nothing is parked on its word.
+  // Splunk blames content with 400 only: with another status the JSON is another server's, and makes no dead letter.
   if ((rule === 'invalid' || rule === 'index') && status !== 400)
     return failed(reply, sent, statusRule(status))
   if (rule === 'crowded' && ok) return done(reply, { settled: sent.count, refused: [] }, true)

@@ -1,4 +1,5 @@
-// Splunk's HTTP Event Collector as a sink: one batch, one request, and from the answer how far it got.
+// Splunk's HTTP Event Collector as a sink: one request per batch; the answer shows how much was
+// accepted.
 import { ConnectorError } from '../../core/errors.ts'
 import type {
   Assurance,
@@ -22,11 +23,11 @@ import { hecFrame } from './body.ts'
 import { type HecOptions, options, urlsOf } from './options.ts'
 import { judge, type Sent, type Verdict } from './reply.ts'
 
-/** After "accepted, but my queue is near its limit": first pause and longest. */
+/** After "accepted, but my queue is near its limit": first and longest pause. */
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 16_000
 
-/** Before anybody has answered. */
+/** Before the first answer. */
 const assuranceOf = ({ acks }: HecOptions): Assurance => (acks === true ? 'stored' : 'received')
 
 class HecSink implements Sink {
@@ -71,7 +72,7 @@ class HecSink implements Sink {
     return this.#acks.assurance
   }
 
-  /** Compresses ahead; `deliver` of these same lines, and each retry of it, takes what this made. */
+  /** Compresses in advance; `deliver` of the same lines, and each retry, uses the result. */
   warm(lines: Lines): void {
     if (this.#options.compression === 'gzip') void this.#pack(lines).catch(() => undefined)
   }
@@ -113,7 +114,7 @@ class HecSink implements Sink {
     try {
       await this.#acks.assureOf(collector, signal)
       verdict = judge(await collector.post(channel, body, gzip, signal), sent)
-      // A token that was changed under our feet: once more with it, before anybody is told.
+      // The token changed meanwhile: tries once more with the new one before reporting the error.
       if (blamesToken(verdict) && collector.refreshToken(before))
         verdict = judge(await collector.post(channel, body, gzip, signal), sent)
     } catch (error) {
@@ -125,7 +126,7 @@ class HecSink implements Sink {
     return verdict
   }
 
-  /** One collector's hint is about that one alone: the batch waits only until one of all may be asked. */
+  /** The hint of one collector applies to it alone: the batch waits only until one of all is ready. */
   #resting(endpoint: Endpoint, error: ConnectorError): ConnectorError {
     const { code, message, retryAfterMs: hintMs, cause } = error
     this.#endpoints.failed(endpoint, hintMs)
@@ -142,7 +143,7 @@ class HecSink implements Sink {
 
   #collectorAt({ origin }: Endpoint): Collector {
     const collector = this.#collectors.get(origin)
-    if (!collector) throw new Error('a collector was asked for that no endpoint has')
+    if (!collector) throw new Error('no endpoint has the requested collector')
     return collector
   }
 
@@ -174,7 +175,7 @@ class HecSink implements Sink {
 
   async close(): Promise<void> {
     this.#certificates.close()
-    // Its connections belong to whoever made the transport.
+    // The transport's connections belong to its owner.
   }
 }
 
@@ -183,7 +184,7 @@ function blamesToken(verdict: Verdict): boolean {
   return verdict.error.code === 'unauthorized' || verdict.error.code === 'forbidden'
 }
 
-/** Splunk may have taken it all the same, whatever a proxy made of its answer, and may answer for it one day on its channel. */
+/** Splunk may have taken the batch even if a proxy changed the answer, and may acknowledge it later on its channel. */
 function inDoubt({ code, action }: ConnectorError): boolean {
   if (code === 'unauthorized' || code === 'forbidden' || code === 'rate_limited') return false
   return action !== 'split'

@@ -1,4 +1,5 @@
-// One line as one syslog message behind its octet count, or as several where it is too large; a line without bytes is one that may not be sent.
+// One line as one syslog message after its octet count, or as several if it is too large.
+// A line without bytes may not be sent.
 import {
   COLUMNS,
   Entries,
@@ -21,18 +22,18 @@ export interface FrameOptions extends HeaderOptions {
   readonly oversize: 'split' | 'compact' | 'dead_letter'
 }
 
-/** A piece of text smaller than this is no use to anybody: the header has left no room. */
+/** A smaller piece of text is useless: the header has left no room. */
 const LEAST_PIECE_BYTES = 64
-/** All messages of one entry: more is held by nobody (invariant 4), and is headers for the most part. */
+/** Upper bound of all messages of one entry (invariant 4); larger splits would consist mostly of headers. */
 const MOST_SPLIT_BYTES = 64 * 1024 * 1024
-/** The octet count before a message and its space, at most. */
+/** Most bytes of the octet count before a message and its space. */
 const COUNT_BYTES = 10
-/** What a writer reserves for a text beyond what it takes. */
+/** Spare bytes that a writer reserves in addition to a text. */
 const SLACK_BYTES = 3 * COUNT_BYTES
 const USUAL_BYTES = 16 * 1024
 const KEPT_BYTES = 1024 * 1024
 
-/** One entry at a time: its text and the header of its message, in buffers that are used again for the next one. */
+/** Formats one entry at a time: its text and the header of its message, in reused buffers. */
 class Framer {
   readonly #options: FrameOptions
   readonly #header: Header
@@ -51,7 +52,7 @@ class Framer {
     const room = this.#options.maxMessageBytes - this.#writeHead(run, index, severity)
     if (length <= room) this.#writeMessage(bytes.subarray(0, length), out)
     else this.#writeOversize(run, index, severity, room, out, format)
-    // A single huge entry leaves no huge buffer behind.
+    // Frees the buffer of a single huge entry.
     this.#text.clear(KEPT_BYTES)
   }
 
@@ -62,7 +63,7 @@ class Framer {
     neutralise(text.bytes, 0, text.length)
   }
 
-  /** Returns its length. */
+  /** Returns the length of the header. */
   #writeHead(run: Run, index: number, severity: number, part?: MessagePart): number {
     const head = this.#head
     head.clear()
@@ -93,7 +94,7 @@ class Framer {
   #split(run: Run, index: number, severity: number, out: ByteWriter): void {
     const { maxMessageBytes } = this.#options
     const text = this.#text
-    // How many parts there are decides how long their numbers are, which decides how many there are.
+    // The number of parts determines the length of their numbers, which in turn determines the number of parts.
     for (let most = 9; most < 1e9; most = most * 10 + 9) {
       const headBytes = this.#writeHead(run, index, severity, { number: most, of: most })
       const room = maxMessageBytes - headBytes
@@ -102,7 +103,7 @@ class Framer {
       if (ends.length > most) continue
       const bytes = text.length + ends.length * (headBytes + COUNT_BYTES)
       if (bytes > MOST_SPLIT_BYTES) return
-      // At once, and no more: with small messages the headers are several times the entry.
+      // Reserved exactly, in one step: with small messages the headers are several times the entry.
       out.reserve(bytes + SLACK_BYTES)
       ends.forEach((end, i) => {
         this.#writeHead(run, index, severity, { number: i + 1, of: ends.length })
@@ -112,7 +113,7 @@ class Framer {
     }
   }
 
-  /** Behind the header as it stands. */
+  /** Appends the message to the current header. */
   #writeMessage(text: Uint8Array, out: ByteWriter): void {
     const head = this.#head
     out.text(`${head.length + text.length} `)
@@ -126,20 +127,20 @@ export function syslogFrame(options: FrameOptions): Frame {
   return (run, index, out, format) => framer.write(run, index, out, format)
 }
 
-// Where a message that is too large may be cut: never inside a character, nor inside an escape of JSON.
+// Where a message that is too large may be cut: never within a character or a JSON escape.
 
 const SMALL_U = 117
 /** `\uXXXX` */
 const UNICODE_BYTES = 6
 
-/** True where byte `at` is a backslash that begins an escape: not itself the second of a pair. */
+/** True if byte `at` is a backslash that begins an escape, not the second one of a pair. */
 function beginsEscape(bytes: Uint8Array, at: number, from: number): boolean {
   let first = at
   while (first > from && bytes[first - 1] === BACKSLASH) first--
   return (at - first) % 2 === 0
 }
 
-/** The last backslash before `at` that could reach over it. */
+/** The last backslash before `at` whose escape could extend over it. */
 function escapeBefore(bytes: Uint8Array, from: number, at: number): number | undefined {
   for (let i = at - 1; i >= from && i > at - UNICODE_BYTES; i--)
     if (bytes[i] === BACKSLASH) return beginsEscape(bytes, i, from) ? i : undefined
@@ -154,7 +155,7 @@ function pairBefore(bytes: Uint8Array, from: number, at: number): boolean {
   return /^\\u[dD][89abAB]..\\u[dD][c-fC-F]/.test(text) && beginsEscape(bytes, start, from)
 }
 
-/** The last place up to `limit` to cut `bytes` at, a piece having begun at `from`. */
+/** The last position up to `limit` where `bytes` may be cut, for a piece that begins at `from`. */
 function cutAt(bytes: Uint8Array, from: number, limit: number): number {
   if (limit >= bytes.length) return bytes.length
   let at = characterStart(bytes, limit)
@@ -177,7 +178,7 @@ function pieceEnds(bytes: Uint8Array, pieceBytes: number): readonly number[] {
   return ends
 }
 
-// The messages inside one line: a line is one entry, which may be several messages, each behind its octet count.
+// The messages of one line: a line is one entry, in one or several messages, each after its octet count.
 
 /** The messages in `bytes[start, end)`, without their counts: views, not copies. An empty line has none. */
 export function* messagesIn(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
@@ -191,9 +192,10 @@ export function* messagesIn(bytes: Uint8Array, start: number, end: number): Gene
   }
 }
 
-// An entry with a smaller body: the same id, time, type and version, so that a format writes it like any other.
+// A smaller version of an entry with the same id, time, type and version, so that a format writes it like any
+// other.
 
-/** A format may write a dropped byte twice, or not at all: the right size is found by trying. */
+/** A format may write a dropped byte twice, or not at all: the right size is found by trial. */
 const MOST_TRIES = 8
 
 function withBody(run: Run, index: number, body: Uint8Array): Run {
@@ -211,12 +213,12 @@ function withBody(run: Run, index: number, body: Uint8Array): Run {
   return { ...run, entries: new Entries(bytes, 1, columns, times, entries.types) }
 }
 
-/** Writes into `out`, in the place of what stands there, the entry in at most `maxBytes` of text; false where that cannot be. */
+/** Writes the entry into `out`, replacing its content, with at most `maxBytes` of text; false if that is impossible. */
 function writeSmaller(run: Run, index: number, format: Format, maxBytes: number, out: ByteWriter): boolean {
   const raw = run.entries.raw(index)
   let size = raw.length
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    // First in proportion, which leaves out no more than needed; from there on by what is still too much.
+    // First in proportion, which drops no more than needed; then by the remaining excess.
     size = tries === 0 ? Math.floor((size * maxBytes) / out.length) : size - (out.length - maxBytes)
     const body = size > 0 ? compactEntry(raw, size) : undefined
     if (!body) return false

@@ -1,4 +1,5 @@
-// What stands before an entry's text in a syslog message, by RFC 5424 or 3164; the bytes follow from the entry and the options alone.
+// The header before an entry's text in a syslog message, by RFC 5424 or 3164; it depends only on
+// the entry and the options.
 import { ID_END, ID_START } from '../../contracts/entries.ts'
 import { perOrigin } from '../../contracts/journal.ts'
 import type { Run, Shared } from '../../contracts/journal.ts'
@@ -21,7 +22,7 @@ export interface MessagePart {
   readonly of: number
 }
 
-/** Writes the header of entry `index`, to which its text is appended. */
+/** Writes the header of entry `index`; the text is appended to it. */
 export type Header = (
   run: Run,
   index: number,
@@ -30,14 +31,14 @@ export type Header = (
   out: ByteWriter,
 ) => void
 
-/** So much of an entry's id stands in the header. An id is a UUID; what is longer is hostile, and stands whole in the text. */
+/** Bytes of an entry's id in the header. Ids are UUIDs; longer ones are hostile, and complete only in the text. */
 const ID_BYTES = 128
 const NAME_BYTES = 64
 
-/** Names of the configuration, which are words: what would need escaping cannot stand there. */
+/** Names from the configuration need no escaping; other characters are replaced. */
 const paramField = (text: string) => headerField(text, NAME_BYTES).replace(/["\\\]]/g, '_')
 
-/** With RFC 3164 a colon ends the host: the workspace's name stands in for an IPv6 address. */
+/** With RFC 3164 a colon ends the host: the name of the workspace replaces an IPv6 address. */
 function hostnameOf(options: HeaderOptions, { origin: { workspace } }: Shared): string {
   const host = options.hostname ?? options.hostOf(workspace)
   return headerField(options.rfc === 3164 && host.includes(':') ? workspace : host, 255)
@@ -94,15 +95,15 @@ function header3164(options: HeaderOptions): Header {
 export const headerOf = (options: HeaderOptions): Header =>
   options.rfc === 5424 ? header5424(options) : header3164(options)
 
-// The severity of a message: notice, save where the line is CEF and tells its own.
+// The severity of a message: notice, unless the line is CEF and has its own.
 
 const NOTICE = 5
 const PIPE = 124
 const CEF = Buffer.from('CEF:')
-/** A CEF header, which stands before the extension, is looked for in so many bytes. */
+/** A CEF header, which precedes the extension, is searched within this many bytes. */
 const LONGEST_HEADER = 4096
 
-/** CEF counts from 0, least, to 10, worst; syslog from 7 to 0. */
+/** CEF counts from 0 (lowest) to 10 (highest); syslog from 7 to 0. */
 const bySeverity = [6, 6, 6, 6, 5, 5, 5, 4, 4, 2, 2]
 
 export function severityOf(bytes: Uint8Array, length: number): number {
@@ -121,10 +122,11 @@ export function severityOf(bytes: Uint8Array, length: number): number {
   return NOTICE
 }
 
-// An entry's own time as syslog writes it, in UTC: with microseconds in RFC 5424, to the second and without a year in RFC 3164.
+// An entry's own time in syslog form, in UTC: with microseconds in RFC 5424; to the second and without a year in
+// RFC 3164.
 
 const MINUTE_US = 60_000_000
-/** Years 0001 to 9999: what four digits can tell. */
+/** Years 0001 to 9999: the range of four digits. */
 const FIRST_US = -62_135_596_800_000_000
 const LAST_US = 253_402_300_800_000_000
 const LETTER_Z = 90
@@ -135,7 +137,7 @@ const isTellable = (us: number) => us >= FIRST_US && us < LAST_US
 
 type Stamp = (us: number, out: ByteWriter) => void
 
-/** `2026-11-21T10:00:00.123456Z`, or `-`. Entries come in order: the minute that they share is made once. */
+/** `2026-11-21T10:00:00.123456Z`, or `-`. Entries come in order, so the text of their minute is cached. */
 function stamp5424(): Stamp {
   let knownMinute = NaN
   let text = Buffer.alloc(0)
@@ -167,29 +169,29 @@ function stamp5424(): Stamp {
   }
 }
 
-/** `Nov  1 10:00:00`. `otherwise` (epoch ms) is told where the entry has no time that can be written. */
+/** `Nov  1 10:00:00`. `otherwise` (epoch ms) is used if the entry has no valid time. */
 function writeStamp3164(us: number, otherwise: number, out: ByteWriter): void {
   const date = new Date(isTellable(us) ? Math.floor(us / 1000) : otherwise)
   const day = String(date.getUTCDate()).padStart(2)
   out.text(`${months[date.getUTCMonth()] ?? ''} ${day} ${date.toISOString().slice(11, 19)}`)
 }
 
-// Text that others chose, made safe for a syslog message: header fields, parameter values, the message itself.
+// Makes external text safe for a syslog message: header fields, parameter values, the message itself.
 
 const BRACKET = 93
 const UNDERSCORE = 95
 
-/** Printable ASCII without a space, cut to `longest`; `-` where nothing is left. */
+/** Printable ASCII without spaces, cut to `longest`; `-` if nothing is left. */
 function headerField(text: string, longest: number): string {
   return text.replace(/[^\x21-\x7e]/gu, '_').slice(0, longest) || '-'
 }
 
-/** A tag of RFC 3164: what may end it, a colon or a bracket, may not stand in it. */
+/** A tag of RFC 3164, without the characters that end it: colon and brackets. */
 function tagField(text: string): string {
   return text.replace(/[^A-Za-z0-9_./-]/gu, '_').slice(0, 32)
 }
 
-/** Where the character that holds byte `at` begins; bytes that are no UTF-8 are left where they are. */
+/** The start of the character that contains byte `at`; invalid UTF-8 is left unchanged. */
 export function characterStart(bytes: Uint8Array, at: number): number {
   let start = at
   while (start > at - 3 && start > 0 && isContinuation(bytes[start])) start--
@@ -200,7 +202,7 @@ const isContinuation = (byte: number | undefined) => byte !== undefined && (byte
 
 /**
  * UTF-8 `bytes[start, end)` as the inside of a PARAM-VALUE: quote, backslash and bracket escaped, control characters as `_`,
- * no more than `longest` bytes of it.
+ * at most `longest` bytes.
  */
 function writeParam(out: ByteWriter, bytes: Uint8Array, start: number, end: number, longest: number): void {
   const until = end - start > longest ? characterStart(bytes, start + longest) : end
@@ -216,8 +218,8 @@ function writeParam(out: ByteWriter, bytes: Uint8Array, start: number, end: numb
 }
 
 /**
- * Control characters of `bytes[start, end)` become spaces, save the tab, which formats separate with. JSON has none inside
- * its tokens, so an entry's own bytes stay as they are.
+ * Replaces control characters of `bytes[start, end)` with spaces, except the tab, which formats use as a separator. JSON has none
+ * inside its tokens, so an entry's own bytes do not change.
  */
 export function neutralise(bytes: Uint8Array, start: number, end: number): void {
   for (let i = start; i < end; i++) {

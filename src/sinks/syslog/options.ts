@@ -1,4 +1,4 @@
-// What an operator may say about a syslog receiver.
+// The configuration of a `syslog` sink.
 import { z } from 'zod'
 import type { Assurance } from '../../contracts/sink.ts'
 import type { Address } from '../../contracts/platform.ts'
@@ -35,11 +35,11 @@ export const facilities = [
   'local7',
 ] as const
 
-/** The least that RFC 5424 asks of a receiver. */
+/** The minimum that RFC 5424 requires of a receiver. */
 const LEAST_BYTES = 480
-/** A larger message is no syslog any more; entries are held in memory as they are split. */
+/** Larger messages are not usual in syslog, and entries are in memory while they are split. */
 const MOST_BYTES = 16 * 2 ** 20
-/** What one datagram over IPv4 holds. */
+/** Maximum size of a datagram over IPv4. */
 const DATAGRAM_BYTES = 65_507
 
 const pattern = /^(udp|tcp|tls|relp|relp\+tls):\/\/(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/
@@ -48,10 +48,10 @@ export interface Receiver extends Address {
   readonly scheme: Scheme
 }
 
-/** A scheme is the same in capitals; from the schema on it is written small. */
+/** Schemes are case-insensitive; after the schema they are lower-case. */
 const plainScheme = (address: string) => address.replace(/^[A-Za-z+]+(?=:)/, (scheme) => scheme.toLowerCase())
 
-/** Undefined where it is no address of ours. */
+/** Undefined if it is not a valid address. */
 export function receiverOf(address: string): Receiver | undefined {
   const [, scheme, ipv6, name, digits] = pattern.exec(address) ?? []
   const host = ipv6 ?? name
@@ -60,7 +60,7 @@ export function receiverOf(address: string): Receiver | undefined {
   return { scheme: scheme as Scheme, host, port }
 }
 
-/** What the header carries as it is: anything else would be replaced there in silence. */
+/** For values that the header contains unchanged: other characters would be replaced silently. */
 const word = (most: number) =>
   z.string().regex(new RegExp(`^[\\x21-\\x7e]{1,${most}}$`), {
     error: `want ASCII letters, digits and marks without a blank, ${most} at most`,
@@ -90,13 +90,13 @@ export const options = z
     rfc: z
       .literal([5424, 3164])
       .default(5424)
-      .describe('The form of a message: `5424`, or the older `3164` for receivers that know no other.'),
+      .describe('Format of a message: `5424`, or the older `3164` for receivers that support only that.'),
     facility: z.enum(facilities).default('local0').describe('The facility in the priority of each message.'),
     app_name: word(48).default('auditferry').describe('APP-NAME, with `rfc: 3164` the tag.'),
     hostname: word(255)
       .optional()
       .describe(
-        "HOSTNAME of the messages; the host of the workspace's `base_url` when absent, with `rfc: 3164` the workspace's name where that is an IPv6 address.",
+        "HOSTNAME of the messages; default: the host of the workspace's `base_url`, or with `rfc: 3164` the workspace's name if that is an IPv6 address.",
       ),
     enterprise_id: z
       .int()
@@ -108,17 +108,17 @@ export const options = z
       ),
     max_message_bytes: messageBytes()
       .prefault(8192)
-      .describe('The most bytes that a message may have, its header included.'),
+      .describe('Most bytes of a message, including its header.'),
     oversize: z
       .enum(['split', 'compact', 'dead_letter'])
       .default('split')
       .describe(
-        'What becomes of a larger one: `split` into numbered parts, `compact` by leaving out its largest fields, or `dead_letter`.',
+        'What to do with a larger one: `split` into numbered parts, `compact` by leaving out its largest fields, or `dead_letter`.',
       ),
     tcp_linger: duration()
       .prefault('30s')
       .describe(
-        'With `tcp` and `tls`: what was sent is kept so long, 8 MiB at most, and sent again after a reset.',
+        'With `tcp` and `tls`: how long sent lines are kept, at most 8 MiB, to send them again after a reset.',
       ),
     tls: tlsOptions().describe(
       'With `tls` and `relp+tls`: whom to trust and what to show: `ca_file`, `cert_file`, `key_file`, `server_name`.',
@@ -137,7 +137,7 @@ export const options = z
     path: ['max_message_bytes'],
   })
 
-/** Only RELP answers for a message. */
+/** Only RELP acknowledges messages. */
 export const assuranceOf = ({ address }: { readonly address: string }): Assurance =>
   address.startsWith('relp') ? 'received' : 'sent'
 

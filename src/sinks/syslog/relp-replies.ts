@@ -1,19 +1,19 @@
-// The bytes that a RELP receiver sends, cut into its frames as they come in; what is no frame is refused early. Pure.
+// Parses the bytes of a RELP receiver into frames as they arrive; rejects invalid ones early. Pure.
 import { LF, NINE, SPACE, ZERO } from '../../core/bytes.ts'
 import type { ByteWriter } from '../../core/bytes.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { printable } from '../../core/printable.ts'
 
-/** A receiver's own words; its offers are the longest of them. */
+/** Longest data of a receiver; its offers are the longest. */
 const LONGEST_DATA_BYTES = 8_192
 const LONGEST_NUMBER = 9
 const LONGEST_COMMAND = 32
 
-/** What no answer has: its data was empty. */
+/** No answer has this code: it means empty data. */
 export const EMPTY = 1
 export const OK = 200
 
-/** One frame: its data is `bytes[start, end)`, good until the call returns. */
+/** One frame: its data is `bytes[start, end)`, valid until the call returns. */
 type TakeReply = (txnr: number, command: string, bytes: Uint8Array, start: number, end: number) => void
 
 const isDigit = (byte: number): boolean => byte >= ZERO && byte <= NINE
@@ -24,9 +24,9 @@ const isLetter = (byte: number): boolean => {
 
 export class ReplyParser {
   readonly #where: string
-  /** the begun frame at the end of what came so far: bounded, as one frame is */
+  /** the incomplete frame at the end; its size is bounded like a frame's */
   #rest: Uint8Array = new Uint8Array(0)
-  // where the scan stands, so that no step of it answers with an object
+  // the scan position, a field so that no step has to return an object
   #at = 0
   #number = 0
 
@@ -34,7 +34,7 @@ export class ReplyParser {
     this.#where = where
   }
 
-  /** Calls `take` for each frame that is whole by now. Throws `bad_reply` for what can no longer become one. */
+  /** Calls `take` for each complete frame. Throws `bad_reply` as soon as a frame is invalid. */
   push(chunk: Uint8Array, take: TakeReply): void {
     const bytes: Uint8Array = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
     let from = 0
@@ -43,15 +43,15 @@ export class ReplyParser {
       if (!this.#frame(bytes, take)) break
       from = this.#at
     }
-    // A Buffer's own slice would be a view, which keeps all of a chunk and changes with it.
+    // A copy: a Buffer's slice would be a view that keeps the whole chunk and changes with it.
     this.#rest = new Uint8Array(bytes.subarray(from))
   }
 
-  /** False: the frame at `#at` is not whole yet. */
+  /** False: the frame at `#at` is not complete yet. */
   #frame(bytes: Uint8Array, take: TakeReply): boolean {
     if (!this.#readNumber(bytes)) return false
     const txnr = this.#number
-    if (bytes[this.#at++] !== SPACE) throw this.#bad('a space behind the number')
+    if (bytes[this.#at++] !== SPACE) throw this.#bad('a space after the number')
     const command = this.#command(bytes)
     if (command === undefined) return false
     if (!this.#readNumber(bytes)) return false
@@ -63,7 +63,7 @@ export class ReplyParser {
     return true
   }
 
-  /** Digits and the byte behind them, which stands at `#at` afterwards. */
+  /** Digits and the byte after them, whose position is in `#at` afterwards. */
   #readNumber(bytes: Uint8Array): boolean {
     const from = this.#at
     let at = from
@@ -79,7 +79,7 @@ export class ReplyParser {
     return true
   }
 
-  /** Letters and the space behind them. */
+  /** Letters and the space after them. */
   #command(bytes: Uint8Array): string | undefined {
     const from = this.#at
     let at = from
@@ -94,7 +94,7 @@ export class ReplyParser {
     return isRsp ? 'rsp' : String.fromCharCode(...bytes.subarray(from, at))
   }
 
-  /** Where the data begins, its LF there too; -1: not yet. A space before no data is not written, but harms nobody. */
+  /** Start of the data, once its LF has arrived; -1: not yet. A space before empty data is not expected, but accepted. */
   #data(bytes: Uint8Array, length: number): number {
     let start = this.#at
     if (bytes[start] === SPACE) start++
@@ -109,12 +109,12 @@ export class ReplyParser {
   #bad(wanted: string): ConnectorError {
     return new ConnectorError(
       'bad_reply',
-      `${this.#where}: what it sends is not RELP (want ${wanted}); is the address that of a RELP listener?`,
+      `${this.#where}: its answer is not RELP (want ${wanted}); check that the address is that of a RELP listener`,
     )
   }
 }
 
-/** The three digits that an answer begins with; EMPTY without data; undefined where it begins otherwise. */
+/** The three digits at the start of an answer; EMPTY without data; undefined for anything else. */
 export function codeOf(bytes: Uint8Array, start: number, end: number): number | undefined {
   if (start === end) return EMPTY
   if (end - start < 3) return undefined
@@ -128,9 +128,9 @@ export function codeOf(bytes: Uint8Array, start: number, end: number): number | 
   return code >= 100 && (behind === SPACE || behind === LF) ? code : undefined
 }
 
-// A RELP frame as we send it: number, command, length, data, LF. Pure; knows no connection.
+// A RELP frame to send: number, command, length, data, LF. Pure, without a connection.
 
-/** Nine digits are all that a number may have; a session ends before it would need more. */
+/** Numbers have at most nine digits; a session ends before it would need more. */
 export const LARGEST_TXNR = 999_999_999
 
 export type Command = 'open' | 'syslog' | 'close'
@@ -142,7 +142,7 @@ const words: Readonly<Record<Command, Uint8Array>> = {
   close: ascii.encode(' close '),
 }
 
-/** What we can do. Receivers in the field speak version 0, whatever the specification counts. */
+/** Our offers. Real receivers use version 0, although the specification counts differently. */
 export const offers = ascii.encode('relp_version=0\nrelp_software=auditferry\ncommands=syslog\n')
 
 function putNumber(out: ByteWriter, value: number): void {
@@ -157,7 +157,7 @@ function putNumber(out: ByteWriter, value: number): void {
   out.length += digits
 }
 
-/** Without data no space follows the length: a receiver takes it for data that nobody announced. */
+/** Without data no space follows the length: a receiver would take it for unannounced data. */
 export function putFrame(out: ByteWriter, txnr: number, command: Command, data: Uint8Array): void {
   putNumber(out, txnr)
   out.copy(words[command])
@@ -169,22 +169,22 @@ export function putFrame(out: ByteWriter, txnr: number, command: Command, data: 
   out.byte(LF)
 }
 
-// What a receiver answers to `open`: whether it is one that we can talk to. Pure.
+// Evaluates a receiver's answer to `open`: whether we can use it. Pure.
 
-/** 0 is what the field speaks, 1 what the specification counts: the same frames. */
+/** Real receivers send 0, the specification says 1: the frames are the same. */
 const versions = ['0', '1']
 const LONGEST_WORDS = 80
 
 const utf8 = new TextDecoder()
 
-/** The first line that a receiver said, for a log: nothing of ours can stand in it yet. */
+/** The first line of the receiver's text, for the log: it cannot contain our data yet. */
 function sentenceOf(said: string): string {
   const [first = ''] = said.split('\n')
   const words = printable(first.slice(0, LONGEST_WORDS))
   return words === '' ? 'nothing' : `"${words}"`
 }
 
-/** undefined: it takes syslog messages in a version that we speak. */
+/** undefined: it accepts syslog messages in a version that we support. */
 export function faultOfOffers(where: string, code: number, bytes: Uint8Array): ConnectorError | undefined {
   const said = utf8.decode(bytes)
   const fault = (what: string) => new ConnectorError('misconfigured', `${where}: ${what}`)
@@ -200,7 +200,7 @@ export function faultOfOffers(where: string, code: number, bytes: Uint8Array): C
       ?.split(',')
       .map((each) => each.trim()) ?? []
   if (!commands.includes('syslog'))
-    return fault('opens a session but takes no syslog messages; does its configuration allow them?')
+    return fault('opens a session but accepts no syslog messages; check its configuration')
   return undefined
 }
 

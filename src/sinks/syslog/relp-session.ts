@@ -1,4 +1,5 @@
-// One RELP session on one connection: opens it, keeps its window full, holds each answer against what was sent, closes it.
+// One RELP session on one connection: opens it, keeps its window full, matches answers to messages,
+// closes it.
 import type { Connection } from '../../contracts/platform.ts'
 import { ByteWriter } from '../../core/bytes.ts'
 import type { Clock } from '../../core/clock.ts'
@@ -6,17 +7,17 @@ import { ConnectorError } from '../../core/errors.ts'
 import { EMPTY, ReplyParser, codeOf, faultOfOffers, offers, putFrame } from './relp-replies.ts'
 import type { Command } from './relp-replies.ts'
 
-/** No answer for so long: the connection is dead, whatever TCP says. */
+/** Without an answer for this long the connection is dead, even if TCP reports no error. */
 const SILENCE_MS = 90_000
 const OPEN_MS = 30_000
-/** In one session: receivers send a hint when they leave, and hardly another. */
+/** Per session: receivers send a hint when they leave, and hardly any other. */
 const MOST_HINTS = 1_000
 export interface SessionSettings {
   /** host:port */
   readonly where: string
   readonly clock: Clock
   readonly window: number
-  /** how long a stop waits for the answers that are under way */
+  /** how long a stop waits for outstanding answers */
   readonly graceMs: number
   readonly largestTxnr: number
 }
@@ -33,7 +34,7 @@ export class RelpSession {
   #hints = 0
   #closing = false
   #fault: ConnectorError | undefined
-  /** must not look like a receiver's fault */
+  /** a bug of ours, which must not be reported as the receiver's fault */
   #bug: unknown
   /** why nothing can be written any more */
   #lost: unknown
@@ -46,7 +47,7 @@ export class RelpSession {
     this.#listening = this.#listen()
   }
 
-  /** Owns the connection from here on, also where it throws. */
+  /** Owns the connection from here on, even if it throws. */
   static async open(
     connection: Connection,
     settings: SessionSettings,
@@ -70,25 +71,25 @@ export class RelpSession {
     return this.#fault
   }
 
-  /** Ended by the receiver's own noise: to be told, as a new session would hear the same. */
+  /** Ended because the receiver sent too much: reported, because a new session would receive the same. */
   get noisy(): boolean {
     return this.#hints > MOST_HINTS
   }
 
-  /** True where `count` more messages and the goodbye still have numbers. */
+  /** True if `count` more messages and the close command still have numbers. */
   hasRoomFor(count: number): boolean {
     return this.#outgoing.nextTxnr + count <= this.#settings.largestTxnr
   }
 
   /**
-   * The code answered to each message, 0 for none. Not all are answered only where `fault` says why, or `signal` aborted.
+   * Returns the code answered to each message, 0 for none. Some are unanswered only if `fault` says why, or `signal` aborted.
    * One call at a time.
    */
   async send(messages: readonly Uint8Array[], signal: AbortSignal): Promise<Uint16Array> {
     return (await this.#exchange('syslog', messages, SILENCE_MS, signal)).codes
   }
 
-  /** Says goodbye and waits for the answer, within `ms`; else at once. Never throws. */
+  /** Sends the close command and waits for the answer, for at most `ms`; otherwise closes at once. Never throws. */
   async close(ms: number): Promise<void> {
     const { clock } = this.#settings
     const startedAt = clock.elapsed()
@@ -131,13 +132,13 @@ export class RelpSession {
     try {
       await this.#connection.write(bytes, this.#ended.signal)
     } catch (error) {
-      // What was answered before may still lie unread: the listener takes it first, and then tells the fault.
+      // Earlier answers may still be unread: the listener processes them first, and then reports the fault.
       this.#lost ??= error
       this.#connection.destroy()
     }
   }
 
-  /** We were told to stop: nothing more is sent; what is under way may still be answered, so that it is not sent twice. */
+  /** After an abort nothing more is sent; messages under way may still be answered, so that they are not sent twice. */
   async #halt(round: Round, over: AbortSignal): Promise<void> {
     round.halted = true
     round.wake()
@@ -155,11 +156,14 @@ export class RelpSession {
     }
     const seconds = Math.round(silenceMs / 1000)
     this.#fail(
-      this.#error('timeout', `answered nothing for ${seconds} s; is it stuck, or something between?`),
+      this.#error('timeout', `answered nothing for ${seconds} s; check the receiver and the network between`),
     )
   }
 
-  /** Reads all the time, also while nothing is under way: a receiver that leaves is seen before the next message is sent. */
+  /**
+   * Reads all the time, even if nothing is under way: a receiver that leaves is noticed before the next message is
+   * sent.
+   */
   async #listen(): Promise<void> {
     try {
       for (;;) {
@@ -173,7 +177,7 @@ export class RelpSession {
     }
   }
 
-  /** Apart: what the listener itself had in hand it would hold while it waits for more, and with it all of a batch that is done with. */
+  /** A separate function: the listener's own variables would stay alive while it waits, and with them a whole batch. */
   #hear(): void {
     const round = this.#round
     if (!round || round.answered === round.heard) return
@@ -186,10 +190,10 @@ export class RelpSession {
     if (command === 'rsp') this.#answer(txnr, bytes, start, end)
     else if (txnr !== 0) throw this.#error('bad_reply', 'sent a command where only answers may come')
     else if (command === 'serverclose' && !this.#closing)
-      throw this.#error('unreachable', 'is closing the session, as it says')
-    // Other hints mean nothing to us, and nothing is owed to them.
+      throw this.#error('unreachable', 'announced the end of the session')
+    // Other hints have no meaning and need no answer.
     else if (++this.#hints > MOST_HINTS)
-      throw this.#error('bad_reply', `sent more than ${MOST_HINTS} hints that nobody asked for`)
+      throw this.#error('bad_reply', `sent more than ${MOST_HINTS} unsolicited hints`)
   }
 
   #answer(txnr: number, bytes: Uint8Array, start: number, end: number): void {
@@ -214,23 +218,23 @@ export class RelpSession {
     if (this.#fault) return
     if (!(error instanceof ConnectorError)) this.#bug ??= error
     this.#fault =
-      error instanceof ConnectorError ? error : this.#error('aborted', 'the session broke by a bug')
+      error instanceof ConnectorError ? error : this.#error('aborted', 'the session failed because of a bug')
     this.#connection.destroy()
     this.#ended.abort()
     this.#round?.wake()
   }
 }
 
-/** Receivers hang up on who may not talk to them, and seldom say why. */
+/** Receivers close connections that are not permitted, and seldom say why. */
 function beforeItBegan(fault: ConnectorError): ConnectorError {
   if (fault.code !== 'unreachable') return fault
-  const guess = 'before the session began; does it want TLS, or a client certificate that it permits?'
+  const guess = 'before the session began; it may require TLS, or a permitted client certificate'
   return new ConnectorError(fault.code, `${fault.message}, ${guess}`, { cause: fault })
 }
 
-// What of a round is written next: as many frames as the window has room for, and the last one in pieces.
+// Chooses what to write next: as many frames as the window allows, and the last one in pieces.
 
-/** As many frames go out in one write as fit: a write of its own for each costs more than all the rest. */
+/** One write has as many frames as fit: a separate write for each would cost more than everything else. */
 const WRITE_BYTES = 256 * 1024
 
 class Outgoing {
@@ -242,12 +246,12 @@ class Outgoing {
     this.#window = window
   }
 
-  /** the number of the next frame that is begun */
+  /** the number of the next frame */
   get nextTxnr(): number {
     return this.#nextTxnr
   }
 
-  /** What can be written now: as many frames as the window has room for, or a piece of the last one. */
+  /** What can be written now: as many frames as the window allows, or a piece of the last one. */
   next(round: Round): Uint8Array | undefined {
     const out = this.#out
     const end = Math.min(round.datas.length - 1, round.answered + this.#window)
@@ -259,9 +263,9 @@ class Outgoing {
   }
 
   /**
-   * A receiver's system holds back a small answer until an earlier one is acknowledged on the wire, and ours acknowledges
-   * at once only where it has something to send; else both wait for 40 ms. So each piece of answers is met with a byte of
-   * the last frame, and its rest goes out when all before it is answered: then nothing is held back.
+   * A receiver's system delays a small answer until an earlier one is acknowledged by TCP, and ours acknowledges at once only if
+   * it has data to send; otherwise both wait for 40 ms. So each piece of answers is met with one byte of the last frame, and its
+   * rest is sent when everything before it is answered: then nothing is delayed.
    */
   #nextOfLast(round: Round): Uint8Array | undefined {
     const out = this.#out
@@ -285,7 +289,7 @@ class Outgoing {
   }
 }
 
-// What went out together in one RELP session, and what was answered to each piece of it.
+// What was sent together in one RELP session, and the answer to each piece of it.
 
 class Round {
   readonly first: number
@@ -295,15 +299,15 @@ class Round {
   readonly codes: Uint16Array
   sent = 0
   answered = 0
-  /** `answered` when the receiver was last heard */
+  /** `answered` when the receiver last sent something */
   heard = 0
   /** `answered` when something was last written */
   carried = 0
-  /** how much of the last frame is written: it counts as sent when all of it is */
+  /** bytes of the last frame that are written: it counts as sent when all are */
   lastBytes = 0
-  /** nothing more is to be sent: only what is under way is waited for */
+  /** nothing more is sent: only outstanding answers are awaited */
   halted = false
-  /** data of the last answer, of all but `syslog` */
+  /** data of the last answer, of all except `syslog` */
   said: Uint8Array = new Uint8Array(0)
   #wake: () => void = () => undefined
 

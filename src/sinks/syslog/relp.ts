@@ -1,4 +1,5 @@
-// Messages to a RELP receiver: sends them, has each answered, and tells which are stored and which it refuses for good.
+// Sends messages to a RELP receiver, collects the answers, and returns which are stored and which
+// are rejected for good.
 import type { Connection } from '../../contracts/platform.ts'
 import type { CheckResult, Lines, Outcome, Refusal } from '../../contracts/sink.ts'
 import { Tether, orAborted } from '../../core/abort.ts'
@@ -12,14 +13,14 @@ import { CONNECT_MS } from './session.ts'
 import type { Delivered, Session, SessionOptions } from './session.ts'
 
 export interface RelpSettings {
-  /** host:port, for what an operator reads */
+  /** host:port, for messages */
   readonly where: string
-  /** A new connection, its TLS handshake done. Throws as `Connect` does. */
+  /** A new connection after its TLS handshake. Throws like `Connect`. */
   readonly connect: (signal: AbortSignal) => Promise<Connection>
   readonly clock: Clock
-  /** messages without an answer at any moment; RELP_WINDOW unless told */
+  /** most unanswered messages at any moment; default RELP_WINDOW */
   readonly window?: number
-  /** how long a stop waits for the answers that are under way; 1000 unless told */
+  /** how long a stop waits for outstanding answers; default 1000 */
   readonly graceMs?: number
   /** highest number of a session; for tests */
   readonly largestTxnr?: number
@@ -28,18 +29,21 @@ export interface RelpSettings {
 /** @internal for tests */
 export const RELP_WINDOW = 128
 const GRACE_MS = 1_000
-/** Before each further try of what was refused. */
+/** Pauses before each further try of rejected messages. */
 const PAUSES_MS = [1_000, 3_000]
 const RENEW_MS = 5_000
 
-/** A link keeps one session open from one delivery to the next, and opens another when that one broke. */
+/** A link keeps one session open between deliveries, and opens another after that one broke. */
 export class RelpLink {
   readonly #settings: RelpSettings
   readonly #session: SessionSettings
   #open: RelpSession | undefined
-  /** what the last call ended with */
+  /** the error that ended the last call */
   #told: ConnectorError | undefined
-  /** A message that the receiver took: sent again, it tells a refused message from a receiver that refuses everything. */
+  /**
+   * A message that the receiver accepted: sent again, it shows whether the receiver rejects one message or
+   * everything.
+   */
   #known: Uint8Array | undefined
 
   constructor(settings: RelpSettings) {
@@ -54,9 +58,9 @@ export class RelpLink {
   }
 
   /**
-   * As Sink.deliver: the first `settled` messages are stored there, or refused for good by name (`refused`, below `settled`);
-   * throws ConnectorError where nothing could be settled. Opens a session where there is none. One call at a time.
-   * A crash repeats at most what one call was given: a caller that gives no more than the window repeats no more than the window.
+   * As Sink.deliver: the first `settled` messages are stored there, or rejected for good by name (`refused`, below `settled`);
+   * throws ConnectorError if none could be acknowledged. Opens a session if there is none. One call at a time.
+   * A crash repeats at most the messages of one call: with no more than the window per call, no more than the window is repeated.
    */
   async send(messages: readonly Uint8Array[], signal: AbortSignal): Promise<Outcome> {
     const verdict = new Verdict(messages.length)
@@ -73,7 +77,7 @@ export class RelpLink {
     return verdict.outcome()
   }
 
-  /** Sends what is pending, once. Throws where not all of it was answered. */
+  /** Sends the pending messages once. Throws if not all of them were answered. */
   async #try(messages: readonly Uint8Array[], verdict: Verdict, signal: AbortSignal): Promise<void> {
     const pauseMs = PAUSES_MS[verdict.tries - 1]
     if (pauseMs !== undefined) await this.#settings.clock.sleep(pauseMs, signal)
@@ -82,12 +86,12 @@ export class RelpLink {
     if (verdict.lastTryNext && verdict.doubted && this.#known) round.push(this.#known)
     const codes = await session.send(round, signal)
     const taken = round[codes.lastIndexOf(OK)]
-    // A Buffer's own slice is a view of bytes that the next batches are written over.
+    // A copy: a Buffer's slice is a view of bytes that later batches overwrite.
     if (taken) this.#known = new Uint8Array(taken)
     verdict.note(codes)
     const whole = !codes.includes(0)
     if (whole) return
-    // Not all answered: what is silent must not count as a try.
+    // Not all were answered: unanswered messages must not count as tried.
     verdict.tries = 0
     throw session.fault ?? this.#stopped()
   }
@@ -105,7 +109,7 @@ export class RelpLink {
   }
 
   #refusal(code: number): ConnectorError {
-    const what = `answers ${code}: it is there, but stores nothing; see its own log (a full queue or disk?)`
+    const what = `answers ${code}: it is reachable, but stores nothing; see its own log (a full queue or disk?)`
     return new ConnectorError('server_error', `${this.#settings.where}: ${what}`)
   }
 
@@ -113,7 +117,10 @@ export class RelpLink {
     return new ConnectorError('aborted', `${this.#settings.where}: stopped before it answered`)
   }
 
-  /** Ends the session in RELP's own way within `ms`, else at once. Never throws; `send` after it opens a new one. */
+  /**
+   * Ends the session by RELP's close command within `ms`, otherwise at once. Never throws; a later `send` opens a
+   * new one.
+   */
   async close(ms: number): Promise<void> {
     const open = this.#open
     this.#open = undefined
@@ -121,13 +128,13 @@ export class RelpLink {
   }
 }
 
-// Messages over RELP: each is answered, so a batch is settled as far as the receiver said that it has it.
+// Messages over RELP: each is answered, so a batch is acknowledged as far as the receiver has confirmed it.
 
 const CLOSE_MS = 400
 const CHECK_MS = 10_000
 
 export class OverRelp implements Session {
-  /** What a crash may repeat is the window. */
+  /** A crash may repeat at most the window. */
   readonly maxEntries = RELP_WINDOW
   readonly #options: SessionOptions
   readonly #link: RelpLink
@@ -150,7 +157,7 @@ export class OverRelp implements Session {
 
   async deliver({ bytes, ends, count }: Lines, signal: AbortSignal): Promise<Delivered> {
     const messages: Uint8Array[] = []
-    /** index of the first message behind line i */
+    /** index of the first message after line i */
     const until = new Uint32Array(count)
     for (let i = 0; i < count; i++) {
       const from = i === 0 ? 0 : (ends[i - 1] as number)
@@ -164,14 +171,14 @@ export class OverRelp implements Session {
     return linesOf(outcome, until)
   }
 
-  /** A session of its own, beside the one that delivers. */
+  /** A separate session, in addition to the one that delivers. */
   async #probe<T>(signal: AbortSignal, use: (connection: Connection | undefined) => T): Promise<T> {
     const { where } = this.#options
     let connection: Connection | undefined
     const link = this.#linkOf((opened) => (connection = opened))
     const limit = new Tether(signal)
     void this.#options.deps.clock.sleep(CHECK_MS, limit.signal).then(() => {
-      const words = `${where} did not answer within ${CHECK_MS / 1000} s: does it speak RELP, and with TLS as the address says?`
+      const words = `${where} did not answer within ${CHECK_MS / 1000} s: check that it speaks RELP, with or without TLS as in the address`
       if (!limit.signal.aborted) limit.abort(new ConnectorError('timeout', words))
     })
     try {
@@ -192,7 +199,7 @@ export class OverRelp implements Session {
     const what = `${where} RELP`
     try {
       const ends = await this.#probe(signal, (connection) => (connection ? expiry.results(connection) : []))
-      const word = 'opens a session and answers for each message (assurance: received)'
+      const word = 'opens a session and acknowledges each message (assurance: received)'
       return [{ what, ok: true, message: word }, ...ends]
     } catch (error) {
       const message = error instanceof ConnectorError ? error.message : 'could not be asked'
@@ -205,7 +212,10 @@ export class OverRelp implements Session {
   }
 }
 
-/** An entry in several messages is done with when its last one is, or when one of them is refused: then all of it is. */
+/**
+ * An entry in several messages is finished with its last one, or when one of them is rejected, which rejects the
+ * entry.
+ */
 function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
   const refused = new Map<number, Refusal>()
   for (const refusal of outcome.refused) {
@@ -216,24 +226,27 @@ function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
   while (settled < until.length && ((until[settled] as number) <= outcome.settled || refused.has(settled)))
     settled++
   if (settled === 0)
-    throw new ConnectorError('bad_reply', 'the RELP receiver took a part of an entry only; it goes out again')
+    throw new ConnectorError(
+      'bad_reply',
+      'the RELP receiver accepted only a part of an entry; it is sent again',
+    )
   return { settled, refused: [...refused.values()].filter(({ index }) => index < settled) }
 }
 
-// Which messages a RELP receiver stored, which it refuses for good, and which are merely not stored yet. Pure.
+// Which messages a RELP receiver stored, which it rejects for good, and which are not stored yet. Pure.
 
-/** So often a message is sent before a refusal counts as the receiver's last word. */
+/** Number of times that a message is sent before its rejection is final. */
 const TRIES = 3
 
 /**
- * The verdict over one delivery. A message is refused for good only when it was refused in each try while the receiver took one
- * sent after it: a receiver that refuses everything is failing, and judges no message.
+ * The result of one delivery. A message is rejected for good only if it was rejected in each try while the receiver accepted one
+ * sent after it: a receiver that rejects everything is failing, and says nothing about single messages.
  */
 class Verdict {
   readonly #codes: Uint16Array
-  /** refused, but one behind it was taken */
+  /** rejected, but a later one was accepted */
   readonly #singled: Uint8Array
-  /** indices of the messages that the next try is to send */
+  /** indices of the messages for the next try */
   pending: readonly number[]
   tries = 0
 
@@ -243,7 +256,7 @@ class Verdict {
     this.pending = Array.from({ length: count }, (_, index) => index)
   }
 
-  /** What was answered to `pending`, in that order; one more code at the end is that of a known good message. */
+  /** Records the answers to `pending`, in that order; one more code at the end is that of a known good message. */
   note(codes: Uint16Array): void {
     const { pending } = this
     let takenBehind = codes[pending.length] === OK
@@ -255,7 +268,7 @@ class Verdict {
       else if (code !== 0 && takenBehind) this.#singled[index] = 1
     }
     this.pending = pending.filter((index) => this.#codes[index] !== OK)
-    // Whoever changes its mind did not mean it for good: all tries begin again for the others.
+    // A receiver that changes its answer has not rejected for good: the tries of the others start again.
     const changed = this.tries > 0 && this.pending.length < pending.length
     this.tries = changed ? 1 : this.tries + 1
   }
@@ -264,7 +277,7 @@ class Verdict {
     return this.tries === TRIES - 1
   }
 
-  /** Nothing told yet whether the receiver takes anything at all behind what it refused. */
+  /** No answer has shown yet whether the receiver accepts anything after the rejected ones. */
   get doubted(): boolean {
     return this.pending.some((index) => this.#singled[index] === 0)
   }
@@ -277,12 +290,12 @@ class Verdict {
     return this.settled || this.tries >= TRIES
   }
 
-  /** the code of the first message that is not taken */
+  /** the code of the first message that is not accepted */
   get firstRefusal(): number {
     return this.#codes[this.pending[0] ?? 0] ?? 0
   }
 
-  /** How far all is done with. Refusals count only once decided; before, the first one ends it. */
+  /** The finished prefix. Rejections count only once decided; before that, the first one ends the prefix. */
   outcome(): Outcome {
     const refused: Refusal[] = []
     const count = this.#codes.length
@@ -296,7 +309,7 @@ class Verdict {
     return { settled: count, refused }
   }
 
-  /** The prefix that is done with; where there is none, the error. */
+  /** The finished prefix; if there is none, throws the error. */
   outcomeOr(error: ConnectorError): Outcome {
     const outcome = this.outcome()
     if (outcome.settled === 0) throw error
@@ -304,6 +317,6 @@ class Verdict {
   }
 }
 
-/** The receiver's own words may echo the message, so its code must do. */
+/** The receiver's text may echo the message, so only the code is used. */
 const reasonOf = (code: number): string =>
-  `the RELP receiver answered ${code} ${TRIES} times and took what came after it; its own log tells why`
+  `the RELP receiver answered ${code} ${TRIES} times and accepted later messages; its own log has the reason`

@@ -86,7 +86,7 @@ class SyslogSink implements Sink {
 
   /** The frame writes nothing for an entry that may not be sent at its size. */
   #unsendable({ ends }: Lines, settled: number): readonly Refusal[] {
-    const reason = `it does not fit max_message_bytes (${this.#mostBytes}), also not in parts where oversize has it split: raise that, or let oversize be split or compact`
+    const reason = `it exceeds max_message_bytes (${this.#mostBytes}), even in parts if oversize is split: raise that, or set oversize to split or compact`
     const found: Refusal[] = []
     for (let index = 0; index < settled; index++)
       if (ends[index] === (ends[index - 1] ?? 0)) found.push({ index, code: 'too_large', reason, own: true })

@@ -1,4 +1,5 @@
-// Messages over TCP or TLS. A write is no delivery: what a peer was sent lately goes out again after its end.
+// Messages over TCP or TLS. A write does not prove delivery: what a peer received recently is sent
+// again after its end.
 import type { Connection } from '../../contracts/platform.ts'
 import type { CheckResult, Lines } from '../../contracts/sink.ts'
 import { backoffMs } from '../../core/backoff.ts'
@@ -9,16 +10,16 @@ import { CONNECT_MS, PROOF_MS, WRITE_MS } from './session.ts'
 import type { Delivered, Session, SessionOptions } from './session.ts'
 
 const END_MS = 400
-/** Before each try to bring back what is in doubt while nothing new is to be sent. */
+/** Pauses before retries of possibly lost lines while no new ones are sent. */
 const PAUSES = { baseMs: 1_000, capMs: 30_000 }
 
-const AGAIN = 'what it was sent lately goes out again'
-/** Nothing is told where the write was called off: that is a stop, and what was sent before it is on its way. */
+const AGAIN = 'recently sent lines are sent again'
+/** Nothing is logged for an aborted write: that is a stop, and what was sent before it is in flight. */
 const toldOf: Readonly<Record<Exclude<PeerEnd, 'called_off'>, string>> = {
   ended: `The receiver ended the connection: ${AGAIN}`,
   broken: `The connection to the receiver broke off: ${AGAIN}`,
-  stuck: `The receiver took no more, so its connection was cut: ${AGAIN}`,
-  talking: `The receiver talks back as no syslog receiver does, so its connection was cut: ${AGAIN}`,
+  stuck: `The receiver accepted no more data, so its connection was closed: ${AGAIN}`,
+  talking: `The receiver sends data, unlike a syslog receiver, so its connection was closed: ${AGAIN}`,
 }
 
 export class StreamSession implements Session {
@@ -28,7 +29,7 @@ export class StreamSession implements Session {
   readonly #stop = new AbortController()
   #peer: Peer | undefined
   #delivering = false
-  /** A stop came in the midst of a write of something new: what was sent before it is on its way, not in doubt. */
+  /** A stop aborted a write of new lines: what was sent before it is in flight, not possibly lost. */
   #calledOff = false
   #mending: { readonly stop: AbortController; readonly done: Promise<void> } | undefined
   #closing: Promise<void> | undefined
@@ -67,7 +68,7 @@ export class StreamSession implements Session {
     this.#kept.add(lines, now)
   }
 
-  /** The connection that is there, or a new one, on which what was kept goes first. */
+  /** The open connection, or a new one, on which kept lines are sent first. */
   async #ready(signal: AbortSignal): Promise<Peer> {
     if (this.#peer && !this.#peer.gone) return this.#peer
     await this.#peer?.over
@@ -101,14 +102,14 @@ export class StreamSession implements Session {
     if (this.#kept.bytes === 0 || this.#mending) return
     const why = failure && { why: failure.message }
     if (end !== 'called_off') deps.log.warn(toldOf[end], { receiver: where, bytes: this.#kept.bytes, ...why })
-    // What is being delivered brings it along, at this try or the conductor's next; closing tries once by itself.
+    // The delivery under way sends it too, at this try or the dispatcher's next; closing tries once more.
     if (this.#delivering || this.#closing) return
     const stop = new AbortController()
     const done = this.#mend(stop.signal).finally(() => (this.#mending = undefined))
     this.#mending = { stop, done }
   }
 
-  /** Nothing new may come for hours: what is in doubt does not wait for it. */
+  /** New lines may not come for hours: possibly lost ones do not wait for them. */
   async #mend(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#options.deps
     for (let tries = 1; ; tries++) {
@@ -153,7 +154,7 @@ export class StreamSession implements Session {
     await peer?.over
   }
 
-  /** What a receiver may have lost, and nothing came after: once more before the process ends. */
+  /** For what a receiver may have lost when nothing came after it: one more try before the process ends. */
   async #lastTry(): Promise<void> {
     const { deps, where } = this.#options
     const ended = new AbortController()
@@ -168,31 +169,29 @@ export class StreamSession implements Session {
         await connection.end(END_MS / 4)
       }
     } catch {
-      deps.log.warn(
-        'What the receiver was sent lately may be lost: it could not be sent again before the end',
-        {
-          receiver: where,
-          bytes: this.#kept.bytes,
-        },
-      )
+      deps.log.warn('Recently sent lines may be lost: they could not be sent again before the end', {
+        receiver: where,
+        bytes: this.#kept.bytes,
+      })
     } finally {
       ended.abort()
     }
   }
 }
 
-// What was sent over a stream lately: a receiver's end or a reset may have cost any of it, so it is kept a while to be sent again.
+// Keeps what was sent over a stream recently, to send it again: a receiver's end or a reset may have lost any of
+// it.
 
-/** What the kernels on both sides may hold unread, and no more than a daemon of 256 MiB can spare. */
+/** As much as the kernels on both sides may hold unread; a daemon of 256 MiB cannot spare more. */
 const KEPT_BYTES = 8 * 1024 * 1024
-/** Whole lines are kept and forgotten together up to this size: a stream may not begin inside a message. */
+/** Whole lines are kept and dropped together up to this size: a stream must not begin inside a message. */
 const PIECE_BYTES = 64 * 1024
 
 interface Piece {
   readonly bytes: Uint8Array
-  /** monotonic ms; Infinity: in doubt, to be sent again */
+  /** monotonic ms; Infinity: possibly lost, to be sent again */
   sentAt: number
-  /** how long a peer had it when that one went in an orderly way */
+  /** how long a peer had it when that peer ended in an orderly way */
   hadMs: number
 }
 
@@ -211,7 +210,7 @@ export class Kept {
     return this.#bytes
   }
 
-  /** Copies; what the rest of its own batch would push out is not even copied. */
+  /** Copies the lines, except those that the rest of the batch would push out. */
   add({ bytes, ends, count }: Lines, now: number): void {
     if (this.#lingerMs === 0) return
     const total = ends[count - 1] ?? 0
@@ -228,14 +227,14 @@ export class Kept {
     }
   }
 
-  /** Forgets what the peer has been sent longer ago than the linger. Asked only while the peer is there. */
+  /** Drops what the peer received longer ago than the linger time. Called only while the peer is connected. */
   expire(now: number): void {
     this.#drop(([oldest]) => oldest !== undefined && now - oldest.sentAt > this.#lingerMs)
   }
 
   /**
-   * The peer is gone: what is kept now stays until it went out once more, however long that takes. After an orderly end it
-   * goes on ageing from where it was, or a receiver that closes what is idle would be sent the same for ever.
+   * The peer is gone: what is kept now stays until it was sent once more, however long that takes. After an orderly end it keeps
+   * ageing, because a receiver that closes idle connections would otherwise get the same lines forever.
    */
   doubt(now: number, orderly: boolean): void {
     this.expire(now)
@@ -245,7 +244,7 @@ export class Kept {
     }
   }
 
-  /** Sends all of it, the oldest first; what could not be sent stays in doubt. */
+  /** Sends all of it, oldest first; what could not be sent stays possibly lost. */
   async sendAgain(send: (bytes: Uint8Array) => Promise<void>, now: () => number): Promise<void> {
     for (const piece of this.#pieces) {
       await send(piece.bytes)
@@ -266,17 +265,18 @@ export class Kept {
   }
 }
 
-// How long a write may wait for a receiver: longer after each time that was too short, or a slow one would be sent the same for ever.
+// How long a write may wait for a receiver: longer after each wait that was too short,
+// because a slow receiver would otherwise get the same lines forever.
 
-/** By then a stuck system has long been given up by TCP itself. */
+/** By then TCP itself has long given up a stuck system. */
 const MOST_MS = 128 * WRITE_MS
-/** So much without a long wait is more than the systems on both sides hold: the receiver itself keeps up. */
+/** This much without a long wait exceeds the buffers on both sides: the receiver itself keeps up. */
 const BRISK_BYTES = 32 * 1024 * 1024
 
 /**
- * What is handed to a system's buffers tells nothing of the receiver, and a full buffer takes more only when a third of it (a
- * megabyte and more) has left: a receiver of 1000 bytes/s then looks stuck for a quarter of an hour. Giving it up loses all of
- * that, which goes out again from its beginning; so it is given up ever later.
+ * Data in a system's buffers proves nothing about the receiver, and a full buffer accepts more only when a third of it (a megabyte
+ * or more) has left: a receiver of 1000 bytes/s then looks stuck for a quarter of an hour. Giving it up loses all of that, and it
+ * is sent again from its beginning; so each wait is longer than the last.
  */
 class Patience {
   #ms = WRITE_MS
@@ -297,14 +297,18 @@ class Patience {
   }
 }
 
-// The other end of one stream, which answers nothing: written to with patience, and heard all the time, since its end is all that it ever says.
+// The peer of one stream, which answers nothing: written to with a growing patience, and read all the time to
+// notice its end.
 
-/** What one write takes, for which the receiver has all our patience. */
+/** Bytes of one write, each with the full patience. */
 const WRITE_BYTES = 64 * 1024
-/** A syslog receiver says nothing; what talks on is something else. */
+/** A syslog receiver sends nothing; a talkative peer is something else. */
 const MOST_HEARD_BYTES = 64 * 1024
 
-/** Who ended it and how: it did, in an orderly way; the way to it broke; or we did, since it took no more, since it talked, or called off by whoever wrote. */
+/**
+ * How it ended: orderly by the peer; broken on the way; or by us, because it accepted no more, because it talked, or because the
+ * writer aborted.
+ */
 type PeerEnd = 'ended' | 'broken' | 'stuck' | 'talking' | 'called_off'
 
 interface PeerOptions {
@@ -312,11 +316,11 @@ interface PeerOptions {
   /** host:port, for messages */
   readonly where: string
   readonly clock: Clock
-  /** outlives the connection: a receiver that is slow stays so */
+  /** outlives the connection: a slow receiver stays slow */
   readonly patience: Patience
-  /** Nobody wants to hear it any more. */
+  /** The connection is no longer wanted. */
   readonly stop: AbortSignal
-  /** Called when the peer is gone, and was not told to stop. */
+  /** Called when the peer is gone without a stop of ours. */
   readonly lost: (peer: Peer) => void
 }
 
@@ -340,7 +344,7 @@ class Peer {
     return this.connection.gone
   }
 
-  /** monotonic ms: a write under way since then; what it was sent shortly before may be stuck with it */
+  /** monotonic ms: a write is under way since then; data sent shortly before may be stuck with it */
   get writingSince(): number | undefined {
     return this.#writingSince
   }
@@ -354,7 +358,7 @@ class Peer {
     return this.#failure
   }
 
-  /** True where the connection did not break off, nor end in the midst of a write. */
+  /** True if the connection did not break, and did not end during a write. */
   get orderly(): boolean {
     return this.#failure === undefined && this.#writingSince === undefined
   }
@@ -364,7 +368,7 @@ class Peer {
       await this.#writePiece(bytes.subarray(at, at + WRITE_BYTES), signal)
   }
 
-  /** One that ended while we wrote is seen in the next turn; one that will not have us at all, a little later. */
+  /** An end during the write is noticed in the next turn; a peer that does not permit us closes a little later. */
   async stays(signal: AbortSignal): Promise<void> {
     const { clock, where } = this.#options
     if (!this.#proven) {
@@ -374,14 +378,14 @@ class Peer {
       enough.abort()
     }
     await new Promise((resolve) => setImmediate(resolve))
-    if (signal.aborted) throw new ConnectorError('aborted', `the batch to ${where} was called off`)
+    if (signal.aborted) throw new ConnectorError('aborted', `the batch to ${where} was aborted`)
     this.assertThere()
     this.#proven = true
   }
 
   assertThere(): void {
     if (!this.gone) return
-    const what = `${this.#options.where} closed the connection while a batch was on its way; it goes out again`
+    const what = `${this.#options.where} closed the connection during a batch; it is sent again`
     throw this.#failure ?? new ConnectorError('unreachable', what)
   }
 
@@ -394,7 +398,10 @@ class Peer {
         heard += part.length
         if (heard <= MOST_HEARD_BYTES) continue
         this.#end = 'talking'
-        throw new ConnectorError('bad_reply', `${where} talks back at length: is it a syslog receiver?`)
+        throw new ConnectorError(
+          'bad_reply',
+          `${where} sends a lot of data: check that it is a syslog receiver`,
+        )
       }
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error
@@ -406,7 +413,7 @@ class Peer {
     lost(this)
   }
 
-  /** What fails here leaves half a message behind: the connection is gone with it. */
+  /** An error leaves half a message behind, so the connection ends with it. */
   async #writePiece(piece: Uint8Array, signal: AbortSignal): Promise<void> {
     const { connection, where, clock, patience } = this.#options
     const written = new AbortController()
@@ -428,7 +435,7 @@ class Peer {
     } catch (error) {
       if (!late.signal.aborted || signal.aborted) throw this.#failure ?? error
       patience.ranOut()
-      const what = `${where} took no more for ${mostMs / 1000} s: is it stuck, or slow? Next time it has ${patience.ms / 1000} s`
+      const what = `${where} accepted nothing for ${mostMs / 1000} s; it may be stuck or slow. The next time limit is ${patience.ms / 1000} s`
       throw new ConnectorError('timeout', what, { cause: error })
     } finally {
       signal.removeEventListener('abort', calledOff)
@@ -436,26 +443,26 @@ class Peer {
     }
   }
 
-  /** Told before the connection is: whoever hears of its end asks why. */
+  /** Set before the connection ends, because the code notified of its end asks for the reason. */
   #cut(why: PeerEnd): void {
     if (!this.gone) this.#end = why
   }
 }
 
-// Whether a receiver behind TCP or TLS is there: a connection that lasts a moment. Sends nothing.
+// Tests whether a receiver over TCP or TLS is there: a short connection without any data.
 
-/** Undefined: it stays, and nothing is what a receiver that is well says. */
+/** Undefined: it stays open, as a healthy receiver does, which sends nothing. */
 async function endOf(connection: Connection, where: string, until: AbortSignal): Promise<Error | undefined> {
   try {
     while (await connection.read(until));
-    return new ConnectorError('unreachable', `${where} took the connection and closed it at once`)
+    return new ConnectorError('unreachable', `${where} accepted the connection and closed it at once`)
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
     return error.code === 'aborted' ? undefined : error
   }
 }
 
-/** Throws ConnectorError where it does not take a connection, or ends it at once. */
+/** Throws ConnectorError if it accepts no connection, or ends it at once. */
 async function probeStream<T>(
   { where, to, tls, deps }: SessionOptions,
   signal: AbortSignal,
@@ -481,7 +488,7 @@ async function checkStream(options: SessionOptions, signal: AbortSignal): Promis
   const what = `${where} ${tls ? 'TLS' : 'TCP'}`
   try {
     const ends = await probeStream(options, signal, (connection) => expiry.results(connection))
-    const word = 'takes the connection; what is sent over it nobody confirms (assurance: sent)'
+    const word = 'accepts the connection; what is sent over it is not confirmed (assurance: sent)'
     return [{ what, ok: true, message: word }, ...ends]
   } catch (error) {
     const message = error instanceof ConnectorError ? error.message : 'could not be asked'

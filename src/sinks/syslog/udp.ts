@@ -1,11 +1,12 @@
-// Messages as datagrams, one each. Nobody answers: what the network or the receiver drops is gone, and the order is the network's.
+// Messages as datagrams, one each. There are no answers: dropped datagrams are lost, and the order
+// is up to the network.
 import { ConnectorError } from '../../core/errors.ts'
 import type { CheckResult, Lines, Refusal } from '../../contracts/sink.ts'
 import type { Datagrams } from '../../contracts/platform.ts'
 import { messagesIn } from './frame.ts'
 import type { Delivered, Session, SessionOptions } from './session.ts'
 
-/** A receiver's name may come to mean another address: it is asked for again after this time. */
+/** The address of a receiver's name may change: it is resolved again after this time. */
 const RESOLVED_MS = 60_000
 
 export class DatagramSession implements Session {
@@ -37,8 +38,7 @@ export class DatagramSession implements Session {
   }
 
   async #send(message: Uint8Array, signal: AbortSignal): Promise<void> {
-    if (signal.aborted)
-      throw new ConnectorError('aborted', `the batch to ${this.#options.where} was called off`)
+    if (signal.aborted) throw new ConnectorError('aborted', `the batch to ${this.#options.where} was aborted`)
     await (await this.#ready()).send(message)
   }
 
@@ -59,7 +59,7 @@ export class DatagramSession implements Session {
     const what = `${this.#options.where} UDP`
     try {
       await (await this.#options.deps.datagrams(this.#options.to)).close()
-      const word = 'has an address; whether anybody listens there cannot be told (assurance: sent)'
+      const word = 'has an address; whether a receiver listens there is unknown (assurance: sent)'
       return [{ what, ok: true, message: word }]
     } catch (error) {
       const message = error instanceof ConnectorError ? error.message : 'could not be asked'

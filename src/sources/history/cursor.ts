@@ -1,4 +1,5 @@
-// What the history readers remember between two reads: one JSON value, persisted with the entries it speaks of. Pure.
+// What the history readers remember between two reads: one JSON value, stored in the transaction of
+// the entries. Pure.
 import type { Cursor, SourceName } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, SECOND_MS, SECOND_US } from '../../core/time.ts'
 import type { Fields } from '../shared.ts'
@@ -6,77 +7,77 @@ import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from '../shared.
 import { freshSightings, Sightings, type KeptSightings } from '../http/sightings.ts'
 import { freshWidth, isWidth, type Width } from './width.ts'
 
-/** A stretch of time that is read window by window. Instants are epoch ms. */
+/** A time span that is read window by window. Instants are epoch ms. */
 export interface Walk {
   readonly from: number
   readonly to: number
-  /** all before is read */
+  /** everything before this is read */
   at: number
   readonly begunAt: number
-  /** how often the window at `at` failed since another one was last asked for, where no narrower one can be */
+  /** failures of the window at `at` since another window was last requested, if no narrower one is possible */
   failures: number
-  /** how often another one was read right after it had failed */
+  /** how often another window was read right after it had failed */
   proofs: number
-  /** how often another one was asked for */
+  /** how often another window was requested */
   elsewhere: number
-  /** the window that begins here has shown nothing once */
+  /** the window that begins here was empty once */
   emptyAt?: number
-  /** what its requests have taken so far, ms: pauses and what else was read meanwhile do not count */
+  /** time that its requests took so far, ms, without pauses and other reads */
   spentMs?: number
 }
 
-/** Windows that stayed unreadable and were passed: tried again later. */
+/** An unreadable window that was skipped, to be retried later. */
 export interface Trouble {
   from: number
   to: number
   readonly sinceAt: number
   tries: number
   dueAt: number
-  /** its window that begins here has shown nothing once */
+  /** its window that begins here was empty once */
   emptyAt?: number
 }
 
 export interface HistoryCursor {
   readonly v: 1
-  /** the UTC day that reading begins with */
+  /** the UTC day on which reading begins */
   startAt: number
-  /** nothing before this instant (µs) is shipped */
+  /** nothing before this instant (µs) is delivered */
   startUs: number
   unit: 's' | 'ms'
-  /** an answer proved the unit */
+  /** an answer has proved the unit */
   unitSure: boolean
-  /** epoch ms; before it an empty answer is believed */
+  /** epoch ms; until then an empty answer is believed */
   unitDoubtAt: number
-  /** days before it are read as v1, days from it on as v2 */
+  /** earlier days are read as v1, days from it on as v2 */
   boundaryAt: number
-  /** days before it have v1 rows in the journal; null: none has */
+  /** earlier days have v1 rows in the journal; null: no day has */
   v1To: number | null
-  /** days from it on have v2 events in the journal; null: none has */
+  /** days from it on have v2 events in the journal; null: no day has */
   v2From: number | null
-  /** v1 rows without a readable time were met: windows of v1 are UTC days from then on */
+  /** v1 rows without a readable time were seen: from then on windows of v1 are UTC days */
   timeless: boolean
-  /** the first UTC day that is not known to be over and read to its end */
+  /** the first UTC day that is not known to be over and completely read */
   openDay: number
-  /** live reading has read all before this instant once; null: it has not come to an end yet */
+  /** live reading has read everything before this instant once; null: it has not finished yet */
   polledTo: number | null
   live: Walk | null
   sweep: Walk | null
-  /** what is to be read for the first time, oldest first */
+  /** spans to be read for the first time, oldest first */
   todo: Walk[]
-  /** UTC day (its start, epoch ms, as text) to when it was last read whole and how long its requests took, ms */
+  /** UTC day (its start, epoch ms, as text) to the time of its last complete read and how long its requests took, ms */
   rereads: Record<string, readonly [readAt: number, tookMs: number]>
   troubles: Trouble[]
-  /** `backfill`: of all that lies in the past; kept cursors have that name */
+  /** `backfill`: for all of the past; stored cursors use that name */
   widths: { live: Width; sweep: Width; backfill: Width }
-  /** elements in the place of events, as answers showed them; absent: none was met */
+  /** elements instead of events, as seen in answers; absent: none */
   sightings?: KeptSightings
   /** epoch ms of the next poll */
   dueAt: number
-  /** how far the server's clock was behind ours at its last answer, ms */
+  /** how far the server's clock was behind ours in its last answer, ms */
   serverBehindMs: number
-  /** it is further behind than is believed, and that is told */
+  /** the difference is larger than we believe, and a warning reports it */
   clocksApart?: boolean
-  /** the newest own time read so far, µs; dated in the future does not count */
+  /** newest own time read so far, µs; future-dated entries do not count */
   headUs: number
 }
 
@@ -84,12 +85,12 @@ export function walkOver(from: number, to: number, now: number): Walk {
   return { from, to, at: from, begunAt: now, failures: 0, proofs: 0, elsewhere: 0 }
 }
 
-/** What was unreadable, once more: a day of it at most, and of one version. */
+/** Retries an unreadable span: at most one day of it, and of one version. */
 export function walkOverTrouble({ from, to }: Trouble, boundaryAt: number, now: number): Walk {
   return walkOver(from, Math.min(to, from + DAY_MS, from < boundaryAt ? boundaryAt : Infinity), now)
 }
 
-/** The window at `walk.at` is read, or passed. */
+/** The window at `walk.at` is read, or skipped. */
 export function stepTo(walk: Walk, at: number): void {
   walk.at = at
   walk.failures = 0
@@ -97,14 +98,14 @@ export function stepTo(walk: Walk, at: number): void {
   walk.elsewhere = 0
 }
 
-/** What is read once only is asked for once more before it is believed that there is nothing. */
+/** A span that is read only once is requested again before an empty answer is believed. */
 export function isToProveEmpty(walk: Walk): boolean {
   if (walk.emptyAt === walk.at) return false
   walk.emptyAt = walk.at
   return true
 }
 
-/** `startMs`: nothing before is wanted. */
+/** `startMs`: nothing earlier is wanted. */
 export function freshHistoryCursor(now: number, startMs: number, boundaryAt: number): HistoryCursor {
   const startAt = dayStart(startMs)
   const today = dayStart(now)
@@ -134,14 +135,14 @@ export function freshHistoryCursor(now: number, startMs: number, boundaryAt: num
   }
 }
 
-/** All of it is read from the start again, under what was learned meanwhile. */
+/** Reads everything from the start again, with what was learned in between. */
 export function beginAgain(cursor: HistoryCursor, now: number): void {
   const { startAt, startUs, boundaryAt, unit, unitSure, timeless, v1To, v2From, unitDoubtAt } = cursor
   const learned = { startAt, startUs, unit, unitSure, timeless, v1To, v2From, unitDoubtAt }
   Object.assign(cursor, freshHistoryCursor(now, startAt, boundaryAt), learned)
 }
 
-/** Reading has shown nothing yet and begins elsewhere: at `startMs`. */
+/** Reading has found nothing yet and restarts at `startMs`. */
 export function startAnew(cursor: HistoryCursor, now: number, startMs: number): void {
   const { startAt, startUs } = freshHistoryCursor(now, startMs, cursor.boundaryAt)
   cursor.startAt = startAt
@@ -149,12 +150,12 @@ export function startAnew(cursor: HistoryCursor, now: number, startMs: number): 
   cursor.startUs = startUs
 }
 
-/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
+/** A copy that a step may change. Throws ConnectorError `journal_corrupt` if it is damaged or from another version. */
 export function openHistoryCursor(cursor: Cursor, workspace: string, source: SourceName): HistoryCursor {
   return openStored(cursor, { workspace, source, isWhole, upgrade })
 }
 
-/** What an earlier build of 0.1.0 knew of failing windows is left out. */
+/** Drops what an earlier build of 0.1.0 stored about failing windows. */
 function upgrade(fields: Fields): Fields {
   const { live, sweep, todo, widths } = fields
   return {
@@ -186,7 +187,7 @@ function upgradedWalk(walk: unknown): unknown {
 const upgradedWidth = (width: unknown): unknown =>
   areNumbers(width, 'ms', 'good') && !Object.hasOwn(width as Fields, 'failedTo') ? freshWidth() : width
 
-/** Nothing before is shipped, µs. A row without a time is dated with its day, which may begin before the start does. */
+/** Nothing earlier is delivered, µs. A row without a time is dated with its day, which may begin before the start. */
 export const shippableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>
   timeless ? startAt * 1000 : startUs
 
@@ -194,7 +195,7 @@ export const shippableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): 
 export const isBeforeStart = (cursor: HistoryCursor, { to }: Pick<Trouble, 'to'>): boolean =>
   to * 1000 <= shippableFromUs(cursor)
 
-/** What it learns is kept with the cursor. */
+/** Its state is stored with the cursor. */
 export const sightingsOf = (cursor: HistoryCursor): Sightings =>
   new Sightings((cursor.sightings ??= freshSightings()))
 

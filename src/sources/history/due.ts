@@ -1,4 +1,5 @@
-// What of the history is read next, and when: the open day at every interval, the last days again and again for what came late, the past from spare budget.
+// Decides what part of the history is read next, and when: the open day at every interval,
+// the last days again for late entries, the past with spare permits.
 import { believed } from '../../core/clock.ts'
 import type { Lane, Plan } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../../core/time.ts'
@@ -6,10 +7,10 @@ import type { HistoryCursor, Walk } from './cursor.ts'
 import { walkOver, walkOverTrouble } from './cursor.ts'
 import type { HistoryOptions, Task } from './step.ts'
 
-/** A day is read again when half of its age has passed since the last time, within these bounds. */
+/** A day is read again when half of its age has passed since the last read, within these bounds. */
 const REREAD_MIN_MS = 30 * MINUTE_MS
 export const REREAD_MAX_MS = 6 * HOUR_MS
-/** What takes long to read is read again the more rarely: at most so much of the time goes into it. */
+/** Slow reads are repeated less often: at most this share of the time is spent on them. */
 const REREAD_SHARE = 1 / 10
 
 type Kind = Task['kind']
@@ -22,7 +23,10 @@ const laneOf: Readonly<Record<Kind, Lane>> = {
   trouble: 'past',
 }
 
-/** What comes next and when, epoch ms. Of what is due and has a permit, live reading comes first and the past last (invariant 5). */
+/**
+ * What comes next and when, epoch ms. Among due reads with a permit, live reading comes first and the past last
+ * (invariant 5).
+ */
 export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   const { client, clock } = options
   const now = clock.now()
@@ -38,7 +42,7 @@ export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   ]
   const poll: Due = ['live', live ? now : pollDueAt(options, cursor, now)]
   const other = others.find(([, dueAt]) => dueAt <= now) ?? others.reduce((a, b) => (b[1] < a[1] ? b : a))
-  // What has its permit earlier goes first: of all that are used, some are kept for what is no live reading.
+  // The read with the earlier permit goes first: some permits are reserved for reads other than live reading.
   const liveAt = poll[1] > now ? poll[1] : Math.max(now, client.freeAt('live'))
   return Math.max(now, other[1]) < liveAt ? other : poll
 }
@@ -48,7 +52,10 @@ export function planOf(options: HistoryOptions, cursor: HistoryCursor): Plan {
   return { dueAt, lane: laneOf[kind], caughtUp: isCaughtUp(cursor) }
 }
 
-/** What a single run still has to read: what was never read, oldest first, then the open day, then what is due again by its schedule. Undefined: nothing. */
+/**
+ * What a single run still has to read: first what was never read, oldest first, then the open day, then repeated reads that are
+ * due. Undefined: nothing.
+ */
 export function nextOnce(options: HistoryOptions, cursor: HistoryCursor): Kind | undefined {
   const now = options.clock.now()
   const { live, polledTo, sweep, todo } = cursor
@@ -83,7 +90,7 @@ interface Reread {
   readonly dueAt: number
 }
 
-/** Which of the trailing days is to be read again first. */
+/** The trailing day that is to be read again first. */
 function nextReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Reread | undefined {
   let first: Reread | undefined
   for (const day of daysToReread(options, cursor, now)) {
@@ -102,7 +109,10 @@ function* daysToReread(options: HistoryOptions, cursor: HistoryCursor, now: numb
     if (day < oldest && day >= cursor.startAt && isMissed(options, cursor, day, now)) yield day
 }
 
-/** It was due while it was to be read again, but nobody ran, or nothing could be read: it is made up for as long as its keys are kept. */
+/**
+ * It was due but not read, because the daemon was down or reads failed: it is made up for while its dedup keys
+ * are kept.
+ */
 function isMissed(
   { rereadMs, keepKeysMs }: HistoryOptions,
   cursor: HistoryCursor,
@@ -114,14 +124,14 @@ function isMissed(
 
 function rereadDueAt({ rereads }: HistoryCursor, day: number, now: number): number {
   const [readAt, tookMs] = rereads[String(day)] ?? [-Infinity, 0]
-  // Read in the future: by a clock that has since been set back.
+  // A read time in the future comes from a clock that has since been set back.
   if (readAt > now) return now
   const ageMs = readAt - (day + DAY_MS)
   const paceMs = Math.min(Math.max(ageMs / 2, REREAD_MIN_MS), REREAD_MAX_MS)
   return readAt + Math.max(paceMs, Math.min(tookMs / REREAD_SHARE, DAY_MS))
 }
 
-/** The task of a kind, begun where it is not under way. */
+/** The task of a kind; begins it if it is not under way. */
 export function taskOf(options: HistoryOptions, cursor: HistoryCursor, kind: Kind): Task | undefined {
   const now = options.clock.now()
   const { widths } = cursor
@@ -145,10 +155,13 @@ export function taskOf(options: HistoryOptions, cursor: HistoryCursor, kind: Kin
   }
 }
 
-/** From the first day that is not over and read, but of a long absence only yesterday: what lies before is the past. */
+/**
+ * From the first day that is not completely read; after a long downtime only from yesterday, and the rest counts
+ * as the past.
+ */
 export function beginLive(cursor: HistoryCursor, now: number): Walk {
   const today = dayStart(now)
-  // Beyond today it was read by a clock that has since been set back: what was taken as read there may not be.
+  // A day after today was read under a clock that has since been set back, so it may not be complete.
   if (cursor.openDay > today) cursor.openDay = today
   const yesterday = today - DAY_MS
   if (cursor.openDay < yesterday) {
@@ -164,7 +177,7 @@ function troubleWalk({ troubles, boundaryAt }: HistoryCursor, now: number): Walk
   return first && walkOverTrouble(first, boundaryAt, now)
 }
 
-/** A walk came to its end. */
+/** A walk has ended. */
 export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, walk }: Task): void {
   const { clock, intervalMs, watch } = options
   const now = clock.now()
@@ -173,18 +186,19 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
   if (kind === 'todo') cursor.todo = cursor.todo.filter((other) => other !== walk)
   if (kind === 'live') {
     cursor.live = null
-    // What the server's clock has not reached cannot be read yet.
+    // Instants that the server's clock has not reached cannot be read yet.
     cursor.polledTo = walk.to - cursor.serverBehindMs
     cursor.openDay = Math.max(dayStart(cursor.polledTo), Math.min(cursor.startAt, dayStart(now)))
-    // From its beginning on: what a pause held up for hours was read up to then only. Re-reads and the past have their turn all the same.
+    // Counted from its start: a walk that a pause delayed for hours read only up to then. Lookback and jobs still get
+    // their turn.
     cursor.dueAt = Math.max(walk.begunAt + intervalMs, now + Math.min(intervalMs, MINUTE_MS))
   }
-  // By a clock that is far ahead days were asked for that have not come: of what is there that says nothing.
+  // Under a clock far ahead, days in the future were requested, so the empty answer proves nothing.
   if ((kind === 'live' || kind === 'todo') && isCaughtUp(cursor) && cursor.clocksApart !== true)
     watch.caughtUp()
 }
 
-/** Keeps when each day that is to be read again was last read whole, and its share of what that took. */
+/** Records when each day of the lookback was last completely read, and its share of the duration. */
 function noteRead(options: HistoryOptions, cursor: HistoryCursor, walk: Walk, now: number): void {
   const { from, to, spentMs = 0 } = walk
   const tookMs = Math.round((spentMs * DAY_MS) / Math.max(DAY_MS, to - from))

@@ -1,4 +1,4 @@
-// The usage or query history as a source: from when on it is read, and for which task next.
+// The usage or query history as a source: decides from when it is read, and which task comes next.
 import type { Cursor, Origin, Plan, Source } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../../core/time.ts'
 import type { HistoryCursor } from './cursor.ts'
@@ -12,17 +12,17 @@ import { adoptBoundary, boundaryOf } from './version.ts'
 export type { HistoryKind, HistoryOptions } from './step.ts'
 
 const YEAR_MS = 365 * DAY_MS
-/** Two clocks' difference, not one that is wrong. */
+/** A normal difference between two clocks; a larger one means that a clock is wrong. */
 const FUTURE_START_MS = MINUTE_MS
 
-/** How far the run of this process is, with `once`: not begun, reading, all read. */
+/** State of the run of this process with `once`: not begun, reading, everything read. */
 type Run = 'new' | 'under_way' | 'over'
 
 export class HistorySource implements Source {
   readonly origin: Origin
   readonly #options: HistoryOptions
   #run: Run = 'new'
-  /** of what the process before this one read too */
+  /** the position was reported, including what the previous process read */
   #placeTold = false
 
   constructor(options: HistoryOptions) {
@@ -35,7 +35,7 @@ export class HistorySource implements Source {
     if (once) return { dueAt: clock.now(), lane: 'live', caughtUp: this.#run === 'over' }
     const cursor = this.#open(text)
     if (!this.#placeTold) this.#tellPlace(cursor)
-    // What the configuration changed is looked at now, not at the next poll.
+    // A changed configuration takes effect now, not at the next poll.
     if (cursor.boundaryAt !== boundaryOf(this.#options))
       return { dueAt: clock.now(), lane: 'live', caughtUp: false }
     return planOf(this.#options, cursor)
@@ -46,7 +46,7 @@ export class HistorySource implements Source {
     if (text !== undefined) this.#settleStart(cursor)
     adoptBoundary(cursor, this.#options)
     const step: Step = { options: this.#options, cursor, signal }
-    // The start is counted from the first try on, however long that stays in vain.
+    // Saves the start at the first try, however long tries fail.
     if (text === undefined) yield lastPart(step, { underWay: true })
     const task = this.#task(cursor)
     if (task) yield* readTask(step, task)
@@ -62,12 +62,12 @@ export class HistorySource implements Source {
     return freshHistoryCursor(now, startMs(this.#options, now), boundaryOf(this.#options))
   }
 
-  /** A start that has not come yet was settled by a clock that was ahead: nothing would ever be shipped. */
+  /** A start in the future was computed from a clock that was ahead: nothing would ever be delivered. */
   #settleStart(cursor: HistoryCursor): void {
     const options = this.#options
     const now = options.clock.now() - cursor.serverBehindMs
     const wanted = startMs(options, now)
-    // Once an event was read the start is proven, whatever the clock says now; and a start to come may be meant.
+    // After the first event the start is proven, regardless of the clock; and a configured start may be in the future.
     if (
       cursor.headUs > 0 ||
       cursor.startUs <= (now + FUTURE_START_MS) * 1000 ||
@@ -75,7 +75,7 @@ export class HistorySource implements Source {
     )
       return
     options.log.warn(
-      'The history was to be read from an instant that has not come yet, settled by a clock that was ahead: it is settled anew. Look after the clock of this machine',
+      'The start of the history was in the future, because the clock of this machine was ahead when it was set. It is set again. Check the clock of this machine',
       { was: secondText(cursor.startUs / 1000), is: secondText(wanted) },
     )
     startAnew(cursor, now, wanted)
@@ -89,7 +89,7 @@ export class HistorySource implements Source {
     return kind && taskOf(options, cursor, kind)
   }
 
-  /** Each single run reads the open day up to now, whatever one before it read, and tries once what was unreadable. */
+  /** Every single run reads the open day up to now, even if an earlier run did, and retries unreadable spans once. */
   #beginRun(cursor: HistoryCursor): void {
     const now = this.#options.clock.now()
     this.#run = 'under_way'
@@ -97,7 +97,7 @@ export class HistorySource implements Source {
     for (const trouble of cursor.troubles) trouble.dueAt = now
   }
 
-  /** How far it has come: to the oldest that is still to be read, else as far as live reading did. */
+  /** Reports the position: the oldest instant that is still to be read, otherwise the end of live reading. */
   #tellPlace(cursor: HistoryCursor): void {
     const { watch } = this.#options
     const { headUs, polledTo, todo } = cursor

@@ -1,4 +1,5 @@
-// A span of the history's past, window by window: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is only looked at.
+// A span of the history's past, window by window: read by `backfill`, `replay` and `reconcile`.
+// It has its own cursor, and only reads the live one.
 import { Entries } from '../../contracts/entries.ts'
 import type { PastSpan, PastUse, Unread } from '../../contracts/jobs.ts'
 import type { Appended, Cursor, Origin, Part, Plan, Source } from '../../contracts/source.ts'
@@ -21,13 +22,13 @@ interface HistoryRangeOptions extends Omit<
   HistoryOptions,
   'intervalMs' | 'start' | 'rereadMs' | 'keepKeysMs' | 'once'
 > {
-  /** µs: included, excluded; not later than now */
+  /** µs: inclusive, exclusive; not later than now */
   readonly fromUs: number
   readonly toUs: number
-  /** as live reading left it: what it learned of this API, and which days it read as which version */
+  /** the live cursor: what it learned about this API, and which days it read in which version */
   live(): Promise<Cursor | undefined>
   readonly versions: VersionStore
-  /** Where nothing is kept, each entry is told once, with the window that is its own. */
+  /** If nothing is stored, each entry is passed on once, with its own window. */
   readonly use: PastUse
 }
 
@@ -35,10 +36,13 @@ interface RangeStep extends Step {
   readonly cursor: HistoryPlace
 }
 
-/** Windows are asked for with a second more on both sides, and ends may be counted in: what lies there is their neighbours'. */
+/**
+ * Windows are requested with one more second on both sides, and ends may be inclusive: those entries belong to
+ * the neighbours.
+ */
 const EDGE_US = 2_000_000
 
-/** `read` reads one window, in the lane `past`; the parts' cursor is the place of this walk and of no other. */
+/** `read` reads one window with the priority `past`; the cursor of its parts is that of this walk only. */
 export class HistoryRange implements Source {
   readonly origin: Origin
   readonly #options: HistoryRangeOptions
@@ -73,7 +77,7 @@ export class HistoryRange implements Source {
     const opened = openPlace(text, origin)
     const same = opened?.boundaryAt === boundaryAt ? opened : undefined
     const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
-    // Nobody looks again in an hour: as long as the unit is unproven each empty answer is held against the other one.
+    // There is no later read in an hour: while the unit is unproven, each empty answer is checked in the other unit.
     place.unitDoubtAt = 0
     const step: RangeStep = { options, cursor: place, signal }
     const { parts, window } = this.#choose(step, opened !== undefined && same === undefined)
@@ -81,16 +85,16 @@ export class HistoryRange implements Source {
       for (let next = await parts.next(); !next.done;) {
         const part = this.#cut(next.value, window)
         const read = withRead(known, part.entries, boundaryAt)
-        // Said before anything is kept of these days.
+        // Saved before any entry of these days is stored.
         if (use === 'keep' && read !== known) await versions.save(JSON.stringify(read))
         known = read
-        // Before it is kept: what is noted with it says how far it goes.
+        // Before the append, because the state stored with it includes the position.
         if (part.cursor !== undefined) watch.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
         const appended: Appended = yield part
         next = await parts.next(appended)
       }
     } finally {
-      // An answer that is not wanted any more gives its request back.
+      // An answer that is no longer wanted returns its request.
       await parts.return(undefined)
     }
   }
@@ -101,7 +105,10 @@ export class HistoryRange implements Source {
     return text === undefined ? undefined : openHistoryCursor(text, workspace, source)
   }
 
-  /** What this step does, and the window that what it shows belongs to; undefined: to none. `anew`: under another version than before. */
+  /**
+   * Chooses what this step does, and the window of its entries; undefined: none. `anew`: in another version than
+   * before.
+   */
   #choose(step: RangeStep, anew: boolean): { parts: Parts; window: Window | undefined } {
     const { cursor: place, options } = step
     const task = taskOf(place, options.clock.now())
@@ -139,7 +146,7 @@ export class HistoryRange implements Source {
       return
     }
     if (reading.leftOut > 0) {
-      // From here on whole days are read, and what was told of parts of them would be told again. What was sent stays sent.
+      // From here on whole days are read, so parts that were passed on would come again. What was sent stays sent.
       if (this.#options.use === 'tell') beginAgain()
       yield { ...readInDays(step, pending), void: 'walk' }
       return
@@ -149,7 +156,7 @@ export class HistoryRange implements Source {
     yield next === 'on' ? lastPart(step, pending) : lastPart(step)
   }
 
-  /** Parts of a day that fails as a whole may be sent, and then all of the day: a row without a time asks for it. */
+  /** Parts of a failed day may be sent, and later the whole day: needed for rows without a time. */
   #comesInDays(): boolean {
     const { use, version, v1Until } = this.#options
     return use === 'send' && (version === 'v1' || v1Until !== undefined)
@@ -159,7 +166,7 @@ export class HistoryRange implements Source {
     const { use, toUs } = this.#options
     const entries = part.entries.between(-Infinity, toUs)
     if (use === 'keep') return { ...part, entries }
-    // What stays unread is told with the place.
+    // Spans that stay unread are reported from the cursor at the end.
     const withoutGaps = { ...part, gaps: 0 }
     if (!window) return { ...withoutGaps, entries: Entries.none, quarantined: [] }
     return {
@@ -174,7 +181,10 @@ async function* nothing(step: RangeStep, more: Partial<Part>): Parts {
   yield lastPart(step, more)
 }
 
-/** Each window shows what is its own. What the API dates elsewhere altogether stays: no other window would show it. */
+/**
+ * Each window passes on its own entries. Entries that the API dates elsewhere stay, because no other window
+ * would have them.
+ */
 function withoutEdges(entries: Entries, { from, to }: Window): Entries {
   const isNeighbours = (at: number) =>
     (at >= from * 1000 - EDGE_US && at < from * 1000) || (at >= to * 1000 && at < to * 1000 + EDGE_US)
@@ -183,7 +193,7 @@ function withoutEdges(entries: Entries, { from, to }: Window): Entries {
   return entries.pick(own)
 }
 
-/** A 400 on days of the past: longer than a day it may be too long for this server, else it lies too far back. */
+/** A 400 on past days: a window of more than a day may be too long for this server; otherwise it is too far back. */
 function passRefused(step: RangeStep, task: Task, window: Window): Part {
   const { cursor: place, options } = step
   const { from, to } = window
@@ -193,13 +203,13 @@ function passRefused(step: RangeStep, task: Task, window: Window): Part {
   if (to >= task.walk.to) endWalk(options, place, task)
   if (isNew)
     options.log.warn(
-      'The API refuses this part of the history with 400, it may not reach so far back: it is passed, and told at the end',
+      'The API rejects this part of the history with 400; it may not reach so far back. It is skipped, and reported at the end',
       { from: secondText(from), to: secondText(to) },
     )
   return lastPart(step, { gaps: isNew ? 1 : 0 })
 }
 
-// How far a walk over a span of the history's past is: a history cursor of its own, kept with what it speaks of. Pure.
+// The position of a walk over the past: a history cursor of its own, stored with the entries. Pure.
 
 /** epoch ms */
 interface SpanMs {
@@ -207,16 +217,16 @@ interface SpanMs {
   to: number
 }
 
-/** Of a cursor `todo`, `troubles` and what was learned are used; nothing of it is live. */
+/** Uses `todo`, `troubles` and what was learned; nothing of it is live. */
 interface HistoryPlace extends HistoryCursor {
-  /** what the API refused with a 400, oldest first; neighbours are one */
+  /** spans that the API rejected with a 400, oldest first; neighbours are joined */
   refused: SpanMs[]
 }
 
-/** What stayed unreadable is tried again so often once all else is read; after that it is told. */
+/** Unreadable spans are retried this often after everything else is read; then they are reported. */
 const LAST_TRIES = 2
 
-/** What live reading knows of this API is not found out once more. */
+/** Takes over what live reading learned about this API. */
 function freshPlace(
   span: PastSpan,
   live: HistoryCursor | undefined,
@@ -237,12 +247,12 @@ function freshPlace(
   }
 }
 
-/** All of the span, from its beginning. */
+/** The whole span, from its beginning. */
 function wholeWalk({ fromUs, toUs }: PastSpan, now: number): Walk {
   return walkOver(Math.floor(fromUs / 1000), Math.ceil(toUs / 1000), now)
 }
 
-/** A copy that a step may change freely; undefined: not begun, or none of ours, and then it begins again. */
+/** A copy that a step may change; undefined: not begun, or not our format, and then it begins again. */
 export function openPlace(text: Cursor | undefined, origin: Origin): HistoryPlace | undefined {
   if (text === undefined) return undefined
   try {
@@ -260,7 +270,7 @@ const isDone = (place: HistoryPlace): boolean => place.todo.length === 0 && toTr
 
 const toTryAgain = ({ troubles }: HistoryPlace) => troubles.find(({ tries }) => tries < LAST_TRIES)
 
-/** What is read next: the span, then once more what of it was unreadable. */
+/** What is read next: the span, then its unreadable parts again. */
 function taskOf(place: HistoryPlace, now: number): Task | undefined {
   const common = { lane: 'past', width: place.widths.backfill } as const
   const [walk] = place.todo
@@ -269,7 +279,7 @@ function taskOf(place: HistoryPlace, now: number): Task | undefined {
   return trouble && { ...common, kind: 'trouble', walk: walkOverTrouble(trouble, place.boundaryAt, now) }
 }
 
-/** True where it does not follow on what was refused before: a possible gap of its own. */
+/** True if it does not adjoin the last rejected span: then it is a possible gap of its own. */
 function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<SpanMs>): boolean {
   const last = refused.at(-1)
   if (last?.to === from) {
@@ -280,7 +290,7 @@ function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<SpanMs>):
   return true
 }
 
-/** What of the span was not read whole, so far as it is known to stay so. */
+/** The parts of the span that were not completely read, as far as that is final. */
 export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
   if (!place) return []
   const unread = (why: Unread['why']) => (one: Readonly<SpanMs>) => ({
@@ -292,7 +302,7 @@ export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
   return all.toSorted((a, b) => a.fromUs - b.fromUs)
 }
 
-/** The UTC days that it touches, epoch ms: included, excluded. */
+/** The UTC days of the span, epoch ms: inclusive, exclusive. */
 function touchedDays({ fromUs, toUs }: PastSpan): readonly [from: number, to: number] {
   return [dayStart(fromUs / 1000), dayStart(toUs / 1000 - 0.001) + DAY_MS]
 }

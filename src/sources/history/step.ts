@@ -1,4 +1,5 @@
-// What the history readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
+// What all steps of the history readers share: options, a cursor that a step may change, and how to
+// build a part.
 import type { Appended, Lane, Part } from '../../contracts/source.ts'
 import { partOf } from '../shared.ts'
 import type { SourceOptions, Start } from '../shared.ts'
@@ -19,18 +20,18 @@ export interface HistoryOptions extends SourceOptions {
   readonly start: Start
   /** the trailing span whose days are read again; 0: none */
   readonly rereadMs: number
-  /** what is older is not known when it is read again */
+  /** older entries are no longer in the dedup index when they are read again */
   readonly keepKeysMs: number
 }
 
-/** What every step of a reader works with: the options, and a cursor that it may change. */
+/** The context of a step: options, and a cursor that it may change. */
 export interface Step {
   readonly options: HistoryOptions
   readonly cursor: HistoryCursor
   readonly signal: AbortSignal
 }
 
-/** One window's worth of one of the things that want to be read. */
+/** One window of one of the tasks. */
 export interface Task {
   readonly kind: 'live' | 'sweep' | 'todo' | 'trouble'
   readonly lane: Lane
@@ -38,10 +39,10 @@ export interface Task {
   readonly width: Width
 }
 
-/** How a step hands parts out, learns what became of them, and gives what it found. */
+/** How a step yields parts, receives the result of each append, and returns what it found. */
 export type Parts<T = void> = AsyncGenerator<Part, T, Appended>
 
-/** A part with the cursor as it stands now: the last of its answer. */
+/** A part with the current cursor: the last of its answer. */
 export function lastPart(step: Step, more: Partial<Part> = {}): Part {
   return { ...partOf(more), cursor: closeHistoryCursor(step.cursor) }
 }

@@ -1,4 +1,4 @@
-// One window read for a task, and what its answer means for what is read next.
+// Reads one window of a task, and decides from the answer what is read next.
 import type { Part } from '../../contracts/source.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { isRefused, passedAt, readInUnits, turnsUnit } from './unit.ts'
@@ -11,7 +11,7 @@ import { widen } from './width.ts'
 import type { Reading, Window } from './window.ts'
 import { headUsOf, windowOf } from './window.ts'
 
-/** Reads the window that comes next for the task. Throws what is not about this window: then nothing of it counts as read. */
+/** Reads the next window of the task. Throws errors that are not about this window: then nothing of it counts as read. */
 export async function* readTask(step: Step, task: Task): Parts {
   const { cursor } = step
   const { kind, walk, lane } = task
@@ -51,8 +51,8 @@ export async function* readTask(step: Step, task: Task): Parts {
 }
 
 /**
- * What an answer without a fault leads to: `on`, behind the window; `again`, since what shows nothing is asked for once more;
- * `anew`, since the API counts in another unit than was thought.
+ * The result of an answer without a fault: `on`: continue after the window; `again`: empty, so it is requested again; `anew`:
+ * the API uses another unit than assumed.
  */
 export async function nextOf(
   step: Step,
@@ -61,7 +61,7 @@ export async function nextOf(
   reading: Reading,
 ): Promise<'on' | 'again' | 'anew'> {
   if (reading.elements === 0) {
-    // In this order the other unit is asked only of what is believed to be empty, once a window.
+    // In this order the other unit is tried only for windows believed to be empty, once per window.
     if (isToProve(step, task)) return 'again'
     if (await turnsUnit(step, window, task.lane)) return 'anew'
   }
@@ -70,7 +70,10 @@ export async function nextOf(
   return 'on'
 }
 
-/** Live reading up to what has passed by the server's clock too, which may refuse an end still to come; undefined where it ends there already. */
+/**
+ * Live reading ends where the server's clock is, because the server may reject a future end; undefined if it
+ * ends there already.
+ */
 function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
   const to = passedAt(cursor, options.clock.now()).find((one) => one < task.walk.to)
   if (task.kind !== 'live' || to === undefined) return undefined
@@ -78,13 +81,13 @@ function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
   return { ...task, walk: cursor.live }
 }
 
-/** The open day and what is read again show again what they hold; the past does not, and to a single run there is no again. */
+/** Later reads of the open day and of lookback show an entry again; the past and a single run have no later read. */
 function isToProve({ cursor, options }: Step, task: Task): boolean {
   if (task.kind === 'trouble') return isTroubleToProve(cursor, task)
   return (task.kind === 'todo' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.walk)
 }
 
-/** A window is read whole: on behind it. */
+/** The window is completely read: continue after it. */
 function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
   const { walk, width } = task
   stepTo(walk, window.to)
@@ -92,7 +95,10 @@ function advance({ options, cursor }: Step, task: Task, window: Window, { light 
   if (walk.at >= walk.to) endWalk(options, cursor, task)
 }
 
-/** Rows without a time were met where the window is no day: none of them is shipped, and all that is under way goes on in days, each from its start (invariant 8). */
+/**
+ * Rows without a time in a window that is no day: none is delivered, and all walks continue in whole days
+ * (invariant 8).
+ */
 export function readInDays(step: Step, pending: Group | undefined): Part {
   const { cursor, options } = step
   options.log.info('Rows of version 1 without a readable time: the history is read in windows of a UTC day')

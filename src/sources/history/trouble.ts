@@ -1,4 +1,5 @@
-// What becomes of a window that cannot be read: asked for again, asked for narrower, at last passed as a possible gap and tried again later. The feed never stalls in silence.
+// Handles a window that cannot be read: requests it again, then narrower, then skips it as a possible gap and retries it later.
+// Reading never stops silently.
 import type { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../../core/time.ts'
@@ -13,26 +14,26 @@ import { type Cause, forgetFailures, isSurelyNoChance, noteAnswer, noteFailure }
 import type { Fault, Reading, Window } from './window.ts'
 import { headUsOf, windowOver } from './window.ts'
 
-/** Troubles that are remembered; of more, neighbours become one. */
+/** Most troubles kept; beyond that neighbours are joined. */
 const MOST_TROUBLES = 64
-/** What stays unreadable for so long is left: it was reported as a gap, and keys are not kept for ever. */
+/** A span unreadable for this long is given up: it was reported as a gap, and dedup keys expire. */
 const GIVEN_UP_MS = 14 * DAY_MS
 
 /*
- * A window that does not count as read (`Fault`, window.ts). Chance is judged by how many answers came lately (width.ts).
+ * State machine for a window that is not completely read (`Fault`, window.ts). Chance is judged by recent answers (width.ts).
  *
- *   in doubt                     → the same window again; after nine answers at most it is malformed or unsteady
- *   unsteady                     → passed: what came is quarantined, and a possible gap is reported
- *   else, while it may be chance → the same window again
- *   more than chance explains    → a narrower one. Once that is read, the width that failed is tried again at once: after
- *                                  chance all is as before, else it is left for eight answers
- *   nothing narrower there is    → between its tries a window elsewhere is read:
- *     it fails too                 the API is at fault: nothing is passed, and no width was the cause
- *     it is read, again and again  the window is at fault: passed, and kept as a trouble; the walk continues behind it
+ *   in doubt                     → requests the same window again; after at most nine answers it is malformed or unsteady
+ *   unsteady                     → skipped: its elements are quarantined, and a possible gap is reported
+ *   otherwise, may be chance     → requests the same window again
+ *   not chance                   → requests a narrower one. If that is read, the failed width is tried again at once: if it
+ *                                  works, it was chance; otherwise that width is avoided for eight answers
+ *   no narrower one is possible  → reads a window elsewhere between tries:
+ *     that fails too               the API is at fault: nothing is skipped, and no width was the cause
+ *     that is read, repeatedly     the window is at fault: skipped and kept as a trouble; the walk continues after it
  *
- * Passing a window reports a possible gap, unless malformed elements are all that it ever showed, or it ends before the
- * start. A 400 of the past narrows what is longer than a day, and passes a day: the API may not reach so far back.
- * The complete entries of a failed answer are kept each time. A trouble is read again after 15 minutes, then less and less
+ * A skipped window is reported as a possible gap, unless it only ever showed malformed elements, or it ends before the start.
+ * A 400 in the past narrows a window longer than a day, and skips a day: the API may not reach so far back.
+ * The complete entries of a failed answer are kept each time. A trouble is retried after 15 minutes, then less and less
  * often, at least every 6 hours, for 14 days.
  */
 export function isInDoubt({ failures, proofs }: Walk): boolean {
@@ -52,7 +53,7 @@ export async function* failed(step: Step, task: Task, window: Window, reading: F
   } else if (task.kind !== 'trouble') {
     yield kind === 'unsteady' ? passed(step, task, window, reading) : failedAhead(step, task, window, reading)
   } else if (kind === 'no_events') {
-    // Minutes later it holds the same: that is all there is.
+    // Minutes later it has the same elements: the answer is complete.
     for (const element of elements) sightingsOf(step.cursor).noteMalformed(window, element)
     overcome(step, task, window)
     yield lastPart(step, { ...pending, quarantined: elements })
@@ -75,7 +76,7 @@ function failedAhead(step: Step, task: Task, window: Window, reading: Faulty): P
   return lastPart(step, { ...pending, headUs, fault: toldAs(fault.error, `${nameOf(window)}: ${next}`) })
 }
 
-/** What is quarantined where the window is passed. */
+/** The elements to quarantine if the window is skipped. */
 const allQuarantined = ({ pending, fault }: Faulty): Part['quarantined'] => [
   ...(pending?.quarantined ?? []),
   ...fault.elements.filter(() => fault.kind !== 'unread'),
@@ -86,7 +87,7 @@ function causeOf({ fault: { error }, answered }: Faulty): Cause {
   return error.code === 'timeout' && answered ? 'slow' : 'unknown'
 }
 
-/** A 400 on a window of the past, while the open day is read: it lies too far back, or is too long for this server. */
+/** A 400 on a past window while the open day is readable: it is too far back, or too long for this server. */
 export async function* refused(step: Step, task: Task, window: Window, error: ConnectorError): Parts {
   if (task.kind === 'trouble') {
     yield lastPart(step, { fault: stillTrouble(step, task, window, error) })
@@ -97,22 +98,22 @@ export async function* refused(step: Step, task: Task, window: Window, error: Co
     return
   }
   const gaps = pass(step, task, window)
-  // A whole past out of reach is one gap, and no reason to wait a minute a day of it.
+  // A past that is entirely out of reach is one gap, without a wait of a minute per day.
   const fault = toldAs(
     error,
-    `${nameOf(window)} and what follows are passed: the API may not reach so far back; set a later history.start for a new journal`,
+    `${nameOf(window)} and what follows are skipped: the API may not reach so far back; set a later history.start for a new journal`,
   )
   yield lastPart(step, gaps === 0 ? {} : { gaps, fault })
 }
 
-/** Of a window that was refused with a 400: narrower ones are asked for from now on. */
+/** A window was rejected with a 400: requests narrower ones from now on. */
 export function isTooLong({ width }: Task, window: Window): boolean {
   if (window.to - window.from <= DAY_MS) return false
   noteFailure(width, window, 'over_bound', 0)
   return true
 }
 
-/** Reads a window elsewhere, each time further away: what fails everywhere says nothing about one window. */
+/** Reads a window elsewhere, farther away at each try: if all fail, no single window is at fault. */
 export async function* prove(step: Step, task: Task, window: Window): Parts {
   const { walk, width } = task
   const { cursor } = step
@@ -124,7 +125,7 @@ export async function* prove(step: Step, task: Task, window: Window): Parts {
   if (fault?.kind === 'unread' || fault?.kind === 'no_events') {
     width.lost++
     forgetFailures(width)
-    const next = `and so is ${nameOf(window)}: the API is at fault, nothing is passed`
+    const next = `and so is ${nameOf(window)}: the API is at fault, nothing is skipped`
     yield lastPart(step, {
       ...pending,
       fault: toldAs(fault.error, `${nameOf(elsewhere)} is unreadable ${next}`),
@@ -143,11 +144,11 @@ function whyPassed(kind: Fault['kind']): string {
     case 'unsteady':
       return 'Each answer about a history window has other elements that are not events: they are quarantined, its events are kept, and the rest is a possible gap; it is retried later'
     default:
-      return 'A history window stays unreadable while others are read: its complete events are kept, the rest is a possible gap; it is retried later'
+      return 'A history window stays unreadable while others are readable: its complete events are kept, the rest is a possible gap; it is retried later'
   }
 }
 
-/** The window is at fault, and not the API. */
+/** The window is at fault, not the API. */
 function passed(step: Step, task: Task, window: Window, reading: Faulty): Part {
   const { cursor, options } = step
   const { pending, fault } = reading
@@ -161,7 +162,7 @@ function passed(step: Step, task: Task, window: Window, reading: Faulty): Part {
   })
 }
 
-/** What was unreadable is asked for once more too before it is believed that there is nothing: `walk` is made anew each time. */
+/** Unreadable spans too are requested again before an empty answer is believed: `walk` is rebuilt each time. */
 export function isTroubleToProve({ troubles }: HistoryCursor, { walk }: Task): boolean {
   const trouble = troubles.find(({ from }) => from === walk.from)
   if (!trouble || trouble.emptyAt === trouble.from) return false
@@ -169,12 +170,12 @@ export function isTroubleToProve({ troubles }: HistoryCursor, { walk }: Task): b
   return true
 }
 
-/** A trouble is read after all, as far as `window` goes: a UTC day may end before the trouble does. */
+/** A trouble is readable now, as far as `window` goes: a UTC day may end before the trouble. */
 export function overcome({ cursor, options }: Step, { walk }: Task, window: Window): void {
   const trouble = cursor.troubles.find(({ from }) => from === walk.from)
   if (!trouble) return
   const to = Math.min(walk.to, window.to)
-  options.log.info('A window of the history that was unreadable is read after all', {
+  options.log.info('A history window that was unreadable is readable now', {
     from: secondText(walk.from),
     to: secondText(to),
   })
@@ -182,7 +183,10 @@ export function overcome({ cursor, options }: Step, { walk }: Task, window: Wind
   else cursor.troubles = cursor.troubles.filter((other) => other !== trouble)
 }
 
-/** Goes on behind the window. Returns the gaps to be counted: none where it follows on what was passed before, or ends before the start. */
+/**
+ * Continues after the window. Returns the number of new gaps: 0 if it adjoins the last skipped one, or ends
+ * before the start.
+ */
 function pass({ cursor, options }: Step, task: Task, window: Window): number {
   const { from, to } = window
   const now = options.clock.now()
@@ -194,7 +198,7 @@ function pass({ cursor, options }: Step, task: Task, window: Window): number {
   return known || unwanted ? 0 : 1
 }
 
-/** Neighbours become one; where there are too many, the two that are nearest do. */
+/** Joins neighbours; if there are too many, joins the two that are closest. */
 function addTrouble(cursor: HistoryCursor, trouble: Trouble): void {
   const all = [...cursor.troubles, trouble].sort((a, b) => a.from - b.from)
   const joined: Trouble[] = []
@@ -212,7 +216,7 @@ function addTrouble(cursor: HistoryCursor, trouble: Trouble): void {
   cursor.troubles = joined
 }
 
-/** Tried for as long as the younger one by itself, and as soon as the one that comes first. */
+/** Retried as long as the younger one would be, and as soon as the earlier one. */
 function joint(left: Trouble, right: Trouble): Trouble {
   return {
     ...left,
@@ -223,7 +227,7 @@ function joint(left: Trouble, right: Trouble): Trouble {
   }
 }
 
-/** Tried again in vain: later once more, in halves where it is long. */
+/** A retry failed: tries again later, in halves if the span is long. */
 function stillTrouble(
   { cursor, options }: Step,
   { walk }: Task,
@@ -239,13 +243,13 @@ function stillTrouble(
     cursor.troubles = [...others, ...halves(trouble, window, error.code !== 'bad_request', others.length)]
     if (now - trouble.sinceAt > GIVEN_UP_MS) {
       cursor.troubles = others
-      options.log.error('A window of the history stayed unreadable for 14 days and is given up', {
+      options.log.error('A history window stayed unreadable for 14 days and is given up', {
         from: secondText(trouble.from),
         to: secondText(trouble.to),
       })
     }
   }
-  return toldAs(error, `${nameOf(window)} stays unreadable: it is tried again, ever more rarely, for 14 days`)
+  return toldAs(error, `${nameOf(window)} stays unreadable: it is retried less and less often, for 14 days`)
 }
 
 function halves(trouble: Trouble, { isDay }: Window, worthIt: boolean, others: number): Trouble[] {

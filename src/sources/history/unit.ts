@@ -1,4 +1,5 @@
-// The unit of start_time and end_time is left open (spec §4.2): seconds until what the server answers proves otherwise, and only then milliseconds.
+// The unit of start_time and end_time is unspecified (spec §4.2): seconds until an answer proves
+// otherwise, then milliseconds.
 import type { Lane } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
@@ -10,9 +11,9 @@ import { RowNaming } from './version.ts'
 import { ask, isAboutWindow, readWindow } from './window.ts'
 import type { Reading, Window } from './window.ts'
 
-/** As long as no answer held anything, an empty one is held against the other unit so often; in a single run, to which there is no later, each is. */
+/** Until an answer has events, empty ones are checked in the other unit this often; in a single run always. */
 const DOUBT_EVERY_MS = HOUR_MS
-/** No row can lie so far ahead of today. */
+/** No row can be this far ahead of today. */
 const AHEAD_MS = 7 * DAY_MS
 
 const otherThan = (unit: HistoryCursor['unit']): HistoryCursor['unit'] => (unit === 's' ? 'ms' : 's')
@@ -21,8 +22,8 @@ export const isRefused = (error: unknown): error is ConnectorError =>
   error instanceof ConnectorError && error.code === 'bad_request'
 
 /**
- * Reads the window in the unit that is known; where a 400 answers and no unit is proven, in the other one. Throws
- * ConnectorError `bad_request` when neither is taken.
+ * Reads the window in the known unit; on a 400 with an unproven unit, in the other one. Throws ConnectorError `bad_request` if
+ * neither is accepted.
  */
 export async function* readInUnits(
   step: Step,
@@ -54,8 +55,8 @@ function noted(cursor: HistoryCursor, reading: Reading): Reading {
 }
 
 /**
- * An empty answer of a server that has shown nothing yet: would the other unit show events of this window? Then that is
- * the unit, and all is read again from the start. True when it was so.
+ * For an empty answer of a server that has shown nothing yet: if the other unit shows events of this window, that is the unit,
+ * and everything is read again from the start. Returns true in that case.
  */
 export async function turnsUnit(step: Step, window: Window, lane: Lane): Promise<boolean> {
   const { cursor, options } = step
@@ -64,7 +65,7 @@ export async function turnsUnit(step: Step, window: Window, lane: Lane): Promise
   cursor.unitDoubtAt = now + DOUBT_EVERY_MS
   const unit = otherThan(cursor.unit)
   if (!(await showsWindow(step, window, unit, lane))) return false
-  options.log.info('The history API counts its times in another unit than was thought, reading again', {
+  options.log.info('The history API uses another unit of time than assumed; reading again', {
     unit,
   })
   cursor.unit = unit
@@ -74,8 +75,8 @@ export async function turnsUnit(step: Step, window: Window, lane: Lane): Promise
 }
 
 /**
- * Nothing of it is kept. Only events that lie in the window are believed: a server that cannot read the times may answer
- * anything. Rows that say no time are believed where the same question about a day to come shows none.
+ * Stores nothing. Only events within the window count: a server that cannot read the times may send anything. Rows without a
+ * time count if the same request for a future day shows none.
  */
 async function showsWindow(
   step: Step,
@@ -92,7 +93,7 @@ async function showsWindow(
   return (await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, lane)) === 'nothing'
 }
 
-/** `rows`: without a time. `unknown`: what came says nothing. */
+/** `rows`: without a time. `unknown`: the answer proves nothing. */
 async function shownOf(
   step: Step,
   window: Window,
@@ -116,17 +117,17 @@ async function shownOf(
   }
 }
 
-// The server's clock, as the history's answers tell it: how far it is behind ours.
+// The server's clock, from the answers of the history: how far it is behind ours.
 
-/** Further off than this it is the server's clock that is wrong, or a cache that answers. */
+/** With a larger difference the server's clock is wrong, or a cache answers. */
 const MOST_BEHIND_MS = 30 * DAY_MS
 
-/** By so much a server that does not tell its clock may be behind, and is read all the same where it refuses an end still to come. */
+/** A server that sends no clock may be this far behind; it is still readable if it rejects a future end. */
 const UNTOLD_MS = MINUTE_MS
 
 /**
- * A window that ends here, epoch ms, is asked for with no end still to come: by the slower of both clocks, of which the
- * server's is told in whole seconds, with the margin of a second that is asked for. The second, where that is not told.
+ * A window with this end, epoch ms, is requested so that the end is not in the future: by the slower clock. The server's clock
+ * has whole seconds, and a margin of one second is requested; without a server clock the margin is UNTOLD_MS.
  */
 export function passedAt(
   { serverBehindMs }: HistoryCursor,
@@ -136,19 +137,19 @@ export function passedAt(
   return [told, told - UNTOLD_MS]
 }
 
-/** Returns by how much it is behind, as it says, ms; what is kept of that is what may be believed. */
+/** Returns how far the server says it is behind, ms; only a believable value is stored. */
 export function noteServer(cursor: HistoryCursor, serverAt: number | undefined, now: number): number {
   const behindMs = serverAt === undefined ? 0 : now - serverAt - SECOND_MS
   cursor.serverBehindMs = behindMs > 0 && behindMs < MOST_BEHIND_MS ? behindMs : 0
   return behindMs
 }
 
-/** Where it is ours that is ahead, days are read that have not come, and that is seen nowhere else. */
+/** If our clock is ahead, future days are read, which no other check would detect. */
 export function noteClocks(log: Log, cursor: HistoryCursor, behindMs: number): void {
   const apart = behindMs >= MOST_BEHIND_MS
   if (apart && cursor.clocksApart !== true)
     log.warn(
-      'The clock of this machine is more than 30 days ahead of the API server’s and is believed all the same: where it is wrong, nothing of the history is found until it is set right',
+      'The clock of this machine is more than 30 days ahead of the API server’s and is still used: if it is wrong, no history is found until it is corrected',
       { daysAhead: Math.round(behindMs / DAY_MS) },
     )
   cursor.clocksApart = apart

@@ -1,4 +1,5 @@
-// Which version of the history API a day is read as, so that no day is read as both: across a change of the configuration too.
+// Decides in which version of the history API a day is read, so that no day is read in both,
+// even across a change of the configuration.
 import { hash } from 'node:crypto'
 import type { Entries } from '../../contracts/entries.ts'
 import type { Origin } from '../../contracts/source.ts'
@@ -12,10 +13,10 @@ import { walkOver } from './cursor.ts'
 import type { HistoryCursor } from './cursor.ts'
 import type { HistoryOptions, HistoryVersion } from './step.ts'
 
-/** The boundary where all is read as v1: every day lies before it. */
+/** The boundary if everything is read as v1: every day is before it. */
 const NEVER = Number.MAX_SAFE_INTEGER
 
-/** Days before it are read as v1, days from it on as v2; epoch ms. */
+/** Earlier days are read as v1, days from it on as v2; epoch ms. */
 export function boundaryOf({ version, v1Until }: Pick<HistoryOptions, 'version' | 'v1Until'>): number {
   return version === 'v1' ? NEVER : (v1Until ?? 0)
 }
@@ -25,8 +26,8 @@ export function versionAt(cursor: HistoryCursor, at: number): HistoryVersion {
 }
 
 /**
- * Takes the configured boundary over into the cursor. Days that change their version and have nothing in the journal are read
- * again. Throws ConnectorError `misconfigured` where a day would be shipped as both.
+ * Applies the configured boundary to the cursor. Days that change their version and have nothing in the journal are read again.
+ * Throws ConnectorError `misconfigured` if a day would be delivered in both.
  */
 export function adoptBoundary(cursor: HistoryCursor, options: HistoryOptions): void {
   const boundaryAt = boundaryOf(options)
@@ -39,11 +40,11 @@ export function adoptBoundary(cursor: HistoryCursor, options: HistoryOptions): v
   const from = Math.max(cursor.startAt, Math.min(before, boundaryAt))
   const to = Math.min(cursor.openDay, Math.max(before, boundaryAt))
   const now = options.clock.now()
-  // Either may stand behind days that change their version, the live one even behind the open day.
+  // Each walk may be past days that change their version, the live one even past the open day.
   if (cursor.live) cursor.live = walkOver(cursor.live.from, cursor.live.to, now)
   cursor.sweep = null
   if (from >= to) return
-  // A walk that is there already may stand anywhere in it: all of it once more, as dedup allows.
+  // An existing walk may be anywhere in it, so all of it is read again; dedup removes repeats.
   cursor.todo = [...cursor.todo, walkOver(from, to, now)].sort((a, b) => a.at - b.at)
 }
 
@@ -62,11 +63,11 @@ function whatToWrite(
       : ` and v1_until: ${dayText(v2From ?? 0)}`
   return (
     `${origin.source} of workspace ${origin.workspace}: ${read}, and with version: ${version} as configured they would be read as the other version too, ` +
-    `which ships each of their events again under another id: write version: v2${until} under history, as docs/sources/history.md says`
+    `which delivers each of their events again under another id: set version: v2${until} under history, as docs/sources/history.md says`
   )
 }
 
-/** Entries of this window are about to be kept. True when the cursor must say so before they are. */
+/** Entries of this window are about to be stored. True if the cursor must record that first. */
 export function noteVersion(cursor: HistoryCursor, from: number, to: number): boolean {
   const { v1To, v2From } = cursor
   if (versionAt(cursor, from) === 'v1')
@@ -75,29 +76,29 @@ export function noteVersion(cursor: HistoryCursor, from: number, to: number): bo
   return cursor.v1To !== v1To || cursor.v2From !== v2From
 }
 
-// Which days backfills read as which version of the history API: held against what is to be read now, so that no day is kept as both.
+// Records which days backfills read in which version, so that no day is stored in both.
 
-/** UTC days, epoch ms: included, excluded. */
+/** UTC days, epoch ms: inclusive, exclusive. */
 type Days = readonly [from: number, to: number]
 
-/** The stretches of days of which something was kept; none of them touch. */
+/** The ranges of days of which something was stored; none of them touch. */
 interface ReadVersions {
   readonly v1: readonly Days[]
   readonly v2: readonly Days[]
 }
 
-/** Where it survives a restart: a small fact in the journal. */
+/** A state entry in the journal, so that it survives a restart. */
 export interface VersionStore {
   load(): Promise<string | undefined>
   save(versions: string): Promise<void>
 }
 
-/** What is none of ours is as good as none. */
+/** Text in another format counts as none. */
 export function openVersions(text: string | undefined): ReadVersions {
   const fields = text === undefined ? undefined : storedFields(text)
   const daysOf = (version: HistoryVersion): readonly Days[] => {
     const list = fields?.[version]
-    // Earlier it was one stretch, or null.
+    // An earlier build stored one range, or null.
     if (isDays(list)) return [list]
     return Array.isArray(list) && list.every(isDays) ? list : []
   }
@@ -107,7 +108,7 @@ export function openVersions(text: string | undefined): ReadVersions {
 const isDays = (value: unknown): value is Days =>
   Array.isArray(value) && value.length === 2 && isListOf(value, Number.isFinite)
 
-/** With the days of these entries, which are about to be kept; the same object where all of them were known. */
+/** Adds the days of entries that are about to be stored; returns the same object if all of them were known. */
 export function withRead(known: ReadVersions, { times }: Entries, boundaryAt: number): ReadVersions {
   let read = known
   let last = NaN
@@ -115,7 +116,7 @@ export function withRead(known: ReadVersions, { times }: Entries, boundaryAt: nu
     const day = dayStart(us / 1000)
     if (day === last) continue
     last = day
-    // As which version an entry was read follows from its time: each version ships only what lies on its side.
+    // The time of an entry determines its version: each version delivers only entries on its side.
     const version = day < boundaryAt ? 'v1' : 'v2'
     if (!read[version].some(([from, to]) => from <= day && day < to))
       read = { ...read, [version]: joined(read[version], [day, day + DAY_MS]) }
@@ -138,8 +139,8 @@ const overlap = (a: Days, [from, to]: Days): Days | undefined => {
 }
 
 /**
- * `boundaryAt`: days before it would be read as v1, the others as v2. Throws ConnectorError `misconfigured` where one of
- * these days was kept as the other version, by live reading or by a backfill.
+ * `boundaryAt`: earlier days would be read as v1, later ones as v2. Throws ConnectorError `misconfigured` if one of these days
+ * was stored in the other version, by live reading or by a backfill.
  */
 export function checkVersions(
   origin: Origin,
@@ -161,26 +162,27 @@ export function checkVersions(
   throw new ConnectorError(
     'misconfigured',
     `${origin.source} of workspace ${origin.workspace}: days from ${dayText(both[0])} to ${dayText(both[1] - DAY_MS)} were read as ${was}, and as configured they would be read as ${is}, ` +
-      'which ships each of their events again under another id: set history.v1_until as docs/sources/history.md says, or leave these days out',
+      'which delivers each of their events again under another id: set history.v1_until as docs/sources/history.md says, or leave these days out',
   )
 }
 
-// Rows of the history's version 1 carry no id: here they get one, from their bytes, their day where they say no time, and how many of the same came before in their window (invariant 8).
+// Rows of version 1 of the history have no id: it is derived from the row's bytes, its day if it has no time,
+// and the number of equal rows before it in its window (invariant 8).
 
-/** The part of a row's SHA-256 that names it. */
+/** Bytes of a row's SHA-256 in its id. */
 const HASH_BYTES = 16
 
-/** What the specification names of rows of version 1; which of them a row has is left open. */
+/** Columns that the specification names for rows of version 1; it leaves open which of them a row has. */
 const COLUMNS = ['Task', 'Client Matter #', 'Documents', 'email', 'source'] as const
 
-/** Names the rows of one answer. */
+/** Derives the ids of the rows of one answer. */
 export class RowNaming implements Naming {
-  /** rows without a readable time that were left out, since their window is no day */
+  /** rows without a readable time that were left out, because their window is no day */
   leftOut = 0
   readonly #ordinals: Ordinals
   readonly #day: Moment | undefined
 
-  /** `dayAt`: epoch ms of the UTC day that the window is, when it is one. */
+  /** `dayAt`: epoch ms of the UTC day of the window, if it is a day. */
   constructor(dayAt: number | undefined, ordinals = new Ordinals()) {
     this.#ordinals = ordinals
     if (dayAt !== undefined)
@@ -190,7 +192,7 @@ export class RowNaming implements Naming {
       }
   }
 
-  /** Rows that say no time may be equal on every day: their day is a part of what they are called. */
+  /** Rows without a time may be equal on every day, so the day is part of their id. */
   id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array {
     const row = bytes.subarray(start, end)
     const named = dated === undefined ? row : Buffer.concat([row, dated.text])
@@ -199,7 +201,7 @@ export class RowNaming implements Naming {
     return Buffer.from(`${whole.toString('hex')}-${ordinal}`, 'latin1')
   }
 
-  /** A row has a documented column (spec §2.4). What has none may be an error of the API in the place of a row. */
+  /** A row has a documented column (spec §2.4). Anything else may be an API error instead of a row. */
   untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry' {
     const row = bytes.subarray(start, end)
     if (memberValue(row, 'error') !== undefined) return 'no_entry'

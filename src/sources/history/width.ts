@@ -1,30 +1,34 @@
-// How wide the next window is: narrower where its size or duration is the likely cause of a failure, and soon as wide again where it was chance. Pure.
+// The width of the next window: narrower if size or duration is the likely cause of a failure,
+// and soon as wide again if it was chance. Pure.
 import { DAY_MS, MINUTE_MS } from '../../core/time.ts'
 import { areNumbers, fieldsOf, isNullOr } from '../shared.ts'
 
-/** How wide a window may be, and how reliable the line is on which it is asked for. */
+/** The current width of windows, and how reliable the connection is. */
 export interface Width {
   ms: number
-  /** failures in a row in this width */
+  /** consecutive failures at this width */
   failures: number
-  /** windows so wide failed more often than chance explains; null: none, or one was read since */
+  /** windows of this width failed more often than chance explains; null: none, or one was read since */
   failedMs: number | null
-  /** where the last of them ended, epoch ms; what is left of it may fail for the same cause */
+  /** end of the last of them, epoch ms; the rest of it may fail for the same cause */
   failedTo: number
-  /** how often one of them or a narrower one failed since */
+  /** failures since then, of that width or narrower */
   failed: number
-  /** how often so wide a one failed after narrower ones were read */
+  /** failures of that width after narrower ones were read */
   again: number
-  /** narrower windows that were read since */
+  /** narrower windows read since */
   good: number
-  /** how wide the last of them was */
+  /** width of the last of them */
   goodMs: number
-  /** of late: answers that came, and failures that were chance since the same window was read after all */
+  /** recent answers, and recent failures by chance (the same window was read after all) */
   came: number
   lost: number
 }
 
-/** How many failures without a cause one counts for: that an answer took too long to come whole says more of its size, and a bound says all. */
+/**
+ * How many failures without a cause each one counts for: a slow answer is stronger evidence of its size, and a
+ * size limit is proof.
+ */
 const weights = { unknown: 1, slow: 6, over_bound: 100 } as const
 
 /** epoch ms */
@@ -36,16 +40,16 @@ interface Span {
 export type Cause = keyof typeof weights
 
 export const NARROWEST_MS = MINUTE_MS
-/** A request may span 30 days (spec §4.2), and each edge of a window is asked for with a second more. */
+/** A request may span 30 days (spec §4.2), and one second is added at each edge. */
 const WIDEST_MS = 29 * DAY_MS
-/** So many good answers before a width that is known to fail is tried again. */
+/** This many good answers before a width that failed is tried again. */
 const GOOD_ANSWERS = 8
-/** An answer that broke off says how much came through: the next window is so wide, but no narrower than this part. */
+/** An answer that broke off shows how much arrived: the next window is that wide, but not below this part. */
 const NARROWEST_PART = 1 / 16
-/** Of answers and failures so many are looked back at. */
+/** Number of recent answers and failures that are considered. */
 const LOOKED_BACK_AT = 40
 const UNLIKELY = 0.02
-/** What follows costs more than a request. */
+/** What follows costs more than one more request. */
 const VERY_UNLIKELY = 0.001
 
 export const freshWidth = (): Width => ({
@@ -65,7 +69,7 @@ export const isWidth = (value: unknown): boolean =>
   areNumbers(value, 'ms', 'failures', 'failedTo', 'failed', 'again', 'good', 'goodMs', 'came', 'lost') &&
   isNullOr(fieldsOf(value)?.['failedMs'], Number.isFinite)
 
-/** How likely so many failures in a row are by chance alone. */
+/** Probability of this many consecutive failures by chance alone. */
 const chanceOf = ({ came, lost }: Width, failures: number): number =>
   ((lost + 1) / (came + lost + 2)) ** failures
 
@@ -75,7 +79,10 @@ const isChance = (width: Width, failures: number): boolean =>
 export const isSurelyNoChance = (width: Width, failures: number): boolean =>
   failures > 2 && chanceOf(width, failures) < VERY_UNLIKELY
 
-/** A window could not be read. `seenMs`: the span of what came of its answer; 0: nothing. True where narrower ones are asked for from now on. */
+/**
+ * A window failed. `seenMs`: the span of the part that arrived; 0: nothing. Returns true if narrower windows are
+ * requested from now on.
+ */
 export function noteFailure(width: Width, { from, to }: Span, cause: Cause, seenMs: number): boolean {
   const ms = to - from
   const { failedMs, failedTo } = width
@@ -89,7 +96,7 @@ export function noteFailure(width: Width, { from, to }: Span, cause: Cause, seen
   }
   width.failures += weights[cause]
   const isInRow = failedMs !== null && width.good === 0
-  // What failed in a row counts together, also where the width changed between.
+  // Consecutive failures count together, even if the width changed in between.
   const failures = width.failures + (isInRow ? width.failed : 0)
   if (isChance(width, failures)) return false
   width.failed = failures
@@ -110,7 +117,7 @@ function narrow(width: Width, failedMs: number, seenMs: number): void {
   width.good = 0
 }
 
-/** A window of `ms` was read. `light`: small and quick, so that more than a day may be asked for at once. */
+/** A window of `ms` was read. `light`: small and quick, so that more than a day may be requested at once. */
 export function widen(width: Width, ms: number, light: boolean): void {
   noteAnswer(width, width.failures)
   width.failures = 0
@@ -122,14 +129,14 @@ export function widen(width: Width, ms: number, light: boolean): void {
   const most = light ? WIDEST_MS : DAY_MS
   const wider = Math.min(width.ms * 2, most)
   const { failedMs, good, again } = width
-  // The end of a day may cut a window that is meant to be wider.
+  // The end of a day may cut a window that would be wider.
   if (failedMs === null || width.ms < failedMs) width.goodMs = width.ms
   if (failedMs !== null && (good >= GOOD_ANSWERS || isChance(width, again)))
     width.ms = Math.min(failedMs, most)
   else if (failedMs === null || wider < failedMs) width.ms = wider
 }
 
-/** An answer came, after so many failures that were chance. */
+/** An answer arrived after this many failures by chance. */
 export function noteAnswer(width: Width, lost: number): void {
   width.came++
   width.lost += lost
@@ -138,7 +145,7 @@ export function noteAnswer(width: Width, lost: number): void {
   width.lost /= 2
 }
 
-/** The API fails whatever it is asked: no width was the cause. */
+/** The API fails at any width: no width was the cause. */
 export function forgetFailures(width: Width): void {
   width.ms = Math.max(width.ms, DAY_MS)
   width.failures = 0

@@ -1,4 +1,5 @@
-// One window of the history: its request, in the unit and version that are asked for, and its answer as groups of entries.
+// One window of the history: its request, in a given unit and version, and its answer as groups of
+// entries.
 import { Entries } from '../../contracts/entries.ts'
 import type { Lane, Quarantined } from '../../contracts/source.ts'
 import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
@@ -21,37 +22,38 @@ import { noteClocks, noteServer } from './unit.ts'
 import { RowNaming, noteVersion, versionAt } from './version.ts'
 import { NARROWEST_MS } from './width.ts'
 
-/** A window that takes longer, as far as we wait for the server, is asked for in halves. */
+/** If a window takes longer, counting only the wait for the server, it is requested in halves. */
 const LONGEST_MS = 10 * MINUTE_MS
-/** An answer up to this, and so quick, lets the next window be wider than a day. */
+/** After an answer up to this size, and as quick, the next window may be wider than a day. */
 const LIGHT_BYTES = 1024 * 1024
 const LIGHT_MS = 10_000
 
 export interface Window {
-  /** epoch ms, whole seconds but for the end of the open day */
+  /** epoch ms, whole seconds except for the end of the open day */
   readonly from: number
   readonly to: number
   readonly version: HistoryVersion
-  /** v1 rows may have no time: the window is a UTC day, the open one as far as it goes */
+  /** v1 rows may have no time: the window is a UTC day, or the elapsed part of the open one */
   readonly isDay: boolean
-  /** in halves it could be read too */
+  /** it can be split in halves */
   readonly divisible: boolean
 }
 
-/** What a task reads next; undefined where nothing of it is left. */
+/** The window that a task reads next; undefined if nothing is left. */
 export function windowOf(cursor: HistoryCursor, task: Task): Window | undefined {
   const { kind, walk } = task
   return kind === 'trouble' ? windowOver(cursor, walk.from, walk.to) : nextWindow(cursor, task)
 }
 
-/** The window that comes next; undefined where what is left is known to be unreadable and tried on its own. @internal for tests */
+/** The next window; undefined if the rest is known to be unreadable and is retried separately. @internal for tests */
 export function nextWindow(cursor: HistoryCursor, task: Task): Window | undefined {
   const { walk } = task
   const startMs = Math.floor(shippableFromUs(cursor) / 1000)
   for (;;) {
     const window = windowAhead(cursor, task)
     if (window === undefined || window.from >= startMs) return window
-    // A day that is read in parts is read from the start on. Its last part is asked for all the same: a start still to come may prove wrong by the answer's clock.
+    // A day that is read in parts begins at its start. Its last part is requested even with a start in the future,
+    // because the clock of the answer may prove that start wrong.
     if (window.to >= Math.min(walk.to, dayStart(window.from) + DAY_MS)) return window
     stepTo(walk, Math.min(startMs, window.to))
   }
@@ -62,18 +64,18 @@ function windowAhead(cursor: HistoryCursor, { kind, walk, width }: Task): Window
   for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
   const { at } = walk
   if (at >= walk.to) return undefined
-  // The open day is read up to now only: ordinals in its beginning are those of the whole day.
+  // The open day is read up to now only: ordinals of its beginning are those of the whole day.
   if (timeless && versionAt(cursor, at) === 'v1')
     return dayWindow(at, dayStart(walk.to) === dayStart(at) ? walk.to : undefined)
   const day = dayStart(at)
-  // The past is read in whole days, once the walk stands at the start of one.
+  // The past is read in whole days, once the walk is at the start of a day.
   const daysMs = kind === 'todo' && at === day ? Math.floor(width.ms / DAY_MS) * DAY_MS : 0
   const to = Math.max(at + daysMs, Math.min(at + width.ms, day + DAY_MS))
   const ahead = [boundaryAt, ...troubles.map(({ from }) => from)].filter((edge) => edge > at)
   return windowOver(cursor, at, Math.min(to, walk.to, ...ahead))
 }
 
-/** The window [from, to), which may not cross the boundary between versions. */
+/** The window [from, to), which must not cross the boundary between versions. */
 export function windowOver(cursor: HistoryCursor, from: number, to: number): Window {
   const version = versionAt(cursor, from)
   if (version === 'v1' && cursor.timeless) return dayWindow(from, undefined)
@@ -86,44 +88,44 @@ function dayWindow(at: number, openTo: number | undefined): Window {
 }
 
 export interface Reading {
-  /** the last group, not handed out yet; undefined: there was none, or it was too large to wait */
+  /** the last group, not yielded yet; undefined: none, or too large to wait */
   readonly pending: Group | undefined
-  /** events, malformed ones too */
+  /** events, including malformed ones */
   readonly elements: number
-  /** v1 rows without a readable time that were not shipped, since the window is no day */
+  /** v1 rows without a readable time that were not delivered, because the window is no day */
   readonly leftOut: number
   readonly light: boolean
   /** the answer had begun when it failed */
   readonly answered: boolean
-  /** from the first to the last time among what came, ms */
+  /** from the first to the last time in what arrived, ms */
   readonly seenMs: number
-  /** undefined: all is well; what is not about the window is thrown instead */
+  /** undefined: none; errors that are not about the window are thrown */
   readonly fault: Fault | undefined
 }
 
 /** Why a window does not count as read. */
 export interface Fault {
   /**
-   * `unread`: not to its end, or an error is all that came. `no_events`: other elements are all that came. `in_doubt`:
-   * they came beside events, and the next answer will say more. `unsteady`: other ones came beside them each time.
+   * `unread`: not read to its end, or it only had an error. `no_events`: it only had other elements. `in_doubt`: it had them
+   * beside events, and the next answer will decide. `unsteady`: each answer had different ones.
    */
   readonly kind: 'unread' | 'no_events' | 'in_doubt' | 'unsteady'
   readonly error: ConnectorError
-  /** the elements in the place of events: quarantined where the window is passed */
+  /** the elements instead of events: quarantined if the window is skipped */
   readonly elements: readonly Quarantined[]
 }
 
-/** About the window: another one may be read. What else goes wrong says nothing about this one. */
+/** Errors about the window: another one may be readable. Other errors prove nothing about this one. */
 const aboutWindow: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['too_large', 'timeout', 'server_error'])
 
 export function isAboutWindow(error: unknown, answered: boolean): error is ConnectorError {
   if (!(error instanceof ConnectorError)) return false
-  // Cut off in the middle may be a proxy's limit of time; a login page in its place says nothing.
+  // An answer cut in the middle may be a proxy's time limit; a login page in its place proves nothing.
   if (error.code === 'unreachable' || error.code === 'bad_reply') return answered
   return aboutWindow.has(error.code)
 }
 
-/** Reads one window and hands out all but its last group, and that too where it is large. `headUs`: as of a part. */
+/** Reads one window and yields all but its last group, and that one too if it is large. `headUs`: as in a part. */
 export async function* readWindow(
   step: Step,
   window: Window,
@@ -147,7 +149,7 @@ export async function* readWindow(
       noteTimes(step, group, seen)
       if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.untold = true
       for (const ready of behind.next(group)) {
-        // Says before anything is kept of this window as which version it was read.
+        // Records the version of this window before any of it is stored.
         if (seen.untold) yield lastPart(step, { underWay: true })
         seen.untold = false
         yield partOf({ ...ready, headUs })
@@ -172,7 +174,7 @@ export async function* readWindow(
   }
 }
 
-/** What is no event is quarantined where it is known to be malformed. What else there is of it is kept back in `noEvents`. */
+/** Elements known to be malformed are quarantined. The other non-events stay in `noEvents`. */
 function withoutNoEvents({ options, cursor }: Step, window: Window, group: Group, noEvents: NoEvents): Group {
   if (group.quarantined.length === 0) return group
   const cut = eventOptions(window.version, options, undefined)
@@ -185,7 +187,7 @@ function withoutNoEvents({ options, cursor }: Step, window: Window, group: Group
   return { ...group, quarantined }
 }
 
-/** What the elements of a whole answer say that are not events. Only beside events they can be malformed. */
+/** Judges the elements of a complete answer that are not events. They can be malformed only beside events. */
 function sightingOf(
   { cursor }: Step,
   window: Window,
@@ -217,7 +219,7 @@ const withQuarantined = (group: Group | undefined, more: readonly Quarantined[])
   quarantined: [...(group?.quarantined ?? []), ...more],
 })
 
-/** Asks for a window in `unit` and gives its groups. Spec §4.2 and §9: paths and shapes of both versions. */
+/** Requests a window in `unit` and yields its groups. Spec §4.2 and §9: paths and shapes of both versions. */
 export function ask(
   { options, cursor, signal }: Step,
   window: Window,
@@ -227,7 +229,7 @@ export function ask(
   answered: () => void,
 ): AsyncGenerator<Group> {
   const { client, clock, kind } = options
-  // Either end may be inclusive or not: a second more on both sides, and dedup. Not around a day whose ordinals count.
+  // Either end may be inclusive or not: one more second on both sides, and dedup. Not for a day whose ordinals count.
   const margin = window.isDay ? 0 : 1
   const start = Math.max(0, Math.floor(window.from / SECOND_MS) - margin)
   const end = Math.ceil(window.to / SECOND_MS) + margin
@@ -243,7 +245,7 @@ export function ask(
 }
 
 function limitsOf({ divisible }: Window): BodyLimits {
-  // What cannot be asked for in halves may be as large as it is; the pace holds all the same.
+  // A window that cannot be split may have any size; the minimum rate still applies.
   return divisible ? { ...usualLimits, longestMs: LONGEST_MS } : { ...usualLimits, capBytes: 64 * 1024 ** 3 }
 }
 
@@ -253,7 +255,7 @@ export function eventOptions(
   naming: RowNaming | undefined,
 ): SplitterOptions {
   const limits = { maxDepth, maxEntryBytes }
-  // The type is a product area (spec §2.3); of v1 rows it is what stands in its place (spec §2.4).
+  // The type is a product area (spec §2.3); for v1 rows it is the corresponding column (spec §2.4).
   return version === 'v2'
     ? {
         ...limits,
@@ -265,15 +267,15 @@ export function eventOptions(
     : { ...limits, idKey: undefined, timeKey: 'timestamp', typeKey: 'Task', ...(naming && { naming }) }
 }
 
-/** Nothing before the start; nothing of a day that is read as the other version, as a window's edges may bring it. */
+/** Drops entries before the start, and those of a day in the other version, which the window's edges may include. */
 function shippable({ cursor, options }: Step, window: Window, group: Group): Group {
   const { startAt, startUs, boundaryAt } = cursor
-  // A row without a time is dated with its day, which may begin before the start does.
+  // A row without a time is dated with its day, which may begin before the start.
   const least = window.isDay ? startAt * 1000 : startUs
   const from = window.version === 'v2' ? Math.max(least, boundaryAt * 1000) : least
   const until = window.version === 'v1' ? boundaryAt * 1000 : Infinity
   const entries = group.entries.between(from, until)
-  // Only there: each is looked at once more.
+  // Only in this case, because it examines each entry again.
   if (window.version === 'v1' || (window.from - SECOND_MS) * 1000 >= startUs) return { ...group, entries }
   const isBefore = isMalformedBefore(startUs, eventOptions(window.version, options, undefined))
   return { entries, quarantined: group.quarantined.filter((element) => !isBefore(element)) }
@@ -293,34 +295,37 @@ function noteTimes(
   }
 }
 
-/** v2 is not everywhere yet (spec §9): its absence is told with the way out, and never taken for a reason to read v1. */
+/**
+ * v2 is not available everywhere yet (spec §9): its absence is reported with the remedy, and never a reason to
+ * read v1.
+ */
 function withAdvice(error: unknown, version: HistoryVersion): unknown {
   if (!(error instanceof ConnectorError) || version === 'v1') return error
   const { code, message } = error
   if (code !== 'not_found' && code !== 'forbidden' && code !== 'misconfigured') return error
   return new ConnectorError(
     code,
-    `${message.split(': ', 1)[0] ?? message}: either version 2 of the history API is not there for this workspace yet, then set history.version: v1; or the key lacks the permission for the history, then grant it. See docs/sources/history.md`,
+    `${message.split(': ', 1)[0] ?? message}: either this workspace has no version 2 of the history API yet: set history.version: v1; or the key lacks the permission for the history: grant it. See docs/sources/history.md`,
     { cause: error },
   )
 }
 
-/** New entries of `kind` before this instant (µs) are late: live reading had been there. */
+/** New entries of `kind` before this instant (µs) are late: live reading had passed it. */
 export function headUsOf(kind: Task['kind'], { polledTo }: HistoryCursor): number | undefined {
   if (polledTo === null || kind === 'todo' || kind === 'trouble') return undefined
-  // Event times have whole seconds: one of the poll's own second is not late.
+  // Event times have whole seconds: an event of the poll's own second is not late.
   return Math.floor(polledTo / SECOND_MS) * SECOND_US
 }
 
-// Malformed elements that say a time before the start: like the events there, they were not wanted.
+// Malformed elements with a time before the start: like events there, they are not wanted.
 
-/** Any name does: only the time is looked at. */
+/** The name does not matter: only the time is read. */
 const named: Naming = { id: () => Buffer.from('-'), untimed: () => undefined }
 
-/** `startUs`: nothing before is wanted. `options`: how the elements of the answer were cut. */
+/** `startUs`: nothing earlier is wanted. `options`: how the elements of the answer were split. */
 function isMalformedBefore(startUs: number, options: SplitterOptions): (element: Quarantined) => boolean {
   return ({ reason, bytes }) => {
-    // In what is malformed in another way no time is looked for.
+    // Other malformed elements are not searched for a time.
     if (reason !== 'no_id') return false
     const one = { ...options, idKey: undefined, naming: named, maxEntriesPerGroup: 1 }
     const splitter = new Splitter({ kind: 'value', key: undefined }, one)
@@ -330,30 +335,31 @@ function isMalformedBefore(startUs: number, options: SplitterOptions): (element:
   }
 }
 
-// Elements of an answer that are no events: an error in the place of the list looks like that, and so does an event that the API cannot write.
+// Elements of an answer that are no events: an error instead of the list looks like that,
+// and so does an event that the API cannot write.
 
-/** Different ones in one answer. With more it is no answer of a history. */
+/** Distinct ones in one answer. With more it is no answer of a history. */
 const MOST_IN_ANSWER = 1000
 
-/** Neither an id nor a time is in it. What has one of them is an event, however malformed. */
+/** It has neither an id nor a time. With one of them it is an event, even if malformed. */
 function isNoEvent({ reason, bytes }: Quarantined, { idKey, timeKey }: SplitterOptions): boolean {
   if (reason === 'not_an_object') return true
   if (reason !== 'no_id') return false
-  // What has a time is a row of version 1, with an id or without.
+  // An element with a time is a row of version 1, with or without an id.
   if (idKey === undefined) return true
   return memberValue(bytes, idKey) === undefined && memberValue(bytes, timeKey) === undefined
 }
 
-/** Those of one answer that are not known to be malformed. */
+/** The elements of one answer that are not known to be malformed. */
 class NoEvents {
   readonly #all = new Map<string, Quarantined>()
 
   #bytes = 0
 
-  /** Throws ConnectorError `bad_reply` where there are too many, or too much. */
+  /** Throws ConnectorError `bad_reply` if there are too many, or they are too large. */
   add(element: Quarantined): void {
     if (this.#all.has(element.sha256)) return
-    // A copy: the element is a view of all that was cut with it.
+    // A copy: the element is a view of the whole piece that it was cut from.
     this.#all.set(element.sha256, { ...element, bytes: element.bytes.slice() })
     this.#bytes += element.bytes.length
     if (this.#all.size > MOST_IN_ANSWER || this.#bytes > TRANSACTION_BYTES)
@@ -364,7 +370,7 @@ class NoEvents {
     return [...this.#all.values()]
   }
 
-  /** One of them is what the API answers where it fails (spec §7). */
+  /** One of them looks like an API error (spec §7). */
   get hasError(): boolean {
     return this.all.some(({ bytes }) => memberValue(bytes, 'error') !== undefined)
   }

@@ -1,4 +1,5 @@
-// The API client: one request, one answer, every documented status turned into one of our codes. It knows no cursor and retries nothing.
+// The API client: one request, one answer, every documented status mapped to one of our codes. It
+// has no cursor and no retries.
 import { orAborted } from '../../core/abort.ts'
 import type { Clock } from '../../core/clock.ts'
 import { actionOf, ConnectorError, isAbort } from '../../core/errors.ts'
@@ -29,7 +30,7 @@ import { Deadline, usualLimits } from './deadline.ts'
 import type { BodyLimits } from './deadline.ts'
 
 interface ClientOptions {
-  /** without a slash at its end */
+  /** without a trailing slash */
   readonly baseUrl: string
   readonly apiKey: Secret
   readonly transport: Transport
@@ -37,36 +38,42 @@ interface ClientOptions {
   readonly budget: Pick<Budgeting, 'freeAt' | 'announce' | 'enter' | 'limited'>
   readonly room: Room
   readonly watch: SourceWatch
-  /** Carries the instance's id, by which own fetches are found again (invariant 7). */
+  /** Contains the id of the instance, by which own fetches are recognised (invariant 7). */
   readonly userAgent: string
 }
 
 export interface Answer {
-  /** the server's clock as its `Date` header tells it, epoch ms; whole seconds */
+  /** the server's clock from its `Date` header, epoch ms; whole seconds */
   readonly serverAt: number | undefined
-  /** our clock when the request left */
+  /** our clock when the request was sent */
   readonly sentAt: number
-  /** a 204: there is nothing, and the body is empty */
+  /** a 204: no entry, and an empty body */
   readonly none: boolean
+  readonly head: Pick<HttpReply, 'status' | 'headers'>
   readonly body: AsyncIterable<Uint8Array>
 }
 
-/** One request to the API. `path` begins with a slash and may carry a query, which no error message repeats. */
+/** One request to the API. `path` begins with a slash and may have a query, which no error message contains. */
 export interface Ask {
   readonly method: HttpRequest['method']
   readonly path: string
-  /** Beside our own, of which only `user-agent` gives way; lower-case names. With `stream` one of them is `content-length`. */
+  /**
+   * Added to our own, of which only `user-agent` can be replaced; lower-case names. With `stream`, `content-
+   * length` is required.
+   */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: Uint8Array
-  /** In the place of `body`: one that is too large to hold. Can be sent once; left early, it is returned. */
+  /** Instead of `body`, for one that is too large for memory. Can be sent once; if unread it is closed. */
   readonly stream?: AsyncIterable<Uint8Array>
-  /** Media types beside JSON that are an answer here, such as text/event-stream. */
+  /** Media types accepted in addition to JSON, such as text/event-stream. */
   readonly accept?: readonly string[]
-  /** A 204 is an answer here: there is nothing. */
+  /** A 204 is a valid answer: there is no entry. */
   readonly orNone?: boolean
-  /** Told the server's clock where it calls the request invalid: a time in it may be still to come there. */
+  /** Every status and media type is an answer here: `use` decides by the answer's head. */
+  readonly asIs?: boolean
+  /** Called with the server's clock if it rejects the request as invalid: a time in the request may be in its future. */
   readonly invalid?: (serverAt: number | undefined) => void
-  /** Where an answer may take longer than a page's. */
+  /** For an answer that may take longer than a page. */
   readonly limits?: BodyLimits
 }
 
@@ -79,17 +86,17 @@ export class Client {
     this.#keyLook = new SecretLook([options.apiKey], options.clock)
   }
 
-  /** When a request of this lane could leave, epoch ms. */
+  /** When a request of this priority could be sent, epoch ms. */
   freeAt(lane: Lane): number {
     return this.#options.budget.freeAt(lane)
   }
 
-  /** As `freeAt`, for a request that is due: the rate limiter keeps the next permit of its lane for it. */
+  /** As `freeAt`, for a request that is due: the rate limiter reserves the next permit of its priority. */
   announce(lane: Lane): number {
     return this.#options.budget.announce(lane)
   }
 
-  /** GETs `path`, where there may be nothing: `send` without anything to send. */
+  /** GETs `path`: `send` without a body; the entry may be absent. */
   get<T>(
     path: string,
     lane: Lane,
@@ -99,15 +106,18 @@ export class Client {
     return this.send({ method: 'GET', path, orNone: true }, lane, signal, use)
   }
 
-  /** GETs `path` for what the answer is alone: it is read to its end, so that one that breaks off is none. Throws as `send` does. */
+  /**
+   * GETs `path` for its side effect: the answer is read to its end, so that an interrupted one fails. Throws like
+   * `send`.
+   */
   async touch(path: string, lane: Lane, signal: AbortSignal): Promise<void> {
     const pieces = this.get(path, lane, signal, ({ body }) => body)
     while (!(await pieces.next()).done);
   }
 
   /**
-   * Sends one request under the budget and hands the answer to `use`; the connection, its place in memory and its deadline end
-   * with it. Throws ConnectorError by the status, the transport or the body.
+   * Sends one rate-limited request and passes the answer to `use`; its connection, memory and deadline are released afterwards.
+   * Throws ConnectorError by the status, the transport or the body.
    */
   async *send<T>(
     ask: Ask,
@@ -134,12 +144,11 @@ export class Client {
         code = String(reply.status)
         distrust = reply.distrust
         const none = reply.status === 204 && ask.orNone === true
-        if (reply.status !== 200 && reply.status !== 201 && !none) throw await this.#refusal(ask, key, reply)
-        if (!none) checkType(ask, reply)
+        if (ask.asIs !== true && !none) await this.#check(ask, key, reply)
         leaveRoom = await this.#roomFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
         const serverAt = serverTimeMs(reply.headers)
-        yield* use({ serverAt, sentAt, none, body: finishing(body, watch, answered) })
+        yield* use({ serverAt, sentAt, none, head: reply, body: finishing(body, watch, answered) })
       } finally {
         deadline.close()
       }
@@ -165,7 +174,10 @@ export class Client {
     return this.#options.apiKey.reveal()
   }
 
-  /** Nothing of an answer is held before its head is in: a server that does not answer takes nobody's room. The wait for room is ours, not the server's. */
+  /**
+   * Takes memory only once the head has arrived, so that a server that does not answer blocks no other request.
+   * The wait for memory does not count against the server.
+   */
   async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
     const { room, watch } = this.#options
     const leave = signal.aborted ? undefined : room.tryEnter(heldBytes(reply))
@@ -205,12 +217,17 @@ export class Client {
     return transport(request, deadline.signal)
   }
 
-  /** Its body is not read: it could hold anything. The status says all that we act on. */
+  async #check(ask: Ask, key: string, reply: HttpReply): Promise<void> {
+    if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(ask, key, reply)
+    checkType(ask, reply)
+  }
+
+  /** Its body is not read: it could be anything. The status is all that matters. */
   async #refusal(ask: Ask, key: string, reply: HttpReply): Promise<ConnectorError> {
     abandon(reply)
     const { status } = reply
     const code = codeOfStatus(status)
-    // A 404 that is no JSON comes from something else than the API: the address is wrong, not the workspace empty.
+    // A 404 without JSON is not from the API: the address is wrong; the workspace is not empty.
     const where = `${named(ask)} answered ${status}`
     if (isSplunk(reply)) return notTheApi(where)
     if (code === 'not_found' && !isJson(reply))
@@ -218,14 +235,14 @@ export class Client {
     if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
-    // A key that was changed meanwhile is tried at once.
+    // A key that changed meanwhile is tried at once.
     if (code === 'unauthorized' && this.#keyLook.refresh([key]))
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
         retryAfterMs: 0,
       })
     const advice =
       code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code, this.#options.apiKey.place)
-    // 0 is our own word to whoever is held: the key has changed. From a server it names no time.
+    // 0 is our own code for a blocked source: the key has changed. From a server it means no time.
     const heldMs = hintMs === 0 ? undefined : hintMs
     return new ConnectorError(code, `${where}: ${advice}`, {
       retryAfterMs: actionOf(code) === 'hold' ? heldMs : hintMs,
@@ -233,7 +250,7 @@ export class Client {
   }
 }
 
-/** What is being sent counts as progress: a large upload at a fair rate is not cut short. */
+/** Sent bytes count as progress: a large upload at a fair rate is not cut off. */
 async function* progressing(
   stream: AsyncIterable<Uint8Array>,
   deadline: Deadline,
@@ -244,7 +261,7 @@ async function* progressing(
   }
 }
 
-/** Being told to stop is one code, whoever noticed it first. */
+/** An abort always has the same code, no matter which part noticed it first. */
 function stoppedOr(error: unknown): never {
   throw isAbort(error) ? new ConnectorError('aborted', 'Stopped') : error
 }

@@ -1,28 +1,28 @@
-// How long a request may take: what is waited for of its answer, however large that is. Knows nothing of what is inside.
+// Time limits of a request: they apply to the wait for the server, however large the answer is.
 import { Tether } from '../../core/abort.ts'
 import type { Clock } from '../../core/clock.ts'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 
-/** An API that says nothing for so long is given up: half a minute is what a failing part may take to show. */
+/** A request to a silent API is aborted after this: a failing part should show within half a minute. */
 const SILENT_MS = 25_000
 
 export interface BodyLimits {
   /** after decompression */
   readonly capBytes: number
-  /** from the request's start to the end of a body that stays below `wholeBytes` */
+  /** from the start of the request to the end of a body smaller than `wholeBytes` */
   readonly totalMs: number
-  /** up to here a body must be complete within `totalMs`; a larger one is streamed under the two limits below */
+  /** a body up to this size must be complete within `totalMs`; a larger one is streamed under the two limits below */
   readonly wholeBytes: number
   /** the longest gap between two pieces */
   readonly idleMs: number
   /** of a streamed body, measured from its start */
   readonly minBytesPerSecond: number
-  /** however large and quick it is, a body must be over by then; absent: it may go on */
+  /** every body must end within this time; absent: no limit */
   readonly longestMs?: number
 }
 
-/** Of a body that nothing else is known of. */
+/** For a body about which nothing is known. */
 export const usualLimits: BodyLimits = {
   capBytes: 2 * 1024 ** 3,
   totalMs: 60_000,
@@ -31,13 +31,13 @@ export const usualLimits: BodyLimits = {
   minBytesPerSecond: 32 * 1024,
 }
 
-/** While nobody reads, whether they begin again is looked for this often. */
+/** While the reader pauses, this is how often its return is checked. */
 const PAUSED_LOOK_MS = 1_000
 
 /**
- * Watches a request from its start: `signal` aborts when it takes too long, and says so as its reason
- * (ConnectorError `timeout`). `close` must be called when the request is over, and aborts it too.
- * Only the time in which we wait for the server counts: between `pause` and `resume` it is we who do not read.
+ * Watches a request from its start: `signal` aborts when it takes too long, with ConnectorError `timeout` as its reason.
+ * `close` must be called at the end of the request, and aborts it too.
+ * Only the wait for the server counts: between `pause` and `resume` the delay is ours.
  */
 export class Deadline {
   readonly #clock: Clock
@@ -85,12 +85,12 @@ export class Deadline {
     this.#tether.close()
   }
 
-  /** The clock that stands still while we pause. */
+  /** The elapsed time without pauses. */
   #waited(): number {
     return (this.#pausedSince ?? this.#clock.elapsed()) - this.#pausedMs
   }
 
-  /** Milliseconds until the first limit that is breached if nothing more comes. */
+  /** Milliseconds until the first limit is exceeded if nothing more arrives. */
   #leftMs(): number {
     const now = this.#waited()
     const { idleMs, totalMs, wholeBytes, minBytesPerSecond, longestMs = Infinity } = this.#limits

@@ -1,4 +1,5 @@
-// The body of a list as groups of entries: held whole while it is small, streamed when it is not (invariant 4). The audit log and the history both come through here.
+// Splits the body of a list into groups of entries: buffered if small, streamed if large (invariant 4).
+// Used by the audit log and the history.
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import { TRANSACTION_BYTES, WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
@@ -12,8 +13,8 @@ import type { Splitter, SplitterOptions } from '../splitter/splitter.ts'
 import type { Answer } from './client.ts'
 
 /**
- * A body up to 4 MiB is held and checked to its end before a group of it comes out; of a larger one the groups come as they
- * are complete (invariant 4). Throws ConnectorError `bad_reply` when it is not a JSON array to its end.
+ * A body up to 4 MiB is buffered and checked to its end before the first group; the groups of a larger one come as they are
+ * complete (invariant 4). Throws ConnectorError `bad_reply` if it is not a complete JSON array.
  */
 export async function* readGroups(
   answer: Answer,
@@ -24,15 +25,15 @@ export async function* readGroups(
 }
 
 /**
- * The same, but of a body that breaks off or is no JSON from some byte on, the whole elements before it come out too, and
- * only then it throws: for answers that have no pages, so that asking again may break at the same place.
+ * The same, but if a body breaks off or stops being JSON, its complete elements are yielded before the error: for answers
+ * without pages, where a retry may break at the same byte.
  */
 export async function* readWholeElements(answer: Answer, options: SplitterOptions): AsyncGenerator<Group> {
   const reader = new GroupReader(options)
   try {
     yield* reader.read(answer, undefined)
   } catch (error) {
-    // Who was told to stop takes nothing more in.
+    // After an abort nothing more is yielded.
     if (!isAbort(error)) yield* reader.wholeOnes()
     throw error
   }
@@ -63,18 +64,18 @@ class GroupReader {
     }
     if (answer.none) return
     this.#pushHeld()
-    // Throws before anything of a held page is out.
+    // Throws before any group of a buffered page is yielded.
     splitter.end()
     yield* this.#groups()
   }
 
-  /** What is whole of a body that has failed. */
+  /** The complete elements of a body that has failed. */
   *wholeOnes(): Generator<Group> {
     try {
       this.#pushHeld()
       this.#splitter.end()
     } catch {
-      // It has failed already, and the first reason is the one to tell.
+      // It has failed already, and the first reason is the one to report.
     }
     yield* this.#groups()
   }
@@ -90,7 +91,7 @@ class GroupReader {
   }
 }
 
-// What is kept of a body that cannot be read, or not whole: its first MiB, its length and its hash.
+// What is kept of a body that is unreadable or incomplete: its first MiB, its length and its hash.
 
 const HEAD_BYTES = 1024 * 1024
 
@@ -111,7 +112,7 @@ export class BodySample {
     return this.#totalBytes === 0
   }
 
-  /** Once, when all has passed. */
+  /** Call once, after all bytes. */
   quarantined(reason: Quarantined['reason']): Quarantined {
     return {
       reason,
@@ -122,11 +123,11 @@ export class BodySample {
   }
 }
 
-// A body that is held until it is whole, up to a bound.
+// Buffers a body until it is complete, up to a bound.
 
 /**
- * Undefined where it is larger than `mostBytes`. With a `sample`, which sees every byte, it is read to its end all the same;
- * without one the rest is not asked for.
+ * Undefined if it is larger than `mostBytes`. With a `sample`, which sees every byte, it is still read to its end; without one
+ * the rest is not read.
  */
 export async function hold(
   { body }: Pick<Answer, 'body'>,
@@ -145,17 +146,18 @@ export async function hold(
   return pieces?.whole()
 }
 
-// The groups of an answer, one behind, since its last one goes out with the cursor. What is large waits for none, and never stands in memory beside the next.
+// The groups of an answer, delayed by one, because the last one is stored with the cursor.
+// A large group is not delayed, and is never in memory together with the next.
 
 export class OneBehind {
   #last: Group | undefined
 
-  /** what has come last, where it is not out yet */
+  /** the last group, if it is not yielded yet */
   get last(): Group | undefined {
     return this.#last
   }
 
-  /** What goes out now that `group` has come. */
+  /** The groups to yield now that `group` has arrived. */
   next(group: Group): readonly Group[] {
     const ready = this.#last ? [this.#last, group] : [group]
     this.#last = isLarge(group) ? undefined : ready.pop()
@@ -163,5 +165,5 @@ export class OneBehind {
   }
 }
 
-/** One entry alone, larger than a group may be. */
+/** A single entry that is larger than a group may be. */
 const isLarge = ({ entries }: Group): boolean => entries.bytes.length > TRANSACTION_BYTES

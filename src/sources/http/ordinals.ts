@@ -1,16 +1,16 @@
-// How often each row came in one answer, by its hash, in bounded memory.
+// Counts how often each row came in one answer, by its hash, in bounded memory.
 import { createHash } from 'node:crypto'
 import type { Entries } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 
 const FIRST_SLOTS = 4096
-/** Some 3.3 million different rows a window, in 50 MB. */
+/** About 3.3 million different rows per window, in 50 MB. */
 const MOST_SLOTS = 2 ** 22
 const FULLEST = 0.8
 
 /**
- * How often each row came in one window: open addressing over 64 bits of its hash, 12 bytes a slot. Two rows that share
- * these bits would count as one; their ids differ all the same, since those hold 128 bits.
+ * Counts the rows of one window: open addressing over 64 bits of the hash, 12 bytes per slot. Two rows with the same 64 bits
+ * count as one; their ids still differ, because those have 128 bits.
  */
 export class Ordinals {
   readonly #mostSlots: number
@@ -24,7 +24,10 @@ export class Ordinals {
     this.#mostSlots = mostSlots
   }
 
-  /** The ordinal of one more row of this hash, from 1. Throws ConnectorError `too_large` where there are too many different ones. */
+  /**
+   * The ordinal of one more row with this hash, from 1. Throws ConnectorError `too_large` if there are too many
+   * different ones.
+   */
   next(high: number, low: number): number {
     let slot = this.#find(high, low)
     if (this.#counts[slot] === 0) {
@@ -55,7 +58,7 @@ export class Ordinals {
     if (slots > this.#mostSlots)
       throw new ConnectorError(
         'too_large',
-        `The answer holds more than ${this.#rows} different rows without an id, more than can be told apart at once: a shorter window is asked for`,
+        `The answer holds more than ${this.#rows} different rows without an id, more than can be distinguished: a shorter window is requested`,
       )
     this.#highs = new Uint32Array(slots)
     this.#lows = new Uint32Array(slots)
@@ -70,12 +73,15 @@ export class Ordinals {
   }
 }
 
-// Which entries an answer has shown before: the same id, time and bytes once more is no second entry.
+// Recognises repeated entries within one answer: the same id, time and bytes are not a second entry.
 
-/** Some 840,000 entries an answer, in 12 MB. */
+/** About 840,000 entries per answer, in 12 MB. */
 const MOST_ENTRY_SLOTS = 2 ** 20
 
-/** Counts the entries of one answer, each once. Two that share 64 bits of their hashes count as one: for counting only, never for keeping. */
+/**
+ * Counts the distinct entries of one answer. Two with the same 64 hash bits count as one: for counts only, never
+ * for storage.
+ */
 export class EntriesOnce {
   #ordinals: Ordinals | undefined
 
@@ -83,7 +89,7 @@ export class EntriesOnce {
     this.#ordinals = new Ordinals(mostSlots)
   }
 
-  /** True where it was shown before. Of an answer that is too long for that nothing is taken for shown any more. */
+  /** True if the answer had it before. After too many entries nothing is recognised as a repeat. */
   isRepeat(entries: Entries, index: number): boolean {
     if (!this.#ordinals) return false
     const key = `${entries.at(index)} ${entries.id(index)} `

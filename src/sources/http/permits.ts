@@ -1,4 +1,4 @@
-// What a request has to pass where several budgets count it: it has a place in each of them, or in none.
+// A request that several rate limiters count needs a permit of each: it takes all of them, or none.
 import type { SourceWatch } from '../../contracts/reporter.ts'
 import type { Lane } from '../../contracts/source.ts'
 import { Tether } from '../../core/abort.ts'
@@ -6,10 +6,10 @@ import type { Clock } from '../../core/clock.ts'
 import { SECOND_MS } from '../../core/time.ts'
 import type { Budget } from './rate-limiter.ts'
 
-/** Who waits for several looks again this often: one of them may count no more by then. */
+/** A request that waits for several checks again this often: one of them may not count it any more. */
 const LOOK_AGAIN_MS = SECOND_MS
 
-/** What is asked of a budget by those who send requests under it, and by those who tell of it. */
+/** The methods of a rate limiter for requests, and for reports. */
 export type Budgeting = Pick<
   Budget,
   'freeAt' | 'announce' | 'enter' | 'limited' | 'limitedUntil' | 'used' | 'close'
@@ -19,7 +19,7 @@ export class JointBudget implements Budgeting {
   readonly #counting: () => readonly Budget[]
   readonly #clock: Clock
 
-  /** `counting` has those that count a request that is sent now: one, or more for as long as a rotated key still counts. */
+  /** `counting` returns the limiters that count a request sent now: one, or more while a rotated key still counts. */
   constructor(counting: () => readonly Budget[], clock: Clock) {
     this.#counting = counting
     this.#clock = clock
@@ -33,7 +33,7 @@ export class JointBudget implements Budgeting {
     return Math.max(...this.#counting().map((budget) => budget.announce(lane)))
   }
 
-  /** Of the one that waits longest. */
+  /** Of the one with the longest wait. */
   get limitedUntil(): number | undefined {
     const until = this.#counting().flatMap((budget) => budget.limitedUntil ?? [])
     return until.length > 0 ? Math.max(...until) : undefined
@@ -48,7 +48,7 @@ export class JointBudget implements Budgeting {
     return least ?? { places: 0, live: 0, allowed: 0, limit: 0 }
   }
 
-  /** As to `Budget.enter`. While one of several has no place none of another is held: it may be somebody else's too. */
+  /** As `Budget.enter`. While one of several has no permit, none of another is held, because others may share it. */
   async enter(lane: Lane, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
     for (let tell = waiting; ; tell = undefined) {
       const counting = this.#counting()
@@ -58,7 +58,7 @@ export class JointBudget implements Budgeting {
       const waitMs = Math.max(...counting.map((budget) => budget.waitMs(lane)))
       if (waitMs <= 0) return enterAll(counting, lane, signal)
       tell?.()
-      // Those who wait in one of them alone would else take each permit before all have one.
+      // Otherwise requests that wait in one limiter only would take each permit before all have one.
       for (const budget of counting) budget.announce(lane)
       await this.#clock.sleep(Math.min(waitMs, LOOK_AGAIN_MS), signal)
       signal.throwIfAborted()
@@ -74,7 +74,7 @@ export class JointBudget implements Budgeting {
   }
 }
 
-/** Where each has a place free: all are taken before anybody else runs. */
+/** If each has a free permit, all are taken before other code runs. */
 async function enterAll(budgets: readonly Budget[], lane: Lane, signal: AbortSignal): Promise<() => void> {
   const places = await Promise.allSettled(budgets.map((budget) => budget.enter(lane, signal)))
   const leave = () => {
@@ -86,7 +86,7 @@ async function enterAll(budgets: readonly Budget[], lane: Lane, signal: AbortSig
   throw refused.reason
 }
 
-// A place in the budget of the key that a request goes out with: whoever waits for one looks whether the key is another one by now.
+// A permit of the limiter for the key of the request: a waiting request checks whether the key has changed.
 
 const ROTATED = new Error('the key is another one')
 
@@ -94,13 +94,13 @@ interface Placing {
   readonly budget: Pick<Budgeting, 'enter'>
   readonly clock: Pick<Clock, 'sleep'>
   readonly watch: Pick<SourceWatch, 'state'>
-  /** Looks where the key comes from, and says what it is now. */
+  /** Reads the current key from its source. */
   readonly keyNow: () => string
-  /** It can become another one. */
+  /** The key can change. */
   readonly mayRotate: boolean
 }
 
-/** A key that changes during the wait takes a place anew: a 429 of the one before is not waited out by a budget that does not know it. */
+/** If the key changes during the wait, takes a permit of the new key: a 429 of the old key does not delay the new one. */
 export async function takePlace(
   placing: Placing,
   lane: Lane,
@@ -130,6 +130,6 @@ async function lookOut({ clock, keyNow }: Placing, key: string, wait: Tether): P
   const { signal } = wait
   do await clock.sleep(SECOND_MS, signal)
   while (!signal.aborted && keyNow() === key)
-  // Where the wait is over already nobody hears it.
+  // After the end of the wait the abort has no effect.
   wait.abort(ROTATED)
 }

@@ -1,37 +1,41 @@
-// The rate limiter: every request of a key to one area of the API passes here, and no rolling minute as the server counts it holds more than the limit (invariant 5).
+// The rate limiter: every request of one key to one area of the API passes it.
+// No rolling minute, as the server counts it, has more requests than the limit (invariant 5).
 import type { Lane } from '../../contracts/source.ts'
 import type { Clock, Random } from '../../core/clock.ts'
 import { MINUTE_MS, SECOND_MS } from '../../core/time.ts'
 
-/** After a 429 without a hint: past a full minute, and not all clients at once. */
+/** After a 429 without a hint: longer than a full minute, and with jitter between clients. */
 const BLIND_WAIT_MS = 61_000
 const BLIND_SPREAD_MS = 4_000
-/** What a dead process had sent may still be on its way to the server when the next one starts. */
+/** Requests of a dead process may still reach the server when the next process starts. */
 const IN_TRANSIT_MS = 5_000
-/** For how long the next permit is kept for a lane: from when an announced request could have it, or behind the answer to its last one. */
+/**
+ * How long a permit is reserved for a priority: from when an announced request could have it, or after its last
+ * answer.
+ */
 const KEPT_MS = 5 * SECOND_MS
 
 /** By priority. */
 const lanes: readonly Lane[] = ['live', 'sweep', 'past']
-/** What share of the limit a lane leaves to those before it, beyond its guaranteed minimum. */
+/** The share of the limit that a priority leaves to those before it, beyond its guaranteed minimum. */
 const leftShare: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, past: 0.4 }
 
-/** The requests of a rolling minute that each lane gets whatever the others ask for. */
+/** Requests per rolling minute that each priority gets, regardless of the others. */
 export const guaranteedOf = (allowed: number): number => Math.max(2, Math.ceil(allowed / 10))
 
-/** Where the window survives a restart: two small facts in the journal. @internal for tests */
+/** Persists the window across restarts: two state entries in the journal. @internal for tests */
 export interface BudgetStore {
   load(): Promise<string | undefined>
   save(state: string): Promise<void>
 }
 
 interface BudgetOptions {
-  /** requests in any rolling minute; changes with who shares them */
+  /** requests in any rolling minute; changes with the number of sharers */
   readonly limit: () => number
   readonly clock: Clock
   readonly random: Random
   readonly store: BudgetStore
-  /** Nobody reads live: no lane leaves anything untouched. */
+  /** There is no live reading: no priority reserves a share. */
   readonly pastAlone?: boolean
 }
 
@@ -42,25 +46,25 @@ interface Waiter {
 }
 
 /**
- * Three rules say who gets the next permit:
- * 1. A lane that wants one and has had less than its guaranteed minimum in this minute comes first; of several, the one that asked first.
- * 2. Else live reading comes before lookback, and lookback before jobs.
- * 3. Beyond its minimum a lane leaves a share of the limit to those before it, so that a poll finds permits at once.
+ * Three rules decide which request gets the next permit:
+ * 1. A waiting priority with less than its guaranteed minimum in this minute comes first; of several, the earliest request.
+ * 2. Otherwise live reading comes before lookback, and lookback before jobs.
+ * 3. Beyond its minimum a priority leaves a share of the limit to those before it, so that a poll finds permits at once.
  *
- * A place is taken before a request is sent and given back 60 s after its answer came: whenever between the two the
- * server counted it, it still counts here. Places are written to the store in blocks before they are used, so that a
- * crash forgets none; a restart counts a whole block as used. All times in here are monotonic.
+ * A permit is taken before a request is sent and returned 60 s after its answer came: whenever the server counted the request
+ * in between, it still counts here. Permits are saved in blocks before they are used, so that a crash forgets none; a restart
+ * counts a whole block as used. All times here are monotonic.
  */
 export class Budget {
   readonly #options: BudgetOptions
   readonly #recent = new RecentAnswers()
   readonly #waiting: Waiter[] = []
-  /** by lane, the next request: since when it is expected, and until when a permit is kept for it */
+  /** by priority, the next request: since when it is expected, and until when a permit is reserved for it */
   readonly #announced = new Map<Lane, { readonly since: number; readonly until: number }>()
   readonly #inFlightOf: Record<Lane, number> = { live: 0, sweep: 0, past: 0 }
-  /** of these, not sent yet: their place is being written down */
+  /** of these, not sent yet: their permit is being saved */
   #unsent = 0
-  /** places that the store already counts as used */
+  /** permits that the store already counts as used */
   #reserved = 0
   #blockedUntil = 0
   readonly #allowance: Allowance
@@ -74,30 +78,33 @@ export class Budget {
     this.#allowance = new Allowance(options.limit)
   }
 
-  /** Takes over what the store knows of the last minute, once; `enter` waits for it too. Throws what the store throws. */
+  /** Loads the store's record of the last minute, once; `enter` waits for it too. Throws the store's errors. */
   load(): Promise<void> {
     return (this.#loaded ??= this.#load().then(() => void (this.#isLoaded = true)))
   }
 
-  /** Permits used in the current minute, by live reading among them; what we allow ourselves now, and the limit: less is allowed since a 429. */
+  /**
+   * Permits used in the current minute, and by live reading; the number allowed now, and the limit: fewer are
+   * allowed since a 429.
+   */
   get used(): { places: number; live: number; allowed: number; limit: number } {
     this.#expire()
     const limit = this.#options.limit()
     return { places: this.#used, live: this.#usedBy('live'), allowed: this.#allowed, limit }
   }
 
-  /** A 429 is waited out until then, epoch ms: nobody has a place, whatever is free. Undefined: none is. */
+  /** End of the wait after a 429, epoch ms: no request gets a permit before. Undefined: no wait. */
   get limitedUntil(): number | undefined {
     const leftMs = this.#blockedUntil - this.#options.clock.elapsed()
     return leftMs > 0 ? Math.ceil(this.#options.clock.now() + leftMs) : undefined
   }
 
-  /** Epoch ms at which a place for this lane comes free if nobody else asks; now or earlier: it is free. */
+  /** Epoch ms at which a permit for this priority is free without other requests; now or earlier: it is free. */
   freeAt(lane: Lane): number {
     return Math.ceil(this.#options.clock.now() + this.waitMs(lane))
   }
 
-  /** As `freeAt`, for a request that is due and that the caller sends at that time: the next permit is kept for it. */
+  /** As `freeAt`, for a request that is due and will be sent at that time: the next permit is reserved for it. */
   announce(lane: Lane): number {
     const now = this.#options.clock.elapsed()
     const waitMs = this.waitMs(lane)
@@ -106,7 +113,7 @@ export class Budget {
     return Math.ceil(this.#options.clock.now() + waitMs)
   }
 
-  /** For how long this lane has no place if nobody else asks; 0 or less: there is one. */
+  /** How long this priority has no permit without other requests; 0 or less: there is one. */
   waitMs(lane: Lane): number {
     this.#expire()
     const now = this.#options.clock.elapsed()
@@ -120,8 +127,8 @@ export class Budget {
   }
 
   /**
-   * Waits for a place, and calls `waiting` before it does; resolves with the way to say that the answer came, or that none
-   * will. Rejects when `signal` aborts. Once loaded, a place that is free is taken before the call returns.
+   * Waits for a permit, and calls `waiting` before it waits. Resolves with a function to call when the answer came, or when none
+   * will. Rejects when `signal` aborts. Once loaded, a free permit is taken before the call returns.
    */
   async enter(lane: Lane, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
     if (!this.#isLoaded) await this.load()
@@ -146,24 +153,27 @@ export class Budget {
   }
 
   /**
-   * The server said 429: obey its hint, or wait past a full minute; and allow ourselves less from now on. Resolves when the
-   * store knows: a process that is killed right behind it comes back no earlier.
+   * The server answered 429: obey its hint, or wait for a full minute; and allow fewer requests from now on. Resolves when the
+   * store has it: a process killed right after that does not start earlier.
    */
   async limited(retryAfterMs: number | undefined): Promise<void> {
     const { clock, random } = this.#options
-    // What the store still knows of a wait must not take the place of this one.
+    // A stored wait must not replace this one.
     if (!this.#isLoaded) await this.load()
     const waitMs = retryAfterMs ?? BLIND_WAIT_MS + random() * BLIND_SPREAD_MS
     this.#blockedUntil = Math.max(this.#blockedUntil, clock.elapsed() + waitMs)
     this.#allowance.lower(clock.elapsed())
-    // What is being written may not know of it yet.
+    // A write under way may not include it yet.
     await this.#saving
-    // What the store counts from now on is told anew: nobody takes a place of the block before.
+    // The store counts from here on again: no permit of the previous block may be used.
     this.#reserved = 0
     await this.#reserve()
   }
 
-  /** Writes the exact window: what was reserved and not used is free again after a clean restart. What was not read is not written over. */
+  /**
+   * Saves the exact window: after a clean restart reserved but unused permits are free. A window that was not
+   * loaded is not overwritten.
+   */
   async close(): Promise<void> {
     await this.#saving
     if (this.#isLoaded) await this.#save(0)
@@ -185,13 +195,13 @@ export class Budget {
     return this.#inFlightOf[lane] + this.#recent.countOf(lane)
   }
 
-  /** Of what is allowed, what this lane may use beyond its minimum. */
+  /** The permits that this priority may use beyond its minimum. */
   #mostFor(lane: Lane): number {
     const allowed = this.#allowed
     return allowed - Math.floor(allowed * (this.#options.pastAlone ? 0 : leftShare[lane]))
   }
 
-  /** Permits that are kept for other lanes, which come before this one: what their minimum lacks, else one for each. */
+  /** Permits reserved for priorities before this one: what their minimum lacks, otherwise one for each. */
   #keptFrom(lane: Lane): number {
     const least = guaranteedOf(this.#allowed)
     return lanes
@@ -199,7 +209,7 @@ export class Budget {
       .reduce((sum, other) => sum + Math.max(1, least - this.#usedBy(other)), 0)
   }
 
-  /** `other` wants a permit, and it comes before one that `lane` wants. */
+  /** `other` waits for a permit, and comes before a request of `lane`. */
   #precedes(other: Lane, lane: Lane): boolean {
     const since = this.#wantsSince(other)
     if (since === undefined) return false
@@ -212,7 +222,7 @@ export class Budget {
     return since === ownSince ? isBefore : since < ownSince
   }
 
-  /** Since when a request of this lane waits, or is due; undefined: none is. */
+  /** Since when a request of this priority waits, or is due; undefined: none. */
   #wantsSince(lane: Lane): number | undefined {
     const first = this.#waiting.find((waiter) => waiter.lane === lane)?.since
     const announced = this.#announcedSince(lane)
@@ -230,7 +240,8 @@ export class Budget {
 
   #take(lane: Lane): void {
     this.#inFlightOf[lane]++
-    // What reads page by page asks again behind the answer. Others that wait in numbers would else take all permits that come back at once.
+    // A reader of pages sends its next request after the answer. Otherwise other waiting requests would take all
+    // returned permits.
     this.#announced.set(lane, { since: this.#options.clock.elapsed(), until: Infinity })
   }
 
@@ -265,7 +276,7 @@ export class Budget {
     })
   }
 
-  /** Runs while any request waits; each new one wakes it, since it may come before the others. */
+  /** Runs while any request waits; each new one wakes it, because it may come first. */
   async #admitInTurn(): Promise<void> {
     const { clock } = this.#options
     while (this.#waiting.length > 0) {
@@ -285,13 +296,13 @@ export class Budget {
     this.#wake = undefined
   }
 
-  /** For how long permits are kept for what was announced: behind that they are for those who wait. */
+  /** How long permits stay reserved for announced requests; after that waiting requests get them. */
   #keptMs(): readonly number[] {
     const now = this.#options.clock.elapsed()
     return [...this.#announced.values()].map(({ until }) => until - now).filter((leftMs) => leftMs > 0)
   }
 
-  /** Takes one of the places that the store already counts, or writes the next block first. */
+  /** Takes a permit that the store already counts, or saves the next block first. */
   async #record(): Promise<void> {
     this.#unsent++
     try {
@@ -329,7 +340,7 @@ export class Budget {
     if (text === undefined) return
     const stored = JSON.parse(text) as StoredBudget
     const downMs = Math.max(0, clock.now() - stored.savedAt)
-    // Whatever was not answered may reach the server only now.
+    // Unanswered requests may reach the server only now.
     const places = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]
     for (const [ageMs, count] of places) this.#recent.restore(now - downMs - ageMs, count)
     this.#blockedUntil = now + stored.blockedMs - downMs
@@ -338,20 +349,20 @@ export class Budget {
   }
 }
 
-// How much of its limit a budget allows itself: less after a 429, growing back while none comes. All times are ms of the clock that only runs.
+// How much of its limit a rate limiter uses: less after a 429, growing back without one. Times are monotonic ms.
 
-/** So long without a 429, and what we allow ourselves grows back by a tenth of the limit. */
+/** After this long without a 429 the allowed number grows by a tenth of the limit. */
 const RECOVERY_MS = 5 * MINUTE_MS
-/** What a 429 leaves of it. */
+/** The factor that a 429 applies. */
 const LEFT = 0.75
 
 class Allowance {
   readonly #limit: () => number
-  /** undefined: all of the limit, whatever that is by then */
+  /** undefined: the whole limit, even if that changes */
   #lowered: number | undefined
   #changedAt = 0
 
-  /** `limit` may change with who shares the budget. */
+  /** `limit` may change with the number of sharers. */
   constructor(limit: () => number) {
     this.#limit = limit
   }
@@ -375,7 +386,7 @@ class Allowance {
     return this.#lowered === undefined ? {} : { lowered: [this.#lowered, now - this.#changedAt] }
   }
 
-  /** `storedAt`: what was stored then goes on growing back from there. */
+  /** `storedAt`: the stored value grows from that time on. */
   restore({ lowered }: Pick<StoredBudget, 'lowered'>, storedAt: number): void {
     if (!lowered) return
     this.#lowered = lowered[0]
@@ -383,17 +394,17 @@ class Allowance {
   }
 }
 
-// The answers of the last minute, each of which still takes its permit. All times are ms of one clock that only runs.
+// The answers of the last minute, each of which still holds its permit. Times are ms of one monotonic clock.
 
-/** A permit comes back a little after its minute, so that a server that counts the boundary in is not crossed. */
+/** A permit is returned a little after its minute, for a server that includes the boundary. */
 const MARGIN_MS = 50
-/** Answers are remembered in steps of this width, rounded up: bounded memory at any limit. */
+/** Answers are counted in steps of this width, rounded up: bounded memory at any limit. */
 const STEP_MS = 50
 
 interface Answers {
   readonly at: number
   count: number
-  /** undefined: of a process before this one */
+  /** undefined: from an earlier process */
   readonly lane: Lane | undefined
 }
 
@@ -419,7 +430,7 @@ class RecentAnswers {
     this.#count++
   }
 
-  /** Those of a process before this one. */
+  /** Answers of an earlier process. */
   restore(at: number, count: number): void {
     if (count <= 0) return
     this.#answers.push({ at, count, lane: undefined })
@@ -434,7 +445,10 @@ class RecentAnswers {
     }
   }
 
-  /** In how many ms `isEnough` holds: it is asked with what has come back by then, in all and of `lane`. A minute where it never does. */
+  /**
+   * Ms until `isEnough` holds: it is called with the permits returned by then, in total and of `lane`. A minute if
+   * it never does.
+   */
   backInMs(lane: Lane, now: number, isEnough: (back: number, ofLane: number) => boolean): number {
     let back = 0
     let ofLane = 0
@@ -446,28 +460,28 @@ class RecentAnswers {
     return MINUTE_MS
   }
 
-  /** [how long ago they came, how many] */
+  /** [age, count] */
   ages(now: number): (readonly [number, number])[] {
     return this.#answers.map(({ at, count }) => [now - at, count])
   }
 }
 
-// A budget's window as the journal keeps it over a restart.
+// The window of a rate limiter as the journal stores it across a restart.
 
-/** Ages and spans, not instants: only `savedAt` meets the wall clock, which may have been set meanwhile. */
+/** Ages and spans, not instants: only `savedAt` uses the wall clock, which may have been set since. */
 interface StoredBudget {
   /** epoch ms */
   readonly savedAt: number
-  /** [how long ago the answer came, how many] */
+  /** [age of the answer, count] */
   readonly answered: readonly (readonly [number, number])[]
-  /** requests without an answer yet, and those that may have been sent since this was written */
+  /** requests without an answer yet, and those that may have been sent since this was saved */
   readonly ahead: number
   readonly blockedMs: number
-  /** [what a 429 left of the limit, how long ago that was or it last grew]; absent: all of it */
+  /** [what a 429 left of the limit, time since then or since it last grew]; absent: the whole limit */
   readonly lowered?: readonly [number, number]
 }
 
-/** The one that was saved last: whoever shares a budget may have been without it for a while. */
+/** The one saved last: a sharer of the limiter may have been without it for a while. */
 export function lastSaved(texts: readonly (string | undefined)[]): string | undefined {
   const savedAt = (text: string) => (JSON.parse(text) as StoredBudget).savedAt
   return texts.filter((text) => text !== undefined).toSorted((a, b) => savedAt(b) - savedAt(a))[0]
@@ -476,7 +490,7 @@ export function lastSaved(texts: readonly (string | undefined)[]): string | unde
 /** After this a lowered limit has grown back too. */
 const TELLING_MS = 60 * MINUTE_MS
 
-/** What it says is over: a budget that begins with nothing is the same. */
+/** The saved window is over: an empty one is equivalent. */
 export function isStale(text: string, now: number): boolean {
   const { savedAt, blockedMs } = JSON.parse(text) as StoredBudget
   return savedAt + Math.max(blockedMs, TELLING_MS) < now

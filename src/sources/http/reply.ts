@@ -1,4 +1,5 @@
-// What an answer of the API is by its head alone: its status as one of our codes, its media type, its length.
+// Classifies an answer of the API by its head: its status as one of our codes, its media type, its
+// length.
 import { Readable, pipeline } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
@@ -10,18 +11,21 @@ import type { ErrorCode } from '../../core/errors.ts'
 import type { SecretPlace } from '../../core/secret.ts'
 import type { BodyLimits, Deadline } from './deadline.ts'
 
-/** What of a request matters to its answer. */
+/** The parts of a request that matter for its answer. */
 interface Asked {
   readonly method: string
   readonly path: string
-  /** media types beside JSON that are an answer here */
+  /** media types accepted in addition to JSON */
   readonly accept?: readonly string[]
 }
 
-/** However small an answer is, its buffers are not. */
+/** Even a small answer has large buffers. */
 const LEAST_BODY_BYTES = 256 * 1024
 
-/** Spec §7, and what servers answer in their place. What is not here: 5xx is the server's fault, anything else is no answer of this API. */
+/**
+ * Spec §7, and what servers answer instead. Other statuses: 5xx is the server's fault, the rest is no answer of
+ * this API.
+ */
 const codes: Readonly<Record<number, ErrorCode>> = {
   400: 'bad_request',
   401: 'unauthorized',
@@ -38,47 +42,49 @@ const advices: Partial<Record<ErrorCode, string>> = {
   bad_request: 'the request was refused as invalid',
   forbidden: 'the key lacks the permission for this endpoint: grant it, no restart is needed',
   not_found: 'there is no such path or entry: check base_url',
-  redirected: 'it redirects, which is never followed: set base_url to where the API really is',
+  redirected: 'it redirects, which is never followed: set base_url to the address of the API',
   server_error: 'it failed to answer',
-  too_large: 'something between holds the request or its answer for too large',
+  too_large: 'a proxy or the server rejects the request or its answer as too large',
 }
 
-/** Of an answer that is no success. */
+/** For an answer that is no success. */
 export function codeOfStatus(status: number): ErrorCode {
   const code = codes[status]
   if (code) return code
   return status >= 500 ? 'server_error' : status >= 300 && status < 400 ? 'redirected' : 'bad_reply'
 }
 
-/** By where the key stands. */
+/** By the source of the key. */
 const keyAdvices: Readonly<Record<SecretPlace, string>> = {
-  file: 'put a valid key into its file, it is read again by itself',
+  file: 'put a valid key into its file; it is read again automatically',
   environment: 'set a valid key in the environment variable that api_key names, and start again',
-  configuration:
-    'put a valid key in the place of api_key in the configuration, which is read again by itself',
+  configuration: 'set a valid api_key in the configuration, which is read again automatically',
 }
 
-/** `key`: where the one stands that was sent. */
+/** `key`: the source of the key that was sent. */
 export const adviceOn = (code: ErrorCode, key: SecretPlace): string =>
   code === 'unauthorized'
     ? `the API key was refused: ${keyAdvices[key]}`
     : (advices[code] ?? 'no answer of this API')
 
-/** Our own requests stay below the limit. No number here: the same trouble is told in the same words. */
+/** Our own requests stay below the limit. The text has no number, so that the same trouble has the same message. */
 export const adviceOnLimit = (hintMs: number | undefined): string =>
-  `the rate limit is exceeded: something else uses this key too, as validate --connect does, or rate_limits is set above the API's own; nothing is asked ${hintMs === undefined ? 'for a good minute' : 'before the time that the answer names'}`
+  `the rate limit is exceeded: another client uses this key too, as validate --connect does, or rate_limits is set above the API's own; no request is sent ${hintMs === undefined ? 'for about a minute' : 'before the time in the answer'}`
 
-/** What is held of a body at most: all of it where the server says that it is small, so that many small answers stand beside a slow one. */
+/**
+ * Upper bound of the memory for a body: its length if the server says that it is small, so that many small
+ * answers fit beside a slow one.
+ */
 export function heldBytes({ headers }: HttpReply): number {
   const length = headers['content-length'] ?? ''
   if (headers['content-encoding'] !== undefined || !/^\d{1,15}$/.test(length)) return WHOLE_BODY_BYTES
   return Math.min(WHOLE_BODY_BYTES, Math.max(LEAST_BODY_BYTES, Number(length)))
 }
 
-/** For messages: a query may hold what nobody else should read. */
+/** For messages: a query may contain confidential values. */
 export const named = ({ method, path }: Asked): string => `${method} ${path.split('?')[0] ?? path}`
 
-/** What is wrong with a body is told by who reads it, who does not know what was asked for. */
+/** The reader of a body reports its fault without knowing the request; this adds the name. */
 export function withName(error: unknown, ask: Asked): unknown {
   if (!(error instanceof ConnectorError) || (error.code !== 'bad_reply' && error.code !== 'too_large'))
     return error
@@ -88,16 +94,17 @@ export function withName(error: unknown, ask: Asked): unknown {
   return new ConnectorError(code, `${name}: ${message}`, { cause: error, retryAfterMs })
 }
 
-const mediaTypeOf = ({ headers }: HttpReply): string | undefined =>
+export const mediaTypeOf = ({ headers }: Pick<HttpReply, 'headers'>): string | undefined =>
   headers['content-type']?.split(';')[0]?.trim().toLowerCase()
 
-export function isJson(reply: HttpReply): boolean {
+export function isJson(reply: Pick<HttpReply, 'headers'>): boolean {
   const type = mediaTypeOf(reply)
   return type === undefined || type === 'application/json' || type.endsWith('+json')
 }
 
-/** Splunk names itself so on all of its ports, the event collector's among them. */
-export const isSplunk = ({ headers }: HttpReply): boolean => /^splunkd/i.test(headers['server'] ?? '')
+/** Splunk sends this header on all of its ports, including the event collector's. */
+export const isSplunk = ({ headers }: Pick<HttpReply, 'headers'>): boolean =>
+  /^splunkd/i.test(headers['server'] ?? '')
 
 export const notTheApi = (where: string): ConnectorError =>
   new ConnectorError(
@@ -105,7 +112,7 @@ export const notTheApi = (where: string): ConnectorError =>
     `${where}, and it is a Splunk server that answers, not the API: set base_url to the API (a Splunk is a sink's url)`,
   )
 
-/** Throws `bad_reply` for what is neither JSON nor what was asked for. */
+/** Throws `bad_reply` for anything except JSON and the accepted types. */
 export function checkType(ask: Asked, reply: HttpReply): void {
   const type = mediaTypeOf(reply)
   if (isJson(reply) || (type !== undefined && ask.accept?.includes(type))) return
@@ -113,42 +120,42 @@ export function checkType(ask: Asked, reply: HttpReply): void {
   if (isSplunk(reply)) throw notTheApi(`${named(ask)} answered ${reply.status}`)
   throw new ConnectorError(
     'bad_reply',
-    `${named(ask)} answered ${reply.status} with something else than JSON: a proxy or a login page may stand between; check base_url`,
+    `${named(ask)} answered ${reply.status} with something other than JSON: a proxy or a login page may be in between; check base_url`,
   )
 }
 
-// What a failed answer says about what was asked for: it is gone, it cannot be read, it may be too much at once.
+// What a failed answer proves about the request: gone, unreadable, or perhaps too much at once.
 
 /**
- * True when the answer may have been too much for something in between, or for the server itself. Just as well it is an
- * outage, so it says nothing about what the answer holds. `begun`: its head had come.
+ * True if the answer may have been too large for a proxy, or for the server itself. It may equally be an outage, so it proves
+ * nothing about the content. `begun`: its head had arrived.
  */
 export function isTooMuch(error: unknown, begun: boolean): error is ConnectorError {
   if (!(error instanceof ConnectorError)) return false
-  // Cut off in the middle may be a proxy's limit.
+  // Cut off in the middle: may be a proxy's limit.
   if (error.code === 'unreachable') return begun
   return error.code === 'server_error' || error.code === 'timeout' || error.code === 'too_large'
 }
 
-/** True for an answer that says: what you name is not there. */
+/** True for an answer that says: the named resource does not exist. */
 export function isGone(error: unknown): boolean {
   return error instanceof ConnectorError && (error.code === 'not_found' || error.code === 'bad_request')
 }
 
-/** True when the other side answered, but not with what can be read. */
+/** True if the server answered, but not with anything readable. */
 export function isUnreadable(error: unknown): error is ConnectorError {
   return error instanceof ConnectorError && (error.code === 'bad_reply' || error.code === 'too_large')
 }
 
-/** The same error with what is done about it. */
+/** The same error, with the next action. */
 export function toldAs(error: ConnectorError, next: string): ConnectorError {
   const { code, message, retryAfterMs } = error
   return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })
 }
 
-// A reply's body under its limits: decompressed, capped, and never slower than it may be. Knows nothing of what is inside.
+// The body of a reply under its limits: decompressed, capped, and never slower than allowed.
 
-/** A map: the word is the other side's, and of an object it could name what every object has. */
+/** A map, because the key comes from the server and could name a member that every object has. */
 const decoders: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new Map([
   ['gzip', createGunzip],
   ['x-gzip', createGunzip],
@@ -156,32 +163,32 @@ const decoders: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new
   ['br', createBrotliDecompress],
 ])
 
-/** We ask for identity; a server or proxy that compresses all the same is understood. */
+/** We request identity; a server or proxy that compresses anyway is understood. */
 function decoded(reply: HttpReply): AsyncIterable<Uint8Array> {
   const encoding = reply.headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
   if (encoding === 'identity' || encoding === '') return reply.body
   const open = decoders.get(encoding)
   if (!open) {
     abandon(reply)
-    throw new ConnectorError('bad_reply', 'The API answered in a compression that was not asked for')
+    throw new ConnectorError('bad_reply', 'The API answered with a compression that was not requested')
   }
-  // A pipeline, since a decoder that is left must close the connection behind it; errors reach the one who reads.
+  // A pipeline, because an abandoned decoder must close its connection; errors reach the reader.
   return pipeline(Readable.from(reply.body), open(), () => undefined)
 }
 
-/** Closes the connection of a body that nobody wants. */
+/** Closes the connection of an unwanted body. */
 export function abandon({ body }: HttpReply): void {
   void body[Symbol.asyncIterator]().return?.()
 }
 
-/** zlib names its own errors `Z_…`, brotli's `ERR_…`; both carry a number. */
+/** zlib names its errors `Z_…`, brotli `ERR_…`; both have a number. */
 function isUndecodable(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && 'code' in error && /^(Z|ERR)_/.test(String(error.code))
 }
 
 /**
- * The body's bytes, piece by piece. Throws ConnectorError `too_large` past the cap, `timeout` past a deadline, `bad_reply`
- * when it does not decompress, and what the transport throws when the connection breaks.
+ * The body's bytes, piece by piece. Throws ConnectorError `too_large` above the cap, `timeout` after a deadline, `bad_reply` if
+ * it does not decompress, and the transport's error if the connection breaks.
  */
 export async function* readBody(
   reply: HttpReply,
@@ -209,12 +216,12 @@ export async function* readBody(
     throw error
   } finally {
     guard.close()
-    // Closes the connection of a body that is left; a stream that hangs must not hang us.
+    // Closes the connection of an abandoned body; a stream that hangs must not block us.
     void pieces.return?.().catch(() => undefined)
   }
 }
 
-/** The place in the budget starts its minute when the answer is whole, or left. It may come for hours: that it does is told. */
+/** The permit's minute begins when the answer is complete, or abandoned. An answer may take hours, which is reported. */
 export async function* finishing(
   body: AsyncIterable<Uint8Array>,
   watch: Pick<SourceWatch, 'readsAnswer'>,

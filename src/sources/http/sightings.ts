@@ -1,15 +1,15 @@
-// Elements in the place of an entry: each may be malformed, or an error of the API. What later answers show decides.
+// Elements instead of entries: each may be malformed, or an API error. Later answers decide.
 import type { Quarantined } from '../../contracts/source.ts'
 
-/** An element that comes in so many answers is malformed. */
+/** An element in this many answers is malformed. */
 const MALFORMED_ANSWERS = 3
-/** Where so many answers in a row show other elements and no fewer entries, waiting for the next one brings nothing. */
+/** After this many consecutive answers with different elements and no fewer entries, waiting is useless. */
 const UNSTEADY_ANSWERS = 9
-/** Both lists are kept with the stream's cursor, which is written often. */
+/** Both lists are stored with the stream's cursor, which is written often. */
 const MOST_ELEMENTS = 100
 const MOST_SPANS = 20
 
-/** What an answer was about, in whatever the source counts. */
+/** The span of an answer, in the unit of the source. */
 interface Span {
   readonly from: number
   readonly to: number
@@ -17,7 +17,7 @@ interface Span {
 
 export interface KeptSightings {
   elements: { from: number; to: number; readonly sha256: string; times: number }[]
-  /** answers in a row about a span, each with elements in doubt beside `good` entries or more */
+  /** consecutive answers about a span, each with undecided elements beside at least `good` entries */
   spans: { readonly from: number; to: number; good: number; times: number }[]
 }
 
@@ -26,8 +26,8 @@ export const freshSightings = (): KeptSightings => ({ elements: [], spans: [] })
 const covers = (outer: Span, { from, to }: Span): boolean => outer.from <= from && outer.to >= to
 
 /**
- * `malformed`: each element came again and again. `unsteady`: other ones came each time, for long enough.
- * `in_doubt`: the next answer will say more.
+ * `malformed`: each element came repeatedly. `unsteady`: different ones came each time, for long enough.
+ * `in_doubt`: the next answer will decide.
  */
 export type Sighted = 'clean' | 'in_doubt' | 'malformed' | 'unsteady'
 
@@ -38,19 +38,19 @@ export class Sightings {
     this.#kept = kept
   }
 
-  /** It came again and again, in answers within this span. */
+  /** It came repeatedly, in answers within this span. */
   isMalformed(span: Span, { sha256 }: Quarantined): boolean {
     return this.#kept.elements.some(
       (one) => one.sha256 === sha256 && one.times >= MALFORMED_ANSWERS && covers(span, one),
     )
   }
 
-  /** Of all that is asked within this span. */
+  /** For every request within this span. */
   isUnsteady(span: Span): boolean {
     return this.#kept.spans.some((one) => one.times >= UNSTEADY_ANSWERS && covers(one, span))
   }
 
-  /** One more answer about this span: these elements are in doubt, beside so many good entries. */
+  /** Records one more answer about this span: undecided elements beside this many good entries. */
   note(span: Span, elements: readonly Quarantined[], good: number): Sighted {
     for (const element of elements) this.#add(span, element, 1)
     if (elements.every((element) => this.isMalformed(span, element))) {
@@ -81,7 +81,7 @@ export class Sightings {
       if (spans.push({ from, to, good, times: 1 }) > MOST_SPANS) spans.shift()
       return
     }
-    // Fewer entries than before: answers break off, now here and now there. That passes.
+    // Fewer entries than before: answers break off at changing places, which is temporary.
     known.times = good < known.good ? 1 : known.times + 1
     known.good = good
     known.to = to

@@ -1,33 +1,37 @@
-// Where the elements of a body begin, and where each keeps its id, time and type; knows which keys matter and nothing of the grammar.
+// Records where the elements of a body begin, and where the id, time and type of each are.
+// It knows which keys matter, and nothing about the grammar.
 import { OPEN_ARRAY, OPEN_OBJECT } from '../../core/bytes.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { decodeString } from './json-tokens.ts'
 
-/** No text has this byte: no key is ever it. */
+/** No text contains this byte, so no key equals it. */
 const NO_KEY = Uint8Array.of(0xff)
 
 /** Not there. */
 export const NONE = -1
 
-// Offsets in the slab; they move with it.
+// Offsets into the slab; they are shifted when it moves.
 export const ELEMENT = 0
-/** where the inside of a string began that may go on in the next piece and will matter */
+/** start of the inside of a string that may continue in the next piece and matters */
 export const STRING_START = 1
-/** start and end of the value of each wanted key, without its quotes; NONE where it is missing or no string */
+/** start and end of the value of each wanted key, without quotes; NONE if missing or not a string */
 export const ID = 2
 export const TIME = 4
 export const TYPE = 6
 const MARKS = 8
 
-/** Of `escapes`: the text holds an escape. */
+/** Flag in `escapes`: the text contains an escape. */
 export const ID_ESCAPED = 1
 export const TIME_ESCAPED = 2
 export const TYPE_ESCAPED = 4
 
-/** `wanted` before the target's own value. */
+/** Value of `wanted` before the target's own value. */
 const TARGET = 4
 
-/** What the elements are: those of the body's array or of the array under `key`; or the body itself, or its value under `key`. */
+/**
+ * What the elements are: those of the body's array or of the array under `key`; or the body itself, or its value
+ * under `key`.
+ */
 export interface Target {
   readonly kind: 'array' | 'value'
   readonly key: string | undefined
@@ -35,23 +39,23 @@ export interface Target {
 
 interface ElementOptions {
   readonly target: Target
-  /** the names of id, time and type, in this order; entries may have no id */
+  /** names of id, time and type, in this order; entries may have no id */
   readonly keys: readonly [string | undefined, string, string]
   readonly maxDepth: number
 }
 
 export class ElementMarks {
   readonly marks = new Int32Array(MARKS).fill(NONE)
-  /** of ID_ESCAPED, TIME_ESCAPED and TYPE_ESCAPED those that hold */
+  /** which of ID_ESCAPED, TIME_ESCAPED and TYPE_ESCAPED apply */
   escapes = 0
-  /** the element's own nesting went over the limit */
+  /** the element is nested deeper than the limit */
   tooDeep = false
   isObject = false
-  /** CR or LF stood between the element's tokens */
+  /** CR or LF occurred between the element's tokens */
   hasLineBreaks = false
   /** the key before the coming value: 1, 2, 3 for id, time, type; TARGET; 0 for any other */
   wanted = 0
-  /** the depth of the container that elements stand in */
+  /** the depth of the container of the elements */
   readonly edge: number
   /** deeper containers are too deep */
   readonly deepest: number
@@ -70,30 +74,30 @@ export class ElementMarks {
     this.deepest = this.edge + maxDepth
   }
 
-  /** True while an element is open: its bytes so far must stay. */
+  /** True while an element is open: its bytes so far are needed. */
   get isOpen(): boolean {
     return this.marks[ELEMENT] !== NONE
   }
 
-  /** The slab's bytes moved down. */
+  /** The slab's bytes have moved down. */
   rebase(shiftBytes: number): void {
     const { marks } = this
     for (let i = 0; i < MARKS; i++) if (marks[i] !== NONE) marks[i] = (marks[i] as number) - shiftBytes
   }
 
-  /** The bytes of the open element are gone up to `at`, and with them its id, time and type. */
+  /** The bytes of the open element are dropped up to `at`, with its id, time and type. */
   forget(at: number): void {
     this.marks.fill(NONE)
     this.marks[ELEMENT] = at
   }
 
-  /** A key of the body's own object that is this long cannot be the one that is looked for, however it is escaped. */
+  /** A key of the body's own object that is this long cannot be the wanted one, even with escapes. */
   forgetLongKey(length: number): void {
     const start = this.marks[STRING_START] as number
     if (start !== NONE && length - start > 6 * (this.#targetKey?.length ?? 0)) this.marks[STRING_START] = NONE
   }
 
-  /** A value begins outside of all elements: is it one, or on the way to them? Throws when the body has another shape. */
+  /** A value begins outside all elements: is it one, or on the path to them? Throws if the body has another shape. */
   enter(byte: number, depth: number, at: number): void {
     const { kind, key } = this.#target
     const isTarget = key === undefined || this.wanted === TARGET
@@ -111,7 +115,7 @@ export class ElementMarks {
     }
   }
 
-  /** A container closed, and what is open now is outside of the target. */
+  /** A container has closed, and the position is now outside the target. */
   leave(): void {
     this.#inTarget = false
   }
@@ -120,17 +124,17 @@ export class ElementMarks {
     this.marks[ELEMENT] = NONE
   }
 
-  /** The body is over. Throws when the array never came. */
+  /** The body is over. Throws if the array never came. */
   end(): void {
     if (this.#target.kind === 'array' && !this.#found) throw otherShape(this.#place())
   }
 
-  /** Does the string that is open at `depth` matter, so that its start must stay? */
+  /** Whether the string that is open at `depth` matters, so that its start must be kept. */
   matters(inKey: boolean, depth: number): boolean {
     return inKey ? depth <= this.edge + 1 : this.wanted !== 0
   }
 
-  /** Takes note of a key, the inside of its quotes: asked only for keys that stand no deeper than an element's own. */
+  /** Handles a key, the inside of its quotes: called only for keys no deeper than an element's own. */
   key(bytes: Uint8Array, start: number, end: number, depth: number): void {
     this.wanted = 0
     if (!this.isOpen) {
@@ -147,7 +151,7 @@ export class ElementMarks {
     this.key(key, 0, key.length, depth)
   }
 
-  /** The value of a wanted key; a later one under the same key takes its place. */
+  /** The value of a wanted key; a later one under the same key replaces it. */
   record(start: number, end: number, escaped: boolean): void {
     const index = this.wanted - 1
     this.wanted = 0

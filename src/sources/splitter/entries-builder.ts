@@ -1,4 +1,5 @@
-// Makes one group of what the scanner found: columns of offsets for the good elements, places for the malformed ones.
+// Builds a group from the scanner's results: columns of offsets for valid elements, places of
+// malformed ones.
 import { isUtf8 } from 'node:buffer'
 import {
   COLUMNS,
@@ -19,11 +20,17 @@ import { MalformedPlaces } from './malformed.ts'
 import type { LargeElement, Reason } from './malformed.ts'
 import { TypeNames } from './type-names.ts'
 
-/** For entries that carry no id, and not always a time: what each is called and when it was. */
+/** Derives the id, and the time if necessary, of entries without them. */
 export interface Naming {
-  /** The id of the entry `bytes[start, end)`, ASCII. `dated`: what `untimed` answered for it, if asked. Throws ConnectorError `too_large` when it can name no more of them. */
+  /**
+   * The id of the entry `bytes[start, end)`, ASCII. `dated`: the result of `untimed` for it, if called. Throws ConnectorError
+   * `too_large` if it can name no more entries.
+   */
   id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array
-  /** The time of the entry `bytes[start, end)`, which has none or an unreadable one; undefined: the entry is left out; 'no_entry': it is malformed. */
+  /**
+   * The time of the entry `bytes[start, end)`, which has none or an unreadable one; undefined: leave the entry out; 'no_entry': it
+   * is malformed.
+   */
   untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry'
 }
 
@@ -34,7 +41,7 @@ export interface Moment {
 }
 
 const MAX_ID_BYTES = 1024
-/** Of a longer type its beginning stands for it: it is kept beside its entry, and no room is counted for it there. */
+/** A longer type is cut to this length: it is stored beside its entry, and its size is not accounted for there. */
 const MAX_TYPE_BYTES = 16 * 1024
 
 export class EntriesBuilder {
@@ -58,7 +65,7 @@ export class EntriesBuilder {
     return this.#count + this.#malformed.size
   }
 
-  /** Adds the entry `bytes[start, end)` of a group that begins at `origin`; says what it lacks when it is none. */
+  /** Adds the entry `bytes[start, end)` of a group that begins at `origin`; returns what it lacks if it is invalid. */
   add(
     bytes: Uint8Array,
     origin: number,
@@ -71,12 +78,12 @@ export class EntriesBuilder {
     const idEnd = marks[ID + 1] as number
     const timeStart = marks[TIME] as number
     const timeEnd = marks[TIME + 1] as number
-    // Missing, no string, empty; or longer than could stand in a request for the page behind it.
+    // Missing, not a string, empty; or too long for the request for the next page.
     if (idStart === idEnd || idEnd - idStart > MAX_ID_BYTES)
       return this.#naming ? this.#addNamed(this.#naming, bytes, origin, start, end, marks, escapes) : 'no_id'
     if (timeStart === NONE) return 'no_time'
     const time = instantOf(bytes, timeStart, timeEnd, escapes)
-    // Also what is no whole number of microseconds: year 1 or 9999, as placeholders have it.
+    // Also not a whole number of microseconds, as in years 1 or 9999, which serve as placeholders.
     if (!Number.isSafeInteger(time)) return 'no_time'
     const columns = this.#columns
     const row = this.#count * COLUMNS
@@ -127,7 +134,7 @@ export class EntriesBuilder {
     return undefined
   }
 
-  /** Sets the element `[start, end)` of the group's bytes aside. */
+  /** Marks the element `[start, end)` of the group's bytes as malformed. */
   quarantine(reason: Reason, start: number, end: number): void {
     this.#malformed.add(reason, start, end)
   }
@@ -136,15 +143,15 @@ export class EntriesBuilder {
     this.#malformed.addLarge(large)
   }
 
-  /** what the group's texts want behind its bytes */
+  /** bytes that the group's decoded texts need after its bytes */
   get roomBytes(): number {
     return this.#texts.lengthBytes
   }
 
-  /** The group, of which `bytes` are all, and `slab` the same with `roomBytes` at its end; empties the builder. */
+  /** The group, whose bytes are `bytes`; `slab` is the same with `roomBytes` at its end. Empties the builder. */
   close(bytes: Uint8Array, slab: Uint8Array): ClosedGroup {
     this.#texts.place(slab, this.#columns)
-    // Asked once for the whole group: an element begins and ends with ASCII, so all are valid if the whole is.
+    // Checked once for the whole group: elements begin and end with ASCII, so each one is valid if the whole is.
     const count = isUtf8(bytes) ? this.#count : this.#dropInvalid(bytes)
     const columns = this.#columns.slice(0, count * COLUMNS)
     const entries =
@@ -184,37 +191,38 @@ export class EntriesBuilder {
   }
 }
 
-/** µs since 1970; NaN where the text says none. */
+/** µs since 1970; NaN if the text has none. */
 function instantOf(bytes: Uint8Array, start: number, end: number, escapes: number): number {
   if (!(escapes & TIME_ESCAPED)) return parseInstant(bytes, start, end)
   const decoded = Buffer.from(decodeString(bytes.subarray(start, end)))
   return parseInstant(decoded, 0, decoded.length)
 }
 
-// What the splitter hands out: some of a body's entries in their order, and beside them what stood between them and is no entry.
+// The splitter's output: some entries of a body in order, and the malformed elements between them.
 
 export interface Group {
   readonly entries: Entries
   readonly quarantined: readonly Quarantined[]
 }
 
-/** A group whose malformed elements are not made yet. */
+/** A group whose malformed elements are not built yet. */
 export interface ClosedGroup {
   readonly entries: Entries
   readonly quarantined: () => readonly Quarantined[]
 }
 
-// Texts of a group that do not stand in its bytes as they are meant (written with escapes, or given by us): put behind the bytes when the group closes.
+// Texts of a group that differ from its bytes (written with escapes, or derived by us).
+// They are appended after the bytes when the group closes.
 
 interface Text {
-  /** of its start in the group's columns */
+  /** index of its start in the group's columns */
   readonly column: number
   readonly bytes: Uint8Array
 }
 
 class TextsBehind {
   #texts: Text[] = []
-  /** of all of them */
+  /** total of all */
   lengthBytes = 0
 
   add(column: number, bytes: Uint8Array): void {
@@ -222,13 +230,13 @@ class TextsBehind {
     this.lengthBytes += bytes.length
   }
 
-  /** A text with half a surrogate pair has no UTF-8: it stays as it is written, so that two of them never become the same. */
+  /** A text with half a surrogate pair has no UTF-8: it stays as written, so that two such texts never become equal. */
   decode(column: number, written: Uint8Array): void {
     const text = decodeString(written)
     if (text.isWellFormed()) this.add(column, Buffer.from(text))
   }
 
-  /** Into the room at the end of the group's slab; the columns point there from now on. Then there are none. */
+  /** Writes them after the group's bytes, and points the columns there. Empties the list. */
   place(slab: Uint8Array, columns: Uint32Array): void {
     let at = slab.length - this.lengthBytes
     for (const { column, bytes } of this.#texts) {

@@ -1,4 +1,5 @@
-// A number or a literal of JSON, which can stop after any byte and go on in the next piece; knows nothing of what stands around.
+// Reads a JSON number or literal, which may stop after any byte and continue in the next piece,
+// without its context.
 import { BACKSLASH, DASH, DOT, NINE, QUOTE, SMALL_U, ZERO } from '../../core/bytes.ts'
 
 /** The byte does not belong to the number. */
@@ -22,7 +23,7 @@ classOf[DOT] = 5
 classOf[101] = 6 // e
 classOf[69] = 6 // E
 
-// One row a state, one column a class: other, 0, 1 to 9, -, +, point, e.
+// One row per state, one column per class: other, 0, 1 to 9, -, +, point, e.
 // prettier-ignore
 const transitions = Uint8Array.from([
   0, 0, 0, 0, 0, 0, 0, 0,
@@ -36,7 +37,7 @@ const transitions = Uint8Array.from([
   0, NUMBER_EXPONENT, NUMBER_EXPONENT, 0, 0, 0, 0, 0, // exponent
 ])
 
-/** The state after a number's first byte; NOT_OF_NUMBER: a number cannot begin so. */
+/** The state after a number's first byte; NOT_OF_NUMBER: no number begins with it. */
 function numberStart(byte: number): number {
   if (byte === DASH) return NUMBER_MINUS
   if (byte === ZERO) return NUMBER_ZERO
@@ -59,19 +60,19 @@ export class JsonScalar {
   #literal: Uint8Array | undefined
   #literalRead = 0
   #number = NOT_OF_NUMBER
-  /** What `read` saw: it is over; it is none; it may go on in the next piece. */
+  /** Result of `read`: complete; invalid; may continue in the next piece. */
   state: 'whole' | 'wrong' | 'open' = 'open'
 
   get isNumber(): boolean {
     return this.#literal === undefined
   }
 
-  /** True where the body may end here: a number has no byte that closes it. */
+  /** True if the body may end here: no byte closes a number. */
   get mayEnd(): boolean {
     return this.isNumber && numberMayEnd(this.#number)
   }
 
-  /** False where no scalar begins with `byte`. */
+  /** False if no scalar begins with `byte`. */
   begin(byte: number): boolean {
     this.#literal = literals.get(byte)
     this.#literalRead = 1
@@ -79,7 +80,7 @@ export class JsonScalar {
     return this.#literal !== undefined || this.#number !== NOT_OF_NUMBER
   }
 
-  /** Reads on; answers where it stopped: behind the scalar, at the byte that is none of its own, or at `to`. */
+  /** Reads on; returns where it stopped: after the scalar, at a byte that does not belong to it, or at `to`. */
   read(bytes: Uint8Array, at: number, to: number): number {
     this.state = 'open'
     return this.#literal ? this.#readLiteral(this.#literal, bytes, at, to) : this.#readNumber(bytes, at, to)
@@ -112,7 +113,7 @@ export class JsonScalar {
   }
 }
 
-// The inside of a JSON string: where its plain bytes end, and whether an escape is one; knows nothing of what stands around.
+// The inside of a JSON string: where its plain bytes end, and whether an escape is valid, without its context.
 
 const ONES = 0x01010101
 const TWOS = 0x02020202
@@ -121,10 +122,10 @@ const BACKSLASHES = 0x5c5c5c5c
 const HIGHS = 0x80808080
 
 /**
- * The first byte in `bytes[at, to)` that is a quote, a backslash or a control character; `to` when there is none.
- * `words` looks at the same memory: four bytes are tested at once. Of a byte below 0x80, `(byte ^ 2) - 0x21` has its high bit
- * when the byte is a control character or the quote (`^ 2` makes 0x20 of 0x22, and 0x22 of 0x20), `(byte ^ backslash) - 1`
- * when it is the backslash; a borrow into the next byte only follows a true hit, and the lowest hit is the one that counts.
+ * The first byte in `bytes[at, to)` that is a quote, a backslash or a control character; `to` if there is none.
+ * `words` is a view of the same memory: four bytes are tested at once. For a byte below 0x80, `(byte ^ 2) - 0x21` has its high
+ * bit set if the byte is a control character or the quote (`^ 2` maps 0x22 to 0x20, and 0x20 to 0x22), and `(byte ^ backslash) - 1`
+ * if it is the backslash; a borrow into the next byte only follows a true hit, and the lowest hit counts.
  */
 export function plainEnd(bytes: Uint8Array, words: DataView, at: number, to: number): number {
   const last = to - 4
@@ -141,10 +142,10 @@ export function plainEnd(bytes: Uint8Array, words: DataView, at: number, to: num
   return to
 }
 
-/** Just after a backslash; below it: so many hex digits are still to come. */
+/** Right after a backslash; smaller values: number of hex digits still expected. */
 export const ESCAPE = 5
 
-/** What is still to come of an escape once `byte` was read: 0 nothing, -1 it is no escape. */
+/** The rest of an escape after `byte`: 0 complete, -1 invalid. */
 export function afterEscape(pending: number, byte: number): number {
   if (pending !== ESCAPE) {
     const lower = byte | 32
@@ -165,7 +166,10 @@ export function afterEscape(pending: number, byte: number): number {
   return known ? 0 : -1
 }
 
-/** Where the inside of a valid string that begins at `start` may be cut, `most` bytes on or soon before: within no escape and no character. */
+/**
+ * Where the inside of a valid string that begins at `start` may be cut, `most` bytes on or just before: not
+ * within an escape or a character.
+ */
 export function cutBefore(bytes: Uint8Array, start: number, most: number): number {
   let at = start
   for (let next = at; next <= start + most; next += widthAt(bytes, at)) at = next
@@ -178,7 +182,7 @@ function widthAt(bytes: Uint8Array, at: number): number {
   return bytes[at + 1] === SMALL_U ? 6 : 2
 }
 
-/** The text of a valid string's inside, escapes decoded. */
+/** The text of a valid string's inside, with escapes decoded. */
 export function decodeString(bytes: Uint8Array): string {
   const inside = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8')
   return JSON.parse(`"${inside}"`) as string

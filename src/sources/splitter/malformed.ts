@@ -1,9 +1,10 @@
-// What is no entry, as it goes to quarantine: all its bytes, or of one too large to be kept the head and the hash of all of it.
+// Malformed elements for the quarantine: all bytes, or for elements that are too large the
+// beginning and the hash of all bytes.
 import { createHash, hash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import type { Quarantined } from '../../contracts/source.ts'
 
-/** What stays of an element that is too large to be kept. */
+/** The part that is kept of an element that is too large. */
 const HEAD_BYTES = 1024 * 1024
 
 export type Reason = Exclude<Quarantined['reason'], 'unreadable_page'>
@@ -12,11 +13,11 @@ const reasons: Reason[] = ['no_id', 'no_time', 'too_deep', 'invalid_utf8', 'not_
 const PLACE = 3
 
 /**
- * The malformed elements of one group, as places in its bytes: a body may hold millions of them, each as small as its view
- * and its hash are not, so they become objects only when their group is taken.
+ * The malformed elements of one group, as places in its bytes: a body may have millions of them, tiny compared with their view
+ * and hash, so the objects are created only when the group is taken.
  */
 export class MalformedPlaces {
-  /** start, end and reason of each; of one too large the start is its index among the large */
+  /** start, end and reason of each; for a too large one the start is its index in the list of large ones */
   #places = new Uint32Array(PLACE)
   #count = 0
   #large: Quarantined[] = []
@@ -42,7 +43,7 @@ export class MalformedPlaces {
     this.add('too_large', this.#large.push(large.close()) - 1, 0)
   }
 
-  /** Closes the group that is `bytes` and begins anew. The function returned makes its quarantined elements. */
+  /** Closes the group `bytes` and starts a new one. The returned function builds its quarantined elements. */
   close(bytes: Uint8Array): () => Quarantined[] {
     const places = this.#places.slice(0, this.#count * PLACE)
     const large = this.#large
@@ -70,7 +71,7 @@ function malformed(reason: Reason, bytes: Uint8Array): Quarantined {
   return { reason, bytes, totalBytes: bytes.length, sha256: hash('sha256', bytes, 'hex') }
 }
 
-/** An element over the limit: hashed as it passes, and gone but for its head. */
+/** An element above the limit: hashed as it passes; only its beginning is kept. */
 export class LargeElement {
   readonly #hash: Hash = createHash('sha256')
   readonly #head: Uint8Array[] = []

@@ -1,4 +1,5 @@
-// The grammar: walks a JSON body byte by byte, in pieces of any cut, and refuses what JSON.parse would refuse.
+// The grammar: scans a JSON body byte by byte, in pieces of any size, and rejects what JSON.parse
+// would reject.
 import {
   BACKSLASH,
   CLOSE_ARRAY,
@@ -18,8 +19,8 @@ import { ELEMENT, NONE, STRING_START } from './element-marks.ts'
 import type { ElementMarks } from './element-marks.ts'
 import { ESCAPE, JsonScalar, afterEscape, plainEnd } from './json-tokens.ts'
 
-// What may come next, an index into `expected`. A value may come in the first two; the last three stand inside a token: where
-// a piece ended, the next one goes on there.
+// What may come next, an index into `expected`. A value may come in the first two; the last three are within a token that
+// continues in the next piece.
 const VALUE = 0
 const VALUE_OR_END = 1
 const KEY = 2
@@ -45,7 +46,7 @@ const expected = [
 ]
 
 export class Scanner {
-  /** bytes of the body before the slab: for messages */
+  /** bytes of the body before the slab, for messages */
   bodyOffset = 0
   readonly #elements: ElementMarks
   readonly #onElement: (end: number) => void
@@ -53,18 +54,18 @@ export class Scanner {
   #state = VALUE
   #inKey = false
   #escaped = false
-  /** what is still to come of a string's escape */
+  /** the rest of a string's escape */
   #escape = 0
   readonly #scalar = new JsonScalar()
 
-  /** `onElement` is called with an element's end (exclusive), while its marks still stand. */
+  /** `onElement` is called with the end of an element (exclusive), while its marks are valid. */
   constructor(elements: ElementMarks, onElement: (end: number) => void) {
     this.#elements = elements
     this.#onElement = onElement
   }
 
   /**
-   * Reads `bytes[at, to)`, which follow what was read before; `words` looks at the same memory. Throws where the body stops
+   * Reads `bytes[at, to)`, the continuation of earlier pieces; `words` is a view of the same memory. Throws where the body stops
    * being JSON of the wanted shape.
    */
   scan(bytes: Uint8Array, words: DataView, at: number, to: number): void {
@@ -81,7 +82,7 @@ export class Scanner {
     }
   }
 
-  /** The body is over. Throws when it should not be. */
+  /** The body is over. Throws if it is incomplete. */
   end(length: number): void {
     if (this.#state === NUMBER && this.#levels.depth === 0 && this.#scalar.mayEnd) this.#valueEnd(length)
     if (this.#state !== DONE) {
@@ -99,7 +100,7 @@ export class Scanner {
     else if (byte !== TAB) this.#fail(at)
   }
 
-  /** Where the token that begins at `at` ends, or the piece. */
+  /** The end of the token that begins at `at`, or of the piece. */
   #token(byte: number, bytes: Uint8Array, words: DataView, at: number, to: number): number {
     const state = this.#state
     if (state === AFTER_VALUE && byte === COMMA) {
@@ -225,25 +226,25 @@ function badReply(message: string): ConnectorError {
   return new ConnectorError('bad_reply', message)
 }
 
-// Which containers are open, one inside the other: a byte a level.
+// The open containers, nested: one byte per level.
 
-/** A byte each: at most 4 MiB. */
+/** One byte each: at most 4 MiB. */
 const MAX_LEVELS = 1 << 22
 
 const ARRAY = 0
 const OBJECT = 1
 
 class Levels {
-  /** how many are open */
+  /** number of open containers */
   depth = 0
   #kinds = new Uint8Array(1024)
 
-  /** Is the innermost an object? */
+  /** Whether the innermost container is an object. */
   get inObject(): boolean {
     return this.#kinds[this.depth - 1] === OBJECT
   }
 
-  /** False where it would be one too many. */
+  /** False if it would exceed the limit. */
   open(isObject: boolean): boolean {
     if (this.depth === MAX_LEVELS) return false
     if (this.depth === this.#kinds.length) this.#grow()

@@ -1,15 +1,16 @@
-// The bytes that are still wanted of a body: one piece as it came while that is enough, a growing copy when it is not.
+// The bytes of a body that are still needed: the received piece while that suffices, otherwise a
+// growing copy.
 import { allocate } from '../../core/bytes.ts'
 
-/** So much room is left behind a body that is put together, for texts of its groups that were written with escapes. */
+/** Spare bytes after a joined body, for texts of its groups that were written with escapes. */
 const ROOM_BEHIND_BYTES = 4 * 1024
 
 const nothing = new Uint8Array(0)
 const MIN_CAPACITY_BYTES = 64 * 1024
-/** An entry of many megabytes should not take half as much again. */
+/** Bound on the spare bytes, so that an entry of many megabytes does not take half as much again. */
 const MOST_SPARE_BYTES = 4 * 1024 * 1024
 
-/** All of a body, put together with room behind it: what is `ours` to a slab. */
+/** All of a body in one buffer with spare bytes after it: `ours` for a slab. */
 export function joined(pieces: readonly Uint8Array[]): Uint8Array {
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
   const body = Buffer.allocUnsafeSlow(length + ROOM_BEHIND_BYTES)
@@ -21,27 +22,27 @@ export function joined(pieces: readonly Uint8Array[]): Uint8Array {
   return body.subarray(0, length)
 }
 
-/** What was once given out as a view is never written again, save by who asked for `own` and knows what was given out. */
+/** Bytes that were given out as a view are never overwritten, except by the caller of `own`, which knows them. */
 export class Slab {
   bytes = nothing
-  /** the same memory, for reading four bytes at once */
+  /** a view of the same memory, for reading four bytes at once */
   words = new DataView(nothing.buffer)
   length = 0
-  /** how much will probably be wanted at once: saves growing */
+  /** the usual number of bytes needed at once: avoids growing */
   usualBytes = 0
   #owned = false
-  /** where the room behind the bytes begins and ends; none: both 0 */
+  /** start and end of the spare bytes after the body; none: both 0 */
   #roomFrom = 0
   #roomTo = 0
 
   /**
-   * Adds `piece`, keeps `[wantedFrom, length)`. Returns by how much the kept bytes moved down. `ours`: it is `joined`, and nobody
-   * else looks at it, so that it may be changed and the room behind it taken.
+   * Appends `piece`, keeps `[wantedFrom, length)`. Returns by how many bytes the kept part moved down. `ours`: a `joined` buffer
+   * without other users, so it may be changed and its spare bytes used.
    */
   append(piece: Uint8Array, wantedFrom: number, ours = false): number {
     const keptBytes = this.length - wantedFrom
     if (keptBytes === 0) {
-      // A plain view whatever came, Buffer or not, so that the scanner's loops meet one kind of array only.
+      // Always a plain Uint8Array, even for a Buffer, so that the scanner's loops see one array type.
       this.#set(new Uint8Array(piece.buffer as ArrayBuffer, piece.byteOffset, piece.length), ours)
       if (ours) this.#roomTo = (this.#roomFrom = piece.length) + ROOM_BEHIND_BYTES
     } else if (this.#owned && this.bytes.length - this.length >= piece.length) {
@@ -61,14 +62,14 @@ export class Slab {
     return wantedFrom
   }
 
-  /** Leaves the bytes from `length` on. */
+  /** Drops the bytes from `length` on. */
   truncate(length: number): void {
     this.length = length
   }
 
   /**
-   * `[start, end)` with so much room at the end of what is returned: the room behind the body, with what little follows in
-   * the body in between; a copy where there is none, or too much stands in between.
+   * `[start, end)` with this many spare bytes at the end of the result: the spare bytes after the body, including the few bytes of
+   * the body in between; a copy if there are none, or too many bytes are in between.
    */
   withRoom(start: number, end: number, roomBytes: number): Uint8Array {
     const bytes = this.bytes.subarray(start, end)
@@ -83,7 +84,7 @@ export class Slab {
     return new Uint8Array(bytes.buffer, bytes.byteOffset, from + roomBytes - start)
   }
 
-  /** From here on the bytes may be changed in place: a piece as it came is copied, every offset stays. */
+  /** From here on the bytes may be changed in place: a received piece is copied, all offsets stay. */
   own(): Uint8Array {
     if (!this.#owned) {
       const copy = plain(this.length)

@@ -1,4 +1,5 @@
-// Cuts a JSON body into entries as it comes in, byte slices and never objects, under limits of depth and size (invariant 4): through slab, scanner and builder, out of which come whole groups.
+// Splits a JSON body into entries as it arrives, as byte slices and never as objects, within limits of depth and size
+// (invariant 4): slab, scanner and builder produce complete groups.
 import { isUtf8 } from 'node:buffer'
 import { Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../../contracts/entries.ts'
 import { CR, LF, SPACE, TAB } from '../../core/bytes.ts'
@@ -13,11 +14,11 @@ import { Scanner } from './scanner.ts'
 import { Slab } from './slab.ts'
 
 export interface EntryLimits {
-  /** the names of an entry's keys; without one for the id, `naming` says what entries are called */
+  /** names of an entry's keys; without one for the id, `naming` derives the ids */
   readonly idKey: string | undefined
   readonly timeKey: string
   readonly typeKey: string
-  /** an entry that nests deeper is quarantined; its own braces are the first level */
+  /** an entry nested deeper is quarantined; its own braces are the first level */
   readonly maxDepth: number
   /** a larger entry is quarantined as its first MiB, length and hash */
   readonly maxEntryBytes: number
@@ -31,7 +32,7 @@ export interface SplitterOptions extends EntryLimits {
   readonly maxGroupBytes?: number
 }
 
-/** What an entry may be like at most, whatever its keys are called. */
+/** Limits of an entry, independent of the names of its keys. */
 export type SplitterLimits = Pick<EntryLimits, 'maxDepth' | 'maxEntryBytes'>
 
 /** For the entries of an array. */
@@ -40,16 +41,15 @@ export function openSplitter(options: SplitterOptions): Splitter {
 }
 
 /**
- * `push` each piece of the body, `take` until it gives nothing after each, `end` when the body is over, `take` the rest.
- * A group holds at most 1,000 elements or 4 MiB; one larger entry is a group of its own. Elements keep their order, the
- * malformed ones stand apart with their bytes.
+ * `push` each piece of the body, `take` until it returns nothing after each, `end` when the body is over, `take` the rest.
+ * A group has at most 1,000 elements or 4 MiB; one larger entry is a group of its own. Elements keep their order; malformed
+ * ones are separate, with their bytes.
  *
- * Where the body is no JSON or of another shape, `push` throws at that byte, else `end` at the latest: ConnectorError
- * `bad_reply`, which names the byte and never shows it. `take` still gives the whole elements before it, so the caller
- * decides: a held page throws them away, a streamed answer keeps them. To keep them when the body breaks off, call `end`
- * all the same and leave its error.
+ * If the body is not JSON or has another shape, `push` throws at that byte, `end` at the latest: ConnectorError `bad_reply`,
+ * which names the offset and never shows the byte. `take` still returns the complete elements before it, so the caller decides:
+ * a buffered page drops them, a streamed answer keeps them. To keep them when the body breaks off, call `end` and ignore its error.
  *
- * Entries and quarantined bytes are views into the pushed pieces where that spares a copy: leave a piece as it is once pushed.
+ * Entries and quarantined bytes may be views into the pushed pieces, to avoid a copy: do not change a piece after `push`.
  */
 export class Splitter {
   readonly #elements: ElementMarks
@@ -82,7 +82,7 @@ export class Splitter {
     return this.#slab.length - this.#wantedFrom()
   }
 
-  /** `ours`: as to `Slab.append`. */
+  /** `ours`: as for `Slab.append`. */
   push(piece: Uint8Array, ours = false): void {
     this.#rethrow()
     if (piece.length === 0) return
@@ -99,7 +99,7 @@ export class Splitter {
     this.#letGo()
   }
 
-  /** The next whole group; undefined when there is none yet. */
+  /** The next complete group; undefined if there is none yet. */
   take(): Group | undefined {
     const group = this.#groups.shift()
     return group && { entries: group.entries, quarantined: group.quarantined() }
@@ -125,7 +125,7 @@ export class Splitter {
     }
   }
 
-  /** Where the bytes begin that are still wanted. */
+  /** Start of the bytes that are still needed. */
   #wantedFrom(): number {
     if (this.#groupStart !== NONE) return this.#groupStart
     const { marks } = this.#elements
@@ -140,7 +140,7 @@ export class Splitter {
       if (this.#large) this.#builder.quarantineLarge(this.#large)
       this.#large = undefined
     } else {
-      // The span counts, white space and all, since the slab holds the span.
+      // The whole span counts, including white space, because the slab keeps it.
       if (this.#groupStart !== NONE && end - this.#groupStart > this.#maxGroupBytes) this.#closeGroup()
       if (this.#groupStart === NONE) this.#groupStart = start
       this.#keep(start, end)
@@ -162,7 +162,7 @@ export class Splitter {
     }
   }
 
-  /** What is malformed keeps its line breaks, so validity is looked at first and not only when the group closes. */
+  /** Malformed elements keep their line breaks, so validity is checked here, before the group closes. */
   #keepOneLine(start: number, end: number): void {
     const { marks, escapes } = this.#elements
     const written = this.#slab.bytes.slice(start, end)
@@ -182,7 +182,7 @@ export class Splitter {
     this.#builder.quarantine(reason, start - this.#groupStart, end - this.#groupStart)
   }
 
-  /** After each piece: what nobody needs any more leaves the slab, however long the body. */
+  /** After each piece: bytes that are not needed any more leave the slab, however long the body is. */
   #letGo(): void {
     const length = this.#slab.length
     if (this.#elements.isOpen) {
@@ -208,12 +208,12 @@ export class Splitter {
 
   #closeGroup(): void {
     if (this.#builder.size === 0) {
-      // All of it was left out: its bytes are wanted no more.
+      // Everything was left out: its bytes are not needed any more.
       this.#groupStart = NONE
       this.#groupEnd = NONE
       return
     }
-    // A group that is one element over the limit has no bytes.
+    // A group of one element above the limit has no bytes.
     const [start, end] = this.#groupStart === NONE ? [0, 0] : [this.#groupStart, this.#groupEnd]
     const bytes = this.#slab.bytes.subarray(start, end)
     this.#slab.usualBytes = bytes.length
@@ -223,9 +223,10 @@ export class Splitter {
   }
 }
 
-// Takes CR and LF out of an element, in place, so that it fits a line. Inside a JSON string neither can stand, so all of them are between tokens.
+// Removes CR and LF from an element, in place, so that it fits on one line. They cannot occur in a JSON string,
+// so all of them are between tokens.
 
-/** Returns the new end; `marks` but the element's own move along. What is left over behind it becomes white space. */
+/** Returns the new end; `marks` move along, except for the element's own. The bytes left over become white space. */
 function stripLineBreaks(bytes: Uint8Array, start: number, end: number, marks: Int32Array): number {
   for (let i = ELEMENT + 1; i < marks.length; i++) {
     const mark = marks[i] as number
@@ -246,19 +247,22 @@ function countLineBreaks(bytes: Uint8Array, start: number, end: number): number 
   return count
 }
 
-// A body that holds a single entry, or none, cut by the same splitter as a page.
+// A body with a single entry, or none, split by the same code as a page.
 
 interface SplitOneOptions extends EntryLimits {
-  /** the entry may lie under this key, as `earliest` answers; `search` and `latest` may or may not do the same (invariant 6) */
+  /**
+   * the entry may be under this key, as `earliest` answers; `search` and `latest` may or may not do the same
+   * (invariant 6)
+   */
   readonly wrapper: string
 }
 
 const none: Group = { entries: Entries.none, quarantined: [] }
 
 /**
- * One entry, or one quarantined element, or neither: where the body is empty, `null`, `{}`, `[]`, or holds one of these under the wrapper.
- * A body that is a good entry by itself is taken as such, whatever its keys. Throws ConnectorError `bad_reply` when the body
- * is no JSON, or a list or plain value.
+ * One entry, one quarantined element, or neither: if the body is empty, `null`, `{}`, `[]`, or has one of these under the
+ * wrapper. A body that is a valid entry itself is taken as such, with any keys. Throws ConnectorError `bad_reply` if the body
+ * is not JSON, or is a list or a plain value.
  */
 export function splitOne(body: Uint8Array, options: SplitOneOptions): Group {
   if (isBlank(body)) return none

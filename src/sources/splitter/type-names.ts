@@ -1,7 +1,11 @@
-// The types of one group, each once: a small hash table over bytes, so that no string is made for an entry.
+// The distinct types of one group: a small hash table over bytes, so that no string is created per
+// entry.
 import { hash } from 'node:crypto'
 
-/** Real types are shorter. Of longer ones a page could name a thousand that the table tells apart by all their bytes only, each against each. */
+/**
+ * Real types are shorter. A page could have a thousand longer ones that differ only in some byte, each compared
+ * with each.
+ */
 const LONGEST_SKETCHED_BYTES = 48
 
 const utf8 = new TextDecoder()
@@ -11,7 +15,7 @@ interface Name {
   readonly text: string
 }
 
-/** What was met last under a sketch, whatever the group: an answer has the types of the one before, and each is decoded once. */
+/** The last type of each sketch, across groups: answers have the types of the previous one, and each is decoded once. */
 const METS = 1024
 const met: (Name | undefined)[] = new Array<undefined>(METS).fill(undefined)
 
@@ -24,13 +28,13 @@ function nameOf(hash: number, bytes: Uint8Array, start: number, end: number): Na
 
 export class TypeNames {
   names: string[] = []
-  /** index of a name + 1; 0 is free */
+  /** index of a name + 1; 0 means free */
   readonly #slots: Uint16Array
   readonly #bytes: Uint8Array[] = []
-  /** of long names by their hash */
+  /** long names by their hash */
   readonly #long = new Map<string, number>()
 
-  /** Room for `maxNames`, at most 65,535 of them. */
+  /** For up to `maxNames`, at most 65,535. */
   constructor(maxNames: number) {
     this.#slots = new Uint16Array(2 ** Math.ceil(Math.log2(maxNames * 2 + 2)))
   }
@@ -71,7 +75,7 @@ export class TypeNames {
   }
 }
 
-/** Its length, its end and two bytes within: real types differ there, and those that do not are told apart by `isSame`. */
+/** Length, end and two inner bytes: real types differ there; those that do not are compared by `isSame`. */
 function sketch(bytes: Uint8Array, start: number, end: number): number {
   const size = end - start
   if (size === 0) return 0

@@ -1,4 +1,5 @@
-// One project of the list against what was told of it: the changes that lead from one to the other, each applied as it is given out.
+// Compares one project of the list with its last reported state. Yields the changes between both,
+// and applies each one to the cursor as it is yielded.
 import { eachMember, keyText, memberValue, valueText } from '../../core/json.ts'
 import { Digests, headOf } from './digest.ts'
 import { MARK, NO_MARK } from './cursor.ts'
@@ -6,10 +7,10 @@ import type { Known, Principal, VaultCursor } from './cursor.ts'
 import { applyShare, readShares, shareChanges, sharingDigest, Tables } from './shares.ts'
 import type { Share, ShareChange } from './shares.ts'
 
-/** Members that are told apart by name; what else a project has is only known to have changed. */
+/** Members that are compared by name; for all others only a change of the project is known. */
 const MOST_FIELDS = 64
 const LONGEST_FIELD = 64
-/** Of a project with more members than this the others have no mark: that one of them changed is told, and not which. */
+/** Members of a project beyond this number have no mark: a change is reported without the name of the member. */
 const MOST_MARKS = 10_000
 const LONGEST_NAME = 256
 const FLAG = 'is_knowledge_base_project'
@@ -19,20 +20,20 @@ interface Project {
   readonly raw: Uint8Array
 }
 
-/** Something to tell: the record's type and what it says beside the project. */
+/** A change to report: the type of the record, and its fields beside the project. */
 export interface Change {
   readonly type: string
-  /** `updated`: the members that changed, by name */
+  /** `updated`: names of the changed members */
   readonly fields?: readonly string[]
   readonly share?: Share
   readonly principal?: Principal
   readonly level?: string
   readonly before?: string
-  /** when it happened, where the API tells that: a stamp as it wrote it */
+  /** when it happened, if the API says so: its timestamp as written */
   readonly at?: string | undefined
 }
 
-/** What a listing's project says now. */
+/** The current state of a project in the list. */
 interface Facts {
   readonly name: string
   readonly flag: boolean | null
@@ -74,7 +75,7 @@ function flagOf(value: Uint8Array): boolean | null {
   return text === 'true' ? true : text === 'false' ? false : null
 }
 
-/** A project that is there, but cannot be read: it is seen, and nothing is told of it. */
+/** A project that exists but cannot be read: it counts as seen, and nothing is reported. */
 export function noteUnreadable(cursor: VaultCursor, id: string): Known {
   const known = cursor.projects.get(id) ?? stub(id)
   cursor.projects.set(id, known)
@@ -102,9 +103,9 @@ export class Comparison {
   }
 
   /**
-   * What has to be told of `project`, in the order of telling. When one is taken, the cursor has changed by exactly that one:
-   * whoever stops between two of them may keep the cursor and goes on with the rest. `isNew` says whether a project that is
-   * not known was made since the last whole look, by its stamp.
+   * The changes to report for `project`, in order. When one is taken, the cursor has changed by exactly that one, so a caller may
+   * stop in between, keep the cursor, and continue later. `isNew` says whether an unknown project was created since the last
+   * complete pass, by its timestamp.
    */
   *changes(project: Project, isNew: (createdAt: string | undefined) => boolean): Generator<Change> {
     const { projects } = this.#cursor
@@ -133,7 +134,7 @@ export class Comparison {
     this.#learn(known, facts, project)
     if (sharing) known.sharing = facts.sharingDigest
     if (sharing || content !== facts.content) {
-      // The flag has a record of its own, which must not be lost if we stop between the two.
+      // The flag has its own record, which must not be lost if the caller stops in between.
       known.flag = flag
       yield { type: 'vault:project_updated', fields, at: updatedAt(project.raw, fields) }
     }
@@ -176,7 +177,7 @@ export class Comparison {
     known.sharing = digest
   }
 
-  /** Names of the members whose bytes are others than before. */
+  /** Names of the members whose bytes have changed. */
   #changed({ marks }: Known, facts: Facts): string[] {
     const { fields } = this.#cursor
     const changed: string[] = []
@@ -190,7 +191,7 @@ export class Comparison {
   }
 }
 
-/** Both stamps tell of an update; which of them a change moves is left open, so one that did not move tells nothing. */
+/** Both timestamps mean an update; it is open which of them a change moves, so an unchanged one proves nothing. */
 function updatedAt(raw: Uint8Array, fields: readonly string[]): string | undefined {
   const stamps = ['project_updated_at', 'updated_at'].filter((field) => fields.includes(field))
   const texts = stamps.map((field) => valueText(memberValue(raw, field)) ?? '')

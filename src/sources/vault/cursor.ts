@@ -1,33 +1,37 @@
-// What the inventory remembers between two reads: every project by digests, who it is shared with, and how far the pass is. Pure.
+// What the inventory remembers between two reads: digests of every project, its shares, and the
+// position of the pass. Pure.
 import type { Cursor } from '../../contracts/source.ts'
 import type { Fields } from '../shared.ts'
 import { areNumbers, isListOf, isNullOr, isText, openStored } from '../shared.ts'
 import { keptId } from './digest.ts'
 
-/** Somebody that a project is shared with: a user, or a whole workspace (spec §2.5). */
+/** A recipient of a share: a user, or a whole workspace (spec §2.5). */
 export interface Principal {
   readonly kind: 'user' | 'workspace'
-  /** dest_user_id, or what stands for it; '' for a workspace */
+  /** dest_user_id, or its replacement; '' for a workspace */
   readonly id: string
-  /** dest_workspace_id as its digits are written */
+  /** dest_workspace_id with its digits as written */
   readonly workspace: string
-  /** vault_folder_id where that is not the project itself */
+  /** vault_folder_id if it is not the project itself */
   readonly folder: string
-  /** dest_user_email as last seen: says who it is, not which */
+  /** dest_user_email as last seen: describes the user, but does not identify it */
   readonly email: string
 }
 
-/** One project as it was last told. */
+/** One project as last reported. */
 export interface Known {
   readonly id: string
   name: string
   /** is_knowledge_base_project; null: neither true nor false */
   flag: boolean | null
-  /** digest of all members but the flag and `sharing`, in no order; '': it was never readable, and nothing was told of it */
+  /**
+   * order-independent digest of all members except the flag and `sharing`; '': never readable, and nothing was
+   * reported
+   */
   content: string
-  /** MARK characters for each of the cursor's `fields`, of the member's bytes */
+  /** MARK characters per entry of the cursor's `fields`, from the bytes of the member */
   marks: string
-  /** digest of `sharing`, in no order; '': its shares are not all told yet */
+  /** order-independent digest of `sharing`; '': not all of its shares are reported yet */
   sharing: string
   /** number of the last pass that saw it */
   seen: number
@@ -39,41 +43,41 @@ export interface Known {
 export interface Pass {
   readonly n: number
   readonly perPage: number
-  /** when it began by the server's clock, µs; 0: no answer yet */
+  /** its start by the server's clock, µs; 0: no answer yet */
   startedUs: number
   /** of the next request, from 1 */
   page: number
-  /** different projects seen */
+  /** distinct projects seen */
   seen: number
-  /** how often a project came that this pass had seen already */
+  /** how often a project came again in this pass */
   repeats: number
-  /** elements without an id that can be read */
+  /** elements without a readable id */
   nameless: number
-  /** what the pagination said of the last page that held anything; null: nothing */
+  /** total in the pagination of the last page with elements; null: none */
   total: number | null
-  /** by its pagination the last page read was the list's last; null: it does not say */
+  /** whether the last page read was the last one by its pagination; null: it does not say */
   lastPage: boolean | null
-  /** pages in a row that held nothing new, and the projects that they held */
+  /** consecutive pages without anything new, and the projects on them */
   barren: number
   barrenRepeats: number
   /** epoch ms of its last page */
   at: number
 }
 
-/** The last pass that came to its end. */
+/** The last completed pass. */
 export type Ended = Pick<Pass, 'n' | 'startedUs' | 'seen' | 'repeats' | 'nameless' | 'total'>
 
 export interface VaultCursor {
   readonly v: 1
-  /** records told so far: no two have the same number */
+  /** number of records so far; each record has its own number */
   told: number
-  /** passes begun, those that began again twice: an odd one goes forwards, an even one backwards */
+  /** passes begun; a restarted one counts twice: odd ones read forwards, even ones backwards */
   passes: number
   pass: Pass | null
   last: Ended | null
   /** epoch ms of the next pass */
   dueAt: number
-  /** passes in a row that were made early, to see whether projects are really gone */
+  /** consecutive early passes, to check whether projects are really gone */
   early: number
   /** names of members, in the order of `Known.marks` */
   fields: string[]
@@ -82,12 +86,12 @@ export interface VaultCursor {
   projects: Map<string, Known>
 }
 
-/** What a plan needs to know of it. */
+/** The part that a plan needs. */
 export type Planned = Pick<VaultCursor, 'pass' | 'last' | 'dueAt'>
 
 export const plannedOf = ({ pass, last, dueAt }: VaultCursor): Planned => ({ pass, last, dueAt })
 
-/** Characters of base64url a mark has. */
+/** Length of a mark, in characters of base64url. */
 export const MARK = 4
 export const NO_MARK = '....'
 
@@ -121,7 +125,7 @@ function freshVaultCursor(now: number): VaultCursor {
   }
 }
 
-/** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
+/** A copy that a step may change. Throws ConnectorError `journal_corrupt` if it is damaged or from another version. */
 export function openVaultCursor(text: Cursor | undefined, now: number, workspace: string): VaultCursor {
   if (text === undefined) return freshVaultCursor(now)
   const stored = openStored(text, { workspace, source: 'vault.projects', isWhole })
@@ -171,7 +175,7 @@ function isWhole(fields: Fields): fields is Fields & Stored {
   )
 }
 
-/** At most some MOST_CURSOR_BYTES; about 200 bytes a project of eight fields, and some six for each share. */
+/** At most about MOST_CURSOR_BYTES; about 200 bytes per project with eight fields, and about six per share. */
 export function closeVaultCursor(cursor: VaultCursor): Cursor {
   const stored: Stored = {
     ...cursor,
@@ -188,7 +192,7 @@ export function closeVaultCursor(cursor: VaultCursor): Cursor {
   return JSON.stringify(stored)
 }
 
-/** Principals and levels that no share names any more are forgotten. */
+/** Removes principals and levels that no share uses any more. */
 export function dropUnused(cursor: VaultCursor): void {
   const principals = new Kept(cursor.principals)
   const levels = new Kept(cursor.levels)

@@ -1,17 +1,18 @@
-// Digests by which contents of the vault are told apart: of one value, and of many together whatever order they come in.
+// Digests that identify contents of the vault: of one value, or of many, independent of their
+// order.
 import { createHash, hash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 
-/** 64 bits: enough to tell contents apart, few enough to keep for each project. */
+/** 64 bits: enough to distinguish contents, small enough to keep for each project. */
 export function digestOf(key: string, value?: Uint8Array): string {
   const bytes = value ? Buffer.concat([Buffer.from(`${key}\0`), value]) : Buffer.from(key)
   return hash('sha256', bytes, 'base64url').slice(0, 11)
 }
 
-/** A page of 4 MB may hold two million, and each takes fifty times its bytes in memory. */
+/** A page of 4 MB may have two million, and each takes fifty times its bytes in memory. */
 const MOST_SORTED = 50_000
 
-/** The digest of many. Behind the first fifty thousand their order counts. */
+/** The digest of many values. After the first fifty thousand their order matters. */
 export class Digests {
   readonly #sorted: string[] = []
   #rest: Hash | undefined
@@ -29,19 +30,19 @@ export class Digests {
   }
 }
 
-// How an id of the vault is kept, whatever its length.
+// How ids of the vault are stored, for any length.
 
 /** A UUID has 36. */
 const LONGEST_ID = 64
-/** A longer id is kept as so much of its beginning and its hash: together as long as the longest id. */
+/** A longer id is stored as this many characters of it and its hash: together as long as the longest id. */
 const ID_HEAD = 20
 
-/** The id as it is kept and told: one of more than 64 characters is its first 20, `#`, and its SHA-256 in base64url. */
+/** The id as stored and reported: if longer than 64 characters, its first 20, `#`, and its SHA-256 in base64url. */
 export function keptId(id: string): string {
   return id.length <= LONGEST_ID ? id : `${headOf(id, ID_HEAD)}#${hash('sha256', id, 'base64url')}`
 }
 
-/** Characters of its own: `slice` alone would keep the whole text in memory. */
+/** A separate copy: `slice` alone would keep the whole text in memory. */
 export function headOf(text: string, length: number): string {
   return text.length <= length ? text : Buffer.from(text.slice(0, length), 'utf16le').toString('utf16le')
 }

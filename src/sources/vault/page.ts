@@ -1,4 +1,4 @@
-// One page of the workspace's project listing: checked, and cut into projects as bytes (spec §4.3, §2.5).
+// One page of the project list: checked, and split into projects as bytes (spec §4.3, §2.5).
 import type { Quarantined } from '../../contracts/source.ts'
 import { vaultPaths } from '../../core/api.ts'
 import { CR, LF, OPEN_OBJECT, QUOTE } from '../../core/bytes.ts'
@@ -17,27 +17,30 @@ const ENVELOPE_DEPTH = 4
 const LONGEST_PAGINATION_BYTES = 4096
 const MAX_ID_BYTES = 1024
 
-/** An element that is no project as it should be. */
+/** An element that is not a valid project. */
 interface Malformed {
-  /** undefined: it has none that can be read, so nobody knows which project it is */
+  /** undefined: no readable id, so the project is unknown */
   readonly id: string | undefined
   readonly quarantined: Quarantined
 }
 
 export interface VaultPage {
-  /** objects with an `id`, as it is kept; CR and LF between their tokens are gone */
+  /** objects with an `id`, as stored; without CR and LF between their tokens */
   readonly projects: readonly { readonly id: string; readonly raw: Uint8Array }[]
   readonly malformed: readonly Malformed[]
-  /** what the pagination block says, where it is there and makes sense */
+  /** the total of the pagination block, if present and valid */
   readonly total: number | undefined
   readonly totalPages: number | undefined
 }
 
-/** Nothing says which project it is, or that it is one. */
+/** Nothing shows which project it is, or that it is one. */
 export const isNoProject = ({ id, quarantined: { reason } }: Malformed): boolean =>
   id === undefined && (reason === 'not_an_object' || reason === 'no_id')
 
-/** Throws ConnectorError `bad_reply` where the body is no JSON, or not of the documented shape, `misconfigured` where it lists more than may be held. */
+/**
+ * Throws ConnectorError `bad_reply` if the body is no JSON or does not have the documented shape, `misconfigured` if it has more
+ * elements than allowed.
+ */
 export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
   checkJson(body, limits)
   const content = inside(inside(body, 'response'), 'content')
@@ -65,7 +68,7 @@ export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
   return { projects, malformed, ...paginationOf(content) }
 }
 
-/** A page of one project that is too large to be held: all that can be said of it. */
+/** A page of one project that is too large to read: what can be known about it. */
 export function oversized(sample: BodySample): Malformed {
   const quarantined = sample.quarantined('too_large')
   const list = inside(inside(inside(quarantined.bytes, 'response'), 'content'), 'projects')
@@ -74,11 +77,11 @@ export function oversized(sample: BodySample): Malformed {
 }
 
 function entryLimits({ maxDepth, maxEntryBytes }: SplitterLimits): EntryLimits {
-  // A project without a good created_at is one all the same: see above.
+  // A project without a valid created_at still counts: see above.
   return { idKey: 'id', timeKey: 'created_at', typeKey: 'type', maxDepth, maxEntryBytes }
 }
 
-/** The whole body is one value: only its grammar counts here. */
+/** The whole body is one value: only its grammar is checked. */
 function checkJson(body: Uint8Array, { maxDepth }: SplitterLimits): void {
   const limits = { maxDepth: maxDepth + ENVELOPE_DEPTH, maxEntryBytes: Infinity }
   const splitter = new Splitter({ kind: 'value', key: undefined }, entryLimits(limits))
@@ -95,7 +98,7 @@ function idOf(raw: Uint8Array): string | undefined {
   return id === undefined || id === '' ? undefined : keptId(id)
 }
 
-/** In valid JSON these two stand between tokens only. */
+/** In valid JSON these two occur only between tokens. */
 function oneLine(raw: Uint8Array): Uint8Array {
   return raw.includes(LF) || raw.includes(CR) ? raw.filter((byte) => byte !== LF && byte !== CR) : raw
 }
@@ -106,36 +109,39 @@ function paginationOf(content: Uint8Array): Pick<VaultPage, 'total' | 'totalPage
   return { total: countAt(block, 'total'), totalPages: countAt(block, 'total_pages') }
 }
 
-/** A count is far below what a float would round. */
+/** Counts are far below the precision of a float. */
 function countAt(block: Uint8Array, key: string): number | undefined {
   const text = valueText(memberValue(block, key))
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined
 }
 
-// How a page of the project list is asked for, in which size, and what an error in its place means.
+// How a page of the project list is requested, in which size, and what an error means.
 
-/** The most that a page may hold (spec §4.3), and in which steps it is narrowed where an answer is too large. */
+/** The largest page (spec §4.3), and the smaller sizes for answers that are too large. */
 const PAGE_SIZES = [100, 25, 5, 1] as const
 export const [LARGEST_PAGE] = PAGE_SIZES
-/** What may be chance is asked for once more in the same size. */
+/** An error that may be chance is retried once in the same size. */
 const CHANCE_TRIES = 2
 
 export const smallerThan = (perPage: number): number | undefined => PAGE_SIZES.find((size) => size < perPage)
 
 /**
- * The size of pages where they fail. That may be their size or an outage: when the smaller ones come through, the largest
- * are tried once more, so that an outage does not leave a long list to be read project by project.
+ * The page size when pages fail, which may be due to their size or to an outage: if smaller pages succeed, the largest are
+ * tried once more, so that after an outage a long list is not read project by project.
  */
 export class PageSize {
   #failures = 0
   #doubt: 'none' | 'narrowed' | 'answered' | 'settled' = 'none'
 
-  /** Where the page is not to be asked for as it was, the pass begins again. What fails in every size is no matter of size. */
+  /**
+   * Restarts the pass if the page is to be requested in another size. An error in every size does not depend on
+   * the size.
+   */
   failed(error: unknown, perPage: number, beginAgain: (perPage: number) => void): void {
     if (!isTooMuch(error, false) || ++this.#failures < CHANCE_TRIES) return
     this.#failures = 0
     const smaller = smallerThan(perPage)
-    // All before this one project came: beginning again would read all of it again, without a pause, and end here.
+    // Every page before this one project was read: a restart would read all of it again, and fail here again.
     if (this.#doubt === 'settled' && smaller === undefined) return
     if (this.#doubt !== 'settled') this.#doubt = 'narrowed'
     beginAgain(smaller ?? LARGEST_PAGE)
@@ -147,7 +153,7 @@ export class PageSize {
     else if (this.#doubt === 'narrowed') this.#doubt = 'answered'
   }
 
-  /** The pass that goes on; undefined: it is to begin again with the largest pages, once. */
+  /** The current pass; undefined: it restarts once with the largest pages. */
   underWay(pass: Pass | undefined): Pass | undefined {
     if (this.#doubt !== 'answered') return pass
     this.#doubt = 'settled'
@@ -156,8 +162,8 @@ export class PageSize {
 }
 
 /**
- * By name, since nothing but a new, renamed or deleted project moves another one's place; by date every upload would. Every
- * second pass goes backwards: where names are equal and their order is left to chance, what one direction hides the other shows.
+ * Sorted by name, because only a new, renamed or deleted project shifts others; by date every upload would. Every second pass
+ * reads backwards: if equal names have a random order, one direction shows what the other misses.
  */
 export function pathOf({ n, page, perPage }: Pass): string {
   const order = n % 2 === 1 ? 'asc' : 'desc'
@@ -165,9 +171,9 @@ export function pathOf({ n, page, perPage }: Pass): string {
 }
 
 /**
- * Behind the last page there may be an error in the place of an empty page (spec §7: 404 for what is not there). Where nobody
- * says which page is the last, a 404 is taken for the end: were it none, the next pass, which comes from the other end,
- * would see other projects, and nothing be proven.
+ * After the last page the API may send an error instead of an empty page (spec §7: 404 for a missing resource). If the list does
+ * not say which page is the last, a 404 counts as the end: if that is wrong, the next pass, from the other end, sees other
+ * projects, and nothing is proven.
  */
 export function isEnd(error: unknown, { page, lastPage }: Pass): boolean {
   if (page === 1 || !(error instanceof ConnectorError)) return false
@@ -175,7 +181,7 @@ export function isEnd(error: unknown, { page, lastPage }: Pass): boolean {
   return error.code === 'bad_request' && lastPage === true
 }
 
-/** The same error; one of a permission that is missing says its name. */
+/** The same error; if a permission is missing, with its name. */
 export function withPermission(error: unknown): unknown {
   if (!(error instanceof ConnectorError) || error.code !== 'forbidden') return error
   return new ConnectorError(

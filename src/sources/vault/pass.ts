@@ -1,21 +1,22 @@
-// A pass over the project list: its counts, its end, and what two of them prove about projects that are not there any more. Pure.
+// A pass over the project list: its counts, its end, and what two passes prove about deleted
+// projects. Pure.
 import { LARGEST_PAGE } from './page.ts'
 import type { VaultPage } from './page.ts'
 import type { Ended, Known, Pass, VaultCursor } from './cursor.ts'
 
-/** A pass that nobody went on with for so long begins anew: what its first pages said is old. */
+/** A pass interrupted for this long restarts, because its first pages are outdated. */
 const STALE_MS = 3_600_000
-/** A list that repeats itself is over: one page may do so since projects moved, two in a row do since there is no more. */
+/** A list that repeats itself is over: one such page can be due to moved projects, two in a row mean the end. */
 const BARREN_PAGES = 2
-/** Cursors are rewritten whole: one of so many bytes at every page, one twice as large at every second. */
+/** The cursor is rewritten whole: up to this size at every page, at twice the size at every second page, and so on. */
 const REWRITE_BYTES = 128 * 1024
 const MOST_PAGES_AHEAD = 20
-/** Where projects are missing, the next pass comes this soon, so many times; then with the interval. */
+/** If projects are missing, the next passes come after this time, up to a number; then at the interval. */
 const CONFIRM_MS = 60_000
 const EARLY_PASSES = 3
 
 export function beginPass(cursor: VaultCursor, now: number, perPage: number = LARGEST_PAGE): Pass {
-  // One that begins again goes the way of the one before it: only those that end have to go opposite ways.
+  // A restarted pass keeps its direction: only completed passes must alternate.
   cursor.passes += cursor.pass ? 2 : 1
   cursor.pass = {
     n: cursor.passes,
@@ -34,19 +35,19 @@ export function beginPass(cursor: VaultCursor, now: number, perPage: number = LA
   return cursor.pass
 }
 
-/** The pass that goes on; undefined: one has to begin. */
+/** The current pass; undefined: a new one must begin. */
 export function passUnderWay({ pass }: VaultCursor, now: number): Pass | undefined {
   return pass && Math.abs(now - pass.at) < STALE_MS ? pass : undefined
 }
 
-/** True, and counted, when this pass has seen the project already. */
+/** True if this pass has seen the project already; counts the repeat. */
 export function noteAgain(pass: Pass, known: Known): boolean {
   if (known.seen !== pass.n) return false
   pass.repeats++
   return true
 }
 
-/** Marks one project as seen; false when this pass had it already. */
+/** Marks one project as seen; false if this pass had it already. */
 export function noteSeen(pass: Pass, known: Known): boolean {
   if (noteAgain(pass, known)) return false
   known.seen = pass.n
@@ -54,11 +55,11 @@ export function noteSeen(pass: Pass, known: Known): boolean {
   return true
 }
 
-/** Adds a page to the pass. True when the list is over: `fresh` is how many of the page were not seen before. */
+/** Adds a page to the pass. True at the end of the list: `fresh` is the number of projects not seen before. */
 export function notePage(pass: Pass, page: VaultPage, fresh: number, now: number): boolean {
   const count = page.projects.length + page.malformed.length
   const nameless = page.malformed.filter(({ id }) => id === undefined).length
-  // Behind the end some servers count nothing: what counts is what was said beside projects.
+  // After the end some servers report no total: only the total beside projects counts.
   if (count > 0 || pass.page === 1) pass.total = page.total ?? null
   pass.nameless += nameless
   pass.lastPage = page.totalPages === undefined ? null : pass.page >= page.totalPages
@@ -66,39 +67,39 @@ export function notePage(pass: Pass, page: VaultPage, fresh: number, now: number
   const isNew = fresh > 0 || (nameless > 0 && pass.lastPage === false)
   pass.barren = isNew ? 0 : pass.barren + 1
   pass.barrenRepeats = isNew ? 0 : pass.barrenRepeats + page.projects.length
-  // By its own pagination the list goes on: the same page is asked for once more, since a server may be ill for a moment.
+  // By its own pagination the list is not over: the page is requested once more, because the failure may be
+  // temporary.
   const isEarly = count === 0 && page.totalPages !== undefined && pass.page < page.totalPages
   if (isEarly && pass.barren < BARREN_PAGES) return false
   pass.page++
   if (count > 0 && pass.barren < BARREN_PAGES) return false
-  // What came after the end says nothing about the list.
+  // Pages after the end prove nothing about the list.
   if (count > 0) pass.repeats -= pass.barrenRepeats
   return true
 }
 
-/** More than people delete between two looks. */
+/** More than are usually deleted between two passes. */
 export const isMany = (gone: number, of: number): boolean => gone > 5 && gone * 4 > of
 
-/** How many pages may be read before the cursor is written. */
+/** Number of pages that may be read before the cursor is written. */
 export function mostPagesAhead(cursorBytes: number): number {
   return Math.min(MOST_PAGES_AHEAD, Math.max(1, Math.ceil(cursorBytes / REWRITE_BYTES)))
 }
 
 export interface Verdict {
-  /** proven to be gone */
+  /** proven to be deleted */
   readonly gone: readonly Known[]
-  /** missing once, or more often without proof */
+  /** missing once, or repeatedly without proof */
   readonly missing: number
-  /** why the proof failed although they are missing for longer */
+  /** why there is no proof although projects are missing for longer */
   readonly doubt: 'none' | 'short' | 'unsteady'
 }
 
 /**
- * What is proven at the end of a pass. Let S be what the pass before this one saw. If every project of S was seen again in
- * this pass, all of S was still there when that pass read its last page, ids being made once; and if the API's own
- * total on that page was |S|, then there was nothing else: a project outside of S was gone by then, whatever moved between
- * the pages. Where no total is told, or one that is plainly wrong since it is below |S|, both passes must have seen
- * the same projects, each once, and no element without an id.
+ * What the end of a pass proves. Let S be the projects of the previous pass. If this pass saw every project of S again, all of S
+ * still existed when the previous pass read its last page, because ids are never reused. If the API's total on that page was |S|,
+ * no other project existed then, even if projects moved between pages. Without a total, or with an implausible one below |S|, both passes
+ * must have seen the same projects, each once, and no element without an id.
  */
 export function judge({ projects, last }: VaultCursor, pass: Pass): Verdict {
   const missing: Known[] = []
@@ -120,7 +121,7 @@ function doubtOf(last: Ended, pass: Pass, newlyMissing: number): Verdict['doubt'
   return steady ? 'none' : 'unsteady'
 }
 
-/** Closes the pass and says when the next one is due. */
+/** Closes the pass and sets the time of the next one. */
 export function endPass(
   cursor: VaultCursor,
   pass: Pass,
@@ -131,7 +132,8 @@ export function endPass(
   const { n, startedUs, seen, repeats, nameless, total } = pass
   cursor.last = { n, startedUs, seen, repeats, nameless, total }
   cursor.pass = null
-  // Most of a list does not go at once: that is looked at again in good time, not in the minute in which a server may be ill.
+  // Most of a list does not disappear at once: it is checked at the normal interval, not while the server may have a
+  // problem.
   const isEarly = missing > 0 && missing * 2 <= cursor.projects.size && cursor.early < EARLY_PASSES
   cursor.early = isEarly ? cursor.early + 1 : 0
   cursor.dueAt = now + (isEarly ? Math.min(CONFIRM_MS, intervalMs) : intervalMs)

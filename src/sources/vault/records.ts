@@ -1,4 +1,5 @@
-// The records of the inventory, which are ours: docs/records.md says what stands in them. The project's own bytes stand inside untouched.
+// The records of the inventory, in our own format (docs/records.md). They contain the project's
+// bytes unchanged.
 import { hash } from 'node:crypto'
 import { Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES, columnsOf } from '../../contracts/entries.ts'
 import { ByteWriter, CLOSE_OBJECT } from '../../core/bytes.ts'
@@ -9,16 +10,19 @@ import type { Answer } from '../http/client.ts'
 import type { Change } from './compare.ts'
 import type { Pass, Principal, VaultCursor } from './cursor.ts'
 
-/** Copies of a project in its records of one reading take no more than this: beyond it only the first record has the project inside. */
+/**
+ * Copies of a project in the records of one reading take at most this; beyond it only the first record contains
+ * the project.
+ */
 const COPIES_BYTES = 1024 * 1024
-/** Members of the project that stand in records about the project itself, so that they are found without looking inside. */
+/** Members of the project that are copied into records about the project, so that they are found without parsing it. */
 const lifted = ['creator_email', 'files_count', 'size_bytes', 'is_knowledge_base_project'] as const
 
 interface Subject {
   readonly workspace: string
   readonly projectId: string
   readonly name: string
-  /** undefined: it is gone */
+  /** undefined: deleted */
   readonly raw: Uint8Array | undefined
 }
 
@@ -37,12 +41,15 @@ export class Records {
     return this.#out.length
   }
 
-  /** True when one more may be too much for a transaction. */
+  /** True if one more could be too much for a transaction. */
   get full(): boolean {
     return this.count >= TRANSACTION_ENTRIES || this.bytes >= TRANSACTION_BYTES
   }
 
-  /** `ordinal`: of the record among all of its workspace, so that the same words twice are two records. `copies`: about the project so far, this one too. */
+  /**
+   * `ordinal`: number of the record in its workspace, so that two equal changes are two records. `copies`: records about this
+   * project so far, including this one.
+   */
   add(subject: Subject, change: Change, sighting: Sighting, ordinal: number, copies: number): void {
     const us = instantOf(change, sighting)
     const id = recordId(subject, change, ordinal)
@@ -70,7 +77,7 @@ export class Records {
     this.#times.push(us)
   }
 
-  /** All so far; empties it. */
+  /** All records so far; empties the collection. */
   take(): Entries {
     if (this.count === 0) return Entries.none
     const bytes = new Uint8Array(this.#out.view())
@@ -125,23 +132,26 @@ function whoText({ kind, id, workspace, folder, email }: Principal): string {
   }
   const text = `,${JSON.stringify(members).slice(1, -1)}`
   if (workspace === '') return text
-  // The digits as they came: never read as a number here.
+  // The digits as received, never parsed as a number here.
   const isInteger = /^(0|[1-9]\d*)$/.test(workspace)
   return `${text},"dest_workspace_id":${isInteger ? workspace : JSON.stringify(workspace)}`
 }
 
-/** The API's own stamp where it tells one that can be: not before the last whole look, not after this one. */
+/** The API's own timestamp if plausible: not before the last complete pass, not after this one. */
 function instantOf({ at }: Change, { seenUs, sinceUs }: Sighting): number {
   const us = at === undefined ? NaN : parseInstantText(at)
-  // A Date header has whole seconds: a stamp within that second is not of the future.
+  // A Date header has whole seconds: a timestamp within that second is not in the future.
   return us >= sinceUs && us <= seenUs + 999_999 ? us : seenUs
 }
 
-/** A UUID of version 8 (RFC 9562 §5.8), made of what the record is: the same reading under the same cursor gives the same. */
+/**
+ * A UUID of version 8 (RFC 9562 §5.8) from the content of the record: the same reading with the same cursor
+ * gives the same id.
+ */
 function recordId({ workspace, projectId, raw }: Subject, change: Change, ordinal: number): string {
   const { type, principal, level, before, fields } = change
   const what = JSON.stringify([workspace, projectId, ordinal, type, principal, level, before, fields])
-  // Who shares what is told apart by the members above; hashing a large project for each of its shares would take minutes.
+  // Shares are distinguished by the members above; hashing a large project for each of its shares would take minutes.
   const content = principal || !raw ? '' : hash('sha256', raw, 'hex')
   const digest = hash('sha256', `${what}${content}`, 'buffer')
   digest[6] = ((digest[6] as number) & 0x0f) | 0x80
@@ -150,18 +160,21 @@ function recordId({ workspace, projectId, raw }: Subject, change: Change, ordina
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
 
-// When projects were seen, by the server's clock, and what is new since the last whole look.
+// When projects were seen, by the server's clock, and what is new since the last complete pass.
 
-/** A server without a `Date` header may be behind our clock by this. */
+/** A server without a `Date` header may be this far behind our clock. */
 const CLOCK_DOUBT_US = 600_000_000
 
-/** When a change was seen, and since when it can have happened; µs by the server's clock. */
+/** When a change was seen, and the earliest time when it can have happened; µs by the server's clock. */
 export interface Sighting {
   readonly seenUs: number
   readonly sinceUs: number
 }
 
-/** When the projects of `answer` are seen, or the end of the list without one; the first of a pass says when the pass began. */
+/**
+ * When the projects of `answer` were seen, or the end of the list if undefined; the first of a pass sets the
+ * start of the pass.
+ */
 export function sightingOf(
   { last }: VaultCursor,
   pass: Pass,
@@ -174,7 +187,7 @@ export function sightingOf(
   return { seenUs: at * 1000, sinceUs: last?.startedUs ?? Infinity }
 }
 
-/** Made since the last whole look began, as far as it says when it was made; in the first pass all is old. */
+/** Created since the last complete pass began, as far as its timestamp says; in the first pass nothing is new. */
 export function isNew({ last }: VaultCursor, createdAt: string | undefined, { sinceUs }: Sighting): boolean {
   if (last === null) return false
   const createdUs = parseInstantText(createdAt ?? '')

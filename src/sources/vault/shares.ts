@@ -1,13 +1,13 @@
-// With whom a project is shared (spec §2.5), read from the bytes of its `sharing`, and what is different from before.
+// The shares of a project (spec §2.5), read from the bytes of its `sharing`, and their changes.
 import { OPEN_ARRAY } from '../../core/bytes.ts'
 import { eachElement, eachMember, keyText, memberValue, valueText } from '../../core/json.ts'
 import { checkTable, MOST_LEVELS, MOST_PRINCIPALS } from './bounds.ts'
 import { digestOf, Digests, headOf, keptId } from './digest.ts'
 import type { Principal, VaultCursor } from './cursor.ts'
 
-/** What is known of each share is kept in the cursor. For a project with more of them than this only that they changed is told. */
+/** The cursor keeps every share. For a project with more shares only the fact of a change is reported. */
 const MOST_SHARES = 20_000
-/** Texts come from outside, and are kept: what is longer is cut, and its hash put behind. */
+/** These texts come from outside and are stored: longer ones are cut, with their hash appended. */
 const LONGEST_TEXT = 320
 
 export interface Share {
@@ -23,7 +23,7 @@ export type ShareChange =
   | { readonly kind: 'changed'; readonly share: Share; readonly before: string }
   | { readonly kind: 'removed'; readonly principal: Principal; readonly before: string }
 
-/** A digest of the members and shares, whatever order they come in. */
+/** An order-independent digest of the members and shares. */
 export function sharingDigest(raw: Uint8Array | undefined): string {
   if (raw === undefined) return 'none'
   const digests = new Digests()
@@ -34,7 +34,7 @@ export function sharingDigest(raw: Uint8Array | undefined): string {
   return digests.together()
 }
 
-/** Undefined: more than can be told one by one. */
+/** Undefined: too many to report one by one. */
 export function readShares(projectId: string, raw: Uint8Array | undefined): readonly Share[] | undefined {
   const shares: Share[] = []
   if (raw === undefined) return shares
@@ -48,7 +48,7 @@ export function readShares(projectId: string, raw: Uint8Array | undefined): read
 
 interface ShareVisitor {
   share(kind: Principal['kind'], element: Uint8Array): void
-  /** what else stands in `sharing` */
+  /** other members of `sharing` */
   other?(key: string, value: Uint8Array): void
 }
 
@@ -67,7 +67,7 @@ function shareOf(projectId: string, kind: Principal['kind'], raw: Uint8Array): S
   const email = kind === 'user' ? text('dest_user_email') : ''
   const workspace = text('dest_workspace_id')
   const folder = valueText(memberValue(raw, 'vault_folder_id')) ?? ''
-  // A share that does not say for whom it is still is one: told apart by its bytes.
+  // A share without a recipient still counts: its bytes identify it.
   const nobody = kind === 'user' ? email : workspace
   const id = kind === 'user' ? text('dest_user_id') || nobody : ''
   return {
@@ -93,8 +93,8 @@ const keyOf = ({ kind, id, workspace, folder }: Principal): string =>
   JSON.stringify([kind, id, workspace, folder])
 
 /**
- * Where principals and levels stand in the cursor's tables; what is new is added. Throws ConnectorError `misconfigured` where a
- * table is full: both are the server's own words, and it may have a new one for every share.
+ * Indices of principals and levels in the cursor's tables; adds new ones. Throws ConnectorError `misconfigured` if a table is
+ * full: both come from the server, which may send a new one for every share.
  */
 export class Tables {
   readonly #cursor: VaultCursor
@@ -112,7 +112,7 @@ export class Tables {
     const key = keyOf(principal)
     const known = this.#principals.get(key)
     if (known !== undefined) {
-      // An address may change, the user stays the same.
+      // The address may change, the user stays the same.
       if (principal.email !== '') principals[known] = principal
       return known
     }
@@ -139,7 +139,10 @@ export class Tables {
   }
 }
 
-/** What has to be told to get from `known` to `shares`. One principal may have several shares: what is left over of each counts. */
+/**
+ * The changes from `known` to `shares`. One principal may have several shares: equal ones cancel out, the rest
+ * counts.
+ */
 export function shareChanges(
   known: readonly number[],
   shares: readonly Share[],
@@ -170,7 +173,7 @@ export function shareChanges(
   return changes
 }
 
-/** Makes this one change in the known shares. */
+/** Applies this one change to the known shares. */
 export function applyShare(known: number[], change: ShareChange, tables: Tables): void {
   const { principal } = change.kind === 'removed' ? change : change.share
   const index = tables.principal(principal)

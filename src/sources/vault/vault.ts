@@ -1,4 +1,5 @@
-// The vault's projects as a source: reads the workspace's list page by page, ships a first inventory, then changes. A pass, its end and the proof of a deletion stand in pass.ts.
+// The vault's projects as a source: reads the list page by page, delivers a first inventory, then changes.
+// The pass, its end, and the proof of deletions are in pass.ts.
 import { believed } from '../../core/clock.ts'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -38,9 +39,9 @@ import {
 } from './pass.ts'
 import { isNew, Records, sightingOf, type Sighting } from './records.ts'
 
-/** Records that wait for the cursor to be written. */
+/** Records that wait until the cursor is written. */
 const WAITING_BYTES = 1024 * 1024
-/** Comparing long pages: nobody else waits longer. */
+/** Comparing a long page yields to other work after this time. */
 const TURN_MS = 20
 
 export interface VaultOptions extends SourceOptions {
@@ -48,7 +49,10 @@ export interface VaultOptions extends SourceOptions {
   readonly intervalMs: number
 }
 
-/** A cursor as it is worked on: ahead of its text by what no part has brought into the journal yet. May be lost at any moment. */
+/**
+ * A working copy of the cursor: ahead of its text by changes that are not in the journal yet. May be lost at any
+ * moment.
+ */
 interface Work {
   text: Cursor | undefined
   readonly cursor: VaultCursor
@@ -57,7 +61,7 @@ interface Work {
   pagesAhead: number
 }
 
-/** One request: whether its answer was taken, and what calls it off. */
+/** One request: whether its answer was used, and what aborts it. */
 interface Asking {
   readonly exchange: { answered: boolean }
   readonly signal: AbortSignal
@@ -67,16 +71,16 @@ export class VaultSource implements Source {
   readonly origin: Origin
   readonly #options: VaultOptions
   #work: Work | undefined
-  /** of `once`: passes that this process brought to their end, and whether it is done */
+  /** for `once`: passes completed by this process, and whether it is done */
   #passes = 0
   #done = false
   /** number of the first pass that this process can begin */
   #firstPass: number | undefined
-  /** a page could not be taken: those before it are kept one by one, so that only it is asked for again */
+  /** a page could not be used: pages before it are saved one by one, so that only it is requested again */
   #isStuck = false
   readonly #size = new PageSize()
   readonly #sightings = new Sightings()
-  /** of a cursor that was opened for a plan alone: it may have megabytes, and is not opened anew for each look at the time */
+  /** for plans: the text may have megabytes and is not parsed again for each plan */
   #planned: ({ readonly text: Cursor | undefined } & Planned) | undefined
 
   constructor(options: VaultOptions) {
@@ -111,7 +115,7 @@ export class VaultSource implements Source {
       )
     } catch (error) {
       if (exchange.answered || !isEnd(error, pass)) {
-        // Nothing of this page was taken: the pass goes on with it.
+        // Nothing of this page was used: the pass continues with it.
         if (!exchange.answered) this.#work = work
         else this.#isStuck = true
         this.#size.failed(error, pass.perPage, (perPage) => beginPass(cursor, clock.now(), perPage))
@@ -120,14 +124,14 @@ export class VaultSource implements Source {
       yield* this.#finish(work, pass, sightingOf(cursor, pass, undefined, clock))
     }
     this.#size.answered(cursor.pass === null)
-    // Between two passes the text is enough, and is not opened to see when the next one is due.
+    // Between two passes the text suffices, and is not parsed to see when the next one is due.
     this.#work = cursor.pass ? work : undefined
     if (cursor.pass) return
     this.#isStuck = false
     this.#planned = { text: work.text, ...plannedOf(cursor) }
   }
 
-  /** What another process read of a pass says nothing of what was there when a single run began. */
+  /** Pages that another process read prove nothing about the time when a single run began. */
   #passUnderWay(cursor: VaultCursor): Pass | undefined {
     const { clock, once } = this.#options
     this.#firstPass ??= cursor.passes + 1
@@ -135,7 +139,7 @@ export class VaultSource implements Source {
     return once && pass && pass.n < this.#firstPass ? undefined : pass
   }
 
-  /** `work` is taken out: it comes back only when all of this read went well. */
+  /** Takes `work` out: it is put back only after this read has succeeded. */
   #open(text: Cursor | undefined): Work {
     const work = this.#work?.text === text ? this.#work : undefined
     this.#work = undefined
@@ -148,11 +152,11 @@ export class VaultSource implements Source {
   async *#page(work: Work, pass: Pass, answer: Answer, { exchange, signal }: Asking): AsyncGenerator<Part> {
     const { clock } = this.#options
     const narrower = smallerThan(pass.perPage)
-    // What cannot be asked for in smaller pages is read to its end, for its length and hash.
+    // A page that cannot be smaller is read to its end, for its length and hash.
     const sample = new BodySample()
     const body = await hold(answer, WHOLE_BODY_BYTES, narrower === undefined ? sample : undefined)
     if (!body && narrower !== undefined) {
-      // Other pages than so far would be asked for: the pass begins again.
+      // The page size changes, so the pass restarts.
       beginPass(work.cursor, clock.now(), narrower)
       return
     }
@@ -172,7 +176,7 @@ export class VaultSource implements Source {
   }
 
   /**
-   * Throws ConnectorError `bad_reply` while elements that are not projects may be an error in their place. Without a project
+   * Throws ConnectorError `bad_reply` while elements that are not projects may be an API error. Without a project
    * beside them the list is read from its other end, where they may have one. Returns the possible gaps.
    */
   #checkElements({ cursor }: Work, pass: Pass, { projects, malformed }: VaultPage): number {
@@ -203,7 +207,7 @@ export class VaultSource implements Source {
     )
   }
 
-  /** Tells what is new of each project. Returns how many this pass had not seen. */
+  /** Reports what is new in each project. Returns how many this pass had not seen. */
   async *#projects(
     work: Work,
     pass: Pass,
@@ -218,7 +222,8 @@ export class VaultSource implements Source {
       await othersTurn()
       let copies = 0
       const before = cursor.projects.get(project.id)
-      // An id that comes twice in a pass is compared once: two contents under it would else be news in every pass.
+      // An id that comes twice in a pass is compared once: two contents with one id would otherwise be news in every
+      // pass.
       if (before && noteAgain(pass, before)) continue
       for (const change of comparison.changes(project, (at) => isNew(cursor, at, sighting))) {
         const name = cursor.projects.get(project.id)?.name ?? ''
@@ -244,7 +249,7 @@ export class VaultSource implements Source {
     )
   }
 
-  /** The list is over: tells what is proven to be gone, and closes the pass. */
+  /** The list is over: reports proven deletions, and closes the pass. */
   async *#finish(work: Work, pass: Pass, sighting: Sighting, more: Partial<Part> = {}): AsyncGenerator<Part> {
     const { clock, intervalMs, once, watch } = this.#options
     const { cursor, records } = work
@@ -252,7 +257,7 @@ export class VaultSource implements Source {
     const before = cursor.projects.size
     for (const { id, name, content } of verdict.gone) {
       cursor.projects.delete(id)
-      // One that was never readable was never told of, so its end is not told either.
+      // A project that was never readable was never reported, so its end is not reported either.
       if (content === '') continue
       const subject = { workspace: this.origin.workspace, projectId: id, name, raw: undefined }
       records.add(subject, { type: 'vault:project_deleted' }, sighting, ++cursor.told, 1)
@@ -261,7 +266,7 @@ export class VaultSource implements Source {
     const isFirst = cursor.last === null
     endPass(cursor, pass, verdict.missing, clock.now(), intervalMs)
     dropUnused(cursor)
-    // Before the part: with it is kept when all had been read.
+    // Before the part: the state stored with it includes when everything was read.
     watch.head(sighting.seenUs)
     watch.cursor(sighting.seenUs)
     watch.caughtUp()
@@ -269,7 +274,7 @@ export class VaultSource implements Source {
     this.#tell(cursor, pass, verdict, isFirst)
     if (isMany(verdict.gone.length, before))
       this.#options.log.warn(
-        'Many vault projects are no longer listed to this key, and told as deleted: was its view narrowed?',
+        'Many vault projects are no longer listed for this key and are reported as deleted: check whether the key lost permissions',
         { gone: verdict.gone.length, of: before },
       )
     this.#passes++
@@ -281,13 +286,13 @@ export class VaultSource implements Source {
     if (isFirst) log.info('The first inventory of the vault is complete', { projects: projects.size })
     if (doubt === 'short')
       log.warn(
-        'The list of vault projects shows fewer than its own total says: projects that are missing are not told as deleted until both agree',
+        'The list of vault projects shows fewer than its own total says: missing projects are not reported as deleted until both agree',
         { shown: pass.seen, total: pass.total, missing, withoutId: pass.nameless },
       )
   }
 }
 
-/** A part with all that is waiting, and the cursor as it stands: they land together. */
+/** A part with all waiting records and the current cursor: they are stored together. */
 function landed(work: Work, more: Partial<Part> = {}): Part {
   work.text = closeVaultCursor(work.cursor)
   work.pagesAhead = 0

@@ -162,7 +162,7 @@ describe('status', () => {
     await until(() => stateOf('archive') === 'idle', 'the other is done')
     const { ok, summary } = running.board.status()
     expect([ok, stateOf('archive')]).toEqual([false, 'idle'])
-    expect(summary).toMatch(/^siem is \d+ s behind: no answer for \d+ s, and it is still waited for/)
+    expect(summary).toMatch(/^siem is \d+ s behind: no answer for \d+ s, and the request is still open/)
   })
 })
 

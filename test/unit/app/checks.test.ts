@@ -38,13 +38,13 @@ test('a refused key and a refused token are faults, each with what to do', async
 })
 
 test.each([
-  ['file', (): string => 'another', 'put a valid key into its file, it is read again by itself'],
+  ['file', (): string => 'another', 'put a valid key into its file; it is read again automatically'],
   [
     'environment',
     (): string => 'another',
     'set a valid key in the environment variable that api_key names, and start again',
   ],
-  ['configuration', undefined, 'put a valid key in the place of api_key in the configuration'],
+  ['configuration', undefined, 'set a valid api_key in the configuration'],
 ] as const)('a refused key is mended where it stands: %s', async (place, reread, advice) => {
   house = openHouse({ key: 'another-key' })
   const [workspace] = house.config.workspaces

@@ -468,7 +468,7 @@ test('a 429 is told of its budget with the time until which nothing is asked', a
     const told = () => app.board.status().workspaces[0]?.rate_limits?.[0]?.limited_until
     // The budget knows it before the source does.
     const sentence = () => app.board.status().summary
-    await until(() => sentence().includes('the API answered 429, and nothing is asked until'), 'the 429')
+    await until(() => sentence().includes('the API answered 429, and no request is sent until'), 'the 429')
     const leftMs = Date.parse(told() ?? '') - house.clock.now()
     expect(leftMs).toBeGreaterThan(500_000)
     expect(leftMs).toBeLessThanOrEqual(600_000)

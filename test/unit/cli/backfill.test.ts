@@ -206,7 +206,7 @@ test('one whose source is switched off is told as waiting for it, and can be end
   const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
   expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(
-    /^left history.usage: .*\. Waiting for its source, which is not in the configuration of the daemon any more/,
+    /^left history.usage: .*\. Waiting for its source, which is no longer in the configuration of the daemon/,
   )
   const named = { workspace: 'left', source: 'history.usage' } as const
   expect(await backfill(stand.world, options({ status: true, ...named }), clock)).toBe(0)

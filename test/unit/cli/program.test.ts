@@ -326,6 +326,7 @@ describe('completion', () => {
     [['init', '--sink', "''"], 'stdout file splunk_hec syslog s3'],
     [['init', '--sink', 'spl'], 'splunk_hec'],
     [['replay', '--only', 'j'], 'journal'],
+    [['api', 'vault.up'], 'vault.upload'],
   ])('bash completes %j to %s', (words, whole) => {
     expect(complete(...words)).toBe(whole)
   })

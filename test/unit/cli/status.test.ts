@@ -135,7 +135,7 @@ test('a budget that a 429 holds tells until when, also where no source has met i
   const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   const at = until.slice(0, 19).replace('T', ' ')
   expect(text).toContain(
-    `\n  acme, requests of history: the API answered 429, and nothing is asked until ${at} UTC (61 s more)\n`,
+    `\n  acme, requests of history: the API answered 429, and no request is sent until ${at} UTC (61 s more)\n`,
   )
 })
 
@@ -155,7 +155,7 @@ test('a source whose answer waits for memory says since when, and who holds it',
   source.waitsForMemory()
   clock.pass(120_000)
   expect(statusText(board.status())).toContain(
-    '\n  acme audit: an answer has waited for memory for 2 min: others that are being read hold what there is for them\n',
+    '\n  acme audit: an answer has waited for memory for 2 min: other answers use all of it\n',
   )
 })
 
@@ -175,7 +175,7 @@ test('more was sent in the last minute than may be now: what was sent is not tol
   const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   expect(text).toMatch(/^acme audit .* 60, now 45 /m)
   expect(text).toContain(
-    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not; the 60 of the last minute are from before that\n',
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, and more again while it does not; the 60 of the last minute were sent before that\n',
   )
 })
 
@@ -200,7 +200,7 @@ test.each(['failing', 'blocked'] as const)(
     expect(await ask()).toBe(1)
     const { stdout } = stand.heard()
     expect(stdout).toMatch(/^archive .*: receiver \\u\{1b\}\[2J refused the connection$/m)
-    expect(stdout).toContain('  archive: as told above (unreachable, trouble began 0 s ago)')
+    expect(stdout).toContain('  archive: as above (unreachable, trouble began 0 s ago)')
     expect(stdout).not.toContain('\u001b')
   },
 )

@@ -44,7 +44,7 @@ describe('a request', () => {
       error: {
         code: 'timeout',
         message:
-          'no answer for 25 s, and it is still waited for: is the receiver stuck, or something between?',
+          'no answer for 25 s, and the request is still open: check the receiver and the network between',
         since: '2026-11-21T10:00:00.000Z',
       },
     })

@@ -368,7 +368,7 @@ describe('/status', () => {
     const source = board.source({ workspace: 'acme', source: 'audit' })
     source.state('waiting')
     expect(board.status().summary).toBe(
-      `acme audit is starting, waiting: the API answered 429, and nothing is asked until ${new Date(startAt + 54_000).toISOString().slice(0, 19).replace('T', ' ')} UTC (54 s more)`,
+      `acme audit is starting, waiting: the API answered 429, and no request is sent until ${new Date(startAt + 54_000).toISOString().slice(0, 19).replace('T', ' ')} UTC (54 s more)`,
     )
     limited = {}
     expect(board.status().summary).toBe('acme audit is starting, waiting for its rate limit')
@@ -538,11 +538,11 @@ describe('/status', () => {
     owe('archive', 1)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
     owe('archive', 2)
-    expect(sentence()).toBe('7 entries on the way to archive, the oldest for 2 s')
+    expect(sentence()).toBe('7 entries in flight to archive, the oldest for 2 s')
     owe('bucket', 299)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
     owe('bucket', 302)
-    expect(sentence()).toBe('7 entries on the way to bucket, the oldest for 5 min')
+    expect(sentence()).toBe('7 entries in flight to bucket, the oldest for 5 min')
     owe('bucket', 360)
     expect(sentence()).toBe('bucket is 6 min behind and catching up, 7 entries pending')
   })
@@ -620,11 +620,11 @@ describe('/status', () => {
     const since = '2026-11-21T10:00:00.000Z'
     expect(source()).toMatchObject({ state: 'reading', error: null, waits_for_memory_since: since })
     expect(stand.board.status().summary).toBe(
-      'acme audit is reading, waiting for memory that other answers hold',
+      'acme audit is reading, waiting for memory that other answers use',
     )
     stand.clock.pass(3_600_000)
     const message =
-      /^nothing was read for 60 min since its answer waits for memory .* goes on when one of those ends$/
+      /^nothing was read for 60 min because its answer waits for memory .* continues when one of those ends$/
     expect(source()).toMatchObject({
       state: 'failing',
       error: { code: 'timeout', message: expect.stringMatching(message) as string },

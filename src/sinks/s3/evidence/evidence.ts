@@ -1,4 +1,5 @@
-// The chain of manifests as it is written: notes what each settlement stored, and once an interval fixes, signs and stores a manifest of it.
+// Writes the chain of manifests: records what each acknowledgement stored.
+// Once per interval it fixes, signs and stores a manifest.
 import type { Clock } from '../../../core/clock.ts'
 import { ConnectorError } from '../../../core/errors.ts'
 import type { Note } from '../../../contracts/records.ts'
@@ -22,26 +23,29 @@ import {
 import type { Chain, Pending, SettledNote } from './intervals.ts'
 import { keyId, manifestKey, manifestLine, sha256, signedManifest, signingKey } from './manifest.ts'
 
-/** While entries flow, a manifest that failed is tried again this much later. */
+/** While entries flow, a failed manifest is retried after this. */
 const RETRY_MS = 30_000
 
-/** Where manifests are stored; keys stand under the sink's prefix. Both throw ConnectorError as storing an object does. */
+/**
+ * Where manifests are stored; keys are relative to the sink's prefix. Both methods throw ConnectorError, as for
+ * objects.
+ */
 export interface ManifestStore {
-  /** Never replaces: `there` when something stands under the key already. */
+  /** Never replaces: `there` if the key already exists. */
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<'stored' | 'there'>
-  /** Reads up to `mostBytes`, and no further. Undefined where this role may write but not read. */
+  /** Reads at most `mostBytes`. Undefined if this role may write but not read. */
   get(key: string, mostBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
 }
 
 interface EvidenceOptions {
   readonly sink: string
   readonly bucket: string
-  /** what all keys of the sink begin with; '' for none */
+  /** common prefix of all keys of the sink; '' for none */
   readonly prefix: string
   readonly intervalMs: number
   /** PEM file of the private key */
   readonly keyFile: string
-  /** what stands in it now; may throw */
+  /** the current content of the file; may throw */
   readonly readKey?: (path: string) => string
   readonly store: ManifestStore
   readonly clock: Clock
@@ -51,7 +55,7 @@ interface EvidenceOptions {
 class ManifestChain implements Evidence {
   readonly #options: EvidenceOptions
   readonly #memory: Memory
-  /** a manifest of this life that nobody has tried to store before: what stands under its key is not ours */
+  /** key of a manifest of this process before its first try: an object under its key is not ours */
   #fresh: string | undefined
   #retryAt = -Infinity
 
@@ -96,18 +100,18 @@ class ManifestChain implements Evidence {
     }
   }
 
-  /** What is settled ahead of a hole cannot be listed yet. */
+  /** Batches acknowledged out of order, after a hole, cannot be listed yet. */
   async #listable({ through }: Chain): Promise<boolean> {
     const [oldest] = await this.#unlisted(1)
     return oldest !== undefined && oldest.settled.first <= Math.max(through, this.#position()) + 1
   }
 
-  /** The oldest settlements that no manifest lists yet. */
+  /** The oldest acknowledged batches that no manifest lists yet. */
   async #unlisted(limit: number): Promise<SettledNote[]> {
     return (await this.#memory.notes(settledPrefix(this.#options.sink), limit)).map(readSettledNote)
   }
 
-  /** All up to here is settled. */
+  /** Everything up to here is acknowledged. */
   #position(): number {
     const { sink: name } = this.#options
     const found = this.#memory.stats().sinks.find(({ sink }) => sink === name)
@@ -115,7 +119,7 @@ class ManifestChain implements Evidence {
     return found.position
   }
 
-  /** A chain begins where the sink stands when evidence is first on: it says nothing of what was stored before. */
+  /** A chain begins at the sink's position when evidence is first on: it says nothing about earlier objects. */
   async #chain(): Promise<Chain> {
     const { sink, clock } = this.#options
     const name = chainName(sink)
@@ -129,10 +133,10 @@ class ManifestChain implements Evidence {
     return chain
   }
 
-  /** From here on the manifest is what it is, whatever happens; what it lists is no longer to be listed. */
+  /** From here on the manifest does not change. Its entries leave the list of what is still to be listed. */
   async #fix(chain: Chain, untilAt: number): Promise<void> {
     const { sink } = this.#options
-    // The position first: what is settled after it has its record in the list that is read next.
+    // Read the position first: batches acknowledged after that are in the list that is read next.
     const position = this.#position()
     const records = await this.#unlisted(MOST_RECORDS + 1)
     const listed = listSettled(records, chain.through, position)
@@ -146,7 +150,7 @@ class ManifestChain implements Evidence {
     const { sink, bucket, prefix, clock, keyFile, readKey, intervalMs } = this.#options
     const instance = await this.#memory.note('instance')
     if (instance === undefined) throw new Error('The journal has no instance id yet')
-    // Read anew for each manifest: a key that was changed counts from the next one on.
+    // Read again for each manifest: a changed key counts from the next one on.
     const key = signingKey(keyFile, readKey)
     const number = chain.number + 1
     const made = { madeAt: clock.now(), key: keyId(key), storedIn: { bucket, prefix } }
@@ -165,7 +169,7 @@ class ManifestChain implements Evidence {
     const { sink, store, log } = this.#options
     const { key, body, then } = pending
     const answer = await store.put(key, Buffer.from(body), signal).catch((error: unknown) => {
-      // It may have arrived, whatever became of the answer.
+      // The manifest may have arrived even if the answer failed.
       this.#fresh = undefined
       throw error
     })
@@ -178,31 +182,32 @@ class ManifestChain implements Evidence {
     log.info('A manifest was stored', { number: then.number, sha256: then.sha256 })
   }
 
-  /** Something stands where the manifest belongs: it itself, from a try whose answer was lost, or somebody else's. */
+  /** The key exists: by our own earlier try whose answer was lost, or by another writer. */
   async #compare({ key, body }: Pending, signal: AbortSignal): Promise<void> {
     const { sink, store } = this.#options
     const ours = Buffer.from(body)
-    // One byte more than ours is another's, however long it is.
+    // One byte more than ours proves that it differs, however long it is.
     const found = await store.get(key, ours.length + 1, signal)
     if (found && ours.equals(found)) return
     const forks =
-      'two journals write as one (a copy, or one put back from an old backup), or somebody put it there'
+      'two journals write the same chain (a copy, or a restored old backup), or another program stored it'
     if (found)
       throw new ConnectorError(
         'misconfigured',
-        `Another manifest stands under ${key} already, so the chain of sink ${sink} would fork: ${forks}. Stop the other writer; to go on from here, give the sink another name and another prefix, where a new chain begins`,
+        `Another manifest exists under ${key} already, so the chain of sink ${sink} would fork: ${forks}. Stop the other writer; to continue, give the sink another name and another prefix, where a new chain begins`,
       )
-    // Nothing else tells ours from another's. Told once; then taken for what it nearly always is, as after a restart: `verify` sees it if it was not.
+    // Without read access ours cannot be distinguished from another's. Reported once, then assumed to be ours,
+    // as it nearly always is after a restart; otherwise `verify` detects it.
     if (this.#fresh !== key) return
     this.#fresh = undefined
     throw new ConnectorError(
       'misconfigured',
-      `${key} was there at its first try, and this role may not read it to compare: a proxy repeated the request, or the chain of sink ${sink} forks: ${forks}. It is taken for ours at the next try. Give the role s3:GetObject on manifest/, and see by verify whether the chain holds`,
+      `${key} was there at its first try, and this role may not read it to compare: a proxy repeated the request, or the chain of sink ${sink} forks: ${forks}. The next try assumes that it is ours. Grant the role s3:GetObject on manifest/, and check the chain with verify`,
     )
   }
 }
 
-/** Reads and connects to nothing yet. */
+/** Reads nothing and opens no connection yet. */
 export function openEvidence(options: EvidenceOptions): (memory: Memory) => Evidence {
   return (memory) => new ManifestChain(options, memory)
 }

@@ -1,4 +1,4 @@
-// Which interval a manifest is for, and which settlements it lists. Pure.
+// Decides which interval a manifest is for, and which acknowledged batches it lists. Pure.
 import { z } from 'zod'
 import type { Note } from '../../../contracts/records.ts'
 import type { StoredObject } from '../../../contracts/sink.ts'
@@ -6,17 +6,17 @@ import type { Seq } from '../../../core/sequence.ts'
 import { manifestObject, manifestStretch, microTime } from './manifest.ts'
 import type { Manifest, ManifestObject, ManifestStretch, StoredIn } from './manifest.ts'
 
-/** A manifest lists about so many objects of so many settlements; what is more goes into the next one of the same interval. */
+/** A manifest lists about this many objects and batches; the rest goes into the next manifest of the same interval. */
 const MOST_OBJECTS = 2_000
 export const MOST_RECORDS = 256
 
-/** The clock's last round hour (or whatever the interval is) at or before `at`. */
+/** The last multiple of the interval at or before `at`. */
 const roundDown = (at: number, intervalMs: number): number => Math.floor(at / intervalMs) * intervalMs
 
 /**
- * The end of the interval that is over by now, or how long to wait for that. Several that passed while nothing ran are one.
- * A clock that was set back by more than an interval begins a new one, so that the chain does not stand still until the
- * old time is reached again; the manifest then shows an end before its begin.
+ * The end of the interval that is over by now, or how long to wait for it. Several intervals that passed while nothing ran count
+ * as one. If the clock was set back by more than an interval, a new one begins, so that the chain does not wait until the old
+ * time is reached again; the manifest then has an end before its beginning.
  */
 export function intervalOver(chain: Chain, nowAt: number, intervalMs: number): { untilAt: number } | number {
   if (chain.untilAt !== undefined) return { untilAt: chain.untilAt }
@@ -30,13 +30,14 @@ export interface Listed {
   readonly stretches: readonly ManifestStretch[]
   readonly gaps: Manifest['gaps']
   readonly through: Seq
-  /** nothing more of the interval is left */
+  /** no part of the interval is left */
   readonly complete: boolean
 }
 
 /**
- * The settlements behind `after`, as far as they leave no hole. `position`: all up to there is settled; what of it no record
- * tells of is a gap (evidence was off). `records` are one more than MOST_RECORDS where there are more. What was settled ahead of a hole waits until the hole is settled.
+ * The acknowledged batches after `after`, up to the first hole. `position`: everything up to there is acknowledged; a part of it
+ * without a record is a gap (evidence was off). `records` has one more than MOST_RECORDS if there are more. Batches after a hole
+ * wait until the hole is acknowledged.
  */
 export function listSettled(records: readonly SettledNote[], after: Seq, position: Seq): Listed {
   const taken: SettledNote[] = []
@@ -59,7 +60,7 @@ export function listSettled(records: readonly SettledNote[], after: Seq, positio
   return { records: taken, stretches, gaps, through: Math.max(through, position), complete: true }
 }
 
-/** Settlements that follow each other are told as one stretch. */
+/** Joins consecutive batches into one range. */
 function join(stretches: ManifestStretch[], { settled }: SettledNote): void {
   const { first, last, delivered, filtered, parked } = settled
   const before = stretches.at(-1)
@@ -76,7 +77,7 @@ function join(stretches: ManifestStretch[], { settled }: SettledNote): void {
   }
 }
 
-// What a manifest says: made of the chain before it and of what its interval settled. Pure.
+// Builds a manifest from the chain before it and the batches of its interval. Pure.
 
 interface Making {
   readonly sink: string
@@ -87,7 +88,7 @@ interface Making {
   readonly untilAt: number
   readonly intervalMs: number
   readonly madeAt: number
-  /** its id */
+  /** the key of its object */
   readonly key: string
 }
 
@@ -113,7 +114,10 @@ export function manifestOf(making: Making): Manifest {
   }
 }
 
-/** A stored object as the manifest lists it. Nothing sure is known of a body that an earlier try had stored: another version may have packed it. */
+/**
+ * A stored object as the manifest lists it. If an earlier try stored the body, its bytes are not known: another
+ * version may have compressed it.
+ */
 export function objectOf(object: StoredObject, prefix: string): ManifestObject {
   const { key, there, bodySha256, bodyBytes } = object
   return {
@@ -129,28 +133,29 @@ export function objectOf(object: StoredObject, prefix: string): ManifestObject {
   }
 }
 
-// What evidence remembers in the journal: what each settlement stored, how far the chain is, and the manifest that is on its way. Pure.
+// What evidence saves in the journal: what each acknowledgement stored, the end of the chain, and the manifest in
+// flight. Pure.
 
-/** What one settlement settled. */
+/** One acknowledged batch. */
 const settled = z.object({ ...manifestStretch.shape, objects: z.array(manifestObject) })
 type Settled = z.output<typeof settled>
 
-/** How far the chain is: after the last manifest that was stored. */
+/** The end of the chain: after the last manifest that was stored. */
 const chain = z.object({
   /** 0: none yet */
   number: z.int(),
-  /** of the last manifest; '' where there is none */
+  /** of the last manifest; '' if there is none */
   sha256: z.string(),
-  /** epoch ms: the running interval's begin */
+  /** epoch ms: start of the current interval */
   fromAt: z.int(),
-  /** epoch ms: the end of an interval that the last manifest left incomplete */
+  /** epoch ms: end of an interval that the last manifest left incomplete */
   untilAt: z.int().optional(),
-  /** entries up to here stand in a manifest, or are from before the chain */
+  /** entries up to here are in a manifest, or older than the chain */
   through: z.int(),
 })
 export type Chain = z.output<typeof chain>
 
-/** A manifest fixed to the byte; what it lists is listed nowhere else any more. */
+/** A manifest whose bytes are fixed; its entries are listed nowhere else. */
 const pending = z.object({ key: z.string(), body: z.string(), then: chain })
 export type Pending = z.output<typeof pending>
 
@@ -170,11 +175,11 @@ export function settledNote(sink: string, record: Settled): Note {
   }
 }
 
-/** What stands there is of our own making: anything else is a bug, or another version's. */
+/** This program wrote the value: any other form is a bug, or from another version. */
 function read<T>(schema: z.ZodType<T>, name: string, value: string): T {
   const found = schema.safeParse(JSON.parse(value))
   if (!found.success)
-    throw new Error(`The journal's note ${name} is not of the form that this version writes`)
+    throw new Error(`The journal's state entry ${name} does not have the form that this version writes`)
   return found.data
 }
 

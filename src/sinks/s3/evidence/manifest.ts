@@ -1,4 +1,5 @@
-// A manifest: what was stored in one interval, as one line of JSON that is hashed and signed as it stands, and the key it is stored under. Pure.
+// A manifest: what was stored in one interval, as one line of JSON that is hashed and signed byte
+// for byte, and its key. Pure.
 import { createHash, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -22,10 +23,10 @@ export const manifestObject = z.strictObject({
   entries: z.int().min(1),
   first_sequence: seq(),
   last_sequence: seq(),
-  /** null where no entry has a time that can be read */
+  /** null if no entry has a readable time */
   first_time: microInstant().nullable(),
   last_time: microInstant().nullable(),
-  /** absent where an earlier attempt had stored it */
+  /** absent if an earlier attempt stored it */
   stored_sha256: digest().optional(),
   stored_bytes: count().optional(),
 })
@@ -38,34 +39,34 @@ export const manifestStretch = z.strictObject({
   parked: count(),
 })
 
-/** Where all of a chain is stored: a chain that was copied to another place does not hold there. */
+/** Where all of a chain is stored: a chain that was copied to another place is not valid there. */
 const storedIn = z.strictObject({
   bucket: z.string().regex(/^[A-Za-z0-9._-]{1,255}$/),
   /** '' for none */
   prefix: z.string().regex(/^[\x21-\x7e]{0,1024}$/),
 })
 
-/** The order of the members is the order in the line. */
+/** The members appear in the line in this order. */
 const manifest = z.strictObject({
   type: z.literal('auditferry-manifest'),
   version: z.literal(1),
   sink: z.string().regex(/^[a-z0-9-]{1,63}$/),
-  /** A journal made anew has another id and begins a chain of its own: its sequence numbers begin again. */
+  /** A new journal has another id and begins its own chain, because its sequence numbers start again. */
   journal: z.string().regex(/^[0-9a-z-]{1,64}$/),
   number: seq(),
   stored_in: storedIn,
   previous: z.strictObject({ number: seq(), sha256: digest() }).nullable(),
-  /** One that is longer than `every_seconds` spans several: nothing ran, or nothing could be stored. */
+  /** If longer than `every_seconds` it spans several intervals: nothing ran, or nothing could be stored. */
   interval: z.strictObject({ from: instant(), until: instant(), every_seconds: z.number().positive() }),
-  /** False: the next manifest goes on with the same interval. */
+  /** False: the next manifest continues the same interval. */
   complete: z.boolean(),
   made_at: instant(),
   /** of the public key, as DER */
   key_sha256: digest(),
-  /** all of (after, through] stands in `stretches` or `gaps` */
+  /** all of (after, through] is in `stretches` or `gaps` */
   sequence: z.strictObject({ after: count(), through: count() }),
   stretches: z.array(manifestStretch),
-  /** settled while evidence was off: nothing is known of them */
+  /** acknowledged while evidence was off: nothing is known about them */
   gaps: z.array(z.strictObject({ first: seq(), last: seq() })),
   objects: z.array(manifestObject),
 })
@@ -75,12 +76,12 @@ export type Manifest = z.output<typeof manifest>
 export type ManifestObject = z.output<typeof manifestObject>
 export type ManifestStretch = z.output<typeof manifestStretch>
 
-/** The line with its end, as it is hashed, signed and stored. */
+/** The line with its LF, as it is hashed, signed and stored. */
 export function manifestLine(value: Manifest): string {
   return `${JSON.stringify(value)}\n`
 }
 
-/** Undefined for what is no manifest of this version. */
+/** Undefined if it is not a manifest of this version. */
 function readManifest(line: string): Manifest | undefined {
   return jsonOf(manifest, line)
 }
@@ -95,7 +96,7 @@ interface ManifestPlace {
   readonly number: number
 }
 
-/** The number alone makes the key in its chain: two manifests of one number cannot both be stored. */
+/** Only the number makes the key unique in its chain: two manifests with one number cannot both be stored. */
 export function manifestKey({ sink, journal, number }: ManifestPlace): string {
   return `manifest/sink=${sink}/journal=${journal}/${String(number).padStart(16, '0')}.ndjson`
 }
@@ -103,28 +104,29 @@ export function manifestKey({ sink, journal, number }: ManifestPlace): string {
 const manifestKeyPattern =
   /^manifest\/sink=(?<sink>[a-z0-9-]+)\/journal=(?<journal>[0-9a-z-]+)\/(?<number>\d{16})\.ndjson$/
 
-/** Undefined for the key of anything else. */
+/** Undefined for any other key. */
 export function manifestPlace(key: string): ManifestPlace | undefined {
   const found = manifestKeyPattern.exec(key)?.groups
   if (!found) return undefined
   const { sink = '', journal = '' } = found
   const number = Number(found['number'])
-  // A chain counts from 1, and no further than a number is exact.
+  // A chain counts from 1; larger numbers than safe integers are not exact.
   return number >= 1 && Number.isSafeInteger(number) ? { sink, journal, number } : undefined
 }
 
-/** of year 0 and of year 10000, ms: what lies beyond has no such text */
+/** years 0 and 10000, ms: instants outside have no such text */
 const FIRST_MS = Date.parse('0000-01-01T00:00:00Z')
 const END_MS = Date.parse('+010000-01-01T00:00:00Z')
 
-/** An instant with six decimals, from µs; null for none. */
+/** An instant with six decimals, from µs; null if there is none. */
 export function microTime(us: number): string | null {
   return us >= FIRST_MS * 1000 && us < END_MS * 1000 ? isoMicros(us) : null
 }
 
-// A manifest as it is stored: its line, and under it a line with the Ed25519 signature over the first, so that `head -n 1` and openssl can check it.
+// The stored form of a manifest: its line, then a line with the Ed25519 signature of the first.
+// So `head -n 1` and openssl can check it.
 
-/** The line below has 186 bytes. What is longer is not parsed: whoever may write to the bucket chose it. */
+/** The signature line has 186 bytes. A longer one is not parsed: anyone who may write to the bucket can choose it. */
 const MOST_SIGNATURE_BYTES = 256
 
 const signatureLine = z.strictObject({
@@ -132,7 +134,7 @@ const signatureLine = z.strictObject({
   key_sha256: z.string().regex(/^[0-9a-f]{64}$/),
 })
 
-/** A public key's name: SHA-256 of it as DER. */
+/** The id of a public key: SHA-256 of its DER form. */
 export function keyId(key: KeyObject): string {
   const open = key.type === 'private' ? createPublicKey(key) : key
   return sha256(open.export({ type: 'spki', format: 'der' }))
@@ -144,7 +146,7 @@ function ed25519(key: KeyObject): KeyObject {
   return key
 }
 
-/** Throws a plain error that holds nothing of the text. @internal for tests */
+/** Throws a plain error without any of the text. @internal for tests */
 export function readSigningKey(pem: string): KeyObject {
   let key: KeyObject
   try {
@@ -155,7 +157,7 @@ export function readSigningKey(pem: string): KeyObject {
   return ed25519(key)
 }
 
-/** What `readSigningKey` would throw, as words; undefined: nothing. */
+/** The error that `readSigningKey` would throw, as text; undefined: none. */
 export function signingKeyFault(pem: string): string | undefined {
   try {
     readSigningKey(pem)
@@ -167,7 +169,7 @@ export function signingKeyFault(pem: string): string | undefined {
 
 const pemBlock = /-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g
 
-/** Every public key of a PEM text, by its id: after a rotation one file may hold the old and the new. */
+/** Every public key in a PEM text, by id: after a rotation one file may contain the old and the new key. */
 export function readPublicKeys(pem: string): ReadonlyMap<string, KeyObject> {
   const blocks = pem.match(pemBlock) ?? []
   if (blocks.length === 0) throw new Error('it holds no public key in PEM (BEGIN PUBLIC KEY)')
@@ -181,7 +183,7 @@ export function readPublicKeys(pem: string): ReadonlyMap<string, KeyObject> {
   return new Map(keys.map((key) => [keyId(ed25519(key)), key]))
 }
 
-/** The object: the manifest's line and its signature. Ed25519 gives the same signature for the same bytes. */
+/** The object: the manifest's line and its signature. Ed25519 is deterministic: same bytes, same signature. */
 export function signedManifest(line: string, key: KeyObject): Uint8Array {
   const signature = sign(null, Buffer.from(line), key).toString('base64')
   return Buffer.from(`${line}${JSON.stringify({ signature, key_sha256: keyId(key) })}\n`)
@@ -189,11 +191,11 @@ export function signedManifest(line: string, key: KeyObject): Uint8Array {
 
 export interface OpenedManifest {
   readonly manifest: Manifest
-  /** of its line: what the next one's `previous` holds */
+  /** of its line; the next manifest has it in `previous` */
   readonly sha256: string
 }
 
-/** Checks form and signature. A text tells what is wrong. */
+/** Checks form and signature. Returns a text with the fault, if any. */
 export function openManifest(
   body: Uint8Array,
   keys: ReadonlyMap<string, KeyObject>,
@@ -207,27 +209,27 @@ export function openManifest(
   if (!signed) return 'has no signature line of the known form'
   const key = keys.get(signed.key_sha256)
   if (!key)
-    return `is signed with a key that was not given (SHA-256 of it: ${signed.key_sha256}): somebody else made it, or the key was changed and the new public key must be given too`
+    return `is signed with a key that was not given (SHA-256 of it: ${signed.key_sha256}): another program wrote it, or the key was rotated and the new public key must be given too`
   if (!verify(null, line, key, Buffer.from(signed.signature, 'base64')))
     return 'was changed: its signature does not fit'
   const manifest = readManifest(Buffer.from(line).toString())
   if (!manifest) return 'is signed, but is no manifest that this version knows: verify it with a newer one'
   if (manifest.key_sha256 !== signed.key_sha256)
-    return 'names another key than the one that signed it: it was signed anew'
+    return 'names another key than the one that signed it: it was signed again'
   return { manifest, sha256: sha256(line) }
 }
 
-/** Only as it was written: nothing may stand in the object that nothing checks. */
+/** Accepts only the exact form written: every byte of the object must be checked. */
 function readSignature(text: string): z.output<typeof signatureLine> | undefined {
   const found = jsonOf(signatureLine, text)
   return found && text === `${JSON.stringify(found)}\n` ? found : undefined
 }
 
-// The key that signs manifests, read from its file: what is said where it cannot be used.
+// Reads the key that signs manifests from its file, and explains why it cannot be used.
 
 const readText = (path: string): string => readFileSync(path, 'utf8')
 
-/** Throws `misconfigured`: a key that cannot be used holds the manifests and is told. */
+/** Throws `misconfigured`: an unusable key blocks the manifests and is reported. */
 export function signingKey(keyFile: string, readKey: (path: string) => string = readText): KeyObject {
   try {
     return readSigningKey(readKey(keyFile))
@@ -236,13 +238,13 @@ export function signingKey(keyFile: string, readKey: (path: string) => string = 
     const why = code === '' && error instanceof Error ? error.message : code
     throw new ConnectorError(
       'misconfigured',
-      `No manifest can be signed: the key file ${keyFile} cannot be used (${why}). Put an Ed25519 private key in PEM there (openssl genpkey -algorithm ed25519); entries are stored all the same, and the next manifest lists them`,
+      `No manifest can be signed: the key file ${keyFile} cannot be used (${why}). Put an Ed25519 private key in PEM there (openssl genpkey -algorithm ed25519); entries are still stored, and the next manifest lists them`,
       { cause: error },
     )
   }
 }
 
-/** What `validate --connect` tells of the key. */
+/** What `validate --connect` reports about the key. */
 export function checkSigningKey(keyFile: string): CheckResult {
   const what = 'evidence.signing_key_file'
   try {

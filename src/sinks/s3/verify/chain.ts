@@ -1,4 +1,5 @@
-// One chain of manifests, link by link: numbers, signatures, hashes, intervals and sequence numbers must follow each other. Reads no entry.
+// Verifies one chain of manifests: numbers, signatures, hashes, intervals and sequence numbers must be consecutive.
+// It reads no entries.
 import type { KeyObject } from 'node:crypto'
 import { readUpTo } from '../../kit/http.ts'
 import { manifestKey, openManifest } from '../evidence/manifest.ts'
@@ -6,10 +7,10 @@ import type { Manifest, OpenedManifest, StoredIn } from '../evidence/manifest.ts
 import { namingFault, unlessUnread } from './objects.ts'
 import type { EvidenceStore, Pause, Tell } from './objects.ts'
 
-/** A manifest lists some thousand objects: far below this. */
+/** Far above a real manifest, which lists a few thousand objects. */
 const MANIFEST_BYTES = 16 * 1024 * 1024
 
-/** An interval that is longer than so many of the configured ones was not made at its time. */
+/** An interval longer than this many configured intervals was not written in time. */
 const MOST_SPANS = 1.5
 
 export interface ChainName {
@@ -17,18 +18,18 @@ export interface ChainName {
   readonly journal: string
 }
 
-/** Sequence numbers of which nothing is known, for a manifest that is missing or bad. */
+/** Sequence numbers without information, because a manifest is missing or bad. */
 interface Blind {
   readonly after: number
   readonly through: number
 }
 
-/** What one complete manifest is for. */
+/** The interval of one complete manifest. */
 export interface Interval {
   readonly number: number
   readonly fromAt: number
   readonly untilAt: number
-  /** several at once */
+  /** spans several intervals */
   readonly wide: boolean
 }
 
@@ -38,24 +39,24 @@ export interface Range {
 }
 
 export interface WalkOptions {
-  /** absent where nobody can know: in a folder */
+  /** absent if unknown, as in a folder */
   readonly storedIn?: StoredIn | undefined
-  /** public keys by their ids */
+  /** public keys by id */
   readonly keys: ReadonlyMap<string, KeyObject>
-  /** gaps that somebody has explained */
+  /** gaps that the operator has explained */
   readonly acceptedGaps?: readonly Range[]
-  /** Absent: what could not be read is not tried again. */
+  /** Absent: a failed read is not retried. */
   readonly pause?: Pause
 }
 
-/** What a chain that was walked to its end says. */
+/** The result of a chain after its last manifest. */
 export interface WalkedChain extends ChainName {
   readonly manifests: number
   readonly last: OpenedManifest | undefined
-  /** entries up to here are from before the chain */
+  /** entries up to here are older than the chain */
   readonly after: number
   readonly through: number
-  /** entries that the sink's settings left out, and that became dead letters */
+  /** entries that the sink's settings filtered, and dead letters */
   readonly filtered: number
   readonly parked: number
   readonly hashes: ReadonlySet<string>
@@ -71,7 +72,7 @@ async function readWhole(store: EvidenceStore, key: string): Promise<Uint8Array 
   return bytes.length > MANIFEST_BYTES ? 'is larger than any manifest' : bytes
 }
 
-/** A text tells what is wrong. */
+/** A text describes the fault. */
 async function manifestAt(
   store: EvidenceStore,
   key: string,
@@ -81,7 +82,7 @@ async function manifestAt(
   return typeof body === 'string' ? body : openManifest(body, keys)
 }
 
-/** Walks along the chain's manifests, a step for each. */
+/** Checks the manifests of a chain one after the other. */
 export class ChainWalk {
   readonly #name: ChainName
   readonly #store: EvidenceStore
@@ -94,7 +95,7 @@ export class ChainWalk {
   readonly #intervals: Interval[] = []
   readonly #blind: Blind[] = []
   readonly #gaps: Range[] = []
-  /** the one before, where it is there and holds */
+  /** the previous manifest, if it exists and is valid */
   #before: OpenedManifest | undefined
   #last: OpenedManifest | undefined
   #after: number | undefined
@@ -115,7 +116,7 @@ export class ChainWalk {
     this.#pause = options.pause
   }
 
-  /** Takes the next manifest, in ascending order of numbers. Resolves with it where its signature and form hold. */
+  /** Takes the next manifest, in ascending order. Resolves with it if its signature and form are valid. */
   async step(number: number): Promise<Manifest | undefined> {
     const key = manifestKey({ ...this.#name, number })
     this.#tellMissing(number)
@@ -140,7 +141,7 @@ export class ChainWalk {
     if (number === this.#expected) return
     const first = manifestKey({ ...this.#name, number: this.#expected })
     const count = number - this.#expected
-    this.#tell('fault', first, count === 1 ? 'is missing' : `is missing, and ${count - 1} behind it`)
+    this.#tell('fault', first, count === 1 ? 'is missing' : `is missing, and ${count - 1} after it`)
     this.#lose()
   }
 
@@ -149,7 +150,7 @@ export class ChainWalk {
     this.#blinded = true
   }
 
-  /** Signed by us, but for another place: copied there. */
+  /** Our signature, but the manifest is for another key: it was copied there. */
   #movedFault({ sink, journal, number: own }: Manifest, number: number): string | undefined {
     if (sink === this.#name.sink && journal === this.#name.journal && own === number) return undefined
     return `is manifest ${own} of sink ${sink}, journal ${journal}: it was moved here`
@@ -188,7 +189,7 @@ export class ChainWalk {
       this.#tell('note', key, `is the first one signed with the key ${manifest.key_sha256}`)
   }
 
-  /** Once for all that follow with the same: a chain that was copied here names the other place in each manifest. */
+  /** Reported once for all that follow with the same place: a copied chain names its origin in each manifest. */
   #tellPlace(key: string, { stored_in: said }: Manifest): void {
     const place = placeText(said)
     if (this.#last && placeText(this.#last.manifest.stored_in) === place) return
@@ -224,12 +225,12 @@ export class ChainWalk {
       this.#tell(
         this.#accepted.some((gap) => first >= gap.first && last <= gap.last) ? 'note' : 'fault',
         key,
-        `says nothing of the entries ${first} to ${last}: they were settled while evidence was off, or dropped while the sink was away`,
+        `does not cover the entries ${first} to ${last}: they were acknowledged while evidence was off, or dropped while the sink was not configured`,
         { entries: last - first + 1, first, last },
       )
   }
 
-  /** After the last number. */
+  /** Call after the last number. */
   end(): WalkedChain {
     if (this.#blinded) this.#blind.push({ after: this.#through, through: Infinity })
     return {
@@ -250,12 +251,12 @@ export class ChainWalk {
 
 const placeText = ({ bucket, prefix }: StoredIn): string => `s3://${bucket}/${prefix}`
 
-// What is wrong within one manifest, and between it and the one before it. Pure.
+// Faults within one manifest, and between it and the previous one. Pure.
 
-/** What of a manifest does not follow from the one before it. */
+/** Where a manifest does not continue the previous one. */
 function* linkFaults({ manifest: before, sha256 }: OpenedManifest, manifest: Manifest): Generator<string> {
   if (manifest.previous?.number !== before.number || manifest.previous.sha256 !== sha256)
-    yield `names another manifest as the one before it than ${before.number} with SHA-256 ${sha256}: the chain was forked or put together of two`
+    yield `names another manifest as the one before it than ${before.number} with SHA-256 ${sha256}: the chain was forked or joined from two`
   const { from, until } = manifest.interval
   if (before.complete && from !== before.interval.until)
     yield `begins at ${from}, expected ${before.interval.until}, where the one before it ended`
@@ -265,7 +266,7 @@ function* linkFaults({ manifest: before, sha256 }: OpenedManifest, manifest: Man
     yield `continues after entry ${manifest.sequence.after}, expected ${before.sequence.through}, where the one before it ended`
 }
 
-/** All of (after, through] stands in stretches and gaps, each once and in order; each stretch's counts add up. */
+/** All of (after, through] must be in ranges and gaps, once and in order; the counts of each range must add up. */
 function* sequenceFaults({ sequence, stretches, gaps }: Manifest): Generator<string> {
   let at = sequence.after
   for (const { first, last } of [...stretches, ...gaps].sort((a, b) => a.first - b.first)) {
@@ -278,7 +279,7 @@ function* sequenceFaults({ sequence, stretches, gaps }: Manifest): Generator<str
       yield `counts ${delivered + filtered + parked} entries from ${first} to ${last}, expected ${last - first + 1}`
 }
 
-/** Names fit, each object is whole within one stretch, and together they hold what was delivered of it. */
+/** Names must match, each object must be within one range, and together they must hold all delivered entries of it. */
 function* objectFaults({ stretches, objects }: Manifest): Generator<string> {
   const held = stretches.map(() => 0)
   for (const object of objects) {

@@ -1,4 +1,5 @@
-// A folder that was copied from a bucket, for a check without any network. A link counts as a file, by what it leads to: linked folders are not entered, and told.
+// A folder copied from a bucket, for a check without network access.
+// A link counts as the file that it points to; a link to a folder is reported and not followed.
 import { createReadStream } from 'node:fs'
 import { open, opendir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +16,7 @@ function cannotRead(path: string, error: unknown): ConnectorError {
 
 type Strange = Parameters<EvidenceStore['list']>[0]
 
-/** Whatever cannot be read as a file could hide what was put there. */
+/** Anything that cannot be read as a file could hide an added file. */
 async function strangeness(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined)
   if (!found) return 'is a link that leads nowhere'
@@ -51,14 +52,14 @@ async function* read(path: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** `folder` is what the sink's prefix is in the bucket: `manifest` and `workspace=…` stand in it. */
+/** `folder` corresponds to the sink's prefix in the bucket: it contains `manifest` and `workspace=…`. */
 export function folderEvidence(folder: string): EvidenceStore {
   return {
     list: (strange) => filesUnder(folder, '', strange),
     get: async (key) => {
       const path = join(folder, key)
       try {
-        // Only then it is opened: a pipe would be waited for without end.
+        // Checked before opening: reading a pipe would block forever.
         if (!(await stat(path)).isFile()) return undefined
         const file = await open(path)
         await file.close()

@@ -1,4 +1,5 @@
-// One stored object against what a manifest says of it: read as a stream, within the bounds that the manifest names.
+// Checks one stored object against its manifest: read as a stream, within the bounds that the
+// manifest states.
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -9,17 +10,17 @@ import { ConnectorError, errnoOf, isAbort } from '../../../core/errors.ts'
 import { printable } from '../../../core/printable.ts'
 import type { ManifestObject } from '../evidence/manifest.ts'
 
-/** What is under one prefix of a bucket, or in a folder copied from there. */
+/** The content of one prefix of a bucket, or of a folder copied from it. */
 export interface EvidenceStore {
-  /** Keys as they stand under the prefix, in any order. `strange` is told what stands there and is not looked into. */
+  /** Keys relative to the prefix, in any order. `strange` receives what exists but cannot be examined. */
   list(strange: (key: string, what: string) => void): AsyncIterable<string>
-  /** The body as it is stored; undefined where there is none. */
+  /** The body as stored; undefined if there is none. */
   get(key: string): Promise<AsyncIterable<Uint8Array> | undefined>
 }
 
-/** Packing makes lines longer by no more than this and once their length: where nobody said how long the body is. */
+/** Compression adds at most this to twice the length of the lines; used if the length of the body is unknown. */
 const PACKING_BYTES = 1024 * 1024
-/** 2^24 bytes: more than any level that objects are written with. */
+/** 2^24 bytes: more than any compression level used here. */
 const ZSTD_WINDOW_LOG = 24
 
 const keyPattern =
@@ -29,23 +30,23 @@ export interface ObjectPlace {
   readonly day: string
   readonly first: number
   readonly last: number
-  /** the beginning of the lines' SHA-256 */
+  /** the first part of the lines' SHA-256 */
   readonly hash: string
   readonly packed: '.gz' | '.zst' | ''
 }
 
-/** Undefined for the key of anything else. */
+/** Undefined for any other key. */
 export function objectPlace(key: string): ObjectPlace | undefined {
   const found = keyPattern.exec(key)?.groups
   if (!found) return undefined
   const { day = '', hash = '', packed } = found
   const [first, last] = [Number(found['first']), Number(found['last'])]
-  // A journal counts from 1, upwards, and no further than it can count.
+  // Sequence numbers start at 1, ascend, and are safe integers.
   if (first < 1 || last < first || !Number.isSafeInteger(last)) return undefined
   return { day, first, last, hash, packed: (packed ?? '') as ObjectPlace['packed'] }
 }
 
-/** What is wrong with the name, by what the manifest says of the object. */
+/** The fault of the name, compared with the manifest. */
 export function namingFault(object: ManifestObject): string | undefined {
   const place = objectPlace(object.key)
   if (!place) return 'has a name that no object of this program has'
@@ -58,7 +59,7 @@ export function namingFault(object: ManifestObject): string | undefined {
 }
 
 class TooLong extends Error {}
-/** Of the store, whatever it is: it says nothing of what is in the object. */
+/** The store failed: this says nothing about the object's content. */
 class Unread extends Error {}
 
 async function* read(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -77,7 +78,7 @@ function unpacker(packed: ObjectPlace['packed']): Gunzip | ZstdDecompress | unde
 }
 
 interface Seen {
-  /** all of the body was unpacked: nothing stands behind the end that its packing names */
+  /** the whole body was decompressed: nothing follows the end of the compressed data */
   wholeUnpacked: boolean
   storedSha256: string
   storedBytes: number
@@ -88,8 +89,8 @@ interface Seen {
 }
 
 /**
- * Throws TooLong as soon as more bytes come than the manifest names, and Unread where the store does not give them. Whatever else
- * it throws is what unpacking makes of these bytes.
+ * Throws TooLong when more bytes come than the manifest states, and Unread if the store fails. Any other error comes from the
+ * decompression of these bytes.
  */
 async function see(
   body: AsyncIterable<Uint8Array>,
@@ -138,13 +139,13 @@ function contentFault(object: ManifestObject, seen: Seen): string | undefined {
   return undefined
 }
 
-/** What a pipe says whose middle has come to its end before its beginning. */
+/** Errors of a pipeline whose middle ended before its source. */
 const endedEarly: ReadonlySet<string> = new Set(['ABORT_ERR', 'ERR_STREAM_PREMATURE_CLOSE'])
 
-/** What is wrong with the stored object; undefined when all holds. Throws what the store throws. */
+/** The fault of the stored object; undefined if there is none. Throws the errors of the store. */
 export async function objectFault(store: EvidenceStore, object: ManifestObject): Promise<string | undefined> {
   const place = objectPlace(object.key)
-  // Told of its manifest already; such a name is not even asked for.
+  // Its manifest is reported already; an object with such a name is not requested.
   if (!place) return undefined
   const body = await store.get(object.key)
   if (!body) return 'is missing'
@@ -160,30 +161,31 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
   }
 }
 
-// What an auditor is told of a chain, and what it touches.
+// What the verification of a chain reports, and which entries are affected.
 
-/** `fault`: the evidence does not hold. `note`: it holds, and an auditor should know this. */
+/** `fault`: the evidence is not valid. `note`: it is valid, and an auditor should know this. */
 export interface Finding {
   readonly level: 'fault' | 'note'
   readonly where: string
   readonly what: string
 }
 
-/** What a fault touches, as far as it is known. */
+/** What a fault affects, as far as it is known. */
 export interface Touched {
   readonly entries?: number
   readonly first: number
   readonly last: number
-  /** of the entries, as the manifest has them */
+  /** of the entries, as in the manifest */
   readonly from?: string | null
   readonly until?: string | null
 }
 
 export type Tell = (level: Finding['level'], where: string, what: string, touched?: Touched) => void
 
-// What a store does not give of one object, or this program cannot look at, is a fault of that object alone: all others are checked, and the report is made.
+// A failure of the store or of this program at one object is a fault of that object only.
+// All others are checked, and the report is written.
 
-/** Waits between tries of what may pass, such as a server that asks to slow down. */
+/** Waits between retries of temporary errors, such as a request to slow down. */
 const PAUSES_MS = [1_000, 5_000]
 
 export type Pause = (ms: number) => Promise<unknown>
@@ -194,7 +196,7 @@ function whyOf(error: unknown): string {
   return `could not be checked: this program failed on it (${printable(name)}), which is a bug; please report it`
 }
 
-/** What the work gives, or in its place what `told` makes of why it could not. Throws where it was called off. */
+/** The result of `work`, or the result of `told` for its error. Throws if it was aborted. */
 export async function unlessUnread<T, U>(
   work: () => Promise<T>,
   pause: Pause | undefined,

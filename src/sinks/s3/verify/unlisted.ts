@@ -1,9 +1,10 @@
-// What is stored and stands in no manifest: put there, or there for a reason that every chain leaves open. Pure.
+// Objects that no manifest lists: added by another writer, or explained by a limit of the chains.
+// Pure.
 import type { WalkedChain } from './chain.ts'
 import type { Tell, Touched } from './objects.ts'
 import { type ObjectPlace, objectPlace } from './objects.ts'
 
-/** So many of one kind are told by name. */
+/** At most this many of one kind are named. */
 const NAMED = 20
 
 const excuses = {
@@ -17,7 +18,10 @@ type Excuse = keyof typeof excuses
 
 type Standing = 'covered' | 'newer' | 'older' | 'blind' | 'gap'
 
-/** What one chain says of an object that it does not list. One that straddles an edge is covered: nothing of ours does. */
+/**
+ * What one chain says about an object that it does not list. An object across an edge counts as covered: we
+ * write none.
+ */
 function standingIn(
   { after, through, blind, gaps }: WalkedChain,
   { first, last }: Pick<ObjectPlace, 'first' | 'last'>,
@@ -29,7 +33,10 @@ function standingIn(
   return 'covered'
 }
 
-/** Why an object that no manifest lists may be there; undefined: it may not. A name does not tell whose journal counted: what one chain covers, no other excuses. @internal */
+/**
+ * Why an object without a manifest may exist; undefined: it may not. The name does not identify the journal, so a number that
+ * one chain covers is never excused by another. @internal
+ */
 export function excuseOf(key: string, chains: readonly WalkedChain[]): Excuse | undefined {
   const place = objectPlace(key)
   if (!place) return undefined
@@ -41,7 +48,7 @@ export function excuseOf(key: string, chains: readonly WalkedChain[]): Excuse | 
   return standings.has('newer') ? 'newer' : 'older'
 }
 
-/** Told one by one up to a number, then counted. */
+/** Reports the first ones by name, and then the count. */
 function tellSome(where: string, tell: Tell, more: (count: number) => string) {
   let count = 0
   return {
@@ -57,7 +64,7 @@ function tellSome(where: string, tell: Tell, more: (count: number) => string) {
 const PUT_THERE =
   'is not listed by the manifest that covers its entries: it was added by another program or person'
 
-/** With several journals a number says little: the newest objects of one may have the numbers of the other. */
+/** With several journals a number proves little: new objects of one may have the numbers of another. */
 function coveredBy(key: string, chains: readonly WalkedChain[]): string {
   const place = objectPlace(key)
   const waiting = place && chains.find((chain) => standingIn(chain, place) === 'newer')
@@ -82,7 +89,7 @@ export function tellUnlisted(keys: Iterable<string>, chains: readonly WalkedChai
     tell('note', example, `${count === 1 ? 'is' : `and ${count - 1} more are`} ${excuses[excuse as Excuse]}`)
 }
 
-/** Where tables are read from: whatever stands here is read as ours. */
+/** Readers of the bucket take every object under these names for ours. */
 const ours = /^(?:workspace=|replay=|manifest\/)/
 /** What the sink's own probes leave. */
 const probe = /^\.auditferry\/(?:check|probe)-[0-9a-z-]+$/
@@ -91,7 +98,10 @@ const HIDDEN = '.auditferry/'
 const NOT_OURS =
   'has a name that Auditferry never uses: it was added by another program or person, and readers of the bucket may take it for entries'
 
-/** Names that are no object's and no manifest's. Each is looked at once and not kept: there may be any number of them. */
+/**
+ * Names that belong to no object and no manifest. Each is checked once and not kept, because their number is
+ * unbounded.
+ */
 export function otherNames(tell: Tell) {
   const planted = tellSome('workspace=', tell, (count) => `and ${count} more names like it`)
   const hidden = { count: 0, first: '' }

@@ -1,4 +1,5 @@
-// Whether what is stored under a prefix is what its manifests say: nothing missing, nothing changed, nothing added, up to the last manifest. Pure over a store.
+// Verifies that a prefix holds what its manifests say: nothing missing, changed or added, up to the last manifest.
+// Pure over a store.
 import { printableName } from '../../../core/printable.ts'
 import { manifestKey, manifestPlace } from '../evidence/manifest.ts'
 import type { Manifest, ManifestObject } from '../evidence/manifest.ts'
@@ -8,7 +9,7 @@ import { objectFault, objectPlace, unlessUnread } from './objects.ts'
 import type { EvidenceStore, Finding, Pause, Tell, Touched } from './objects.ts'
 import { otherNames, tellUnlisted } from './unlisted.ts'
 
-/** Objects that are read at the same time: over a network most of the time is waiting. */
+/** Concurrent reads of objects: over a network most of the time is waiting. */
 const AT_ONCE = 8
 
 export type VerifyOptions = WalkOptions & Bounds
@@ -17,12 +18,12 @@ export interface Verified {
   readonly faults: number
   readonly chains: readonly WalkedChain[]
   readonly objects: number
-  /** of the objects: no manifest says how their stored bodies are, so that their lines alone were compared */
+  /** number of objects of which only the lines were compared: no manifest describes their stored bodies */
   readonly byLines: number
-  /** of the objects: the store did not give them */
+  /** number of objects that the store did not give */
   readonly unread: number
   readonly entries: number
-  /** by all faults together, as far as it is known */
+  /** by all faults together, as far as known */
   readonly touched: AllTouched
 }
 
@@ -66,7 +67,7 @@ function sortOnce(numbers: number[], name: ChainName, tell: Tell): void {
     else numbers.push(number)
 }
 
-/** Throws where the list cannot be had: then nothing is proved either way. */
+/** Throws if the list cannot be read: then nothing is proved either way. */
 export async function verifyEvidence(
   store: EvidenceStore,
   options: VerifyOptions,
@@ -105,7 +106,7 @@ const touchedOf = (object: ManifestObject): Touched => ({
   until: object.last_time,
 })
 
-/** Where nothing is packed the lines are the body. */
+/** Uncompressed: the body equals the lines. */
 const isByLines = ({ key, stored_sha256: stored }: ManifestObject): boolean =>
   stored === undefined && objectPlace(key)?.packed !== ''
 
@@ -144,10 +145,10 @@ async function checkObjects(
   }
 }
 
-// Where the chains end, compared with what somebody knows from outside: a manifest's hash, or a time. Pure.
+// Compares the ends of the chains with facts known from elsewhere: the hash of a manifest, or a time. Pure.
 
 interface Bounds {
-  /** epoch ms: a manifest must reach at least to here */
+  /** epoch ms: a manifest must reach at least this time */
   readonly untilAt?: number | undefined
   /** hashes of manifests that must be in the chains */
   readonly lastSha256?: readonly string[]
@@ -167,7 +168,7 @@ function tellEnds(chains: readonly WalkedChain[], { untilAt, lastSha256 = [] }: 
   for (const [sink, own] of sinks) tellUntil(sink, own, untilAt, tell)
 }
 
-/** The newest of a sink's chains, of which each journal that it had has one, must reach to `untilAt`: another sink's does not speak for it. */
+/** A sink has one chain per journal; the newest must reach `untilAt`. Chains of other sinks do not count. */
 function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number, tell: Tell): void {
   const until = new Date(untilAt).toISOString()
   const reaching = chains.filter(({ last }) => last && reachOf(last.manifest) >= untilAt)
@@ -179,7 +180,7 @@ function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number
     tell(
       'fault',
       `manifest/sink=${sink}`,
-      `reaches ${until} by one manifest alone, number ${leap.number}, which spans ${from ?? ''} to ${to ?? ''}: nothing ran then, or the clock had jumped ahead and the end of the chain was cut; no manifest can tell which. Name a time outside of it, or a --last-manifest`,
+      `reaches ${until} by one manifest alone, number ${leap.number}, which spans ${from ?? ''} to ${to ?? ''}: nothing ran then, or the clock had jumped ahead and the end of the chain was cut; no manifest can show which. Name a time outside of it, or a --last-manifest`,
     )
     return
   }
@@ -192,32 +193,32 @@ function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number
   )
 }
 
-/** An incomplete one proves its interval's begin only. */
+/** An incomplete manifest proves only the beginning of its interval. */
 const reachOf = ({ complete, interval }: Manifest): number =>
   Date.parse(complete ? interval.until : interval.from)
 
 /**
- * The manifest of many intervals at once by which alone a chain gets over this time: one that a clock made which had jumped
- * ahead looks the same, and so does all that was made until it was set back. Undefined where an ordinary interval holds it.
+ * The manifest of several intervals that alone covers this time. A clock that had jumped ahead produces the same, as do all
+ * manifests until it was set back. Undefined if an ordinary interval covers the time.
  */
 function leapOver(intervals: readonly Interval[], at: number): Interval | undefined {
   const over = intervals.filter(({ fromAt, untilAt }) => fromAt <= at && at <= untilAt)
   return over.some(({ wide }) => !wide) ? undefined : over[0]
 }
 
-// What all faults together touch: how many entries, which sequence numbers, of which time. Pure.
+// What all faults together affect: the number of entries, sequence numbers, and times. Pure.
 
 export interface Span {
   readonly count: number
   readonly entries: number
   readonly first: number
   readonly last: number
-  /** of the entries; undefined where no manifest says it */
+  /** of the entries; undefined if no manifest says it */
   readonly from?: string | undefined
   readonly until?: string | undefined
 }
 
-/** `listed`: entries that manifests speak of. `planted`: objects of which none does, by what their names say. */
+/** `listed`: entries that manifests describe. `planted`: objects that none describes, by their names. */
 interface AllTouched {
   readonly listed: Span | undefined
   readonly planted: Span | undefined
@@ -225,7 +226,7 @@ interface AllTouched {
 
 type Ends = Pick<Span, 'from' | 'until'>
 
-/** The texts are of one form, so that they stand in the order of their times. */
+/** All texts have one format, so that string order is time order. */
 function endsOf(span: Ends, { from, until }: Touched): Ends {
   const first = [span.from, from].filter((each) => typeof each === 'string').sort()[0]
   const last = [span.until, until]
@@ -246,7 +247,7 @@ function widened(span: Span | undefined, touched: Touched): Span {
   }
 }
 
-/** Adds each thing once, however many faults name it. @internal for tests */
+/** Adds each item once, even if several faults name it. @internal for tests */
 export class TouchedSum {
   readonly #seen = new Set<string>()
   #listed: Span | undefined

@@ -440,7 +440,7 @@ test('--status and --cancel speak to the daemon, and name no span', async () => 
   expect(await replay(stand.world, { ...bare, status: true }, clock)).toBe(0)
   const { stdout } = stand.heard()
   expect(stdout).toContain('acme audit to siem, from the API: 25 %, 3 read')
-  expect(stdout).toContain('. Waiting for its turn: another one that reads the same source comes first.')
+  expect(stdout).toContain('. Waiting for its turn: another job that reads the same source comes first.')
   for (const whose of [{ sink: 'siem' }, { workspace: 'acme', source: 'audit' }] as const) {
     expect(await replay(stand.world, { ...bare, status: true, ...whose }, clock)).toBe(0)
     expect(stand.heard().stdout).toMatch(/^acme audit to siem/)

@@ -73,7 +73,7 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
 
 test('a long run tells once a minute how far it is', () => {
   const [clock, log] = [new StepClock(), new LogLines()]
-  const summary = 'acme audit is 3 days behind and reading on'
+  const summary = 'acme audit is 3 days behind and still reading'
   const tellWhenDue = howFar({ clock, log }, () => ({
     ...withSource({ new_entries: 120_000 }),
     ...{ summary, sinks: withSink({ pending_entries: 512 }).sinks },

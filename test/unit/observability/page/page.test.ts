@@ -108,7 +108,7 @@ describe('the status page', () => {
     const rows = (report: StatusReport) => textOf(renderPage(report)).split(refused.message).length - 1
     expect([rows(told), rows({ ...told, summary })]).toEqual([1, 1])
     expect(textOf(renderPage({ ...told, summary }))).toMatch(
-      /as told above \(unreachable, trouble began 10 min ago/,
+      /as above \(unreachable, trouble began 10 min ago/,
     )
   })
 
@@ -185,7 +185,7 @@ describe('the status page', () => {
       workspaces: [{ name: 'acme', sources: [calmSource], rate_limits }],
     })
     expect(page).toMatch(
-      /class="note limit"[^>]*><td [^>]*>the API answered 429, and nothing is asked until 2026-11-21 10:00:54 UTC \(54 s more\)</,
+      /class="note limit"[^>]*><td [^>]*>the API answered 429, and no request is sent until 2026-11-21 10:00:54 UTC \(54 s more\)</,
     )
     expect(renderPage(calm)).not.toContain('429')
   })
@@ -273,7 +273,7 @@ describe('the status page', () => {
     const text = textOf(page)
     for (const part of [
       '2 dead letters at archive',
-      'To mend : acme api_key cannot be read again, and a restart would fail: gone',
+      'To fix : acme api_key cannot be read again, and a restart would fail: gone',
       'since 2026-11-21T08:00:00.000Z',
       '1 element quarantined',
       '3 possible gaps',

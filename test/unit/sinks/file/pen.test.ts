@@ -98,7 +98,7 @@ test('only who writes behind our end is told of as a stranger, once', async () =
   const disk = new FakeDisk()
   const log = new LogLines()
   const sink = open(disk, {}, log)
-  const told = () => log.lines.filter((line) => line.includes('Somebody else')).length
+  const told = () => log.lines.filter((line) => line.includes('Another program')).length
   await deliver(sink, 0)
   await deliver(sink, 1)
   await disk.rename(PATH, '/out/moved')

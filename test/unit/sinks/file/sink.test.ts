@@ -136,7 +136,7 @@ test('a batch over the size begins a new file; older than `keep` go', async () =
   expect(disk.paths()).toEqual([PATH, `${PATH}.1`, `${PATH}.2`])
   expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 5, 36)))
   expect(disk.content(`${PATH}.2`)?.toString()).toBe(text(batchOf(sink, 5, 26)))
-  const removed = `The oldest rotated file was removed (rotate.keep), and the next one has its name now {"file":"${PATH}.2","keep":2}`
+  const removed = `The oldest rotated file was removed (rotate.keep) {"file":"${PATH}.2","keep":2}`
   expect(log.lines).toEqual(Array<string>(5).fill(removed))
 })
 
@@ -258,7 +258,7 @@ test('a file that is gone, or shorter than it was: told, and the batch in doubt 
     const second = open(disk, undefined, log)
     await second.deliver({ lines, detail, doubtful: true }, never)
     expect(disk.content(PATH)?.toString()).toBe((stranger === undefined ? '' : 'short\n') + text(lines))
-    expect(log.lines).toEqual([expect.stringMatching(/not as it was left/)])
+    expect(log.lines).toEqual([expect.stringMatching(/changed since the last delivery/)])
   }
 })
 
@@ -541,12 +541,12 @@ test('who shares the file with another daemon is told so, once; a file that was 
   await handle.truncate(0)
   await handle.close()
   await deliver(ours, batchOf(ours, 2, 3))
-  expect(log.lines.splice(0)).toEqual([expect.stringMatching(/^The file of this sink was cut/)])
+  expect(log.lines.splice(0)).toEqual([expect.stringMatching(/^The file of this sink was truncated/)])
   for (const from of [5, 9]) {
     await deliver(theirs, batchOf(theirs, 2, from))
     await deliver(ours, batchOf(ours, 2, from + 2))
   }
-  expect(log.lines).toEqual([expect.stringMatching(/^Somebody else writes to the file .*entries\.ndjson/)])
+  expect(log.lines).toEqual([expect.stringMatching(/^Another program writes to the file .*entries\.ndjson/)])
   expect(disk.content(PATH)?.toString()).toBe(text(batchOf(ours, 10, 3)))
 })
 
@@ -570,7 +570,7 @@ describe('a file that goes away between two batches', () => {
     await deliver(sink, batchOf(sink, 2, 6))
     expect(disk.content(PATH)?.toString()).toBe(text(batchOf(sink, 4, 4)))
     expect(lines).toEqual([
-      expect.stringMatching(/^The file of this sink was removed or replaced .*"bytes":\d/),
+      expect.stringMatching(/^The file of this sink was removed or replaced.*"bytes":\d/),
     ])
     expect(warned).toEqual([expect.stringMatching(/^.*entries\.ndjson was removed or replaced/)])
     clock.pass(23 * hour)
@@ -672,7 +672,7 @@ test('what another sink wrote behind a batch that was torn is not cut: the batch
   const again = open(disk, undefined, log)
   await again.deliver({ lines, detail, doubtful: true }, never)
   expect(disk.content(PATH)?.toString()).toBe(before + text(lines))
-  expect(log.lines).toEqual([expect.stringMatching(/^The file is not as it was left/)])
+  expect(log.lines).toEqual([expect.stringMatching(/^The file changed since the last delivery/)])
 })
 
 test('what stands behind a batch that is there whole is not cut', async () => {

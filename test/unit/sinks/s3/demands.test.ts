@@ -80,7 +80,7 @@ describe('a KMS key', () => {
 })
 
 describe('an object that an earlier try stored', () => {
-  const lacks = (what: string) => expect.stringMatching(new RegExp(`without what is set now.*"key":"workspace=acme.*"lacks":"${what}"`)) as string // prettier-ignore
+  const lacks = (what: string) => expect.stringMatching(new RegExp(`without the current settings.*"key":"workspace=acme.*"lacks":"${what}"`)) as string // prettier-ignore
 
   it.each([
     ['as it is asked for now', { sse: { type: 's3' }, ...lock }, { sse: { type: 's3' }, ...lock }, []],
@@ -103,7 +103,7 @@ describe('an object that an earlier try stored', () => {
     const { put, lines } = bench({ writeOnly: true })
     await put({})
     expect(await put(lock)).toMatchObject({ there: true })
-    expect(lines).toEqual([expect.stringMatching(/may not see how.*"key":"workspace=acme/)])
+    expect(lines).toEqual([expect.stringMatching(/may not read its settings.*"key":"workspace=acme/)])
   })
 
   it('and is gone when it is looked at counts as not stored: it is put again', async () => {

@@ -58,7 +58,7 @@ describe('a body without end under the name of the next manifest', () => {
       await stand.step()
       stand.clock.nowMs += HOUR_MS
       Object.assign(stand.bucket, store)
-      await expect(stand.step()).rejects.toThrow(/Another manifest stands under/)
+      await expect(stand.step()).rejects.toThrow(/Another manifest exists under/)
       expect(taken).toEqual({ bytes: 65_536, left: true })
     } finally {
       await stand.close()
@@ -97,7 +97,7 @@ describe('a body without end under the name of the next manifest', () => {
         body: string
       }
       stand.bucket.objects.set(key, Buffer.from(`${body}{"more":1}\n`))
-      await expect(stand.step()).rejects.toThrow(/Another manifest stands under/)
+      await expect(stand.step()).rejects.toThrow(/Another manifest exists under/)
       stand.bucket.objects.set(key, Buffer.from(body))
       await stand.step()
     } finally {

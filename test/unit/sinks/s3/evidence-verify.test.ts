@@ -293,7 +293,7 @@ describe('one change to any object or manifest is named', () => {
       (bucket) => resigned(bucket, manifest(2), (same) => same, second.privatePem),
       { keys },
     )
-    expect(faults[0]).toContain('it was signed anew')
+    expect(faults[0]).toContain('it was signed again')
   })
 })
 

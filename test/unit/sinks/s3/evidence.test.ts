@@ -166,8 +166,8 @@ describe('what a manifest holds', () => {
     })
     const { faultLines } = await stand.verify()
     expect(faultLines).toEqual([
-      expect.stringContaining('says nothing of the entries 6 to 10'),
-      expect.stringContaining('says nothing of the entries 14 to 15'),
+      expect.stringContaining('does not cover the entries 6 to 10'),
+      expect.stringContaining('does not cover the entries 14 to 15'),
     ])
     const explained = await stand.verify({
       acceptedGaps: [
@@ -318,7 +318,7 @@ describe('a bucket that fails', () => {
   })
 
   describe('a name that is taken at the first try, by a role that may not read', () => {
-    const taken = /may not read it to compare[^]*taken for ours at the next try[^]*s3:GetObject/
+    const taken = /may not read it to compare[^]*next try assumes that it is ours[^]*s3:GetObject/
 
     it('is told, and at the next try taken for ours, as after a restart: a proxy had repeated the put', async () => {
       stand.bucket.mayRead = false

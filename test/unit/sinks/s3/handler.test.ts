@@ -131,7 +131,7 @@ it('an upload that is called stored before all of it was handed over is not stor
     })
   await expect(upload(3)).rejects.toMatchObject({
     code: 'bad_reply',
-    message: expect.stringContaining(`answered 200 when ${(3 * MIB) / 4} of ${MIB} bytes`) as string,
+    message: expect.stringContaining(`answered 200 after ${(3 * MIB) / 4} of ${MIB} bytes`) as string,
   })
   expect(await upload(4)).toMatchObject({ response: { statusCode: 200 } })
 })

@@ -246,16 +246,16 @@ describe('what an answer means', () => {
       `<Header>x-amz-server-side-encryption</Header><Message>${names}</Message>`,
       both,
       501,
-      /take sse back/,
+      /remove sse, or/,
     ],
     [
       'InvalidArgument',
       `<ArgumentName>x-amz-object-lock-mode</ArgumentName><Message>${names}</Message>`,
       both,
       400,
-      /object_lock: take it back/,
+      /object_lock: remove it/,
     ],
-    ['NotImplemented', `<Message>${names}</Message>`, both, 501, /and by sse and object_lock with more/],
+    ['NotImplemented', `<Message>${names}</Message>`, both, 501, /and sse and object_lock add more/],
     [
       'InvalidArgument',
       `<Message>${names}</Message>`,
@@ -305,9 +305,7 @@ describe('what an answer means', () => {
       const { message, cause: kept } = await caught(
         bench(inHost, {}, () => fails('logs.s3.test:9000', code)).put(),
       )
-      expect(message).toMatch(
-        /logs\.…\); where the server has buckets in the path, set force_path_style: true$/,
-      )
+      expect(message).toMatch(/logs\.…\); if the server expects it in the path, set force_path_style: true$/)
       expect(kept).toBeInstanceOf(AggregateError)
     }
     const without = async (given: object, code: string, url = 'logs.s3.test:9000') =>
@@ -407,7 +405,7 @@ describe('what an answer means', () => {
   it.each(pages)('412 with %s is not "there already": held, before and after the proof', async (_, text) => {
     const { put, fake, sink } = bench()
     fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-    const words = /412[^]*not S3's own[^]*portal or proxy/
+    const words = /412[^]*without the error code of S3[^]*portal or proxy/
     const first = await caught(put())
     expect([first.action, first.message]).toEqual(['hold', expect.stringMatching(words)])
     expect(await sink.check(never)).toMatchObject([
@@ -426,7 +424,7 @@ describe('what an answer means', () => {
     let puts = 0
     fake.faultOfAll = ({ method }) =>
       method === 'PUT' && ++puts > 1 ? { kind: 'page', status: 412, text: '' } : undefined
-    const words = /answered 412 in words that are not S3's own/
+    const words = /answered 412 without the error code of S3/
     const faults = (await sink.check(never)).filter(({ ok }) => !ok)
     expect(faults).toMatchObject([{ message: expect.stringMatching(words) as string }])
     expect(fake.objects.size).toBe(0)
@@ -611,8 +609,8 @@ describe('servers that differ', () => {
       /does not compare checksums.*is not noticed: endpoint is plain http/,
     )
     expect(await told('oldCeph', { ignoresChecksums: false })).toMatch(/keeps no SHA-256/)
-    expect(await told('moto')).toMatch(/at once under one name 2 were told to be the first/)
-    expect(await told('versitygw', { deniesLocked: true })).toMatch(/wants versioning/)
+    expect(await told('moto')).toMatch(/at once under one name 2 were reported as the first/)
+    expect(await told('versitygw', { deniesLocked: true })).toMatch(/needs versioning/)
     expect(await told('aws', { locks: false })).toMatch(/object_lock needs a bucket with Object Lock/)
   })
 
@@ -624,10 +622,10 @@ describe('servers that differ', () => {
     fake.faultOfAll = ({ method, url }) => (method === 'PUT' ? fault(url) : undefined)
     const error = await caught(put())
     expect(error.action).toBe('hold')
-    expect(error.message).toMatch(/is not there/)
+    expect(error.message).toMatch(/is missing/)
     expect(fake.puts).toBe(0)
     const faults = (await sink.check(never)).filter(({ ok }) => !ok)
-    expect(faults[0]?.message).toMatch(/is not there/)
+    expect(faults[0]?.message).toMatch(/is missing/)
   })
 
   it('a HEAD that is refused otherwise than as forbidden is not taken for a lack of rights', async () => {
@@ -644,7 +642,7 @@ describe('servers that differ', () => {
       method === 'HEAD'
         ? { kind: 'page', status: 200, text: '', headers: { 'content-length': '4711', etag: '"e"' } }
         : undefined
-    expect((await caught(put())).message).toMatch(/of another length/)
+    expect((await caught(put())).message).toMatch(/has another length/)
     expect(fake.puts).toBe(0)
   })
 

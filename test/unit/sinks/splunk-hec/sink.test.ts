@@ -81,7 +81,7 @@ test.each([24, 25])('code %i is success, and the next batches wait longer each t
 })
 
 test('a refused token that comes from a file is told to be read again there by itself, and no other is', async () => {
-  const advice = '; a good one in its file is read again by itself'
+  const advice = '; a valid one in its file is read again automatically'
   const unknown = hecReply(403, 4, 'Invalid token')
   const messageOf = async (opened: Opened) =>
     deliver(opened).then(String, (error: unknown) => (error as ConnectorError).message)
@@ -102,8 +102,8 @@ const splunkd = { server: 'Splunkd' }
 const unauthenticated = '<response>\n  <messages>\n    <msg type="WARN">call not properly authenticated</msg>'
 
 test.each<[string, ScriptedReply, string]>([
-  ['the API, without a key', { status: 401, body: '{"error":"Invalid token"}' }, 'as the workspace'],
-  ['the API, without such a path', { status: 404, body: '{"error":"Not found"}' }, 'as the workspace'],
+  ['the API, without a key', { status: 401, body: '{"error":"Invalid token"}' }, 'like the workspace'],
+  ['the API, without such a path', { status: 404, body: '{"error":"Not found"}' }, 'like the workspace'],
   [
     'the management port',
     { status: 401, body: unauthenticated, headers: { ...splunkd, 'content-type': 'text/xml' } },
@@ -482,7 +482,7 @@ test.each([0, 24, 25])(
     expect(results.map(({ ok: fine, what, message }) => `${what}: ${fine}, ${message}`)).toEqual([
       'splunk:8088 health: true, the collector is up',
       'splunk:8088 token: true, the token is accepted',
-      'splunk:8088 index: true, not asked: this receiver could take the question for an event',
+      'splunk:8088 index: true, not checked: this receiver could index the check as an event',
     ])
     expect(opened.transport.asked.map(({ body }) => body?.length ?? 0)).toEqual([0, 0])
   },

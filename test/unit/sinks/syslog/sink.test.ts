@@ -59,7 +59,7 @@ describe('over a stream', () => {
       it.peer.last.over(reset)
       await deliver(it.sink, batch(it.sink, 2, 4))
       expect(received(it)).toEqual([idsOf(3, 1), idsOf(5, 1)])
-      expect(it.deps.log.lines.join()).toContain('goes out again')
+      expect(it.deps.log.lines.join()).toContain('are sent again')
     }
   })
 
@@ -288,10 +288,10 @@ describe('over a stream', () => {
     ['it was reset', 'The connection to the receiver broke off: ', ({ peer }) => peer.last.over(true)],
     [
       'it took no more',
-      'The receiver took no more, so its connection was cut: ',
+      'The receiver accepted no more data, so its connection was closed: ',
       ({ clock }) => clock.pass(30_001),
     ],
-    ['it talked', 'The receiver talks back', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
+    ['it talked', 'The receiver sends data', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
     ['we were told to stop', '', (_, stop) => stop.abort()],
   ])('the end of a connection is told as what it was, by whom: %s', async (_, told, make) => {
     const it = stand()
@@ -302,12 +302,12 @@ describe('over a stream', () => {
     await turn()
     make(it, stop)
     await turn()
-    const lines = it.deps.log.lines.filter((line) => line.includes('goes out again'))
+    const lines = it.deps.log.lines.filter((line) => line.includes('are sent again'))
     expect(lines.map((line) => line.slice(0, told.length))).toEqual(told === '' ? [] : [told])
     stop.abort()
     await over
     await it.sink.close()
-    expect(it.deps.log.lines.filter((line) => line.includes('goes out again'))).toEqual(lines)
+    expect(it.deps.log.lines.filter((line) => line.includes('are sent again'))).toEqual(lines)
   })
 
   test('a receiver that takes 1000 bytes a second gets all of it: it is given up ever later, not for ever', async () => {
@@ -339,7 +339,7 @@ describe('over a stream', () => {
         }
       }
     }
-    expect(messages.map((message) => / for (\d+) s:/.exec(message)?.[1])).toEqual(['30', '60', '120', '240'])
+    expect(messages.map((message) => / for (\d+) s;/.exec(message)?.[1])).toEqual(['30', '60', '120', '240'])
     expect(new Set(idsIn(it.peer.streams().at(-1) ?? Buffer.alloc(0))).size).toBeGreaterThan(1_000)
     it.peer.taking = () => undefined
     for (let from = 1_201; from < 8_000; from += 100) await deliver(it.sink, linesOf(runOf(filled(from)), it.sink.frame)) // prettier-ignore

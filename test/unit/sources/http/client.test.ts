@@ -204,12 +204,12 @@ it('a date as the hint is read by the clock of the server that wrote it', async 
 })
 
 it.each([
-  [{}, 'for a good minute'],
-  [{ 'retry-after': '20' }, 'before the time that the answer names'],
+  [{}, 'for about a minute'],
+  [{ 'retry-after': '20' }, 'before the time in the answer'],
 ])('a 429 says why it may be, and that nothing is asked for a while: %j', async (headers, until) => {
   const { message } = await errorOf(answers({ status: 429, headers }).ask())
-  expect(message).toMatch(/answered 429: the rate limit is exceeded: something else uses this key too/)
-  expect(message.endsWith(`nothing is asked ${until}`)).toBe(true)
+  expect(message).toMatch(/answered 429: the rate limit is exceeded: another client uses this key too/)
+  expect(message.endsWith(`no request is sent ${until}`)).toBe(true)
 })
 
 it('after a 429 the next request waits for its hint', async () => {

@@ -649,7 +649,7 @@ it.each([
   for (const { id } of desk.projects.slice(0, gone)) desk.vault.projects.delete(id)
   await desk.later(2)
   expect((await desk.types()).filter((type) => type === 'project_deleted')).toHaveLength(gone)
-  const lines = desk.log.lines.filter((line) => line.includes('no longer listed to this key'))
+  const lines = desk.log.lines.filter((line) => line.includes('no longer listed for this key'))
   expect(lines).toHaveLength(warned ? 1 : 0)
   if (warned) expect(lines[0]).toContain(`{"gone":${gone},"of":${count}}`)
 })

@@ -1,0 +1,110 @@
+// What `auditferry api` says about an answer: its head, what a refusal likely means, and its body without the key.
+import type { WorkspaceConfig } from '../../config/schema.ts'
+import { retryAfterMs } from '../../core/backoff.ts'
+import { ConnectorError } from '../../core/errors.ts'
+import type { ErrorCode } from '../../core/errors.ts'
+import { printable } from '../../core/printable.ts'
+import type { Mask } from '../../observability/log.ts'
+import type { Answer, Ask } from '../../sources/http/client.ts'
+import {
+  adviceOn,
+  codeOfStatus,
+  isJson,
+  isSplunk,
+  mediaTypeOf,
+  named,
+  notTheApi,
+} from '../../sources/http/reply.ts'
+import type { Operation } from './operations.ts'
+
+/** Of an error's body, as much is read. */
+const MESSAGE_BODY_BYTES = 64 * 1024
+const MOST_MESSAGE = 300
+
+const toldHeaders =
+  /^(content-(type|length|encoding)|date|server|retry-after|location)$|rate-?limit|(request|correlation|trace)-?id|traceparent/
+
+export function headText(ask: Ask, { head: { status, headers } }: Answer): string {
+  const told = Object.entries(headers).filter(([name]) => toldHeaders.test(name))
+  const lines = told.map(([name, value]) => `  ${printable(name)}: ${printable(value)}\n`)
+  return `${named(ask)} answered ${status}\n${lines.join('')}`
+}
+
+interface Checking {
+  readonly ask: Ask
+  readonly operation: Operation
+  readonly workspace: WorkspaceConfig
+  readonly mask: Mask
+  /** epoch ms */
+  readonly now: number
+}
+
+/** Returns what is odd about a success. Throws ConnectorError for any other answer. */
+export async function checkAnswer(checking: Checking, answer: Answer): Promise<string | undefined> {
+  const { ask, mask } = checking
+  const { head } = answer
+  const where = `${named(ask)} answered ${head.status}`
+  if (isSplunk(head)) throw notTheApi(where)
+  if (head.status >= 200 && head.status < 300)
+    return mediaTypeOf(head) === 'text/html'
+      ? 'the answer is text/html: a proxy or a login page may have answered; check base_url'
+      : undefined
+  const said = isJson(head) ? messageIn(await start(answer.body)) : undefined
+  const quoted = said === undefined ? '' : `, "${printable(mask(said)).slice(0, MOST_MESSAGE)}"`
+  const code = codeOfStatus(head.status)
+  throw new ConnectorError(code, `${where}${quoted}: ${meaning(code, checking, answer)}`)
+}
+
+function meaning(code: ErrorCode, { operation, workspace, now }: Checking, { head }: Answer): string {
+  const { name, hint, assumed } = operation
+  const more = hint === undefined ? '' : `; ${hint}`
+  const path = assumed ? '. The specification leaves its path and parameters open: --path names another' : ''
+  if (code === 'bad_request') return `the request is invalid: check the parameters of ${name}${path}`
+  if (code === 'forbidden') return `the key of ${workspace.name} may not use ${name}${more}`
+  if (code === 'not_found' && isJson(head))
+    return `there is no such path, or nothing with this id${more}${path}`
+  if (code === 'not_found') return 'the API does not answer like this: check base_url'
+  if (code !== 'rate_limited') return adviceOn(code, workspace.api_key.place)
+  const waitMs = retryAfterMs(head.headers, now)
+  const wait = waitMs === undefined ? 'a minute' : `${Math.ceil(waitMs / 1000)} s`
+  return `the key's rate limit is used up, by the daemon or by another tool: try again in ${wait}`
+}
+
+/** The first bytes of a body; the rest is not read. */
+async function start(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of body) {
+    pieces.push(piece)
+    if ((bytes += piece.length) > MESSAGE_BODY_BYTES) break
+  }
+  return Buffer.concat(pieces).toString()
+}
+
+/** Spec §7: `{error: message}`. */
+function messageIn(text: string): string | undefined {
+  try {
+    const body = JSON.parse(text) as { readonly error?: unknown } | null
+    return typeof body?.error === 'string' ? body.error : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** As the log masks it: a shorter key would be found by chance. */
+const LEAST_KEY = 6
+
+/** An answer that repeats the key is printed with `***` in its place. */
+export async function* withoutKey(body: AsyncIterable<Uint8Array>, key: string): AsyncGenerator<Uint8Array> {
+  let held = ''
+  for await (const piece of body) {
+    const text = held + Buffer.from(piece).toString('latin1')
+    const masked = key.length < LEAST_KEY ? text : text.replaceAll(key, '***')
+    // Held back is only what the key may begin with.
+    let keep = Math.min(key.length - 1, masked.length)
+    while (keep > 0 && !key.startsWith(masked.slice(-keep))) keep--
+    held = masked.slice(masked.length - keep)
+    if (keep < masked.length) yield Buffer.from(masked.slice(0, masked.length - keep), 'latin1')
+  }
+  if (held !== '') yield Buffer.from(held, 'latin1')
+}

@@ -1,0 +1,129 @@
+// `api`: one documented operation, asked with the configured key, and its answer as it came. It shows what a key may do.
+import { existsSync } from 'node:fs'
+import { agentBeside, clientBeside } from '../../app/checks.ts'
+import type { Outside } from '../../app/environment.ts'
+import { loadConfig } from '../../config/load.ts'
+import type { Config, WorkspaceConfig } from '../../config/schema.ts'
+import { printableName } from '../../core/printable.ts'
+import { secretsIn } from '../../core/secret.ts'
+import { masker } from '../../observability/log.ts'
+import type { Ask } from '../../sources/http/client.ts'
+import { configFile, references } from '../shared/config-file.ts'
+import { instanceOf, quietOutside } from '../shared/environment.ts'
+import { showContent, writeExport } from '../shared/export-file.ts'
+import { unknownName } from '../shared/names.ts'
+import { columns } from '../shared/terminal.ts'
+import { exitCodes, type World } from '../shared/world.ts'
+import { checkAnswer, headText, withoutKey } from './answer.ts'
+import { operations } from './operations.ts'
+import type { Operation } from './operations.ts'
+import { requestOf, typeText } from './request.ts'
+
+export interface ApiOptions {
+  readonly config?: string
+  readonly workspace?: string
+  readonly param: readonly string[]
+  readonly body?: string
+  readonly path?: string
+  readonly write: boolean
+  readonly verbose: boolean
+  readonly output?: string
+}
+
+/** `name`: an operation, an area to list, or nothing for all areas. */
+export async function api(world: World, options: ApiOptions, name?: string): Promise<number> {
+  const listed = operations.filter(({ area }) => name === undefined || area === name)
+  if (listed.length > 0) {
+    world.stdout(name === undefined ? listText(listed) : listed.map(detailText).join('\n'))
+    return exitCodes.done
+  }
+  const operation = operations.find((one) => one.name === name)
+  if (!operation)
+    return refused(world, [
+      `there is no operation ${printableName(name ?? '')}: auditferry api lists them all`,
+    ])
+  const config = loadConfig(configFile(world, options.config), references(world))
+  const workspace = workspaceOf(config, options.workspace)
+  const request = requestOf(operation, options)
+  const faults = [...(typeof workspace === 'string' ? [workspace] : []), ...request.faults]
+  if (options.output !== undefined && options.output !== '-' && existsSync(options.output))
+    faults.push(`--output: ${printableName(options.output)} exists and is not overwritten`)
+  if (typeof workspace === 'string' || faults.length > 0) return refused(world, faults)
+  if (operation.changes && !options.write)
+    return refused(world, [
+      `${operation.name} changes something, so nothing was sent. With --write it sends ${request.preview} to ${workspace.base_url}, with the key of workspace ${workspace.name}`,
+    ])
+  const outside = quietOutside(config, world)
+  const ask = await request.ask(outside.random, world.stdin)
+  return asked({ world, options, operation, config, workspace, outside }, ask)
+}
+
+function refused(world: World, faults: readonly string[]): number {
+  for (const fault of faults) world.stderr(`error: ${fault}\n`)
+  return exitCodes.usage
+}
+
+/** The workspace, or what is wrong. */
+function workspaceOf({ workspaces }: Config, named: string | undefined): WorkspaceConfig | string {
+  const [only, ...others] = workspaces
+  if (named === undefined && only && others.length === 0) return only
+  const found = workspaces.find(({ name }) => name === named)
+  const names = workspaces.map(({ name }) => name).join(', ')
+  return found ?? unknownName('workspace', named, workspaces) ?? `--workspace is missing: one of ${names}`
+}
+
+interface Asking {
+  readonly world: World
+  readonly options: ApiOptions
+  readonly operation: Operation
+  readonly config: Config
+  readonly workspace: WorkspaceConfig
+  readonly outside: Outside
+}
+
+/** Throws ConnectorError as the client does, and where the answer is no success. */
+async function asked(
+  { world, options, operation, config, workspace, outside }: Asking,
+  ask: Ask,
+): Promise<number> {
+  const mask = masker(() => secretsIn(config))
+  const network = outside.network('api')
+  const userAgent = agentBeside(outside, 'api', await instanceOf(config))
+  const client = clientBeside(workspace, operation.area, outside, { transport: network.send, userAgent })
+  const answers = client.send(ask, 'live', world.signal, async function* (answer) {
+    if (options.verbose) world.stderr(mask(headText(ask, answer)))
+    const warning = await checkAnswer({ ask, operation, workspace, mask, now: outside.clock.now() }, answer)
+    if (warning !== undefined) world.stderr(`auditferry: ${warning}\n`)
+    yield* withoutKey(answer.body, workspace.api_key.reveal())
+  })
+  try {
+    const { output = '-' } = options
+    if (output !== '-') await writeExport(world, output, answers)
+    else for await (const piece of answers) if (!(await showContent(world, piece))) break
+    if (output !== '-' && !existsSync(output))
+      world.stderr(`auditferry: the answer is empty, so ${printableName(output)} was not written\n`)
+    return exitCodes.done
+  } finally {
+    await network.close()
+  }
+}
+
+const listText = (listed: readonly Operation[]): string =>
+  columns(
+    listed.map(({ name, method, path, summary, changes, assumed }) => [
+      name,
+      method,
+      path,
+      [summary, ...(changes ? ['needs --write'] : []), ...(assumed ? ['path assumed'] : [])].join('; '),
+    ]),
+  )
+
+/** Of one operation, with its parameters. */
+function detailText(operation: Operation): string {
+  const rows = Object.entries(operation.parameters).map(([name, parameter]) => [
+    `  ${name}`,
+    parameter.required ? 'required' : 'optional',
+    `${typeText(parameter)}${parameter.repeated ? '; may be repeated' : ''}`,
+  ])
+  return listText([operation]) + columns(rows)
+}
