@@ -1,4 +1,4 @@
-// The anchor of a heading, for scripts/docs-check.ts and the site.
+// Anchors of headings, for the check of the documents and for their site.
 /** The anchor of a heading, as GitHub makes it; the site uses the same. `taken` holds those of the page so far. */
 export function slugOf(heading: string, taken = new Map<string, number>()): string {
   const slug = heading
