@@ -143,7 +143,7 @@ export const permissionWords: readonly string[] = areas.flatMap(({ area, find })
   ...find.endpoints.map((endpoint) => `${area}.${endpoint}`),
 ])
 
-const SHAPE = 'want name:secret or name:secret:permission,permission'
+const SHAPE = 'expected name:secret or name:secret:permission,permission'
 
 /**
  * `domain` is that of the workspace's addresses: the name becomes the user of the calls. Throws ConnectorError `config_invalid`

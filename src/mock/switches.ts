@@ -359,15 +359,15 @@ export function readSwitch(text: string): Partial<Switches> {
     throw wrong(`switch ${name}: no such switch; there are ${switchNames.join(', ')}`)
   const { values }: SwitchSpec = switches[name as SwitchName]
   if (values === 'number') {
-    if (!/^-?\d{1,12}$/.test(value)) throw wrong(`switch ${name}: want a whole number`)
+    if (!/^-?\d{1,12}$/.test(value)) throw wrong(`switch ${name}: expected a whole number`)
     return { [name]: Number(value) }
   }
   if (values === 'duration') {
     if (!durationPattern.test(value))
-      throw wrong(`switch ${name}: want a duration such as 30s, 5m, 24h or 35d`)
+      throw wrong(`switch ${name}: expected a duration such as 30s, 5m, 24h or 35d`)
     return { [name]: durationMs(value) }
   }
-  if (!values.includes(value)) throw wrong(`switch ${name}: want one of ${values.join(', ')}`)
+  if (!values.includes(value)) throw wrong(`switch ${name}: expected one of ${values.join(', ')}`)
   return { [name]: value }
 }
 
@@ -377,7 +377,7 @@ export function readFault(text: string): Faults {
   if (!Object.hasOwn(faults, name))
     throw wrong(`fault ${name}: no such fault; there are ${faultNames.join(', ')}`)
   const rate = Number(value)
-  if (value === '' || !(rate >= 0 && rate <= 1)) throw wrong(`fault ${name}: want a rate from 0 to 1`)
+  if (value === '' || !(rate >= 0 && rate <= 1)) throw wrong(`fault ${name}: expected a rate from 0 to 1`)
   return { [name]: rate }
 }
 

@@ -48,12 +48,12 @@ test('secrets that cannot be read again are told by status and log while all goe
   await until(() => status().summary.startsWith('All caught up'), 'both back')
   expect(status().warnings).toEqual([])
   expect(
-    told().map(({ sentence, fields }) => [sentence.slice(0, 25), fields['about'], fields['error']]),
+    told().map(({ sentence, fields }) => [sentence.slice(0, 40), fields['about'], fields['error']]),
   ).toEqual([
     ['A secret or a file can no longer be read', 'siem token', '/run/token: there is no such file'],
     ['A secret or a file can no longer be read', 'acme api_key', 'no permission'],
-    ['A secret or a file can be', 'acme api_key', undefined],
-    ['A secret or a file can be', 'siem token', undefined],
+    ['A secret or a file can be read again', 'acme api_key', undefined],
+    ['A secret or a file can be read again', 'siem token', undefined],
   ])
 })
 

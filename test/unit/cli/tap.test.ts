@@ -260,7 +260,7 @@ describe('bundle', () => {
     writeFileSync(file, `${text()}nonsense: planted\n`)
     expect(await bundle(stand.world, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
-    for (const part of ['nonsense: unknown key', '"sentence":']) expect(held).toContain(part)
+    for (const part of ['nonsense: unknown key', '"summary":']) expect(held).toContain(part)
     expect(held).not.toContain('planted')
   })
 })

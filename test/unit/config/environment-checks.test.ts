@@ -798,7 +798,7 @@ test.each(['Logs_2026', 'logs..archive', '192.168.0.1'])(
     const endpoint = 'https://bucket.vpce-1.s3.eu-central-1.vpce.amazonaws.com'
     for (const more of [{}, { endpoint }])
       expect(sinkKinds.s3.options.safeParse({ bucket: name, ...more }).error?.message).toContain(
-        'AWS has no bucket of such a name: expected small letters, digits',
+        'AWS has no bucket of such a name: expected lower-case letters, digits',
       )
     for (const more of [', endpoint: "https://ceph.example.com"', ', force_path_style: true']) {
       const { faults, warnings } = around(bucketAt(more))

@@ -651,7 +651,7 @@ describe('failures', () => {
       }
       await expect(pier.step()).rejects.toMatchObject({
         code: 'misconfigured',
-        message: expect.stringMatching(/object-\d\.part .* while it was waiting.*written anew/) as string,
+        message: expect.stringMatching(/object-\d\.part .* while it was waiting.*written again/) as string,
       })
       expect(pier.disk.paths()).toEqual([])
       const { length } = pier.fake.entries

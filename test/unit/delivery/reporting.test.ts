@@ -18,7 +18,7 @@ async function refused() {
   })
   const told = () =>
     quay.log.lines
-      .filter((line) => line.includes('are dead letters now'))
+      .filter((line) => line.includes('they became dead letters'))
       .map((line) => JSON.parse(line.slice(line.indexOf('{'))) as { entries: number; moreReasons?: number })
   return { quay, berth, told }
 }

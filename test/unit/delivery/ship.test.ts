@@ -379,7 +379,7 @@ describe('outcomes', () => {
       ],
     })
     await berth.empty()
-    const [told, ...more] = quay.log.lines.filter((line) => line.includes('are dead letters now'))
+    const [told, ...more] = quay.log.lines.filter((line) => line.includes('they became dead letters'))
     expect(more).toEqual([])
     expect(told).toContain('auditferry dead-letters list')
     const fields = {

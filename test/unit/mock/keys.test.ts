@@ -28,7 +28,7 @@ describe('a key', () => {
   })
 
   it('is refused with what would be right, and without the secret', () => {
-    expect(() => readKey('hunter2', 'x')).toThrow(/want name:secret/)
+    expect(() => readKey('hunter2', 'x')).toThrow(/expected name:secret/)
     const messageOf = (text: string) => {
       try {
         return readKey(text, 'x').key

@@ -472,7 +472,7 @@ test.each([
   ] as const) {
     const error = await failureOf({ proxy: { [scheme]: text } }, get(443, scheme, 'far.example.com'))
     expect(error).toMatchObject({ code: 'misconfigured' })
-    expect(error?.message).toMatch(new RegExp(`^the environment's ${variable} is no address of a proxy`))
+    expect(error?.message).toMatch(new RegExp(`^the environment's ${variable} is not the address of a proxy`))
     expect(error?.message).not.toMatch(/nonsense|planted|ftp/)
   }
 })

@@ -148,7 +148,7 @@ describe('a journal whose file is taken away', () => {
       hangUp()
       await until(() => said('is invalid, the previous one stays in use').length > 0, 'the refusal')
       expect((await fetch(`${url}livez`)).status).toBe(200)
-      expect(String(said('is refused')[0]?.fields['error'])).toContain(
+      expect(String(said('is invalid, the previous one stays')[0]?.fields['error'])).toContain(
         'journal.path: The journal is lost to the next start',
       )
       house.mock.add({})
@@ -220,7 +220,7 @@ describe('a valid configuration', () => {
       house.mock.add({})
       await until(() => linesOf(name).length === 1, `a line in ${name}`)
     }
-    expect(said('is refused')).toEqual([])
+    expect(said('is invalid, the previous one stays')).toEqual([])
   })
 
   test('is asked for by no secret: that is used as it is in its file, and nothing starts anew', async () => {
@@ -305,7 +305,7 @@ describe('a change between the first look at the files and the start', () => {
   test('is none where it came through a pipe, which is read once', async () => {
     await startBehind(() => writeFileSync(file, ''))
     await house.clock.sleep(15_000)
-    expect(said('is refused')).toEqual([])
+    expect(said('is invalid, the previous one stays')).toEqual([])
     writeFileSync(file, text('one', 'two'))
     await until(() => linesOf('two').length === 20, 'the new sink')
   })
@@ -383,7 +383,7 @@ describe('the configuration that runs', () => {
   test('set back after a faulty one goes on as it was, and nothing is told as refused', async () => {
     writeFileSync(file, 'nonsense: [')
     hangUp()
-    await until(() => said('is refused').length > 0, 'the refusal')
+    await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
     writeFileSync(file, text('one'))
     await until(() => said('nothing changes').length === 1, 'the word')
     expect(said('Started')).toHaveLength(1)
@@ -427,8 +427,8 @@ describe('a faulty configuration', () => {
   ])('%s is refused and told, and the old one goes on', async (_, faulty, word) => {
     writeFileSync(file, faulty())
     hangUp()
-    await until(() => said('is refused').length > 0, 'the refusal')
-    expect(String(said('is refused')[0]?.fields['error'])).toContain(word)
+    await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
+    expect(String(said('is invalid, the previous one stays')[0]?.fields['error'])).toContain(word)
     const { config_refused_why: why } = JSON.parse(await page('status')) as { config_refused_why: string }
     expect(why).toContain(word)
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 0')
@@ -439,7 +439,7 @@ describe('a faulty configuration', () => {
   test('is told by /status and its sentence, until another one is taken', async () => {
     writeFileSync(file, 'nonsense: [')
     hangUp()
-    await until(() => said('is refused').length > 0, 'the refusal')
+    await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
     const report = JSON.parse(await page('status')) as { summary: string; errors: { part: string }[] }
     expect(report.summary).toMatch(
       /^The changed configuration is invalid, the previous one stays in use: \S*auditferry\.yaml:\d+:\d+: .*not valid YAML.*; [a-z]/,
@@ -450,21 +450,21 @@ describe('a faulty configuration', () => {
   test('is tried again though nothing of it changed: what it refers to may have come', async () => {
     const key = join(house.folder, 'key')
     writeFileSync(file, text('one', 'two').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
-    await until(() => said('is refused').length > 0, 'the refusal')
+    await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
     writeFileSync(key, 'acme-key')
     await until(() => linesOf('two').length === 20, 'the new sink')
-    expect(said('is refused')).toHaveLength(1)
+    expect(said('is invalid, the previous one stays')).toHaveLength(1)
   })
 
   test('is told once and to whoever asks, and a mended one is taken', async () => {
     writeFileSync(file, 'nonsense: [')
-    await until(() => said('is refused').length > 0, 'the refusal')
+    await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
     // Past the next tries of the same file, one every ten seconds.
     loads = 0
     await until(() => loads >= 3, 'tries of the same file')
-    expect(said('is refused')).toHaveLength(1)
+    expect(said('is invalid, the previous one stays')).toHaveLength(1)
     hangUp()
-    await until(() => said('is refused').length > 1, 'an answer to who asks')
+    await until(() => said('is invalid, the previous one stays').length > 1, 'an answer to who asks')
     writeFileSync(file, text('one', 'two'))
     await until(() => linesOf('two').length === 20, 'the new sink')
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
@@ -490,9 +490,9 @@ test('while too many files are open nothing is taken for a change, which is told
   outOfFiles = true
   try {
     hangUp()
-    await until(() => said('cannot be looked at').length > 0, 'a word')
+    await until(() => said('cannot be checked for changes').length > 0, 'a word')
     await house.clock.sleep(10_000)
-    expect(said('cannot be looked at').map(({ fields }) => fields['error'])).toEqual([
+    expect(said('cannot be checked for changes').map(({ fields }) => fields['error'])).toEqual([
       'too many files are open; raise the limit (ulimit -n, LimitNOFILE)',
     ])
     expect([loads, said('refused').length, said('read again and').length]).toEqual([before, 0, 0])

@@ -257,7 +257,7 @@ describe('the file', () => {
       writeFileSync(`${path}-journal`, bytes)
       await expect(open()).rejects.toMatchObject({
         code: 'journal_corrupt',
-        message: expect.stringContaining(`Move ${path}-journal away`) as string,
+        message: expect.stringContaining(`Move ${path}-journal to the database`) as string,
       })
       expect(readFileSync(`${path}-journal`).equals(bytes)).toBe(true)
       expect(existsSync(path) && readFileSync(path)).toEqual(kept ?? false)

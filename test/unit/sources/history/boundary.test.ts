@@ -92,13 +92,13 @@ describe('a boundary', () => {
     expect(adopt({ v1To: day(5) }, day(5))).toBe('taken')
     expect(adopt({ v2From: day(5) }, day(5))).toBe('taken')
     expect(adopt({ v1To: day(5) }, day(6))).toMatch(
-      /days up to 2026-11-11 were read as v1.* write version: v2 and v1_until: 2026-11-12 \(or a later day\) under/,
+      /days up to 2026-11-11 were read as v1.* set version: v2 and v1_until: 2026-11-12 \(or a later day\) under/,
     )
     expect(adopt({ v2From: day(5) }, day(4))).toMatch(
-      /days from 2026-11-12 on were read as v2.* write version: v2 under history/,
+      /days from 2026-11-12 on were read as v2.* set version: v2 under history/,
     )
     expect(adopt({ v1To: day(10), v2From: day(8) }, day(4))).toMatch(
-      /write version: v2 and v1_until: 2026-11-09 under/,
+      /set version: v2 and v1_until: 2026-11-09 under/,
     )
   })
 })
