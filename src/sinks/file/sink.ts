@@ -199,7 +199,10 @@ class FileSink implements Sink {
       // The part of the batch after this offset is not acknowledged, and we may cut it again.
       this.#others.left({ identity: await file.identity(), size: offset })
       const facts = { path, offset, expectedOffset: place?.offset ?? null, there }
-      log.warn('The file changed since the last delivery: the batch that may be a duplicate is written at its end', facts)
+      log.warn(
+        'The file changed since the last delivery: the batch that may be a duplicate is written at its end',
+        facts,
+      )
       return { file, offset }
     })
   }

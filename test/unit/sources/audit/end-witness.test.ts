@@ -65,9 +65,7 @@ test('a `latest` that cannot be read is told as that, one that shows nothing is 
     desk.add(5, START - MINUTE)
     const faults: string[] = []
     for (let i = 0; i < 4; i++) faults.push((await desk.try())?.message ?? '')
-    expect(faults.filter((text) => text.includes('when the end of the log was checked'))).toHaveLength(
-      told,
-    )
+    expect(faults.filter((text) => text.includes('when the end of the log was checked'))).toHaveLength(told)
   }
 })
 

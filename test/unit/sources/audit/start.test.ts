@@ -263,6 +263,8 @@ it.each([
     if (count > 1) desk.add(count - 1, START - SECOND)
     await desk.live(START + 20 * MINUTE)
     expect(await desk.ids()).toHaveLength(count)
-    expect(desk.log.lines.filter((line) => line.includes('The start of the audit log was in the future'))).toHaveLength(1)
+    expect(
+      desk.log.lines.filter((line) => line.includes('The start of the audit log was in the future')),
+    ).toHaveLength(1)
   },
 )
