@@ -1,13 +1,17 @@
-// The journal's books: whether what was taken in and what became of it come out even: for each sink, source and day. Asks the journal, changes nothing.
+// Delivery accounts: whether the entries stored and their results add up, for each sink, source and
+// day. Reads the journal, changes nothing.
 import type { Origin } from './source.ts'
 
-/** What a settlement says of one source and one UTC day (of the entries' own time, days since 1970). Parked ones are counted by the journal. */
+/**
+ * The counts of an acknowledgement for one source and one UTC day (of the entries' own time, days
+ * since 1970). The journal itself counts dead letters.
+ */
 export interface DayTally {
   readonly origin: Origin
   readonly day: number
   readonly accepted: number
   readonly filtered: number
-  /** accepted once more, in a replay */
+  /** accepted again, in a replay */
   readonly replayed: number
 }
 
@@ -17,58 +21,67 @@ export interface DayRange {
   readonly toDay: number
 }
 
-/** What the journal took in of one source and day. */
+/** Entries of one source and day that the journal stored. */
 export interface DayKept {
   readonly origin: Origin
   readonly day: number
   readonly kept: number
   readonly filtered: number
-  /** by the day on which they were met */
+  /** by the day on which they were read */
   readonly quarantined: number
 }
 
-/** What became of a day of one source at one sink: kept = before + accepted + filtered + parked + dropped + what is owed. */
+/**
+ * Results for a day of one source at one sink: kept = before + accepted + filtered + parked +
+ * dropped + pending.
+ */
 export interface DayDeliveries {
   readonly sink: string
   readonly origin: Origin
   readonly day: number
-  /** kept when the counting of this sink began, and not owed to it then */
+  /** stored when the counting of this sink began, and not pending for it then */
   readonly before: number
   readonly accepted: number
   readonly filtered: number
-  /** dead letters that are there now, and those that a person dropped */
+  /** current dead letters, and those dropped by an operator */
   readonly parked: number
   readonly dropped: number
-  /** on top of the rest */
+  /** in addition to the rest */
   readonly replayed: number
 }
 
-/** So many entries of one source and UTC day (days since 1970). */
+/** Number of entries of one source and UTC day (days since 1970). */
 export interface DayCount {
   readonly origin: Origin
   readonly day: number
   readonly count: number
 }
 
-/** One bounded step over what a sink is owed, or over what is kept. */
+/** One bounded step over the entries pending for a sink, or over those kept. */
 export interface OwedStep {
   readonly rows: readonly DayCount[]
-  /** the last sequence number that was looked at */
+  /** the last sequence number read */
   readonly through: number
   readonly more: boolean
 }
 
-/** What the journal tells of it; part of its contract. */
+/** The journal's methods for the accounts; part of its contract. */
 export interface Books {
-  /** What was taken in and what became of it, by source, day and sink. */
+  /** Stored entries and their results, by source, day and sink. */
   counts(
     range: DayRange,
   ): Promise<{ readonly kept: readonly DayKept[]; readonly delivered: readonly DayDeliveries[] }>
-  /** What stands behind the sequence number `after` (undefined: the sink's position) and is owed to it, replays apart. */
+  /**
+   * Entries behind the sequence number `after` (undefined: the sink's position) that are pending
+   * for it, without replays.
+   */
   owed(sink: string, after: number | undefined): Promise<OwedStep>
 }
 
-/** kept = before + accepted + filtered + dead_lettered + dropped + pending, or entries are unaccounted for. */
+/**
+ * kept = before + accepted + filtered + dead_lettered + dropped + pending, or entries are
+ * unaccounted for.
+ */
 export interface BalanceRow {
   readonly sink: string
   readonly origin: Origin
@@ -81,7 +94,7 @@ export interface BalanceRow {
   readonly dropped: number
   readonly pending: number
   readonly replayed: number
-  /** 0: it comes out even; above: entries of which nothing is known; below: more were delivered than kept */
+  /** 0: balanced; above: entries with no known result; below: more were delivered than kept */
   readonly missing: number
 }
 
@@ -90,7 +103,10 @@ export interface Balance {
   readonly rows: readonly BalanceRow[]
 }
 
-/** One row for each sink, source and day of the range on which anything was kept. While the daemon works, its rows move. */
+/**
+ * One row for each sink, source and day of the range on which entries were kept. The rows change
+ * while the daemon works.
+ */
 export async function balanceOf(books: Books, range: DayRange, sinks: readonly string[]): Promise<Balance> {
   const { kept, delivered } = await books.counts(range)
   const known = new Map(delivered.map((row) => [keyOf(row.sink, row.origin, row.day), row]))

@@ -1,4 +1,5 @@
-// A run of entries as one slab of bytes and columns of offsets: no object, no string an entry until somebody asks for one.
+// A run of entries as one slab of bytes and columns of offsets: no object and no string per entry
+// until one is requested.
 
 /** The columns of one entry in `Entries.columns`, in this order. Offsets count from the start of the slab. */
 export const RAW_START = 0
@@ -28,23 +29,30 @@ export function columnsOf({ raw, id, time, type, version = 0 }: EntryPlaces): re
   return [...raw, ...id, ...time, type, version]
 }
 
-/** One transaction keeps at most so many entries or bytes; one larger entry is a transaction of its own (invariant 4). */
+/**
+ * Limits of one transaction in entries and bytes; a larger entry is a transaction of its own
+ * (invariant 4).
+ */
 export const TRANSACTION_ENTRIES = 1_000
 export const TRANSACTION_BYTES = 4 * 1024 * 1024
-/** A body up to this is held and checked whole before any of it is kept; a larger one streams (invariant 4). */
+/**
+ * A body up to this size is buffered and checked whole before any of it is kept; a larger one
+ * streams (invariant 4).
+ */
 export const WHOLE_BODY_BYTES = 4 * 1024 * 1024
 
 const utf8 = new TextDecoder()
 
 /**
- * Immutable. `raw` is the element as the API sent it, save that CR and LF between tokens are gone, so it fits a line.
- * Where an id or time was written with escapes, its decoded text lies elsewhere in the slab and the columns point there.
+ * Immutable. `raw` is the element as the API sent it, except that CR and LF between tokens are
+ * removed, so it fits a line. If an id or time was written with escapes, its decoded text is
+ * elsewhere in the slab and the columns point there.
  */
 export class Entries {
   readonly bytes: Uint8Array
   readonly count: number
   readonly columns: Uint32Array
-  /** microseconds since 1970, one an entry */
+  /** microseconds since 1970, one per entry */
   readonly times: Float64Array
   /** each type that occurs, once */
   readonly types: readonly string[]
@@ -80,7 +88,7 @@ export class Entries {
     return utf8.decode(this.bytes.subarray(this.column(index, ID_START), this.column(index, ID_END)))
   }
 
-  /** As the API wrote it. */
+  /** As the API sent it. */
   time(index: number): string {
     return utf8.decode(this.bytes.subarray(this.column(index, TIME_START), this.column(index, TIME_END)))
   }
@@ -121,7 +129,10 @@ export class Entries {
     return new Entries(this.bytes, indices.length, columns, times, this.types)
   }
 
-  /** The entries whose own time lies in [fromUs, toUs), in order; the same object where that is all of them. */
+  /**
+   * The entries whose own time is in [fromUs, toUs), in order; the same object if that is all of
+   * them.
+   */
   between(fromUs: number, toUs: number): Entries {
     const { times, count } = this
     const isWithin = (i: number) => (times[i] as number) >= fromUs && (times[i] as number) < toUs

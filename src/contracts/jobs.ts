@@ -1,23 +1,32 @@
-// What backfill, replay and reconcile share: a span of a stream, read again from the API.
+// Shared by backfill, replay and reconcile: a span of a stream, read again from the API.
 import { ConnectorError } from '../core/errors.ts'
 import type { ErrorCode } from '../core/errors.ts'
 import type { JournalStats } from './journal.ts'
 import type { Origin, SourceName } from './source.ts'
 
-/** What becomes of the pages: into the journal, queued for one sink, or only compared with the journal. */
+/**
+ * What happens to the pages: stored in the journal, queued for one sink, or only compared with the
+ * journal.
+ */
 export type RangeUse = 'keep' | 'send' | 'compare'
 
-/** What the configuration lacks for a job to run. `sources`: the sink exists, and does not take the stream. */
+/**
+ * What the configuration lacks for a job to run. `sources`: the sink exists, but does not receive
+ * the stream.
+ */
 export type Lacking = 'source' | 'sink' | 'sources'
 
-/** Why such a job does not run. */
+/** The reason such a job does not run. */
 export const lackingText: Readonly<Record<Lacking, string>> = {
   source: 'its source is not in the configuration of the daemon any more',
   sink: 'its sink is not in the configuration of the daemon any more',
   sources: "its source is not among the sink's `sources` any more",
 }
 
-/** What a job waits for: another job of its stream, its share of the rate limit, the end of a 429, room in the journal or in memory, what it lacks. */
+/**
+ * What a job waits for: another job of its stream, a permit of the rate limiter, the end of a 429,
+ * room in the journal or memory, or missing configuration.
+ */
 export type WaitsFor = 'turn' | 'rate_limit' | 'limit' | 'room' | 'memory' | Lacking
 
 /** By the entries' own time, µs: included, excluded. */
@@ -26,7 +35,10 @@ export interface JobSpan {
   readonly toUs: number
 }
 
-/** A part of a span that could not be read: the API answered 400, or nothing readable while it answered for other times. */
+/**
+ * A part of a span that could not be read: the API answered 400, or sent nothing readable although
+ * it answered for other times.
+ */
 export interface Unread extends JobSpan {
   readonly why: 'refused' | 'unreadable'
 }
@@ -38,21 +50,23 @@ export type JobKind = (typeof jobKinds)[number]
 
 /** A backfill: read = new + known + filtered + quarantined. A replay: read = sent + filtered + malformed. */
 export interface JobCounts {
-  /** elements that the API showed, each once */
+  /** elements that the API sent, each counted once */
   readonly read: number
   readonly new: number
   readonly known: number
-  /** of types that the workspace does not want */
+  /** entries of types that the workspace does not want */
   readonly filtered: number
-  /** malformed elements that were not kept before */
+  /** malformed elements that were not quarantined before */
   readonly quarantined: number
-  /** queued for the sink, which may still leave out what its own settings do not want */
+  /** queued for the sink, whose own settings may still filter them */
   readonly sent: number
-  /** of the sent: not in the journal, or there with other content, so that other sinks may lack them too */
+  /**
+   * of the sent: not in the journal, or there with other content, so other sinks may lack them too
+   */
   readonly unknown: number
-  /** no entries: not sent */
+  /** malformed elements: not sent */
   readonly malformed: number
-  /** places at which entries may have been left out */
+  /** possible gaps: places where entries may be missing */
   readonly gaps: number
 }
 
@@ -61,14 +75,14 @@ export const noCounts: JobCounts = {
   ...{ sent: 0, unknown: 0, malformed: 0, gaps: 0 },
 }
 
-/** How far a job is, and what keeps it from going on. */
+/** Progress of a job, and what prevents it from continuing. */
 export interface JobProgress {
-  /** own time of what was read last, µs; undefined: nothing yet */
+  /** own time of the last entry read, µs; undefined: nothing yet */
   readonly atUs: number | undefined
-  /** why the last try failed; it is tried again */
+  /** why the last try failed; it is retried */
   readonly error: { readonly code: ErrorCode; readonly message: string } | undefined
   readonly waitsFor: WaitsFor | undefined
-  /** in words, where more is known of it */
+  /** as text, if more is known */
   readonly waitReason?: string | undefined
 }
 
@@ -79,18 +93,21 @@ export interface Job extends JobProgress {
   readonly sink?: string
   /** as requested: the same request again joins this job */
   readonly asked: readonly JobSpan[]
-  /** what of that is read, one after the other, none of it twice */
+  /** the spans that are read, one after the other, without overlap */
   readonly spans: readonly JobSpan[]
-  /** epoch ms; distinguishes it from others of its stream and sink, and names the objects of a replay */
+  /**
+   * epoch ms; distinguishes it from other jobs of its stream and sink, and names the objects of a
+   * replay
+   */
   readonly startedAt: number
   readonly endedAt: number | undefined
   readonly counts: JobCounts
-  /** once a span is read: its parts that could not be */
+  /** once a span is read: its parts that could not be read */
   readonly unread: readonly Unread[]
 }
 
 export interface StartedJob extends Job {
-  /** It was under way before, started by another command, though perhaps in the same instant. */
+  /** Already running, started by another command, though perhaps in the same instant. */
   readonly isJoined?: true
 }
 
@@ -107,7 +124,10 @@ export function progressOf({
   return atUs === undefined || whole === 0 ? undefined : upTo(atUs) / whole
 }
 
-/** What of the spans asked for is not read: live reading had not come to it when the job started. */
+/**
+ * The part of the requested spans that is not read: live reading had not reached it when the job
+ * started.
+ */
 export function leftOut({ asked, spans }: Pick<Job, 'asked' | 'spans'>): readonly JobSpan[] {
   return asked.flatMap(({ fromUs, toUs }) => {
     const read = spans.find((span) => span.fromUs === fromUs)
@@ -116,7 +136,7 @@ export function leftOut({ asked, spans }: Pick<Job, 'asked' | 'spans'>): readonl
   })
 }
 
-/** Which jobs or streams; what is absent means all. */
+/** Selects jobs or streams; an absent field selects all. */
 export interface JobFilter {
   readonly workspace?: string | undefined
   readonly source?: string | undefined
@@ -136,28 +156,41 @@ export interface ReplayRequest {
   /** epoch ms at which the command began: one for all its streams */
   readonly startedAt: number
   readonly reads: readonly { readonly origin: Origin; readonly spans: readonly JobSpan[] }[]
-  /** only says what would start */
+  /** dry run: only reports what would start */
   readonly dryRun?: boolean
 }
 
-/** One job of a kind, a stream and a sink at a time: a request for the same spans joins it. */
+/** At most one job per kind, stream and sink: a request for the same spans joins it. */
 export interface Jobs {
-  /** Whose span can be read again. */
+  /** Streams whose span can be read again. */
   origins(): Promise<readonly Origin[]>
-  /** Starts one for each stream that matches: all or none. Throws ConnectorError `misconfigured` where none does, or one over another span is under way. */
+  /**
+   * Starts one job for each matching stream: all or none. Throws ConnectorError `misconfigured` if
+   * none matches, or a job over another span is running.
+   */
   backfill(
     streams: { readonly workspace?: string; readonly source?: SourceName },
     span: JobSpan,
   ): Promise<readonly StartedJob[]>
-  /** Starts one for each stream: all or none. What live reading has not come to yet is cut off: it comes anyway. Throws as `backfill` does, and for an unknown sink or stream. */
+  /**
+   * Starts one job for each stream: all or none. Cuts off the part that live reading has not
+   * reached, since it will be read anyway. Throws as `backfill` does, and for an unknown sink or
+   * stream.
+   */
   replay(request: ReplayRequest): Promise<readonly StartedJob[]>
-  /** Under way, ended within the last day, and those that wait for their source or sink to be in the configuration again. */
+  /**
+   * Jobs that are running, ended within the last day, or wait for their source or sink to return to
+   * the configuration.
+   */
   all(kind: JobKind): Promise<readonly Job[]>
-  /** Ends those under way and those that wait so; what they kept or queued stays. Returns how many. */
+  /**
+   * Cancels running and waiting jobs; entries that they stored or queued stay. Returns how many.
+   */
   cancel(kind: JobKind, which: JobFilter): Promise<number>
 }
 
-// The share of the journal that jobs may fill: half of its bound, since the other half is live reading's, which stops when all is full.
+// Jobs may fill half of the journal's bound. The other half is for live reading, which stops when
+// the whole journal is full.
 
 const JOB_SHARE = 0.5
 
@@ -167,10 +200,13 @@ type Filling = Pick<JournalStats, 'bytes' | 'capacityBytes'>
 
 const isInUse = ({ bytes, capacityBytes }: Filling) => bytes >= capacityBytes * JOB_SHARE
 
-/** As jobs see them: the journal is full once their share is. */
+/** Totals as jobs see them: the journal is full once their share is. */
 export const statsForJobs = (stats: JournalStats): JournalStats => ({ ...stats, full: isInUse(stats) })
 
-/** An answer may be larger than the room that was there when it was asked for. Throws ConnectorError `journal_full`. */
+/**
+ * Checks again, because an answer may be larger than the room found before the request. Throws
+ * ConnectorError `journal_full`.
+ */
 export function assertJobShare(filling: Filling): void {
   if (!isInUse(filling)) return
   throw new ConnectorError(
@@ -179,14 +215,15 @@ export function assertJobShare(filling: Filling): void {
   )
 }
 
-// Reconcile: the command asks for step after step, each of which reads a page and compares it with the journal. Nothing is kept.
+// Reconcile: the command requests step after step; each reads a page and compares it with the
+// journal. Nothing is stored.
 
 /** One step. */
 export interface CompareQuery extends JobSpan {
   readonly origin: Origin
-  /** as the last step returned it; undefined at first */
+  /** as returned by the last step; undefined at first */
   readonly place: string | undefined
-  /** distinguishes the command from another one over the same stream */
+  /** distinguishes this command from another one on the same stream */
   readonly job: string
 }
 
@@ -195,15 +232,18 @@ export interface ComparedDay {
   /** days since 1970 */
   readonly day: number
   readonly fetched: number
-  /** the journal has it, whatever its type */
+  /** in the journal, of any type */
   readonly known: number
-  /** of a known id, with a content other than was kept of it last: it would be kept as a new version */
+  /**
+   * known id with content that differs from the last stored one: it would be stored as a new
+   * version
+   */
   readonly changed: number
-  /** not known, and of a type that is not wanted */
+  /** unknown, and of a type that is not wanted */
   readonly filtered: number
-  /** no entry: counted on the day where it was met if it has no readable time */
+  /** malformed: counted on the day where it was read if it has no readable time */
   readonly malformed: number
-  /** not known, and from before the start of live reading; absent: a daemon of an older version */
+  /** unknown, and from before the start of live reading; absent: a daemon of an older version */
   readonly early?: number
   readonly unknown: number
 }
@@ -213,7 +253,7 @@ export const emptyDay = (day: number): Required<ComparedDay> => ({
   ...{ fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 },
 })
 
-/** Both of one day. */
+/** Both counts of one day. */
 export function summed(a: ComparedDay, b: ComparedDay): Required<ComparedDay> {
   const sum = emptyDay(a.day) as { -readonly [name in keyof ComparedDay]-?: number }
   for (const name of Object.keys(sum) as (keyof ComparedDay)[])
@@ -226,23 +266,26 @@ export interface Compared extends JobProgress {
   /** ids of some of the unknown ones */
   readonly unknown: readonly { readonly id: string; readonly day: number }[]
   readonly gaps: number
-  /** all so far, as far as its source knows */
+  /** cumulative, as far as its source knows */
   readonly unread: readonly Unread[]
-  /** the span is read from its start again: what earlier steps returned comes once more */
+  /** the span is read again from its start: results of earlier steps are repeated */
   readonly anew: boolean
   readonly place: string | undefined
   readonly done: boolean
-  /** Nothing was read: the next step may be asked for after so long. */
+  /** Nothing was read: request the next step after this delay. */
   readonly waitMs: number
-  /** nothing before it was ever to be read by live reading, µs; absent: not known, or all was */
+  /** live reading never reads anything before this time, µs; absent: unknown, or it reads all */
   readonly startUs?: number | undefined
-  /** who the key is to the audit log, where a fetch of ours was met */
+  /** the user of our key in the audit log, if one of our own fetches was found */
   readonly user: string | undefined
 }
 
 export interface Comparing {
-  /** One bounded step: a page, or none. Throws ConnectorError, `misconfigured` where another reconcile has the stream. */
+  /**
+   * One bounded step: a page, or none. Throws ConnectorError, `misconfigured` if another reconcile
+   * uses the stream.
+   */
   compare(query: CompareQuery): Promise<Compared>
-  /** The job asks for nothing more: its streams are free for another at once, and not only once it has been silent. */
+  /** The command is finished: its streams are released at once instead of after a timeout. */
   endCompare(job: string): Promise<void>
 }

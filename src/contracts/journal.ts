@@ -1,4 +1,5 @@
-// What the journal is to the rest: the one place that remembers. Every method is one transaction; what resolved is on the disk.
+// Contract of the journal, the only durable state. Every method is one transaction; once it
+// resolves, the data is on disk.
 import type { Seq, Stretch } from '../core/sequence.ts'
 import type { Books, DayCount, DayTally, OwedStep } from './accounts.ts'
 import type { Entries } from './entries.ts'
@@ -17,34 +18,40 @@ export interface Append {
   readonly origin: Origin
   readonly entries: Entries
   readonly quarantined: readonly Quarantined[]
-  /** of entries that are not known yet, wanted or not; each is kept once */
+  /** of unknown entries, wanted or not; each is kept once */
   readonly findings: readonly Finding[]
-  /** Entries of other types are counted as filtered and not kept. Asked once for each type of the page. */
+  /**
+   * Entries of other types are counted as filtered and not stored. Called once for each type of the
+   * page.
+   */
   readonly wanted?: (type: string) => boolean
   /** New entries before this instant (µs) count as late. */
   readonly headUs: number | undefined
-  /** Absent: the page is not whole yet, the cursor stays. */
+  /** Absent: the page is not complete yet, and the cursor stays. */
   readonly cursor: Cursor | undefined
   readonly gaps: number
-  /** as in the part; the journal keeps the part all the same */
+  /** as in the part; the journal stores the part in any case */
   readonly void?: NonNullable<Part['void']>
-  /** written in the same transaction: what is to be known of this part later, if and only if it landed. A function is asked there, and may be asked again. */
+  /**
+   * written in the same transaction: state that must land if and only if this part does. A function
+   * is called inside the transaction, and may be called again.
+   */
   readonly notes?: readonly Note[] | ((appended: Appended) => readonly Note[]) | undefined
 }
 
-/** A stretch of one chunk: entries of one origin with consecutive sequence numbers. */
+/** A range of one chunk: entries of one origin with consecutive sequence numbers. */
 export interface Run {
   readonly origin: Origin
   readonly firstSeq: Seq
-  /** epoch ms at which the journal took them */
+  /** epoch ms at which the journal stored them */
   readonly appendedAt: number
-  /** Addressed to one sink alone: a retried dead letter, or a replay. */
+  /** Addressed to one sink only: a retried dead letter, or a replay. */
   readonly onlySink: string | undefined
   readonly replay: boolean
   readonly entries: Entries
 }
 
-/** Consecutive runs of the journal: all that stands in [first, last]. */
+/** Consecutive runs of the journal: everything in [first, last]. */
 export interface Batch {
   readonly first: Seq
   readonly last: Seq
@@ -52,7 +59,7 @@ export interface Batch {
   readonly runs: readonly Run[]
 }
 
-/** An entry that was left on the disk, since it is larger than it may be to be read. */
+/** An entry that was not read from disk because it exceeds the size limit of the read. */
 export interface TooLarge {
   /** of its raw payload */
   readonly rawBytes: number
@@ -60,79 +67,92 @@ export interface TooLarge {
 
 export interface TakeLimits {
   readonly maxEntries: number
-  /** of raw payload; one entry is always taken, however large */
+  /** of raw payload; one entry is always returned, however large */
   readonly maxBytes: number
 }
 
 export interface LoneLimits extends TakeLimits {
-  /** a larger first entry is not read from the disk, only told of; undefined: it is taken all the same */
+  /**
+   * a larger first entry is only reported, not read from disk; undefined: it is read in any case
+   */
   readonly loneBytes: number | undefined
 }
 
-/** Where a take looks; without: at all that is owed. */
+/** Where a take looks; absent: at all pending entries. */
 export interface TakeWhere {
-  /** behind this one alone */
+  /** only behind this sequence number */
   readonly after?: Seq | undefined
-  /** in none of these: they are on their way */
+  /** outside of these ranges, which are in flight */
   readonly busy?: readonly Stretch[] | undefined
 }
 
-/** A batch that is being sent, written before it is sent: after a crash the same batch goes out again (invariant 2). */
+/**
+ * In-flight record of a batch, written before it is sent: after a crash the same batch is sent
+ * again (invariant 2).
+ */
 export interface Intent {
   readonly first: Seq
   readonly last: Seq
-  /** hash of the settings that shape the bytes; another hash: the bytes will differ from the first try's */
+  /** hash of the settings that shape the bytes; if it differs, so will the bytes of the next try */
   readonly shape: string
-  /** what the sink needs to recognise its own half-done work: an offset, an acknowledgement's id; JSON of its making */
+  /**
+   * what the sink needs to recognise its own unfinished work: an offset, an acknowledgement id;
+   * JSON defined by the sink
+   */
   readonly detail: string
 }
 
-/** An entry that a sink refuses for good. */
+/** An entry that a receiver rejects for good. */
 export interface Parked {
   readonly seq: Seq
-  /** one of our error codes, as text: what an older version kept stays readable */
+  /** one of our error codes, as text, so that records of older versions stay readable */
   readonly code: string
-  /** the receiver's own words where it is safe to keep them; never content */
+  /** the receiver's own text if it is safe to keep; never content */
   readonly reason: string
 }
 
-/** What a sink has answered for, to land in one transaction. */
+/** Entries that a sink has answered for, acknowledged in one transaction. */
 export interface Settlement {
-  /** all of [first, through] is settled: accepted, filtered, or parked by name here */
+  /** all of [first, through] is acknowledged: accepted, filtered, or listed here as dead letters */
   readonly first: Seq
   readonly through: Seq
   readonly parked: readonly Parked[]
-  /** what became of the others; nothing of what is another sink's alone */
+  /** results of the others, without entries addressed to another sink alone */
   readonly tally?: readonly DayTally[] | undefined
   /** written in the same transaction: the batch that is sent next */
   readonly next?: Intent | undefined
-  /** written in the same transaction: what is to be known of this settlement later, if and only if it landed */
+  /**
+   * written in the same transaction: state that must land if and only if this acknowledgement does
+   */
   readonly notes?: readonly Note[] | undefined
 }
 
 export interface SinkPosition {
   readonly sink: string
-  /** all up to here is settled */
+  /** everything up to here is acknowledged */
   readonly position: Seq
-  /** not settled yet, with those among them that the sink will pass by */
+  /** not acknowledged yet, including entries that the sink will filter */
   readonly owedEntries: number
-  /** epoch ms when the oldest owed entry came into the journal */
+  /** epoch ms at which the oldest pending entry was stored */
   readonly oldestOwedAt: number | undefined
   readonly deadLetters: number
 }
 
 export interface JournalStats {
-  /** owed entries: not yet settled by every sink */
+  /** pending entries: not yet acknowledged by every sink */
   readonly entries: number
   /** owed payload */
   readonly bytes: number
   readonly capacityBytes: number
-  /** owed payload is at its bound: append refuses */
+  /** pending payload has reached its bound: append throws `journal_full` */
   readonly full: boolean
   readonly sinks: readonly SinkPosition[]
-  /** sinks that have a position here but left the config: told once, they hold nothing back */
+  /**
+   * sinks that have a position here but left the configuration: reported once, they do not retain
+   * entries
+   */
   readonly strangers: readonly string[]
-  /** kept now */
+  /** currently stored */
   readonly quarantined: number
   readonly gaps: number
   readonly findings: number
@@ -141,64 +161,93 @@ export interface JournalStats {
 }
 
 /**
- * One transaction a method: it lands whole or not at all. Throws ConnectorError `journal_full` (append,
- * replay and resend: nothing of it is kept), `disk_full`, `disk_failed`, `journal_corrupt`. Methods may be called concurrently; they take effect in call order.
+ * Each method is one transaction that lands whole or not at all. Throws ConnectorError
+ * `journal_full` (append, replay and resend: nothing of it is stored), `disk_full`, `disk_failed`,
+ * `journal_corrupt`. Methods may be called concurrently; they take effect in call order.
  */
 export interface Journal extends Books {
   cursor(origin: Origin): Promise<Cursor | undefined>
   append(part: Append): Promise<Appended>
-  /** One byte an entry: 1 where its key is known, 2 where it is and this content would be kept as a new version. A look only. */
+  /**
+   * One byte per entry: 1 if its key is known, 2 if it is known and this content would be stored as
+   * a new version. Changes nothing.
+   */
   known(origin: Origin, entries: Entries): Promise<Uint8Array>
-  /** The oldest that are not settled, whatever they are: the caller filters. Undefined: none. */
+  /**
+   * The oldest entries that are not acknowledged, unfiltered: the caller filters. Undefined: none.
+   */
   take(sink: string, limits: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
   take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
-  /** Exactly [first, last]: for an intent found at start. */
+  /** Exactly [first, last]: for an in-flight record found at start. */
   range(first: Seq, last: Seq): Promise<Batch>
   intents(sink: string): Promise<readonly Intent[]>
-  /** Writes an intent; one with the same `first` is replaced. */
+  /** Writes an in-flight record; replaces one with the same `first`. */
   intend(sink: string, intent: Intent): Promise<void>
   settle(sink: string, settlement: Settlement): Promise<void>
-  /** Resolves when something may be new for this sink since the last call resolved, or when the signal aborts. */
+  /**
+   * Resolves if there may be new entries for this sink since the last call resolved, or when the
+   * signal aborts.
+   */
   arrival(sink: string, signal: AbortSignal): Promise<void>
   deadLetters(query: DeadLetterQuery): Promise<readonly DeadLetter[]>
   deadLetterRaw(id: number): Promise<Uint8Array | undefined>
-  /** Puts them back at the journal's end, addressed to their sink alone, whether it still wants them or not. Returns how many. */
+  /**
+   * Puts them back at the journal's end, addressed to their sink only, even if it does not want
+   * them now. Returns how many.
+   */
   retryDeadLetters(query: DeadLetterQuery): Promise<number>
   dropDeadLetters(query: DeadLetterQuery): Promise<number>
-  /** One bounded step of a replay: entries that are kept still are put at the journal's end again, for one sink. */
+  /**
+   * One bounded step of a replay: puts entries that are still stored at the journal's end again,
+   * for one sink.
+   */
   replay(query: ReplayQuery): Promise<Replayed>
   /**
-   * Puts entries at the journal's end for one sink, marked as a replay, whether they are known or not: no key is taken, nothing
-   * is counted as new. Throws `journal_full` as append does (never without entries), `misconfigured` where the sink is unknown.
+   * Puts entries at the journal's end for one sink, marked as a replay, whether they are known or
+   * not: no dedup key is taken, nothing is counted as new. Throws `journal_full` as append does
+   * (never without entries), `misconfigured` if the sink is unknown.
    */
   resend(again: Resend): Promise<void>
-  /** One bounded step over what came in and is kept still, behind `after` (undefined: all of it); what was put back is left out. */
+  /**
+   * One bounded step over the entries that are still stored, behind `after` (undefined: all of
+   * them), without those put back.
+   */
   shelved(after: Seq | undefined): Promise<OwedStep>
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
-  /** Their bytes go for good. What was counted stays counted, and the same bytes read again soon are not kept again. Returns how many. */
+  /**
+   * Deletes their bytes for good. Counts stay, and the same bytes read again soon are not kept
+   * again. Returns how many.
+   */
   dropQuarantined(query: QuarantineQuery): Promise<number>
   findings(limit: number): Promise<readonly FindingRecord[]>
-  /** Small facts of the other rooms: a budget's window, the instance's id. */
+  /** State entries of other modules: the rate limiter's window, the instance id. */
   note(name: string): Promise<string | undefined>
   putNote(name: string, value: string): Promise<void>
-  /** The notes whose names begin with `prefix`, in the order of their names. */
+  /** State entries whose names begin with `prefix`, sorted by name. */
   notes(prefix: string, limit: number): Promise<readonly Note[]>
-  /** Drops, then puts: all of it or nothing. */
+  /** Drops, then puts, atomically. */
   changeNotes(change: NoteChange): Promise<void>
   stats(): JournalStats
-  /** Why the next process would not find what is kept here, such as a file that was removed, and what to do; undefined: it would. A cheap look. */
+  /**
+   * Why the next process would not find this data, such as a removed file, and what to do;
+   * undefined: it would. A cheap check.
+   */
   lost(): Promise<string | undefined>
-  /** Drops settled chunks over `keepSettledBytes` and keys older than `keepKeysMs`; a bounded step, true when more is left. */
+  /**
+   * Drops acknowledged chunks over `keepSettledBytes` and keys older than `keepKeysMs`; a bounded
+   * step, true if more is left.
+   */
   prune(): Promise<boolean>
   close(): Promise<void>
 }
 
-// What all entries of one origin and instant share in their lines: made once, copied from then on. Of the run itself nothing is kept, or a sink that waits would hold entries that it has sent.
+// Caches what all entries of one origin and instant have in common in their lines. Keeps no
+// reference to the run, or a waiting sink would keep entries in memory that it has sent.
 
 export type Shared = Pick<Run, 'origin' | 'appendedAt' | 'replay'>
 
-/** The answer of `make`, asked anew where a run is of another origin or instant than the one before it. */
+/** The result of `make`, recomputed if a run has another origin or instant than the last one. */
 export function perOrigin<T>(make: (shared: Shared) => T): (run: Shared) => T {
   let known: (Shared & { readonly made: T }) | undefined
   return ({ origin, appendedAt, replay }) => {
@@ -208,9 +257,9 @@ export function perOrigin<T>(make: (shared: Shared) => T): (run: Shared) => T {
   }
 }
 
-// What is put at the journal's end once more, for one sink alone: what it keeps still, or what was read again.
+// Entries put at the journal's end again for one sink: still stored ones, or ones read again.
 
-/** What is to be delivered again to one sink: of its own sources, by the entries' own time. */
+/** Which entries to deliver again to one sink: by its sources and the entries' own time. */
 export interface ReplayQuery {
   readonly sink: string
   /** µs, included */
@@ -220,13 +269,13 @@ export interface ReplayQuery {
   /** absent: all of them */
   readonly workspace?: string
   readonly sources: readonly SourceName[]
-  /** epoch ms; the same in all steps of one replay, and its name where objects are named by it */
+  /** epoch ms; the same in all steps of one replay. Part of the name of its objects. */
   readonly runAt: number
-  /** counts only */
+  /** dry run: counts only */
   readonly dryRun: boolean
-  /** left out, by the entries' own UTC day: what is read from the API instead */
+  /** excluded, by the entries' own UTC day, since they are read from the API instead */
   readonly leave?: readonly DaysOf[]
-  /** where the last step ended, and what it told as `until`; 0 and undefined at first */
+  /** where the last step ended, and the `until` that it returned; 0 and undefined at first */
   readonly after: Seq
   readonly until: Seq | undefined
 }
@@ -238,14 +287,14 @@ export interface DaysOf {
   readonly toDay: number
 }
 
-/** What was read again for one sink alone. */
+/** Entries read again for one sink only. */
 export interface Resend {
   readonly sink: string
   readonly origin: Origin
   readonly entries: Entries
   /** as in ReplayQuery */
   readonly runAt: number
-  /** lands with them: how far the reading is */
+  /** written in the same transaction: the progress of reading */
   readonly notes: NoteChange
 }
 
@@ -259,6 +308,6 @@ export interface Replayed {
   readonly until: Seq
   /** false: the last step */
   readonly more: boolean
-  /** epoch ms at which the oldest entry that is still kept was taken in */
+  /** epoch ms at which the oldest entry that is still stored came in */
   readonly keptSince: number | undefined
 }

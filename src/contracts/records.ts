@@ -1,8 +1,8 @@
-// What the journal keeps for a person to look at: dead letters, quarantine, findings.
+// Records that the journal keeps for operators: dead letters, quarantine, findings.
 import type { Seq } from '../core/sequence.ts'
 import type { Finding, Origin, Quarantined } from './source.ts'
 
-/** So many of what is kept, and their bytes. */
+/** Number of kept records, and their bytes. */
 export interface Amount {
   readonly count: number
   readonly bytes: number
@@ -11,14 +11,14 @@ export interface Amount {
 export interface DeadLetter {
   readonly id: number
   readonly sink: string
-  /** where the entry stood when it was parked: its chunk may be pruned by now */
+  /** the entry's sequence number when it became a dead letter: its chunk may be pruned by now */
   readonly seq: Seq
   readonly origin: Origin
   readonly entryId: string
-  /** the entry's own, as the API wrote it */
+  /** the entry's own time, as the API sent it */
   readonly time: string
   readonly type: string
-  /** as of `Parked`, the reason too */
+  /** as in `Parked`, like the reason */
   readonly code: string
   readonly reason: string
   /** epoch ms */
@@ -27,7 +27,7 @@ export interface DeadLetter {
   readonly bytes: number
 }
 
-/** Those for which all holds that is given, the oldest first; nothing given: all. */
+/** Records that match every given field, oldest first; no field: all. */
 export interface DeadLetterQuery {
   readonly sink?: string
   readonly ids?: readonly number[]
@@ -36,10 +36,10 @@ export interface DeadLetterQuery {
   readonly after?: number
 }
 
-/** Letters of one sink that were meant and stay where they are. */
+/** Selected dead letters of one sink that were not put back. */
 export interface LeftLetters {
   readonly sink: string
-  /** it left the configuration, or does not want them any more by this key of it */
+  /** it left the configuration, or this key of its settings excludes them */
   readonly why: 'not_configured' | 'sources' | 'types' | 'deny'
   readonly count: number
 }
@@ -50,21 +50,21 @@ export interface Retried {
   readonly left: readonly LeftLetters[]
 }
 
-/** What the source sent malformed, as it is kept. */
+/** A quarantined element. */
 export interface QuarantineRecord {
   readonly id: number
   readonly origin: Origin
   readonly reason: Quarantined['reason']
-  /** of the whole; kept is its first MiB at most */
+  /** of the whole element; at most its first MiB is kept */
   readonly totalBytes: number
   readonly keptBytes: number
-  /** of the whole, hex */
+  /** hash of the whole element, hex */
   readonly sha256: string
   /** epoch ms */
   readonly keptAt: number
 }
 
-/** As of dead letters. */
+/** Same meaning as for dead letters. */
 export interface QuarantineQuery {
   readonly ids?: readonly number[]
   readonly limit?: number
@@ -76,15 +76,15 @@ export interface FindingRecord {
   readonly origin: Origin
   readonly kind: Finding['kind']
   readonly entryId: string
-  /** the entry's own time, µs; undefined: found by a version that did not keep it */
+  /** the entry's own time, µs; undefined: found by a version that did not store it */
   readonly entryUs: number | undefined
   /** epoch ms */
   readonly foundAt: number
 }
 
-// What is remembered under a name, beside entries and cursors.
+// Small persisted facts by name, in addition to entries and cursors.
 
-/** A small fact of another room. Names are plain ASCII. */
+/** A small persisted fact of another module. Names are plain ASCII. */
 export interface Note {
   readonly name: string
   readonly value: string

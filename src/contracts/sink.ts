@@ -1,22 +1,28 @@
-// What a receiver is to the rest: it frames lines, takes a batch of them, and says how far it got; or takes objects.
+// Contract of a sink: it frames lines, delivers a batch of them and returns how far it got; or it
+// stores objects.
 import type { ByteWriter } from '../core/bytes.ts'
 import type { Seq } from '../core/sequence.ts'
 import type { Journal, Run } from './journal.ts'
 import type { Note } from './records.ts'
 import type { Origin } from './source.ts'
 
-/** How sure a sink's word is: on the receiver's disk or index; the receiver said so; handed to a socket. */
+/**
+ * Strength of a sink's acknowledgement: on the receiver's disk or index; confirmed by the receiver;
+ * handed to a socket.
+ */
 export type Assurance = 'stored' | 'received' | 'sent'
 
 /**
- * Entry to line: writes line `index` of `run` into `out`, without a line end. The bytes follow from the entry alone; may not
- * fail. One instance serves one sink: it may keep what the last run's entries have in common, for speed only.
+ * Entry to line: writes line `index` of `run` into `out`, without a line end. The bytes depend only
+ * on the entry; must not fail. One instance serves one sink: it may cache what the last run's
+ * entries have in common, for speed only.
  */
 export type Format = (run: Run, index: number, out: ByteWriter) => void
 
 /**
- * What the sink's protocol puts around one line (an LF, an envelope, an octet count); calls `format` once. As with a format,
- * the bytes follow from its arguments alone, and what it keeps of the last run is for speed only.
+ * Protocol framing around one line (an LF, an envelope, an octet count); calls `format` once. As
+ * with a format, the bytes depend only on its arguments, and the cache of the last run is for speed
+ * only.
  */
 export type Frame = (run: Run, index: number, out: ByteWriter, format: Format) => void
 
@@ -24,7 +30,7 @@ export type Frame = (run: Run, index: number, out: ByteWriter, format: Format) =
 export interface Lines {
   readonly count: number
   readonly bytes: Uint8Array
-  /** end of line i; it begins at the end of the one before */
+  /** end of line i; it begins where the line before ends */
   readonly ends: Uint32Array
   /** sequence number of line i */
   readonly seqs: Float64Array
@@ -32,28 +38,39 @@ export interface Lines {
 
 export interface Delivery {
   readonly lines: Lines
-  /** what `prepare` gave for exactly these lines; '' for a sink without it */
+  /** result of `prepare` for exactly these lines; '' for a sink without it */
   readonly detail: string
-  /** True when a former process, or a former try, may have sent some or all of it. */
+  /** True if an earlier process or try may have sent some or all of it. */
   readonly doubtful: boolean
 }
 
 /**
- * The first `settled` lines are done with: accepted, or refused for good by name. The rest is still owed.
- * A sink that knows nothing for sure throws instead.
+ * The first `settled` lines are done: accepted, or refused for good by name. The rest is still
+ * pending. A sink that knows nothing for sure throws instead.
  */
 export interface Outcome {
   readonly settled: number
   readonly refused: readonly Refusal[]
-  /** What was accepted is taken but not safe yet, and stays owed until it is. Nothing accepted stands behind a refused line then. */
+  /**
+   * The accepted lines are not durable yet, and stay pending until they are. No accepted line
+   * follows a refused one then.
+   */
   readonly later?: Later | undefined
 }
 
-/** Lines that the receiver has taken and will confirm later; what comes behind them may be sent meanwhile. */
+/**
+ * Lines that the receiver has taken and will confirm later; further batches may be sent meanwhile.
+ */
 export interface Later {
-  /** In the place of the intent's from now on: with it `resume` goes on asking after a restart. */
+  /**
+   * Replaces the detail of the in-flight record: `resume` uses it to continue polling after a
+   * restart.
+   */
   readonly detail: string
-  /** Resolves when they are safe. Throws ConnectorError when that cannot be hoped for any more: they go out again, with doubt. */
+  /**
+   * Resolves when they are durable. Throws ConnectorError if no confirmation can come any more:
+   * they are sent again as a possible duplicate.
+   */
   confirmed(signal: AbortSignal): Promise<void>
 }
 
@@ -62,77 +79,101 @@ export interface Refusal {
   readonly index: number
   readonly code: string
   readonly reason: string
-  /** Proven to be the entry's own fault, such as one that was never sent: it says nothing of the receiver. */
+  /**
+   * Proven to be the entry's own fault, such as one that was never sent: it says nothing about the
+   * receiver.
+   */
   readonly own?: boolean
 }
 
-/** One thing that `validate --connect` looked at. */
+/** One check of `validate --connect`. */
 export interface CheckResult {
   readonly what: string
   readonly ok: boolean
   readonly message: string
 }
 
-/** What each end of a delivery has, whether it takes batches or whole objects. */
+/** Common to sinks that take batches and sinks that take objects. */
 interface Receiver {
   readonly name: string
   readonly type: string
-  /** May grow surer, or less so, as the receiver shows what it does. */
+  /** May become stronger or weaker as the receiver's behaviour becomes known. */
   readonly assurance: Assurance
   readonly frame: Frame
-  /** Hash input: everything in the options that shapes bytes, and for objects where they go. */
+  /** Hash input: all options that shape the bytes, and for objects their destination. */
   readonly shape: string
   /**
-   * Whether the receiver is there and would take entries, as far as that shows without one. Throws ConnectorError where not. May
-   * run beside a delivery. Absent: there is nothing to ask.
+   * Checks that the receiver is ready and would accept entries, as far as that is possible without
+   * sending one. Throws ConnectorError if not. May run during a delivery. Absent: nothing to check.
    */
   probe?(signal: AbortSignal): Promise<void>
-  /** What `probe` asks and more, for a person. */
+  /** The checks of `probe` and more, for a person. */
   check(signal: AbortSignal): Promise<readonly CheckResult[]>
   close(): Promise<void>
 }
 
 /**
- * `deliver` resolves only when the receiver answered for each settled line. It throws ConnectorError when nothing may be
- * settled: the code decides. `too_large` and `refused` mean: none of these lines was taken, and never will be as one batch.
- * Never called concurrently for one sink. All replies are bounded in size and time by the sink.
+ * `deliver` resolves only when the receiver answered for each acknowledged line. It throws
+ * ConnectorError if nothing may be acknowledged: the code decides. `too_large` and `refused` mean:
+ * none of these lines was accepted, and never will be as one batch. Never called concurrently for
+ * one sink. All replies are bounded in size and time by the sink.
  */
 export interface Sink extends Receiver {
-  /** No batch holds more entries: a crash repeats a batch, and less may be promised than the settings would allow. */
+  /**
+   * Upper bound of entries per batch: a crash repeats a batch, and the documented limit may be
+   * lower than the settings allow.
+   */
   readonly maxEntries?: number | undefined
-  /** Called before a batch is sent for the first time; its answer is persisted in the intent before `deliver`. */
+  /**
+   * Called before a batch is sent for the first time; its result is written to the in-flight record
+   * before `deliver`.
+   */
   prepare?(lines: Lines, signal: AbortSignal): Promise<string>
-  /** Work on the next batch that may be done while the last one is in the air, such as compressing it. Never required. */
+  /** Optional work on the next batch while the last one is in flight, such as compression. */
   warm?(lines: Lines): void
   deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome>
-  /** How many batches may be taken and not confirmed at a time; absent: `deliver` always answers for good. */
+  /**
+   * How many batches may be taken but unconfirmed at a time; absent: `deliver` always answers for
+   * good.
+   */
   readonly maxUnconfirmed?: number
-  /** After a restart: goes on asking for a batch that was taken and not confirmed. Undefined: `detail` tells of none, the batch goes out again. */
+  /**
+   * After a restart: continues to poll for a batch that was taken but not confirmed. Undefined:
+   * `detail` names none, and the batch is sent again.
+   */
   resume?(detail: string): Later | undefined
 }
 
 export interface ObjectLimits {
-  /** of framed lines in all open objects together; one line goes out alone, however large */
+  /** of framed lines in all open objects together; a larger line is sent alone */
   readonly maxBytes: number
-  /** how long an entry may be in the journal before what is open is closed */
+  /** how long an entry may be in the journal before open objects are closed */
   readonly maxAgeMs: number
 }
 
-/** A sink that takes objects of many lines, each whole or not at all, and each only once under a name that follows from its content. */
+/**
+ * A sink that stores objects of many lines, each whole or not at all, and each only once under a
+ * name that depends on its content.
+ */
 export interface ObjectSink extends Receiver {
   readonly objects: ObjectLimits
-  /** Opens object number `slot`; there is one a slot. Asks nobody: room is held meanwhile, and a receiver that hangs would keep it. */
+  /**
+   * Opens object number `slot`; each slot has one. Sends no request: memory is reserved meanwhile,
+   * and a hanging receiver would keep it reserved.
+   */
   open(slot: number): Promise<OpenObject>
-  /** Asked once, by whoever delivers; absent: nobody testifies. */
+  /** Called once, by the dispatcher; absent: no manifests. */
   readonly evidence?: ((memory: Memory) => Evidence) | undefined
 }
 
-// What evidence is to the rest: who testifies which objects were stored, and what it remembers to do so.
+// Contract of evidence: writes manifests of the stored objects, and the state that this needs.
 
-/** What may be remembered across restarts beside what is settled. */
+/** State kept across restarts in addition to acknowledgements. */
 export type Memory = Pick<Journal, 'note' | 'notes' | 'changeNotes' | 'stats'>
 
-/** What one settlement settles: what is in no object and not parked was filtered. */
+/**
+ * The content of one acknowledgement: entries in no object that are not dead letters were filtered.
+ */
 export interface StoredStretch {
   readonly first: Seq
   readonly last: Seq
@@ -141,70 +182,89 @@ export interface StoredStretch {
 }
 
 export interface EvidenceState {
-  /** Nothing else is to be done now: what failed is tried again at once; otherwise entries go first for a while. */
+  /**
+   * Nothing else is to do now: failed manifests are retried at once; otherwise entries go first for
+   * a while.
+   */
   readonly idle: boolean
-  /** Nothing more will come, or nothing before a person mends it: what was stored is testified before its time is up. */
+  /**
+   * Nothing more will come, or not before a person fixes something: manifests are written before
+   * they are due.
+   */
   readonly last: boolean
 }
 
-/** Who testifies which objects were stored. Never asked concurrently. */
+/** Writes manifests of the stored objects. Never called concurrently. */
 export interface Evidence {
-  /** All objects of the stretch [first, last] are stored: what it gives lands in the one transaction that settles them. Asked again for the same stretch where that failed. */
+  /**
+   * All objects of the range [first, last] are stored: the result is written in the transaction
+   * that acknowledges them. Called again for the same range if that failed.
+   */
   stored(stretch: StoredStretch): readonly Note[]
-  /** Asked before the first stretch, between two, and where nothing is to be sent: writes what is due. Gives the ms until it wants to be asked again. */
+  /**
+   * Called before the first range, between two, and if nothing is to send: writes manifests that
+   * are due. Returns the ms until the next call.
+   */
   step(state: EvidenceState, signal: AbortSignal): Promise<number>
 }
 
-// What an object of many lines is: what its lines have in common, and what becomes of it from the first line to the bucket.
+// Contract of an object of many lines: what its lines have in common, and its states from the first
+// line to the upload.
 
-/** What the lines of one object have in common. */
+/** Properties common to the lines of one object. */
 export interface ObjectGroup {
   readonly origin: Origin
-  /** of the entries' own times, UTC: YYYY-MM-DD; `unknown` for a time that is none */
+  /** of the entries' own times, UTC: YYYY-MM-DD; `unknown` for an invalid time */
   readonly day: string
-  /** Sent again on purpose: what sets this run of it apart, safe as a part of a name. */
+  /** Replay: distinguishes this run of it; safe as a part of a name. */
   readonly replay: string | undefined
 }
 
-/** What an object holds: told when its last line is written. */
+/** Contents of an object, passed when its last line is written. */
 export interface ObjectContent {
   readonly group: ObjectGroup
   readonly count: number
-  /** sequence numbers of its first and last line: those between may belong to other objects */
+  /** sequence numbers of its first and last line; those between may belong to other objects */
   readonly first: Seq
   readonly last: Seq
-  /** own times of the earliest and the latest entry, µs; NaN where none has a time */
+  /** own times of the earliest and the latest entry, µs; NaN if none has a time */
   readonly firstAtUs: number
   readonly lastAtUs: number
 }
 
-/** An object that the receiver has. */
+/** An object stored at the receiver. */
 export interface StoredObject extends ObjectContent {
   readonly key: string
   /** of the uncompressed lines */
   readonly linesBytes: number
   readonly linesSha256: string
-  /** as it was sent by us, hex; one that an earlier try stored may be packed otherwise, its lines are the same */
+  /**
+   * of the bytes that we sent, hex; an object stored by an earlier try may be compressed
+   * differently, with the same lines
+   */
   readonly bodySha256: string
   readonly bodyBytes: number
-  /** An earlier try had stored it: its body may be packed otherwise. */
+  /** An earlier try had stored it: its body may be compressed differently. */
   readonly there: boolean
 }
 
-/** An object while it is written: on the disk, not in memory. Calls come one after the other. */
+/** An object while it is written, on disk and not in memory. Calls are sequential. */
 export interface OpenObject {
-  /** Whole framed lines; the bytes may change once it resolved. */
+  /** Complete framed lines; the bytes may change once it resolved. */
   write(lines: Uint8Array): Promise<void>
   end(content: ObjectContent): Promise<ReadyObject>
-  /** Gives it up; never throws. */
+  /** Discards it; never throws. */
   discard(): Promise<void>
 }
 
-/** An object that waits to be sent; it stays on the disk between two tries. */
+/** An object that waits for upload; it stays on the disk between two tries. */
 export interface ReadyObject {
-  /** Resolves when the receiver has it, by this try or an earlier one. Throws ConnectorError otherwise. */
+  /**
+   * Resolves when the receiver has it, from this try or an earlier one. Throws ConnectorError
+   * otherwise.
+   */
   put(signal: AbortSignal): Promise<StoredObject>
-  /** True once the disk gave back something else than was written to it: only writing it anew helps. */
+  /** True once the disk returned other bytes than were written: only writing it again helps. */
   readonly spoiled?: () => boolean
   /** Removes it from the disk; never throws. */
   discard(): Promise<void>

@@ -1,4 +1,4 @@
-// What a source of the API is to the rest: something that can be asked for the next page, and says when it wants to be asked.
+// Contract of a source: returns the next page on request, and says when to request it.
 import type { ConnectorError } from '../core/errors.ts'
 import type { Seq } from '../core/sequence.ts'
 import type { Entries } from './entries.ts'
@@ -15,10 +15,13 @@ export interface Origin {
 export const isSameOrigin = (one: Origin, other: Origin): boolean =>
   one.workspace === other.workspace && one.source === other.source
 
-/** Where to read next and what is known so far: JSON of the source's own making, opaque to everybody else. */
+/**
+ * Where to read next and what is known so far: JSON defined by the source, opaque to everything
+ * else.
+ */
 export type Cursor = string
 
-/** Live reading comes before sweep and re-read, those before the past (invariant 5). */
+/** Priorities: live reading, then lookback and re-reads, then jobs over the past (invariant 5). */
 export type Lane = 'live' | 'sweep' | 'past'
 
 export const quarantineReasons = [
@@ -26,17 +29,20 @@ export const quarantineReasons = [
   'unreadable_page',
 ] as const
 
-/** A malformed element, or a whole body that stays unreadable: kept as bytes, never shipped as an entry. */
+/**
+ * A malformed element, or a whole body that stays unreadable: kept as bytes, never sent as an
+ * entry.
+ */
 export interface Quarantined {
   readonly reason: (typeof quarantineReasons)[number]
-  /** The bytes as they came; of one over the limit its first MiB. */
+  /** The bytes as received; of an element over the limit its first MiB. */
   readonly bytes: Uint8Array
   readonly totalBytes: number
-  /** hash of all the bytes that came, kept here or not; hex */
+  /** hash of all received bytes, including those not kept; hex */
   readonly sha256: string
 }
 
-/** Something about an entry that a person should know of; told once, when the entry is new. */
+/** A finding about an entry for an operator; reported once, when the entry is new. */
 export interface Finding {
   readonly kind: 'foreign_fetch'
   /** index into the part's entries */
@@ -44,48 +50,54 @@ export interface Finding {
 }
 
 /**
- * A page, or a part of one that is too large for one transaction. Lands in the journal whole or not at all. What it is:
+ * A page, or a page chunk if it is too large for one transaction. Lands in the journal whole or not
+ * at all. Kinds:
  *
  *   no cursor             more of the same answer follows
- *   cursor                the last of what was read: all of it went well
- *   cursor, `underWay`    the cursor moves within the read, which goes on
- *   cursor, `fault`       what was read was bad: the cursor counts that, the loop waits and tries again
+ *   cursor                the last part: everything was read successfully
+ *   cursor, `underWay`    the cursor moves within the read, which continues
+ *   cursor, `fault`       the answer was bad: the cursor counts that, the loop waits and retries
  */
 export interface Part {
   readonly entries: Entries
   readonly quarantined: readonly Quarantined[]
   readonly findings: readonly Finding[]
-  /** New entries before this instant (µs) are late: found behind the head. */
+  /** New entries before this instant (µs) are late: found behind the cursor. */
   readonly headUs: number | undefined
-  /** Stands in a page's last part only: moves with the entries, in the same transaction. */
+  /** Only in a page's last part: moves with the entries, in the same transaction. */
   readonly cursor: Cursor | undefined
-  /** Possible gaps met by this part: entries that may have been missed for good. */
+  /** Possible gaps found by this part: entries that may be missing for good. */
   readonly gaps: number
-  /** The cursor moves, but the read goes on: nothing is known of its success yet. */
+  /** The cursor moves, but the read continues: its success is not known yet. */
   readonly underWay?: true
-  /** The page could not be read although the other side answered: kept in the cursor, told, tried again. */
+  /**
+   * The page could not be read although the API answered: kept in the cursor, reported, retried.
+   */
   readonly fault: ConnectorError | undefined
   /**
-   * Of a walk over the past: what this answer, or all of the walk, has told so far is told again from here on. Where it is kept
-   * in the journal that says nothing: there an entry is known.
+   * For jobs: reports of this answer, or of the whole job, start over from here and are repeated.
+   * No meaning for entries stored in the journal, which knows them.
    */
   readonly void?: 'answer' | 'walk'
 }
 
-/** When to read next, told from the cursor alone. */
+/** When to read next, computed from the cursor alone. */
 export interface Plan {
   /** epoch ms; in the past: at once */
   readonly dueAt: number
   readonly lane: Lane
-  /** True when all that was there at the last look has been read: `run --once` is done with this source. */
+  /**
+   * True if everything available at the last read has been read: `run --once` is done with this
+   * source.
+   */
   readonly caughtUp: boolean
 }
 
 /**
- * Never sleeps (but for its budget) or retries. All that decides what is read next stands in the cursor; what a source keeps
- * beside it may be lost with the process: that costs a request again, never an entry.
- * `read` makes one request, rarely two, and is told of each part what became of it. It throws ConnectorError when the other
- * side did not answer; then nothing of the current page may be taken as read.
+ * Never sleeps (except for the rate limiter) or retries. Everything that decides what is read next
+ * is in the cursor; other state may be lost with the process: that costs a repeated request, never
+ * an entry. `read` makes one request, rarely two, and gets the result of each part. It throws
+ * ConnectorError if the API did not answer; then nothing of the current page counts as read.
  */
 export interface Source {
   readonly origin: Origin
@@ -93,11 +105,12 @@ export interface Source {
   read(cursor: Cursor | undefined, signal: AbortSignal): AsyncGenerator<Part, void, Appended>
 }
 
-// What became of a part that was handed to the journal.
+// Result of a part that was appended to the journal.
 
 /**
- * Each element of the part has one outcome. added: new and not late; known: entries by their keys, and malformed elements that
- * were quarantined before; quarantined: those that were not.
+ * Each element of the part has one outcome. added: new and not late; known: entries by their keys,
+ * and malformed elements that were quarantined before; quarantined: malformed elements that are
+ * new.
  */
 export interface Appended {
   readonly added: number
@@ -106,13 +119,13 @@ export interface Appended {
   readonly filtered: number
   readonly quarantined: number
   readonly findings: number
-  /** how far behind the head the latest of the late ones was, µs; 0 where none */
+  /** how far behind the cursor the latest of the late entries was, µs; 0 if none */
   readonly latestBehindUs: number
-  /** the journal's last entry by now: nothing of this part stands behind it */
+  /** the journal's last sequence number now: nothing of this part is behind it */
   readonly last?: Seq | undefined
 }
 
-/** What is answered of a part that is not taken in. */
+/** The result for a part that is not stored. */
 export const nothingAppended: Appended = {
   added: 0,
   late: 0,

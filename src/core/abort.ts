@@ -1,11 +1,15 @@
-// Signals that end with a piece of work: they follow what is around it, and let go of it when it is done.
+// Abort signals scoped to a piece of work: they follow the outer signal and detach from it when the
+// work is done.
 import type { Clock } from './clock.ts'
 import { ConnectorError } from './errors.ts'
 
-/** One for all: an error's stack costs more than the signal, and nobody reads this one. */
+/** Shared: an error's stack costs more than the signal, and this one is never read. */
 const OVER = new Error('over')
 
-/** `signal` aborts with `outer`, with `abort`, or when the work is over: `close` must be called then, and leaves no listener behind. */
+/**
+ * `signal` aborts with `outer` or `abort`, or when the work is over: `close` must be called then
+ * and removes the listener.
+ */
 export class Tether {
   readonly #controller = new AbortController()
   readonly #outer: AbortSignal | undefined
@@ -31,7 +35,7 @@ export class Tether {
   }
 }
 
-/** Rejects as soon as `signal` aborts, whatever the other side does meanwhile. */
+/** Rejects as soon as `signal` aborts, even if the other side is still busy. */
 export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   if (signal.aborted) {
     work.catch(() => undefined)
@@ -44,7 +48,7 @@ export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> 
   })
 }
 
-/** Resolves when `signal` aborts. Leaves a listener behind: for signals that end with the work. */
+/** Resolves when `signal` aborts. Leaves a listener: for signals that end with the work. */
 export function untilAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined)
@@ -52,7 +56,9 @@ export function untilAborted(signal: AbortSignal): Promise<undefined> {
   })
 }
 
-/** As `orAborted`, for many pieces of work, one after the other, with one listener for all. `close` leaves none behind. */
+/**
+ * As `orAborted`, for many sequential pieces of work with a single listener. `close` removes it.
+ */
 export class Guard {
   readonly #signal: AbortSignal
   #reject: ((reason: Error) => void) | undefined
@@ -76,9 +82,12 @@ export class Guard {
   }
 }
 
-// Long work, cut into turns: probes and signals are heard in between.
+// Splits long work into turns, so that probes and signals are handled in between.
 
-/** To be awaited between two pieces of work: lets others have a turn each `turnMs`. Throws ConnectorError `aborted`. */
+/**
+ * Await between two pieces of work: yields to others every `turnMs`. Throws ConnectorError
+ * `aborted`.
+ */
 export function turns(clock: Clock, turnMs: number, signal: AbortSignal): () => Promise<void> | undefined {
   let since = clock.elapsed()
   const pause = async () => {

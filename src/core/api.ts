@@ -1,8 +1,10 @@
-// Where the vault's operations are found. The specification names the workspace listing's path alone (§4.3); all others are our choice.
+// Paths of the vault's operations. The specification gives only the path of the workspace listing
+// (§4.3); all others are our choice.
 
 /**
- * `{…}` stands for one id, percent-encoded. `auditferry api` takes other paths with --path; the mock answers under these.
- * Of `metadata` and `files` the specification says the last parts, of the rest nothing.
+ * `{…}` is a placeholder for one percent-encoded id. `auditferry api` accepts other paths with
+ * --path; the mock answers under these. For `metadata` and `files` the specification gives the last
+ * path segments, for the others nothing.
  */
 export const vaultPaths = {
   /** spec §4.3 */
@@ -23,7 +25,7 @@ export const vaultPaths = {
 
 /** Names of parameters and form fields that the specification leaves open. */
 export const vaultFields = {
-  /** of `files`: repeated, one an id */
+  /** of `files`: repeated, one per id */
   fileIds: 'file_ids',
   /** of `projectFiles` */
   sortBy: 'sort_by',
@@ -38,7 +40,7 @@ export const vaultFields = {
 /** POST, spec §4.4. */
 export const COMPLETION_PATH = '/api/v2/completion'
 
-// What the specification says of a prompt.
+// What the specification says about prompts.
 
 /** The model slugs of spec §2.7. */
 export const assistantModels = [

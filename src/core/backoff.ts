@@ -1,4 +1,4 @@
-// How long to wait before the next try: exponential with full jitter in its upper half, capped. Pure.
+// Delay before the next try: exponential with full jitter in its upper half, capped. Pure.
 import type { Random } from './clock.ts'
 import { ConnectorError } from './errors.ts'
 import type { ErrorCode } from './errors.ts'
@@ -10,26 +10,30 @@ interface BackoffSpan {
   readonly capMs: number
 }
 
-/** `attempt` counts from 1. Between half and all of min(cap, base × 2^(attempt−1)), so that many daemons never march in step. */
+/**
+ * `attempt` counts from 1. Between half and all of min(cap, base × 2^(attempt−1)), so that many
+ * daemons do not retry in step.
+ */
 export function backoffMs(attempt: number, span: BackoffSpan, random: Random): number {
   const full = Math.min(span.capMs, span.baseMs * 2 ** Math.min(attempt - 1, 40))
   return Math.round(full * (0.5 + random() / 2))
 }
 
-// What a failure is about: its words, whatever numbers they are told with.
+// The cause of a failure: its message without the numbers in it.
 
-/** A status says what happened, as a word does. */
+/** An HTTP status identifies a cause, so it is kept. */
 const numbers = /(\banswered \d{3}\b)|\d+(?:[.,]\d+)*/g
 
-/** The same for two messages that differ in sizes, counts and times only. */
+/** Equal for two messages that differ only in sizes, counts and times. */
 export const causeOf = (message: string): string => message.replaceAll(numbers, '$1')
 
-// How long the other side asks us to wait: the one reading of `Retry-After`, for the API and for every receiver.
+// The delay that a server requests: the only parser of `Retry-After`, for the API and every
+// receiver.
 
-/** A clock that is before 2000 or from 2200 on tells nothing; microseconds of what lies between are whole numbers. */
+/** A clock before 2000 or from 2200 on is ignored; between them microseconds are exact integers. */
 const BELIEVED_MS = [Date.UTC(2000, 0), Date.UTC(2200, 0)] as const
 
-/** The clock of whoever answered, as its `Date` header tells it: epoch ms, whole seconds. */
+/** The server's clock from its `Date` header: epoch ms, whole seconds. */
 export function serverTimeMs(headers: Readonly<Record<string, string>>): number | undefined {
   const at = Date.parse(headers['date'] ?? '')
   const [from, to] = BELIEVED_MS
@@ -37,8 +41,9 @@ export function serverTimeMs(headers: Readonly<Record<string, string>>): number 
 }
 
 /**
- * Seconds, or an HTTP date (RFC 9110 §10.2.3) by the clock of the server that wrote it; capped at an hour, so that a wrong
- * hint cannot stop us for a day. What is neither is no hint: `Date.parse` alone would read `1.5` as a day of 2001.
+ * Seconds, or an HTTP date (RFC 9110 §10.2.3) by the clock of the server that wrote it; capped at
+ * an hour, so that a wrong hint cannot stop us for a day. Anything else is ignored: `Date.parse`
+ * alone would read `1.5` as a day of 2001.
  */
 export function retryAfterMs(headers: Readonly<Record<string, string>>, nowMs: number): number | undefined {
   const text = headers['retry-after']?.trim() ?? ''
@@ -51,7 +56,8 @@ export function retryAfterMs(headers: Readonly<Record<string, string>>, nowMs: n
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), HOUR_MS)
 }
 
-// What goes on for long is told when it begins, and from then on as a sum, an hour or more apart unless told otherwise.
+// Log throttle: a long-lasting event is logged when it begins, then as a sum, at least an hour
+// apart by default.
 
 export class Seldom {
   readonly #elapsed: () => number
@@ -65,19 +71,19 @@ export class Seldom {
     this.#apartMs = apartMs
   }
 
-  /** So many more of it: how many to tell of now, 0 for none yet. */
+  /** Adds this many: returns how many to log now, 0 for none yet. */
   next(amount: number): number {
     this.#untold += amount
     const isDue = this.#elapsed() - this.#toldAt >= this.#apartMs
     return isDue ? this.rest() : 0
   }
 
-  /** How long until what was not told yet is due; Infinity: all is told. */
+  /** How long until unlogged events are due; Infinity: all are logged. */
   get dueInMs(): number {
     return this.#untold === 0 ? Infinity : Math.max(0, this.#toldAt + this.#apartMs - this.#elapsed())
   }
 
-  /** How many were not told yet: to tell of now. */
+  /** How many are not logged yet: to log now. */
   rest(): number {
     const sum = this.#untold
     this.#untold = 0
@@ -86,19 +92,21 @@ export class Seldom {
   }
 }
 
-// Failures by their code: how many in a row, for how long to wait, and how often to tell of them.
+// Failure backoff: failures in a row by code, how long to wait, and how often to log them.
 
-/** What came up so lately is no news, even where something succeeded in between. */
+/** A cause this recent is not new, even with a success in between. */
 const NEWS_MS = 10 * 60_000
-/** So long after the log's last word another one is told, also where its count would not have it told. */
+/** After this time another failure is logged, even if its count alone would not cause that. */
 const LAST_WORD_MS = 60_000
-/** Of a code; what more there are count as one, since words that never come twice would all be news. */
+/**
+ * Causes per code; further ones count as one, since messages that never repeat would all be new.
+ */
 const MOST_CAUSES = 8
 
 interface Attempt {
-  /** how many in a row had this code, from 1 */
+  /** failures in a row with this code, from 1 */
   readonly count: number
-  /** an operator must find it, not drown in it */
+  /** few enough lines that an operator finds it */
   readonly tell: boolean
 }
 
@@ -108,19 +116,20 @@ interface Known {
 }
 
 /**
- * Told are the 1st, 2nd, 4th, 8th, … failure of a cause, and the success behind such a one. Beyond that the log's last word is
- * to be true: a failure right behind a success that was told is told; another cause a minute after the last word; and a
- * success once it has lasted a minute. So what flaps, or fails by turns, writes two lines a minute and few more.
+ * Logged are the 1st, 2nd, 4th, 8th, … failure of a cause, and the success after a logged failure.
+ * In addition the last log line must be true: a failure directly after a logged success is logged;
+ * another cause a minute after the last line; and a success once it has lasted a minute. So a
+ * flapping or alternating failure writes little more than two lines a minute.
  */
 export class Streak {
   readonly #elapsed: () => number
   readonly #known = new Map<ErrorCode, Map<string, Known>>()
   #code: ErrorCode | undefined
   #count = 0
-  /** some failure since the last success was told for its count */
+  /** a failure since the last success was logged for its count */
   #isDue = false
   #failedAt = -Infinity
-  /** what the log said last: the count of a cause, undefined where all was well */
+  /** the last log line: the count of a cause, undefined for success */
   #lastWord: Known | undefined
   #lastWordAt = -Infinity
 
@@ -144,7 +153,10 @@ export class Streak {
     return { count: this.#count, tell }
   }
 
-  /** To be called at each success: the next failure is the first in a row. True when it is to be told. */
+  /**
+   * Call at each success: the next failure is the first in a row. True if the success is to be
+   * logged.
+   */
   succeeded(): boolean {
     const isDue = this.#isDue
     this.#code = undefined
@@ -180,11 +192,11 @@ export class Streak {
 
 interface Failure {
   readonly failure: ConnectorError
-  /** how many in a row had its code, from 1 */
+  /** failures in a row with its code, from 1 */
   readonly count: number
 }
 
-/** Tells what failed, where that is news. Throws what no waiting cures. */
+/** Logs the failure if it is new. Throws errors that waiting cannot fix. */
 export function tellFailure(log: Log, sentence: string, streak: Streak, error: unknown): Failure {
   if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
   const { count, tell } = streak.next(error)

@@ -1,4 +1,4 @@
-// Bytes of ASCII by name, for whoever reads and writes text as bytes.
+// ASCII bytes by name, for code that reads and writes text as bytes.
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -24,11 +24,18 @@ export const OPEN_OBJECT = 123
 export const CLOSE_OBJECT = 125
 export const DEL = 127
 
-// Memory for what is large: what is dead goes before more is taken, and nothing of it is kept by the C library.
+// Memory for large buffers: unused ones are freed before more is allocated, and the C library keeps
+// nothing of them.
 
-/** From here on: more than any group of ordinary entries takes, so that only huge single entries pay for it. */
+/**
+ * Threshold: more than any group of ordinary entries needs, so only huge single entries pay the
+ * cost.
+ */
 const LARGE_BYTES = 8 * 1024 * 1024
-/** Blocks of more than 32 MiB are mapped by the C library, each by itself, and unmapped when they are freed; of smaller ones it may keep what was freed. */
+/**
+ * The C library maps blocks of more than 32 MiB separately and unmaps them when freed; it may keep
+ * smaller ones.
+ */
 const MAPPED_BYTES = 33 * 1024 * 1024
 
 export const isLarge = (bytes: number): boolean => bytes >= LARGE_BYTES
@@ -38,8 +45,9 @@ type Collect = (how?: { readonly type: 'minor' }) => void
 let collect: Collect | undefined
 
 /**
- * Before so many bytes are taken: what is dead goes now, some 20 ms. V8 counts the bytes of buffers late: several dead entries of
- * many megabytes would stand beside the living one.
+ * Call before allocating this many bytes: frees unused buffers now, in some 20 ms. V8 counts the
+ * bytes of buffers late, so several dead entries of many megabytes would remain in memory beside
+ * the live one.
  */
 export function makeWay(bytes: number): void {
   if (!isLarge(bytes)) return
@@ -48,23 +56,28 @@ export function makeWay(bytes: number): void {
     collect = runInNewContext('gc') as Collect
   }
   collect()
-  // A collection gives dead buffers back in a thread of its own, whenever that comes to run; the next one waits for it, and a small one takes 0.2 ms.
+  // A collection frees dead buffers in a thread of its own, at an unknown time; the next collection
+  // waits for it, and a small one takes 0.2 ms.
   collect({ type: 'minor' })
 }
 
-/** Memory of its own, not zeroed. Of what is large no page counts that was not written yet, so that room to spare costs nothing. */
+/**
+ * A separate allocation, not zeroed. For large ones, pages not written yet use no memory, so spare
+ * capacity is free.
+ */
 export function allocate(bytes: number): Buffer<ArrayBuffer> {
   makeWay(bytes)
   if (!isLarge(bytes)) return Buffer.allocUnsafeSlow(bytes)
   return Buffer.allocUnsafeSlow(Math.max(bytes, MAPPED_BYTES)).subarray(0, bytes)
 }
 
-/** Gives its memory back at once. Nothing may be reading `bytes` any more, in whatever thread: of a view nothing is left. */
+/** Frees the memory at once. No thread may still read `bytes`: views become empty. */
 function release({ buffer }: Buffer<ArrayBuffer>): void {
   buffer.transfer(0)
 }
 
-// Bytes that are held as they come in. Small pieces are copied together: a view costs more memory than the few bytes it shows.
+// Collects bytes as they arrive. Small pieces are copied together: a view uses more memory than the
+// few bytes it shows.
 
 const SMALL_BYTES = 4 * 1024
 const BLOCK_BYTES = 64 * 1024
@@ -72,11 +85,11 @@ const BLOCK_BYTES = 64 * 1024
 const nothing = new Uint8Array(0)
 
 export class Pieces {
-  /** of all that was added */
+  /** total bytes added */
   length = 0
   readonly #parts: Uint8Array[] = []
   #block = nothing
-  /** what of the block is in use and not among the parts yet */
+  /** the used part of the block that is not among the parts yet */
   #from = 0
   #to = 0
 
@@ -89,7 +102,7 @@ export class Pieces {
     }
     if (piece.length > this.#block.length - this.#to) {
       this.#close()
-      // A short answer takes no whole block.
+      // A short answer does not allocate a whole block.
       this.#block = new Uint8Array(Math.min(BLOCK_BYTES, Math.max(SMALL_BYTES, this.length)))
       this.#from = this.#to = 0
     }
@@ -97,7 +110,7 @@ export class Pieces {
     this.#to += piece.length
   }
 
-  /** In their order. Leave them as they are: they may be what was added. */
+  /** In order. Do not modify them: they may be the added buffers. */
   get parts(): readonly Uint8Array[] {
     this.#close()
     return this.#parts
@@ -115,14 +128,17 @@ export class Pieces {
 
 // A growing run of bytes that formats and frames write lines into.
 
-/** Buffer's own copy, for any bytes: it makes no view of the source, of which there would be one an entry. */
+/** Buffer's native copy for any bytes: avoids creating a view of the source for each entry. */
 const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: number) => number =
   // eslint-disable-next-line @typescript-eslint/unbound-method -- bound right here to be called with any `this`
   Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
 
-/** More than the lines of any batch of several, whatever its sink's share: from here on it is one huge line. */
+/**
+ * More than the lines of any batch of several entries at any memory budget: from here on it is one
+ * huge line.
+ */
 const HUGE_BYTES = 12 * 1024 * 1024
-/** What a huge line may grow by where it stands: what of it is not written takes no memory. */
+/** How much a huge line may grow in place: unwritten parts use no memory. */
 const ROOM_BEHIND_BYTES = 64 * 1024 * 1024
 const USUAL_BYTES = 64 * 1024
 
@@ -134,7 +150,7 @@ export class ByteWriter {
     this.bytes = Buffer.allocUnsafeSlow(capacityBytes)
   }
 
-  /** Makes room for `more` bytes. */
+  /** Reserves `more` bytes. */
   reserve(more: number): void {
     const needed = this.length + more
     if (needed <= this.bytes.length) return
@@ -143,7 +159,9 @@ export class ByteWriter {
     this.bytes = grown
   }
 
-  /** A batch may grow large line by line, and often: only what comes at once is worth a collection. */
+  /**
+   * A batch may often grow large line by line: only a large single growth justifies a collection.
+   */
   #roomyBlock(needed: number, more: number): Buffer<ArrayBuffer> {
     makeWay(more)
     return Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.bytes.length * 2, HUGE_BYTES)))
@@ -158,7 +176,7 @@ export class ByteWriter {
   copy(source: Uint8Array, start = 0, end = source.length): void {
     const size = end - start
     this.reserve(size)
-    // Below some 64 bytes a loop is faster than the call that a native copy costs.
+    // Below some 64 bytes a loop is faster than the call of a native copy.
     if (size < 64) {
       const { bytes, length } = this
       for (let i = 0; i < size; i++) bytes[length + i] = source[start + i] as number
@@ -173,14 +191,14 @@ export class ByteWriter {
     this.length += this.bytes.write(value, this.length)
   }
 
-  /** What was written so far: a view that the next growth may abandon. */
+  /** The bytes written so far: a view that the next growth may invalidate. */
   view(): Buffer {
     return this.bytes.subarray(0, this.length)
   }
 
   /**
-   * Begins anew. A buffer of more than `spareBytes`, which a single huge entry made grow, is not kept: then nobody may be reading
-   * what was written.
+   * Clears the buffer. One larger than `spareBytes`, grown by a single huge entry, is freed: no
+   * code may still read the written bytes then.
    */
   clear(spareBytes = Infinity): void {
     this.length = 0

@@ -1,18 +1,25 @@
-// Time, as the rooms may know it. The real one stands in ops/; tests and the simulation bring a virtual one.
+// Time as the modules see it. The real clock is in platform/; tests and the simulation use a
+// virtual one.
 
 export interface Clock {
   /** Wall clock, epoch milliseconds. May jump; never use it to measure a duration. */
   now(): number
   /** Monotonic milliseconds from an arbitrary zero. */
   elapsed(): number
-  /** Resolves after `ms`, or at once when `signal` aborts: an abort is no error, the caller looks at its signal. */
+  /**
+   * Resolves after `ms`, or at once when `signal` aborts: an abort is not an error, and the caller
+   * checks its signal.
+   */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
 /** Uniform in [0, 1), as Math.random; seeded in tests. */
 export type Random = () => number
 
-/** Resolves with what `work` gives, or with undefined after `ms`: the work itself goes on where it cannot be stopped. */
+/**
+ * Resolves with the result of `work`, or with undefined after `ms`: work that cannot be stopped
+ * continues.
+ */
 export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Promise<T | undefined> {
   const ended = new AbortController()
   try {
@@ -23,14 +30,14 @@ export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Pro
 }
 
 /**
- * When something is due that was planned for `spanMs` ahead at most; all in epoch ms. What is due later than that was planned
- * by a clock that has since been set back, or by other settings: it is due now, and nothing stands still until the old time is
- * reached again.
+ * When something is due that was planned at most `spanMs` ahead; all in epoch ms. A later time was
+ * planned by a clock that has since been set back, or with other settings: it is due now, so that
+ * nothing waits for the old time.
  */
 export const believed = (dueAt: number, spanMs: number, now: number): number =>
   dueAt > now + spanMs ? now : dueAt
 
-// Names that nobody has: digits drawn one by one from the randomness that comes in from outside.
+// Unique names: digits drawn one by one from the injected randomness.
 
 /** `count` digits of base 16, or of another up to 36. */
 export const randomDigits = (random: Random, count: number, base = 16): string =>

@@ -1,19 +1,23 @@
-// The one error class and its closed list of codes. The code is the decision (retry, hold, pause, …) and the metric's label.
+// The only error class and its closed list of codes. The code decides what to do (retry, block,
+// pause, …) and is the metric's label.
 import { constants } from 'node:os'
 
-/** What a conductor does when an error of a code reaches it. */
+/** What a loop does with an error of a code. */
 type Action =
-  /** try the same thing again after a backoff, for ever */
+  /** retry after a backoff, for ever */
   | 'retry'
-  /** configuration is at fault: say so once, go on trying slowly, fail no probe */
+  /** the configuration is wrong: log once, keep trying slowly, fail no probe */
   | 'hold'
-  /** no room: stop taking in, go on giving out */
+  /** no room: stop ingest, continue delivery */
   | 'pause'
-  /** the receiver refuses this content for good: halve the batch, park a single entry */
+  /**
+   * the receiver rejects this content for good: halve the batch; a single entry becomes a dead
+   * letter
+   */
   | 'split'
-  /** nothing sane can follow: stop the process */
+  /** cannot continue: stop the process */
   | 'exit'
-  /** we were told to stop: not a fault */
+  /** we were asked to stop: not a fault */
   | 'stop'
 
 const actions = {
@@ -44,7 +48,7 @@ const actions = {
 
 export type ErrorCode = keyof typeof actions
 
-/** Every code there is, for metrics that must know their labels at start. */
+/** Every code, for metrics that need all labels at start. */
 export const errorCodes = Object.keys(actions) as readonly ErrorCode[]
 
 export function actionOf(code: ErrorCode): Action {
@@ -52,14 +56,15 @@ export function actionOf(code: ErrorCode): Action {
 }
 
 interface ErrorDetails {
-  /** the other side's own hint of when to come back */
+  /** the server's own hint of when to retry */
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
 }
 
 /**
- * The only error that our rooms throw on purpose. The message is for an operator: what, where, why, what to do
- * next; never a secret, never a byte of content. Anything else that is thrown is a bug and stops the process.
+ * The only error that modules throw on purpose. The message is for an operator: what, where, why,
+ * what to do next; never a secret or a byte of content. Any other error is a bug and stops the
+ * process.
  */
 export class ConnectorError extends Error {
   override readonly name = 'ConnectorError'
@@ -77,18 +82,21 @@ export class ConnectorError extends Error {
   }
 }
 
-/** True for an error that only says: we were asked to stop. */
+/** True for an error that only means: we were asked to stop. */
 export function isAbort(error: unknown): boolean {
   if (error instanceof ConnectorError) return error.code === 'aborted'
   return error instanceof Error && error.name === 'AbortError'
 }
 
-/** What the system says where a disk, a quota or a limit leaves no room. */
+/** Error codes of the system for a full disk, a quota or a limit. */
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 export const isNoRoom = (code: string): boolean => NO_ROOM.has(code)
 
-/** No file and no connection can be had until another one is closed: says nothing of the one that was asked for. */
+/**
+ * No file or connection can be opened until another one is closed: says nothing about the requested
+ * one.
+ */
 export const isOutOfFiles = (cause: unknown): boolean => ['EMFILE', 'ENFILE'].includes(errnoOf(cause, ''))
 
 export const OUT_OF_FILES = 'too many files are open; raise the limit (ulimit -n, LimitNOFILE)'
@@ -96,20 +104,21 @@ export const OUT_OF_FILES = 'too many files are open; raise the limit (ulimit -n
 /** `| head`, a pager that was closed. */
 export const isReaderGone = (code: string): boolean => code === 'EPIPE' || code.startsWith('ERR_STREAM_')
 
-/** Node has no name for some of the system's faults, ESTALE and EDQUOT among them, and gives their numbers. */
+/** Node has no name for some system errors, such as ESTALE and EDQUOT, and gives their numbers. */
 const UNNAMED = /^Unknown system error /
 const names = new Map(Object.entries(constants.errno).map(([name, errno]) => [-errno, name]))
 
-/** What the system says of a fault, such as ENOENT; `otherwise` where it says nothing. */
+/** The system's error code, such as ENOENT; `otherwise` if there is none. */
 export function errnoOf(cause: unknown, otherwise = 'no code'): string {
   if (!(cause instanceof Error) || !('code' in cause) || typeof cause.code !== 'string') return otherwise
   if (!UNNAMED.test(cause.code) || !('errno' in cause)) return cause.code
   return names.get(Number(cause.errno)) ?? cause.code
 }
 
-// What may be told of an error that is not ours: its name and where it was thrown. Its message, its cause and its fields may hold a secret or content.
+// What may be reported of a foreign error: its name and where it was thrown. Its message, cause and
+// fields may contain a secret or content.
 
-/** The innermost frames. A message of many lines could look like one, so they are read behind it. */
+/** The innermost frames. A multi-line message could look like frames, so they are read after it. */
 export function thrownAt({ message, stack = '' }: Error): string {
   const at = stack.indexOf(message)
   if (at < 0) return 'unknown'
@@ -121,7 +130,7 @@ export function thrownAt({ message, stack = '' }: Error): string {
     .join(' < ')
 }
 
-/** For standard error, as the last words of a process. */
+/** For standard error, as the last output of a process. */
 export function bugLine(error: unknown): string {
   const what = error instanceof Error ? `${error.constructor.name} ${thrownAt(error)}` : typeof error
   return `auditferry: a bug, please report it: ${what}\n`

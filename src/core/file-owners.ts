@@ -1,5 +1,6 @@
-// Whether other users of this machine may have put a file where it is, or may read or replace it: what is refused, and what is warned of.
-// Kept apart from real calls, so that `validate` says what `run` does.
+// Whether other users of this machine may have planted a file, or may read or replace it: what is
+// refused, and what causes a warning.
+// Separate from real calls, so that `validate` reports what `run` does.
 import { dirname } from 'node:path'
 
 export interface FileFacts {
@@ -46,9 +47,12 @@ export const ownerCalls = (lstat: (path: string) => Stats): OwnerCalls => ({
 })
 
 export interface OwnerCalls {
-  /** Of the name itself, a link not followed; undefined where there is nothing, or it cannot be looked at. */
+  /**
+   * Of the name itself, without following a link; undefined if it does not exist or cannot be
+   * examined.
+   */
   readonly facts: (path: string) => FileFacts | undefined
-  /** This process; undefined where a system has no such users. */
+  /** The user of this process; undefined on a system without such users. */
   readonly user: { readonly uid: number; readonly gid: number } | undefined
 }
 
@@ -58,11 +62,17 @@ const ROOT = 0
 
 const octal = (mode: number) => `mode ${(mode & 0o7777).toString(8).padStart(4, '0')}`
 
-/** A volume whose group Kubernetes set (`fsGroup`), or one that was set up in the same way: its group is meant to share it. */
+/**
+ * A volume whose group Kubernetes set (`fsGroup`), or one set up in the same way: its group is
+ * meant to share it.
+ */
 const isGroups = (folder: FileFacts | undefined, gid: number) =>
   folder !== undefined && (folder.mode & SETGID) !== 0 && folder.gid === gid
 
-/** Files of another user are refused, unless that is root. To root only those that may have been planted are. */
+/**
+ * Files of another user are refused, except root's. If this process is root, only files that may
+ * have been planted are.
+ */
 export function ownerFault(path: string, { facts, user }: OwnerCalls): string | undefined {
   const there = facts(path)
   if (!there || !user) return undefined
@@ -75,11 +85,14 @@ export function ownerFault(path: string, { facts, user }: OwnerCalls): string | 
   return `${path} is ${what} another user (uid ${uid}, this process is uid ${user.uid}), who may read and change it: remove it, or chown it if you know where it comes from`
 }
 
-/** The root of a mount has the mode that its volume came with: an `emptyDir` of Kubernetes can be written by everybody in its pod. */
+/**
+ * The root of a mount has the mode of its volume: an `emptyDir` of Kubernetes is writable for every
+ * user in its pod.
+ */
 const isMount = (folder: string, { dev }: FileFacts, { facts }: OwnerCalls) =>
   facts(dirname(folder))?.dev !== dev
 
-/** Why no private file may lie in `folder`; undefined: it may. */
+/** Why `folder` is not safe for a private file; undefined: it is. */
 export function folderFault(folder: string, calls: OwnerCalls): string | undefined {
   const there = calls.facts(folder)
   if (there?.kind !== 'folder' || !calls.user) return undefined
@@ -88,11 +101,13 @@ export function folderFault(folder: string, calls: OwnerCalls): string | undefin
   return `the folder ${folder} can be written by every user of this machine (${octal(there.mode)}), who may replace what is in it: chmod o-w it, or use another folder`
 }
 
-/** Whether other users may replace what is in a folder that this program reads from. */
+/** Whether other users may replace files in a folder that this program reads from. */
 export const folderWarning = (folder: string, calls: OwnerCalls): string | undefined =>
   folderFault(folder, calls) ?? groupWarning(folder, calls)
 
-/** Why a file may not be used that only this program writes; undefined: it may, or is not there. */
+/**
+ * Why a file that only this program writes may not be used; undefined: it may, or does not exist.
+ */
 export function privateFault(path: string, calls: OwnerCalls): string | undefined {
   const there = calls.facts(path)
   if (there?.kind !== 'file' || !calls.user) return undefined
@@ -102,13 +117,16 @@ export function privateFault(path: string, calls: OwnerCalls): string | undefine
   return `${path} can be written by every user of this machine (${octal(mode)}): chmod it to 0600, if you know who wrote to it`
 }
 
-/** The same of one whose name no operator chooses, nor leads elsewhere. */
+/** The same for a file whose name no operator chooses or links elsewhere. */
 export function besideFault(path: string, calls: OwnerCalls): string | undefined {
   if (calls.facts(path)?.kind !== 'link' || !calls.user) return privateFault(path, calls)
   return `${path} is a link, and this program makes none there: find out who made it, and remove it`
 }
 
-/** Whether every user may read or change a file. `kept`: of its mode, once that is put right. */
+/**
+ * Whether every user may read or change a file. `kept`: the part of its mode that remains once
+ * corrected.
+ */
 export function publicWarning(path: string, calls: OwnerCalls, kept = 0o660): string | undefined {
   const there = calls.facts(path)
   if (there?.kind !== 'file' || !calls.user) return undefined
@@ -127,7 +145,7 @@ export function groupFileWarning(path: string, calls: OwnerCalls): string | unde
   return `${path} can be read by its group (gid ${gid}, ${octal(mode)}): chmod it to 0600`
 }
 
-/** A folder that its group can write to, where that is not this process's own group. */
+/** A folder writable for its group, if that is not this process's own group. */
 export function groupWarning(folder: string, calls: OwnerCalls): string | undefined {
   const there = calls.facts(folder)
   if (there?.kind !== 'folder' || !calls.user) return undefined

@@ -1,4 +1,5 @@
-// `types` patterns: `*` stands for any run of characters, `!` takes away again. Linear time, no regular expressions.
+// `types` patterns: `*` matches any run of characters, `!` excludes. Linear time, no regular
+// expressions.
 
 function matches(pattern: string, text: string): boolean {
   const pieces = pattern.split('*')
@@ -16,8 +17,8 @@ function matches(pattern: string, text: string): boolean {
 }
 
 /**
- * The last pattern that matches decides; a list that begins with `!` begins from everything.
- * `['*', '!user:*']` is everything but users' own.
+ * The last matching pattern decides; a list that begins with `!` starts from everything. `['*',
+ * '!user:*']` is everything except users' own.
  */
 export function globFilter(patterns: readonly string[]): (text: string) => boolean {
   const rules = patterns.map((pattern) => ({
@@ -32,5 +33,5 @@ export function globFilter(patterns: readonly string[]): (text: string) => boole
   }
 }
 
-/** True where the patterns are the one that takes whatever there is, also what has no type. */
+/** True if the patterns match everything, even an entry without a type. */
 export const takesAll = (patterns: readonly string[]): boolean => patterns.length === 1 && patterns[0] === '*'

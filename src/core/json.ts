@@ -1,4 +1,4 @@
-// Bytes into a JSON string: what formats and frames share when they write text that others chose.
+// Escapes bytes into a JSON string: shared by formats and frames for text from outside.
 import type { ZodType } from 'zod'
 import {
   BACKSLASH,
@@ -15,12 +15,15 @@ import {
 const HEX = Buffer.from('0123456789abcdef')
 const UNICODE = Buffer.from('\\u00')
 
-/** The longest that one byte becomes: `\u001f`. */
+/** The longest escape of one byte: `\u001f`. */
 const LONGEST = 6
-/** A huge text is escaped in pieces of this size: at once, six times its length would have to be reserved. */
+/**
+ * A huge text is escaped in pieces of this size: in one step, six times its length would have to be
+ * reserved.
+ */
 const PIECE_BYTES = 64 * 1024
 
-/** Writes UTF-8 `bytes[start, end)` as the inside of a JSON string, without its quotes. */
+/** Writes UTF-8 `bytes[start, end)` as the content of a JSON string, without its quotes. */
 export function writeEscaped(out: ByteWriter, bytes: Uint8Array, start: number, end: number): void {
   for (let from = start; from < end; from += PIECE_BYTES)
     writePiece(out, bytes, from, Math.min(end, from + PIECE_BYTES))
@@ -44,7 +47,10 @@ function writePiece(out: ByteWriter, bytes: Uint8Array, start: number, end: numb
   out.length = at
 }
 
-/** What stands in `out` from `from` on, UTF-8, becomes a JSON string where it stands, from its end to its start: a huge line has no copy beside it. */
+/**
+ * Escapes the UTF-8 in `out` from `from` on as a JSON string, in place and backwards: a huge line
+ * needs no copy.
+ */
 export function quote(out: ByteWriter, from: number): void {
   const until = out.length
   let more = 1
@@ -74,13 +80,14 @@ function writtenBytes(byte: number): number {
   return byte === QUOTE || byte === BACKSLASH ? 2 : 1
 }
 
-// The top-level members of an entry, as places in its bytes: nothing is parsed, duplicate keys are told one by one; and an entry made smaller by whole members.
+// The top-level members of an entry, as offsets into its bytes, without parsing; duplicate keys are
+// visited separately. Also shrinks an entry by whole members.
 
 /** Offsets into the bytes that were scanned. */
 export interface Member {
-  /** behind the brace or comma before it */
+  /** after the brace or comma before it */
   start: number
-  /** of the key, its quotes included */
+  /** of the key, including its quotes */
   keyStart: number
   keyEnd: number
   /** of the value, without white space around */
@@ -91,8 +98,9 @@ export interface Member {
 }
 
 /**
- * Calls `visit` for each top-level member of the object that `raw` is, in order; `member` is the same object each time.
- * `raw` must be valid JSON, as every kept entry is: of anything else the answer is arbitrary, though never endless.
+ * Calls `visit` for each top-level member of the object `raw`, in order; `member` is the same
+ * object each time. `raw` must be valid JSON, as every stored entry is: otherwise the result is
+ * arbitrary, but the call ends.
  */
 export function eachMember(raw: Uint8Array, visit: (member: Readonly<Member>) => void): void {
   const member: Member = { start: 0, keyStart: 0, keyEnd: 0, valueStart: 0, valueEnd: 0, end: 0 }
@@ -111,23 +119,24 @@ export function eachMember(raw: Uint8Array, visit: (member: Readonly<Member>) =>
   } while (raw[at] === COMMA)
 }
 
-/** A string as it is meant; `raw[start, end)` is it as written, its quotes included. */
+/** The decoded string; `raw[start, end)` is its written form, including the quotes. */
 export function stringAt(raw: Uint8Array, start: number, end: number): string {
   const inside = Buffer.from(raw.buffer, raw.byteOffset + start, end - start)
   if (!inside.includes(BACKSLASH)) return inside.toString('utf8', 1, inside.length - 1)
   return JSON.parse(inside.toString()) as string
 }
 
-/** Where the white space at `at` ends. */
+/** The end of the white space at `at`. */
 function afterSpace(raw: Uint8Array, at: number): number {
   while (at < raw.length && (raw[at] as number) <= SPACE) at++
   return at
 }
 
-/** Behind the closing quote of the string that opens at `start`. */
+/** The offset after the closing quote of the string that opens at `start`. */
 function stringEnd(raw: Uint8Array, start: number): number {
   for (let at = start + 1; ; at++) {
-    // Most strings are short, and one full of quotes is a run of short ones: a native search is for those that are not.
+    // Most strings are short, and one full of quotes is a run of short ones: use the native search
+    // only for long ones.
     for (const near = Math.min(raw.length, at + 128); at < near; at++) {
       const byte = raw[at] as number
       if (byte === QUOTE) return at + 1
@@ -142,7 +151,7 @@ function stringEnd(raw: Uint8Array, start: number): number {
   }
 }
 
-/** Behind the value that begins at `at`; `at` itself where none does. */
+/** The offset after the value that begins at `at`; `at` itself if there is none. */
 function valueEnd(raw: Uint8Array, at: number): number {
   let depth = 0
   while (at < raw.length) {
@@ -162,10 +171,13 @@ function valueEnd(raw: Uint8Array, at: number): number {
   return raw.length
 }
 
-/** The member that says what `compactEntry` left out: `[{"field":"response","bytes":70000}]`, bytes of the value as written. */
+/**
+ * The member that lists what `compactEntry` left out: `[{"field":"response","bytes":70000}]`, bytes
+ * of the value as written.
+ */
 const DROPPED = 'auditferry_dropped'
 
-/** What an entry of any source is known by: its id, its times and its kind stay, however large. */
+/** Identifying members of entries of any source: id, times and type are kept, however large. */
 const keptFields: ReadonlySet<string> = new Set([
   'id',
   'timestamp',
@@ -178,7 +190,7 @@ const keptFields: ReadonlySet<string> = new Set([
   'updated_at',
   'project_updated_at',
 ])
-/** True for the name of a member that an entry is known by. */
+/** True for the name of an identifying member. */
 export const knownBy = (field: string): boolean => keptFields.has(field)
 const longestKept = Math.max(...[DROPPED, ...keptFields].map((field) => field.length))
 
@@ -187,14 +199,16 @@ const FIELD = '{"field":'
 const BYTES = ',"bytes":'
 
 /**
- * The entry in at most `maxBytes`: whole top-level members are left out, the one with the largest value first, until it fits,
- * and a last member names them. All other bytes stay as they are. An entry that fits comes back itself; undefined when
- * leaving out all that may go is not enough. `raw` is valid JSON, and so is the answer.
+ * The entry in at most `maxBytes`: leaves out whole top-level members, the largest value first,
+ * until it fits, and adds a last member that names them. All other bytes stay unchanged. An entry
+ * that fits is returned itself; undefined if leaving out all removable members is not enough. `raw`
+ * is valid JSON, and so is the result.
  */
 export function compactEntry(raw: Uint8Array, maxBytes: number): Uint8Array | undefined {
   if (raw.length <= maxBytes) return raw
   const { ranks, gains } = candidates(raw)
-  // What is in the mark beside its items; the comma before it; each item counts one comma, the first has none.
+  // The parts of the mark besides its items; the comma before it; each item counts one comma, the
+  // first has none.
   let size = raw.length + MARK.length + 1
   let least = Infinity
   for (let i = ranks.length - 1; i >= 0; i--) {
@@ -206,7 +220,8 @@ export function compactEntry(raw: Uint8Array, maxBytes: number): Uint8Array | un
   return size > maxBytes ? undefined : without(raw, least, size)
 }
 
-// One number an order can be made of: first the value's size, then the place, so that of equals the first goes first.
+// A sortable number: first the value's size, then the position, so that of equal sizes the first
+// goes first.
 const PLACES = 2 ** 22
 const FORGED = 2 ** 52
 
@@ -214,7 +229,7 @@ function ordinalOf(rank: number): number {
   return PLACES - 1 - (rank % PLACES)
 }
 
-/** Negative: it stays, since it must or since naming it would take as many bytes. */
+/** Negative: it stays, because it must, or because naming it would take as many bytes. */
 function rankOf(raw: Uint8Array, member: Readonly<Member>, ordinal: number): number {
   const { keyStart, keyEnd, valueStart, valueEnd } = member
   if (valueEnd - valueStart < FIELD.length && keyEnd - keyStart < DROPPED.length) return -1
@@ -223,7 +238,7 @@ function rankOf(raw: Uint8Array, member: Readonly<Member>, ordinal: number): num
   // Six bytes a character is the longest way to write it.
   if (keyEnd - keyStart <= 6 * longestKept + 2) {
     const key = stringAt(raw, keyStart, keyEnd)
-    // A mark that is not ours goes whatever it costs: a reader must be able to believe the one that is.
+    // A foreign mark is always removed: a reader must be able to trust the one present.
     if (key === DROPPED) return FORGED + place
     if (keptFields.has(key)) return -1
   }
@@ -234,11 +249,11 @@ function rankOf(raw: Uint8Array, member: Readonly<Member>, ordinal: number): num
 function gainOf({ start, keyStart, keyEnd, valueStart, valueEnd, end }: Readonly<Member>): number {
   const digits = String(valueEnd - valueStart).length
   const item = FIELD.length + (keyEnd - keyStart) + BYTES.length + digits + 1
-  // Each has a comma more: the one that goes with the member, the one that comes with the item.
+  // Each side has one more comma: of the removed member, and of the added item.
   return end - start + 1 - (item + 1)
 }
 
-/** Ranks in ascending order, and what leaving out each one saves, by its ordinal. */
+/** Ranks in ascending order, and the bytes saved by leaving out each, by its ordinal. */
 function candidates(raw: Uint8Array): { readonly ranks: Float64Array; readonly gains: readonly number[] } {
   const ranks: number[] = []
   const gains: number[] = []
@@ -251,7 +266,7 @@ function candidates(raw: Uint8Array): { readonly ranks: Float64Array; readonly g
   return { ranks: Float64Array.from(ranks).sort(), gains }
 }
 
-/** The entry without the members that rank at `least` or above, in exactly `size` bytes. */
+/** The entry without the members of rank `least` or above, in exactly `size` bytes. */
 function without(raw: Uint8Array, least: number, size: number): Uint8Array {
   const out = new ByteWriter(size)
   const items: string[] = []
@@ -279,9 +294,12 @@ function without(raw: Uint8Array, least: number, size: number): Uint8Array {
   return out.view()
 }
 
-// Which of some names a member's key is, however it is written: as it is, or with escapes.
+// Finds a member's key among given names, written plainly or with escapes.
 
-/** Looks up the key that `raw[start, end)` is with its quotes: the index of its name, negative where it is none of them. */
+/**
+ * Looks up the key `raw[start, end)`, including its quotes: the index of its name, negative if it
+ * is none of them.
+ */
 export type FindName = (raw: Uint8Array, start: number, end: number) => number
 
 export function findNameOf(names: readonly string[]): FindName {
@@ -298,7 +316,7 @@ export function findNameOf(names: readonly string[]): FindName {
   }
 }
 
-/** Does `text` stand in `raw[start, end)` as it is, between quotes? */
+/** Whether `raw[start, end)` is `text` unescaped, between quotes. */
 export function isWritten(raw: Uint8Array, start: number, end: number, text: Uint8Array): boolean {
   const { length } = text
   if (end - start !== length + 2) return false
@@ -306,9 +324,10 @@ export function isWritten(raw: Uint8Array, start: number, end: number, text: Uin
   return true
 }
 
-// A text that may be JSON of a form, or anything: what was kept by another version, or came from elsewhere.
+// A text that may or may not be JSON of a given schema: written by another version, or from
+// elsewhere.
 
-/** What the text says, where it is JSON of that form; else undefined. */
+/** The parsed text if it is JSON of that schema; else undefined. */
 export function jsonOf<T>(form: ZodType<T>, text: string): T | undefined {
   try {
     return form.safeParse(JSON.parse(text)).data
@@ -317,14 +336,18 @@ export function jsonOf<T>(form: ZodType<T>, text: string): T | undefined {
   }
 }
 
-// What an entry says under a few names, where that is a text. Only these are decoded: parsed whole, 16 MB of small objects would take twenty times that.
+// Text values of an entry under a few names. Only these are decoded: parsing 16 MB of small objects
+// would take twenty times that.
 
-/** A longer one is nobody's name, address or time: it counts as none. */
+/** A longer text is not a name, address or time: it is ignored. */
 const LONGEST_BYTES = 64 * 1024
 
 type Texts<Name extends string> = Partial<Record<Name, string | undefined>>
 
-/** Reads the texts at the top of an entry under `names`; of several under one name the last, and nothing where that is no text. */
+/**
+ * Reads top-level texts of an entry under `names`; of several under one name the last, and nothing
+ * if that is not a text.
+ */
 export function textsUnder<Name extends string>(names: readonly Name[]): (raw: Uint8Array) => Texts<Name> {
   const find = findNameOf(names)
   return (raw) => {
@@ -339,9 +362,13 @@ export function textsUnder<Name extends string>(names: readonly Name[]): (raw: U
   }
 }
 
-// The elements of a JSON array, as places in its bytes: what model/json-members.ts does for objects. Nothing is parsed.
+// The elements of a JSON array as offsets into its bytes, like the members of objects above.
+// Nothing is parsed.
 
-/** Calls `visit` for each element of the array that `raw` is. `raw` must be valid JSON; of anything else it makes nothing. */
+/**
+ * Calls `visit` for each element of the array `raw`. `raw` must be valid JSON; nothing is visited
+ * for anything else.
+ */
 export function eachElement(raw: Uint8Array, visit: (element: Uint8Array) => void): void {
   if (raw[0] !== OPEN_ARRAY) return
   let at = 0
@@ -353,7 +380,10 @@ export function eachElement(raw: Uint8Array, visit: (element: Uint8Array) => voi
   } while (raw[at] === COMMA)
 }
 
-/** The value of the object's member `key`; of several the last. Undefined where `raw` is no object or has none. */
+/**
+ * The value of the object's member `key`; of several the last. Undefined if `raw` is no object or
+ * has none.
+ */
 export function memberValue(raw: Uint8Array, key: string): Uint8Array | undefined {
   let found: Uint8Array | undefined
   eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
@@ -363,7 +393,7 @@ export function memberValue(raw: Uint8Array, key: string): Uint8Array | undefine
   return found
 }
 
-/** Undefined where what stands there is no string, as in bytes that were cut. */
+/** Undefined if there is no string, as in truncated bytes. */
 export function keyText(raw: Uint8Array, start: number, end: number): string | undefined {
   try {
     return stringAt(raw, start, end)
@@ -372,7 +402,7 @@ export function keyText(raw: Uint8Array, start: number, end: number): string | u
   }
 }
 
-/** A string as it is meant; anything else, a number above all, as it is written. */
+/** A decoded string; any other value, such as a number, as written. */
 export function valueText(value: Uint8Array | undefined): string | undefined {
   if (value === undefined) return undefined
   if (value[0] === QUOTE) return keyText(value, 0, value.length)

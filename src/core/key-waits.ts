@@ -1,11 +1,12 @@
-// Parts that wait because a key was refused: the first success with that key wakes all of them.
+// Wakes all parts that wait because a key was refused: the first success with that key ends their
+// wait.
 import type { Clock } from './clock.ts'
 
-/** How one part of the program waits for its key. */
+/** How a part of the program waits for its key. */
 export interface KeyWait {
   /** Resolves after `ms`, when the signal aborts, or when another part succeeds with the same key. */
   sleep(ms: number, signal: AbortSignal): Promise<void>
-  /** To be called at the first success after a refusal. */
+  /** Call at the first success after a refusal. */
   accepted(): void
 }
 
@@ -17,7 +18,7 @@ export class KeyWaits {
     this.#clock = clock
   }
 
-  /** `key`: what the next request would bear, and where it would go. */
+  /** `key`: the credential and destination of the next request. */
   of(key: () => string): KeyWait {
     return {
       sleep: async (ms, signal) => {

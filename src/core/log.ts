@@ -1,4 +1,4 @@
-// What a room may say to the operator: constant sentences, facts as fields. Never content, never a secret.
+// The log for operators: constant sentences, facts as fields. Never content, never a secret.
 
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>
 

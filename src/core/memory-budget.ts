@@ -1,18 +1,31 @@
-// The process's allowance of held bytes (invariant 4): readers and sinks wait here for room before they hold a body or a batch.
+// Memory budget of the process (invariant 4): readers and sinks wait here before they keep a body
+// or a batch in memory.
 
 const MIB = 1024 * 1024
-/** What readers may hold: APIs that stall in the middle of their answers keep no sink from sending. */
+/** For readers: APIs that stall in the middle of their answers cannot block sending. */
 const READING_BYTES = 16 * MIB
-/** Part of that for answers that may stream for hours, the history's and all of the past: the audit log and the vault are read meanwhile. */
+/**
+ * Part of that for answers that may stream for hours, of the history and all jobs: the audit log
+ * and the vault are read meanwhile.
+ */
 const LONG_BYTES = 12 * MIB
-/** Part of that for reading the past, so that backfills and replays whose answers stall keep no live reading waiting; whoever waits here lets live reading pass. */
+/**
+ * Part of that for jobs, so that stalled answers of backfills and replays do not block live
+ * reading; live reading goes first here.
+ */
 const PAST_BYTES = 8 * MIB
-/** Part of what readers may hold, for single entries larger than their sinks' shares, or for one that wants more: receivers that hang over such keep no reading waiting. */
+/**
+ * Part of the readers' budget for single entries larger than their sinks' parts, or for one that
+ * needs more: receivers that hang on such entries do not block reading.
+ */
 const LARGE_BYTES = 8 * MIB
-/** What sinks may hold, an equal share each: receivers that hang, however many, keep neither reading nor other sinks waiting. */
+/**
+ * For sinks, in equal parts: any number of hanging receivers blocks neither reading nor other
+ * sinks.
+ */
 const SINKS_BYTES = 16 * MIB
 
-/** The way out of a room: gives back all but `keptBytes`, which stay held. It never holds more than before. */
+/** Releases all except `keptBytes`, which stay counted. The count never grows. */
 export type WayOut = (keptBytes?: number) => void
 
 interface Waiter {
@@ -26,16 +39,17 @@ interface Onwards {
   readonly elsewhereBytes: number
 }
 
-/** Who comes first: `in_turn` before `behind`, whenever both wait. */
+/** Priority: `in_turn` before `behind`, if both wait. */
 type Rank = 'in_turn' | 'behind'
 
 /**
- * First come, first served, so that a large holder is not starved by small ones; only who waits behind gets in when nobody
- * else waits. A part of a room bounds one kind of holder: the rest is left to the others. Whoever is in a part has still to come
- * into the room around it, never the other way round: so nobody waits for whom he keeps waiting.
- *
- * With 4 sinks each share has 4 MiB. An entry that wants 10 takes the 4 of its sink's share, and goes on to `large` for the 6
- * that are missing: `large` holds 6, `reading` around that holds 6, and the room of all holds 10.
+ * First come, first served, so that small requests do not starve a large one; a request of rank
+ * `behind` enters only if no other waits. A part bounds one kind of user, and the rest is left to
+ * the others. A request enters its part first and then the budget around it, never the other way
+ * round, so there is no deadlock.
+ * With 4 sinks each part has 4 MiB. An entry that needs 10 takes the 4 of its sink's part, and the
+ * missing 6 from `large`: `large` counts 6, `reading` around it counts 6, and the budget of the
+ * process counts 10.
  */
 export class Room {
   readonly capacityBytes: number
@@ -47,8 +61,9 @@ export class Room {
   readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
   /**
-   * `around`: the room that this one is a part of; what is held here is held there too. `rank`: how whoever enters here waits,
-   * here and around. `beyond`: another part of the same room, for the rest of what asks for more than there is here.
+   * `around`: the enclosing budget; bytes counted here count there too. `rank`: the priority of
+   * requests here and in `around`. `beyond`: another part of the same budget, for the rest of a
+   * request that is larger than this one.
    */
   constructor(capacityBytes: number, around?: Room, rank: Rank = 'in_turn', beyond?: Room) {
     this.capacityBytes = capacityBytes
@@ -65,14 +80,15 @@ export class Room {
     return this.freeBytes <= 0
   }
 
-  /** What gets in right now if nobody waits. */
+  /** Bytes that would be granted right now if no request waits. */
   get freeBytes(): number {
     return Math.min(this.capacityBytes - this.#heldBytes, this.#around?.freeBytes ?? Infinity)
   }
 
   /**
-   * Resolves with the way out. What asks for more than there is gets in alone. Rejects when `signal` aborts.
-   * `elsewhereBytes`: so much of `bytes` is held in another part already, such as a sink's share.
+   * Resolves with the release function. A request larger than the budget is granted alone. Rejects
+   * when `signal` aborts. `elsewhereBytes`: how much of `bytes` is already counted in another part,
+   * such as a sink's.
    */
   async enter(bytes: number, signal: AbortSignal, rank = this.#rank, elsewhereBytes = 0): Promise<WayOut> {
     signal.throwIfAborted()
@@ -90,7 +106,7 @@ export class Room {
     }
   }
 
-  /** The way out, or undefined where there is no room right now: for what can do without. */
+  /** The release function, or undefined if there is no room right now: for optional work. */
   tryEnter(bytes: number, rank = this.#rank, elsewhereBytes = 0): WayOut | undefined {
     const wanted = this.#wanted(bytes, elsewhereBytes)
     if (!this.#isFree(wanted, rank)) return undefined
@@ -102,7 +118,10 @@ export class Room {
     return giveBackNext ? both(giveBackNext, giveBack) : giveBack
   }
 
-  /** For callers that must have a thing in hand to know how much room it wants: in all parts together one looks at a time. */
+  /**
+   * For callers that must load data to know how much memory it needs: in all parts together one
+   * loads at a time.
+   */
   oneByOne<T>(look: () => Promise<T>): Promise<T> {
     if (this.#around) return this.#around.oneByOne(look)
     const looked = this.#looking.then(look)
@@ -113,15 +132,18 @@ export class Room {
     return looked
   }
 
-  /** What is to be held here: in a part what no other part holds, in the room around all parts all of it. */
+  /**
+   * The bytes to count here: in a part those that no other part counts, in the budget around all
+   * parts all of them.
+   */
   #wanted(bytes: number, elsewhereBytes: number): number {
     const wanted = this.#around ? Math.max(0, bytes - elsewhereBytes) : bytes
     return Math.min(wanted, this.capacityBytes)
   }
 
   /**
-   * The room that is to be entered next, and with what. Around all parts no more is held than in them: however large it is, what
-   * it may not have there it does not take from the parts of others.
+   * The budget to enter next, and with how many bytes. Around all parts no more is counted than in
+   * them: a large request never takes from the parts of others what it may not have in its own.
    */
   #onwards(bytes: number, elsewhereBytes: number): Onwards | undefined {
     if (this.#beyond && bytes > this.capacityBytes)
@@ -133,7 +155,7 @@ export class Room {
     return { room, bytes: Math.min(bytes, most), elsewhereBytes }
   }
 
-  /** True where so much fits right now, and nobody waits whose turn comes before. */
+  /** True if this much fits right now, and no request with an earlier turn waits. */
   #isFree(bytes: number, rank: Rank): boolean {
     const { in_turn: inTurn, behind } = this.#waiting
     const isTurn = inTurn.length === 0 && (rank === 'in_turn' || behind.length === 0)
@@ -185,18 +207,18 @@ export class Room {
 }
 
 export interface Rooms {
-  /** around the others: what it holds is what the process holds (invariant 4) */
+  /** around the others: counts all memory of the process (invariant 4) */
   readonly all: Room
   readonly reading: Room
-  /** the part of that for what may stream for hours */
+  /** the part of that for answers that may stream for hours */
   readonly long: Room
-  /** the part of that for readers of the past */
+  /** the part of that for jobs */
   readonly past: Room
-  /** The share of one of the sinks. */
+  /** The part of one sink. */
   readonly share: () => Room
 }
 
-/** The room of a process with so many sinks. */
+/** The budget of a process with this many sinks. */
 export function openRooms(sinks: number): Rooms {
   const all = new Room(READING_BYTES + SINKS_BYTES)
   const reading = new Room(READING_BYTES, all)

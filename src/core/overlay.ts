@@ -1,6 +1,6 @@
-// A part with some of its methods put in front of it; all else is the part's own.
+// An object with some of its methods replaced; everything else is the object's own.
 
-/** As a proxy, since a part may be of a class with private state, and may lack what is optional. */
+/** A proxy, since the object may have private state, and may lack optional methods. */
 export function overlay<T extends object>(part: T, changed: Partial<T>): T {
   return new Proxy(part, {
     get(target, key): unknown {

@@ -1,12 +1,13 @@
-// Making a folder and those above it, one by one. Node's own `recursive` begins anew for ever where a parent is there and the child answers ENOENT, as in /proc.
+// Creates a folder and its parents one by one. Node's own `recursive` loops for ever if a parent
+// exists and the child answers ENOENT, as in /proc.
 import { basename, dirname, join, resolve } from 'node:path'
 import { errnoOf } from './errors.ts'
 
-/** The first two as node:fs/promises has them. */
+/** The first two as in node:fs/promises. */
 export interface FolderCalls {
   stat(path: string): Promise<{ isDirectory(): boolean }>
   mkdir(path: string, options: { readonly mode: number }): Promise<unknown>
-  /** so that a power cut does not take back what was made in this folder */
+  /** makes the entries created in this folder survive a power cut */
   sync(path: string): Promise<void>
 }
 
@@ -26,7 +27,10 @@ async function isThere(path: string, calls: FolderCalls): Promise<boolean> {
   return true
 }
 
-/** For this user alone, and on the disk when it resolves; asks for each folder once. Throws as its calls do. */
+/**
+ * Private to this user, and on disk when it resolves; checks each folder once. Throws the errors of
+ * its calls.
+ */
 export async function makeFolders(folder: string, calls: FolderCalls): Promise<void> {
   const lacking: string[] = []
   for (let at = resolve(folder); !(await isThere(at, calls)) && at !== dirname(at); at = dirname(at))
@@ -37,21 +41,21 @@ export async function makeFolders(folder: string, calls: FolderCalls): Promise<v
       await calls.mkdir(path, { mode: 0o700 })
       made.push(path)
     } catch (error) {
-      // Somebody else was faster; or it is a link that leads nowhere, which is there and is no folder.
+      // Another process was faster; or it is a dangling link, which exists and is no folder.
       if (errnoOf(error) !== 'EEXIST' || !(await isThere(path, calls))) throw error
     }
   for (const path of made.toReversed()) await calls.sync(dirname(path))
 }
 
-// Where a name comes to lie once every link is followed; also for one that is yet to be made.
+// Resolves a name through every link; also for one that does not exist yet.
 
-/** As node:fs has them: both throw where there is nothing, or no link. */
+/** As in node:fs: both throw if there is nothing, or no link. */
 export interface LinkCalls {
   readlink(path: string): string
   realpath(path: string): string
 }
 
-/** More links than this in a row are a circle. */
+/** More links than this in a row are a cycle. */
 const MOST_LINKS = 40
 
 export function resolvedPath(path: string, calls: LinkCalls, links = MOST_LINKS): string {
@@ -64,7 +68,7 @@ export function resolvedPath(path: string, calls: LinkCalls, links = MOST_LINKS)
   return join(place, basename(whole))
 }
 
-/** What a link says, as it stands in it; undefined where none is. */
+/** The target as written in the link; undefined if there is none. */
 export function linkTarget(path: string, { readlink }: Pick<LinkCalls, 'readlink'>): string | undefined {
   try {
     return readlink(path)

@@ -1,24 +1,30 @@
-// A secret that cannot be printed by accident, and that can be read again from where it came from.
+// A secret that cannot be printed by accident, and can be read again from its source.
 import { X509Certificate, createPrivateKey } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { inspect } from 'node:util'
 import type { Clock } from './clock.ts'
 import { ConnectorError, errnoOf } from './errors.ts'
 
-/** What is wrong with a value for a secret, at the start as at every later reading; undefined: nothing. */
+/**
+ * Why a value is not a valid secret, at the start and at every later reading; undefined: it is
+ * valid.
+ */
 export function secretFault(value: string): string | undefined {
   if (value === '')
     return 'is empty: expected a secret, best as ${file:/run/secrets/…}, with something in that file'
-  // A torn or strange file must not replace a value that works.
+  // A partial or invalid file must not replace a value that works.
   return /^[\x21-\x7e]+$/.test(value)
     ? undefined
     : 'contains white space or characters that are not allowed in a header, perhaps a byte order mark: store only the secret there, as plain text on one line'
 }
 
-/** Where secrets come from is looked at again this often, since they rotate (spec §2.2 `api:token_mgmt_rotate`). */
+/**
+ * Interval for re-reading the sources of secrets, since they rotate (spec §2.2
+ * `api:token_mgmt_rotate`).
+ */
 const LOOK_MS = 1000
 
-/** Where a person has to change it. */
+/** Where an operator has to change it. */
 export type SecretPlace = 'file' | 'environment' | 'configuration'
 
 export class Secret {
@@ -38,34 +44,43 @@ export class Secret {
     return this.#place
   }
 
-  /** The value itself: only where it leaves for the other side. */
+  /** The value itself: use only where it is sent. */
   reveal(): string {
     return this.#value
   }
 
-  /** Where the value comes from, so that a look can ask again; `from` is its name, told to nobody. */
+  /**
+   * The source of the value, so that it can be read again; `from` is its name, which is never
+   * printed.
+   */
   follow(reread: () => string, from = '', place: SecretPlace = 'file'): void {
     this.#reread = reread
     this.#from = from
     this.#place = place
   }
 
-  /** True where the secret comes from a place at which another one may stand later. */
+  /** True if the secret comes from a source that may change later. */
   get mayChange(): boolean {
     return this.#reread !== undefined
   }
 
-  /** True for the same value from the same place: one may stand for the other, also when it changes. */
+  /**
+   * True for the same value from the same source: the two are interchangeable, even when it
+   * changes.
+   */
   isSame(other: Secret): boolean {
     return this.#value === other.#value && this.#from === other.#from
   }
 
-  /** Why it could not be read again when that was last tried; undefined: it could. Names the place, never the value. */
+  /** Why the last re-reading failed; undefined: it succeeded. Names the source, never the value. */
   get unread(): string | undefined {
     return this.#unread
   }
 
-  /** As it is now where it comes from; undefined while that cannot be read (a mount in mid-swap) or is nothing that a start would take. */
+  /**
+   * The current value of the source; undefined while it cannot be read (a mount in mid-swap) or is
+   * not valid.
+   */
   fresh(): string | undefined {
     if (!this.#reread) return this.#value
     try {
@@ -96,7 +111,10 @@ export class Secret {
   }
 }
 
-/** A secret in use, or several that belong together, such as the id of a key and its secret: read again from where they come from. */
+/**
+ * A secret in use, or several that belong together, such as the id of a key and its secret: re-read
+ * from their sources.
+ */
 export class SecretLook {
   readonly #secrets: readonly Secret[]
   readonly #clock: Pick<Clock, 'elapsed'>
@@ -109,8 +127,9 @@ export class SecretLook {
   }
 
   /**
-   * To be called before each request: looks once a second at most. True when they changed: all of them, or some that look the same
-   * at two looks, since files that belong together are written one after another. While one cannot be read, all stay as they are.
+   * Call before each request: re-reads at most once a second. True if they changed: all of them, or
+   * some that are the same in two readings, since files that belong together are written one after
+   * another. While one cannot be read, all stay unchanged.
    */
   look(): boolean {
     const now = this.#clock.elapsed()
@@ -119,14 +138,14 @@ export class SecretLook {
     return this.#take(false)
   }
 
-  /** As a request bears them now. */
+  /** The values that a request uses now. */
   get values(): readonly string[] {
     return this.#secrets.map((secret) => secret.reveal())
   }
 
   /**
-   * After a refusal of what a request bore: looks at once, and takes a part that changed too, since what there was is worth nothing
-   * any more. True when a request would bear something else now, whoever noticed it.
+   * After a refusal: re-reads at once and accepts a partial change too, since the old values are
+   * useless now. True if a request would use other values now, whichever caller noticed the change.
    */
   refresh(bore = this.values): boolean {
     this.#take(true)
@@ -151,7 +170,7 @@ interface PlacedSecret {
   readonly secret: Secret
 }
 
-/** Every secret of a configuration, however deep it stands, and where. */
+/** Every secret of a configuration, at any depth, with its path. */
 export function placedSecretsIn(value: unknown, path: PlacedSecret['path'] = []): readonly PlacedSecret[] {
   if (value instanceof Secret) return [{ path, secret: value }]
   if (typeof value !== 'object' || value === null) return []
@@ -163,23 +182,26 @@ export function placedSecretsIn(value: unknown, path: PlacedSecret['path'] = [])
 export const secretsIn = (value: unknown): readonly Secret[] =>
   placedSecretsIn(value).map(({ secret }) => secret)
 
-// The key of a keyed hash as it stands in a file: text, long enough that nobody guesses it.
+// The key of a keyed hash as stored in a file: text, long enough to be unguessable.
 
 /** RFC 2104 §3: a key shorter than the hash's output weakens it. */
 const LEAST_BYTES = 32
 const ADVICE = 'make one with: openssl rand -hex 32'
 
-/** The key is the text between white space at its ends, as UTF-8. */
+/** The key is the text without surrounding white space, as UTF-8. */
 const keyOf = (text: string): Buffer => Buffer.from(text.trim())
 
-/** What is wrong with the text of a key file, without a word of it; undefined: nothing. */
+/** Why the text of a key file is invalid, without quoting it; undefined: it is valid. */
 export function hashKeyFault(text: string): string | undefined {
   if (text.includes('\ufffd')) return `it is no text: ${ADVICE}`
   if (keyOf(text).length < LEAST_BYTES) return `its key is shorter than ${LEAST_BYTES} bytes: ${ADVICE}`
   return undefined
 }
 
-/** Throws ConnectorError `misconfigured`: without its key nothing may go out that was to be hashed. `read` throws as node:fs does. */
+/**
+ * Throws ConnectorError `misconfigured`: without its key, nothing that must be hashed may be sent.
+ * `read` throws as node:fs does.
+ */
 export function readHashKey(path: string, read: (path: string) => string): Uint8Array {
   let fault: string | undefined
   try {
@@ -195,7 +217,7 @@ export function readHashKey(path: string, read: (path: string) => string): Uint8
   )
 }
 
-// What is wrong with a PEM file for TLS, told without a word of it: the same where it is validated and where it is used.
+// Checks PEM files for TLS, without quoting them: the same checks in `validate` and in use.
 
 const begins = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/g
 const blocks = /-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*-----END \1-----/g
@@ -209,7 +231,10 @@ const isThrown = (work: () => unknown): boolean => {
   }
 }
 
-/** What is wrong with authorities in PEM; undefined: nothing. TLS itself does not say: it stops at the first that it cannot read, and takes every peer for a stranger. */
+/**
+ * Why a PEM file of authorities is invalid; undefined: it is valid. TLS itself does not report
+ * this: it stops at the first that it cannot read, and trusts no peer.
+ */
 export function certificateFault(pem: string): string | undefined {
   const begun = pem.match(begins)?.length ?? 0
   const whole = pem.match(blocks) ?? []
@@ -219,7 +244,7 @@ export function certificateFault(pem: string): string | undefined {
     : undefined
 }
 
-/** `cert`: the certificate that the key is for, as far as it can be read. */
+/** `cert`: the certificate that the key is for, as far as it is readable. */
 export function privateKeyFault(key: string, cert: string | undefined): string | undefined {
   if (isThrown(() => createPrivateKey(key))) return 'it contains no private key in PEM without a passphrase'
   if (cert === undefined || certificateFault(cert) !== undefined) return undefined

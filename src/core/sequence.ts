@@ -1,9 +1,9 @@
-// A place in the journal's one order.
+// Sequence numbers of the journal.
 
-/** Position in the journal's one order: 1, 2, 3, … without end, an integer below 2^53. */
+/** Position in the journal: 1, 2, 3, …, unbounded, an integer below 2^53. */
 export type Seq = number
 
-/** Sequence numbers from `first` to `last`, both included. */
+/** Sequence numbers from `first` to `last`, both inclusive. */
 export interface Stretch {
   readonly first: Seq
   readonly last: Seq

@@ -1,4 +1,5 @@
-// Time as text: the API writes stamps without a zone and to the microsecond; here they become whole microseconds since 1970, exactly.
+// Time as text: the API writes timestamps without a zone, in microseconds; here they become exact
+// integer microseconds since 1970.
 import { ZERO } from './bytes.ts'
 
 export const SECOND_MS = 1_000
@@ -8,10 +9,10 @@ export const DAY_MS = 86_400_000
 export const SECOND_US = 1_000_000
 export const DAY_US = 86_400_000_000
 
-/** Days since 1970 of the UTC day that an instant (µs) lies in. */
+/** Days since 1970 of the UTC day of an instant (µs). */
 export const epochDay = (us: number): number => Math.floor(us / DAY_US)
 
-/** Where that day begins: epoch ms of both. */
+/** The start of that day: epoch ms of both. */
 export const dayStart = (at: number): number => Math.floor(at / DAY_MS) * DAY_MS
 
 function digits(bytes: Uint8Array, from: number, count: number): number {
@@ -24,7 +25,7 @@ function digits(bytes: Uint8Array, from: number, count: number): number {
   return value
 }
 
-/** Days since 1970-01-01 of a proleptic Gregorian date; NaN when there is no such day. */
+/** Days since 1970-01-01 of a proleptic Gregorian date; NaN if there is no such day. */
 function dayOfDate(year: number, month: number, day: number): number {
   if (year < 0 || month < 1 || month > 12 || day < 1) return NaN
   const ms = Date.UTC(year, month - 1, day)
@@ -33,16 +34,18 @@ function dayOfDate(year: number, month: number, day: number): number {
   return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() / DAY_MS : NaN
 }
 
-// Entries come in order, so nearly all of a page share one day: the last day read is remembered as its digits.
+// Entries come in order, so nearly all of a page are from one day: the digits of the last day are
+// cached.
 let lastYear = -1
 let lastMonth = -1
 let lastDate = -1
 let lastDay = NaN
 
 /**
- * Reads `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH:MM]` from `bytes[start, end)`. Without a zone it is UTC (spec §2.1, §2.3:
- * zone-less; `Date` would read it as local). Digits past the sixth are cut. Returns microseconds since 1970 as a
- * whole number (exact below 2^53), NaN when it is not such a stamp.
+ * Reads `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH:MM]` from `bytes[start, end)`. Without a zone it
+ * is UTC (spec §2.1, §2.3: zone-less; `Date` would read it as local). Digits after the sixth are
+ * cut off. Returns integer microseconds since 1970 (exact below 2^53), NaN if it is no such
+ * timestamp.
  */
 export function parseInstant(bytes: Uint8Array, start: number, end: number): number {
   if (end - start < 19) return NaN
@@ -80,7 +83,7 @@ export function parseInstant(bytes: Uint8Array, start: number, end: number): num
   return lastDay * DAY_US + (hour * 3600 + minute * 60 + second) * SECOND_US + fraction - zone
 }
 
-/** Offset of the zone in `bytes[at, end)`: nothing and Z are 0. */
+/** Offset of the zone in `bytes[at, end)`: absent and Z are 0. */
 function zoneUs(bytes: Uint8Array, at: number, end: number): number {
   if (at === end) return 0
   const sign = bytes[at]
@@ -100,10 +103,13 @@ export function parseInstantText(text: string): number {
   return parseInstant(bytes, 0, bytes.length)
 }
 
-/** Epoch seconds of whole microseconds, with six decimals, no rounding: what HEC's `time` wants. */
+/**
+ * Epoch seconds of integer microseconds, with six decimals and no rounding: the format of HEC's
+ * `time`.
+ */
 export function epochSeconds(us: number): string {
   const size = Math.abs(us)
-  // A remainder is exact also where its product and difference would be rounded, past the year 2255.
+  // The remainder is exact even if product and difference would be rounded, after the year 2255.
   const rest = size % SECOND_US
   return `${us < 0 ? '-' : ''}${(size - rest) / SECOND_US}.${String(rest).padStart(6, '0')}`
 }
@@ -113,7 +119,7 @@ export function isoFromUs(us: number): string {
   return new Date(Math.floor(us / 1000)).toISOString()
 }
 
-/** ISO 8601 in UTC with all six decimals, from microseconds; of a fraction of one nothing is told. */
+/** ISO 8601 in UTC with six decimals, from microseconds; fractions of one are dropped. */
 export function isoMicros(us: number): string {
   const ms = Math.floor(us / 1000)
   return `${new Date(ms).toISOString().slice(0, -1)}${String(Math.floor(us) - ms * 1000).padStart(3, '0')}Z`
@@ -125,7 +131,10 @@ export const dayText = (at: number): string => new Date(at).toISOString().slice(
 /** `2026-11-21T10:00:00Z`, from epoch ms. */
 export const secondText = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`
 
-/** Where somebody may want reading to begin: what lies outside is a slip, and some servers refuse it for good. */
+/**
+ * Allowed range for the start of reading: a time outside is a typo, and some servers refuse it for
+ * good.
+ */
 export const isPlausibleInstant = (us: number): boolean =>
   us >= Date.UTC(2000, 0) * 1000 && us < Date.UTC(2100, 0) * 1000
 export const plausibleInstants = 'from 2000 to 2099'

@@ -1,4 +1,5 @@
-// The pieces of schema that every room's options share: durations, sizes and secrets, as an operator writes them, become numbers here and nowhere else.
+// Schema parts shared by the options of all modules: durations, sizes and secrets as an operator
+// writes them are parsed only here.
 import { z } from 'zod'
 import { Secret, secretFault } from './secret.ts'
 
@@ -37,15 +38,15 @@ export function sizeBytes(text: string): number {
   return Math.round(Number(amount) * (sizeUnitsBytes[unit] ?? 0))
 }
 
-/** Ten years: a longer span is a slip, and some lead out of the calendar. */
+/** Ten years: a longer span is a typo, and some exceed the calendar. */
 const MOST_MS = 3650 * 86_400_000
-/** No disk of one machine holds more, and SQLite's largest file is twice that. */
+/** No single disk is larger, and SQLite's largest file is twice that. */
 const MOST_BYTES = 16 * 2 ** 40
 
 export const isSpan = (ms: number): boolean => ms <= MOST_MS
 export const spanFault = 'expected at most 3650d'
 
-/** Where a space is all that is wrong, that is said. */
+/** If only a space is wrong, the error says so. */
 const unspaced =
   (pattern: RegExp, wanted: string) =>
   ({ input }: { readonly input?: unknown }): string =>
@@ -71,11 +72,11 @@ export const size = () =>
     .transform(sizeBytes)
     .refine((bytes) => bytes <= MOST_BYTES, 'expected at most 16TiB')
 
-/** True for a list of words in which none occurs twice. */
+/** True for a list without duplicates. */
 export const eachOnce = (list: readonly string[]): boolean => new Set(list).size === list.length
 export const twiceFault = 'names one of them twice: list each once'
 
-/** A secret, best given as `${file:/path}`; prints as `***` from here on. */
+/** A secret, best given as `${file:/path}`; printed as `***` from here on. */
 export const secret = () =>
   z
     .string()

@@ -1,4 +1,5 @@
-// Batches that the receiver has taken and not confirmed yet: each keeps its intent and is asked for, until it is settled or goes out again.
+// Batches that the receiver has taken but not confirmed yet. Each keeps its in-flight record and is
+// polled until it is acknowledged or sent again.
 import type { DayTally } from '../contracts/accounts.ts'
 import type { Intent, Parked, Settlement } from '../contracts/journal.ts'
 import type { Later, Outcome, Sink } from '../contracts/sink.ts'
@@ -14,7 +15,7 @@ interface UnconfirmedOptions extends LoopOptions {
 }
 
 export interface Judged extends TakenBatch {
-  /** why it goes out again; undefined: confirmed */
+  /** why it is sent again; undefined: confirmed */
   readonly error: unknown
 }
 
@@ -39,7 +40,7 @@ export class Unconfirmed {
     return this.#waiting.length
   }
 
-  /** No more may be sent before one of them is judged. */
+  /** No more may be sent until one of them has a result. */
   get full(): boolean {
     return this.size > 0 && this.size >= (this.#options.sink.maxUnconfirmed ?? 1)
   }
@@ -48,12 +49,14 @@ export class Unconfirmed {
     return this.#waiting.map(({ intent }) => intent)
   }
 
-  /** The first that was judged; it stays until it is settled or has lapsed. */
+  /** The first with a result; it stays until it is acknowledged or has expired. */
   get judged(): Judged | undefined {
     return this.#waiting.find(({ judged }) => judged)?.judged
   }
 
-  /** What was taken is asked for until it is confirmed; what was refused behind it is parked. */
+  /**
+   * Polls for what was taken until it is confirmed; entries refused behind it become dead letters.
+   */
   async keep(
     intent: Intent,
     loaded: Loaded,
@@ -72,12 +75,12 @@ export class Unconfirmed {
     this.#add(taken, later, signal)
   }
 
-  /** One that was taken before a crash, of which it left the intent. */
+  /** A batch taken before a crash, known from its in-flight record. */
   keepFound(intent: Intent, loaded: Loaded, later: Later, signal: AbortSignal): void {
     this.#add(takenBefore(this.#options.sink.name, intent, loaded), later, signal)
   }
 
-  /** Settles a confirmed batch. */
+  /** Acknowledges a confirmed batch. */
   async settle(judged: Judged): Promise<void> {
     const { journal, sink } = this.#options
     const { intent, times, tally } = judged
@@ -88,8 +91,9 @@ export class Unconfirmed {
   }
 
   /**
-   * A receiver may tell its word only once: what is confirmed at a stop is settled, until `signal` aborts. What lapses, or cannot
-   * be noted now, keeps its intent for the next process.
+   * A receiver may report a confirmation only once, so at a stop every confirmed batch is
+   * acknowledged, until `signal` aborts. A batch that expires, or cannot be recorded now, keeps its
+   * in-flight record for the next process.
    */
   async hearOut(signal: AbortSignal): Promise<void> {
     try {
@@ -105,25 +109,25 @@ export class Unconfirmed {
     }
   }
 
-  /** All that are to go out again, in the order in which they were sent. */
+  /** All batches to send again, in the order in which they were sent. */
   takeLapsed(): readonly Judged[] {
     const lapsed = this.#waiting.flatMap(({ judged }) => (judged?.error === undefined ? [] : [judged]))
     for (const judged of lapsed) this.#remove(judged)
     return lapsed
   }
 
-  /** Resolves when one is judged, when `withinMs` are over, or when `signal` aborts. */
+  /** Resolves when one has a result, after `withinMs`, or when `signal` aborts. */
   async wait(withinMs: number, signal: AbortSignal): Promise<void> {
     await this.#wait(withinMs, signal, () => [])
   }
 
-  /** The same, and when more may have come. */
+  /** The same, and also when new entries may have arrived. */
   async waitOrMore(withinMs: number, signal: AbortSignal): Promise<void> {
     const { journal, sink } = this.#options
     await this.#wait(withinMs, signal, (until) => [journal.arrival(sink.name, until)])
   }
 
-  /** `others` are told to end with the signal they get. */
+  /** `others` are stopped by the signal that they get. */
   async #wait(
     withinMs: number,
     signal: AbortSignal,
@@ -163,7 +167,8 @@ export class Unconfirmed {
   }
 }
 
-// What an answer means for a batch: how far it is settled, and what of it waits to be confirmed. Changes nothing.
+// What an answer means for a batch: how far it is acknowledged, and which part awaits confirmation.
+// Pure.
 
 interface Counted extends Settlement {
   readonly tally: readonly DayTally[]
@@ -171,12 +176,12 @@ interface Counted extends Settlement {
 
 interface Settled {
   readonly settlement: Settlement
-  /** own times of what the receiver accepted, µs */
+  /** own times of the accepted entries, µs */
   readonly times: Float64Array
   readonly filtered: number
 }
 
-/** How far the receiver of this sink answered: the settled lines, and what was filtered around them. */
+/** How far the receiver answered: the acknowledged lines, and the filtered entries around them. */
 export function settledOf(sink: string, loaded: Loaded, outcome: Outcome): Settled {
   const answered = answeredOf(loaded, outcome)
   const settlement = counted(sink, loaded, { first: loaded.first, ...answered })
@@ -200,7 +205,7 @@ function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcom
   return { through, parked }
 }
 
-/** The part with its tally: what became of the entries in it that are not parked. */
+/** The part with its counts: the result of every entry in it that is not a dead letter. */
 function counted(
   sink: string,
   { lines: { seqs }, runs }: Loaded,
@@ -209,26 +214,26 @@ function counted(
   return { ...part, tally: tallyOf(sink, runs, { ...part, seqs }) }
 }
 
-/** What another sink alone was to have is nobody's here. */
+/** Entries addressed only to another sink are not counted here. */
 export const filteredOf = (tally: readonly DayTally[]): number =>
   tally.reduce((sum, { filtered }) => sum + filtered, 0)
 
-/** As much of a batch as the receiver has taken. */
+/** The part of a batch that the receiver has taken. */
 interface TakenBatch {
-  /** as it stands in the journal, with what `resume` needs */
+  /** as recorded in the journal, with the detail that `resume` needs */
   readonly intent: Intent
   /** own times of its lines, µs */
   readonly times: Float64Array
-  /** what is settled once it is confirmed */
+  /** acknowledged once it is confirmed */
   readonly tally: readonly DayTally[]
 }
 
 interface Taken extends TakenBatch {
-  /** what was refused behind it; undefined: nothing */
+  /** refused behind it; undefined: nothing */
   readonly refusedBehind: Counted | undefined
 }
 
-/** The batch as far as it was taken, which keeps its intent until it is confirmed. */
+/** The taken part of the batch; it keeps its in-flight record until it is confirmed. */
 function takenOf(sink: string, intent: Intent, loaded: Loaded, outcome: Outcome, later: Later): Taken {
   const { first, lines, times } = loaded
   const refusedAt = outcome.refused[0]?.index
@@ -243,7 +248,7 @@ function takenOf(sink: string, intent: Intent, loaded: Loaded, outcome: Outcome,
   }
 }
 
-/** The whole batch of an intent that a crash left: it was taken before that. */
+/** The whole batch of an in-flight record found after a crash: the receiver took it before. */
 function takenBefore(sink: string, intent: Intent, loaded: Loaded): TakenBatch {
   const { first, last: through } = intent
   const { tally } = counted(sink, loaded, { first, through, parked: [] })

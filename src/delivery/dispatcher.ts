@@ -1,4 +1,5 @@
-// The steps of delivery in batches: has one loaded, writes its intent, delivers it, settles what was answered for good. One for each sink.
+// Delivery in batches, one dispatcher per sink: load a batch, write its in-flight record, deliver
+// it, acknowledge what the receiver answered for.
 import type { Intent, Journal } from '../contracts/journal.ts'
 import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
@@ -14,17 +15,20 @@ export interface ShipperOptions extends LoaderOptions {
   readonly sink: Sink
 }
 
-/** The batch on its way: its intent is in the journal. */
+/** The batch in flight: its record is in the journal. */
 interface Sending {
   readonly intent: Intent
-  /** Between two tries nothing is held: a dead sink must not take the room of the living. */
+  /** No memory is kept between two tries: a dead sink must not use the memory of the others. */
   loaded: Loaded | undefined
   doubtful: boolean
 }
 
-/** The receiver has answered, the journal has not noted it yet: what was taken is not sent again for that. */
+/**
+ * The receiver has answered and the journal has not recorded it yet. The batch is not sent again
+ * for that.
+ */
 interface Answered {
-  /** undefined: nothing of it was wanted, and it never had an intent */
+  /** undefined: the sink wanted none of it, so it never had an in-flight record */
   readonly intent: Intent | undefined
   readonly loaded: Loaded
   readonly outcome: Outcome
@@ -32,12 +36,13 @@ interface Answered {
 
 const NOTHING: Outcome = { settled: 0, refused: [] }
 
-/** The first of these that is there decides a step, and becomes:
- * answered | said by the receiver, not noted yet           | settled, or unconfirmed
- * left     | an intent of a former process                 | unconfirmed, or one of again
- * judged   | unconfirmed until its word came               | confirmed: settled; lapsed: again, with all that lapsed
- * sending  | its intent is written; else the next of again | answered; where it failed it stays; refused whole: begun anew, smaller
- * none     |                                               | sending, with what was looked ahead or is loaded now; or a wait
+/**
+ * State machine: the first state that applies decides what `step()` does. State, meaning, what follows:
+ * answered | answered by the receiver, not recorded yet    | acknowledged, or unconfirmed
+ * left     | in-flight record of an earlier process        | unconfirmed, or one of again
+ * judged   | was unconfirmed and now has a result          | confirmed: acknowledged; expired: again, with all that expired
+ * sending  | its record is written; else the next of again | answered; on failure unchanged; refused whole: framed again, smaller
+ * none     | nothing is in flight                          | sending, with the prefetched batch or one loaded now; or a wait
  */
 export class Shipper implements Stepper {
   readonly #options: ShipperOptions
@@ -48,7 +53,7 @@ export class Shipper implements Stepper {
   readonly #leftIntents: LeftIntents
   readonly #bisection: Bisection
   readonly #refusals: RefusalStreak
-  /** to be sent before anything new: left by a crash, or never confirmed */
+  /** sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
   #sending: Sending | undefined
   #answered: Answered | undefined
@@ -66,8 +71,8 @@ export class Shipper implements Stepper {
   }
 
   /**
-   * One step: sends one batch and settles what the receiver answered for. Throws ConnectorError when nothing could be
-   * settled; the same batch goes out at the next call.
+   * One step: sends one batch and acknowledges what the receiver answered for. Throws
+   * ConnectorError if nothing could be acknowledged; the next call sends the same batch again.
    */
   async step(signal: AbortSignal): Promise<StepResult> {
     if (this.#answered) return this.#noteAnswer(this.#answered, signal)
@@ -85,7 +90,7 @@ export class Shipper implements Stepper {
 
   async #begin(signal: AbortSignal): Promise<StepResult> {
     if (this.#unconfirmed.full) {
-      // However long that takes: others have use for the room.
+      // Waiting may take long, and other sinks can use the memory meanwhile.
       this.#ahead.drop()
       await this.#unconfirmed.wait(this.#telling.tellDue(), signal)
       return 'worked'
@@ -100,12 +105,12 @@ export class Shipper implements Stepper {
     return this.#send(this.#sending, signal)
   }
 
-  /** With batches unconfirmed there is more to wait for than the loop knows of. */
+  /** With unconfirmed batches there is more to wait for than the delivery loop knows. */
   async #idle(loadInMs: number, signal: AbortSignal): Promise<StepResult> {
     const waitMs = Math.min(loadInMs, this.#telling.tellDue())
     if (this.#unconfirmed.size === 0) {
       if (this.#options.nothingMoreComes()) return loadInMs
-      // With nothing left to send, a receiver that refused everything is no better than before.
+      // With nothing left to send, a receiver that refused everything has not proven that it works.
       this.#refusals.check()
       return waitMs
     }
@@ -113,7 +118,7 @@ export class Shipper implements Stepper {
     return 'worked'
   }
 
-  /** What may be loaded next: nothing that is on its way already. */
+  /** What may be loaded next: nothing that is already in flight. */
   #wish(sending?: Intent): Wish {
     const again = this.#again.map(({ intent }) => intent)
     const busy = [...this.#unconfirmed.intents, ...again, ...(sending ? [sending] : [])]
@@ -122,7 +127,7 @@ export class Shipper implements Stepper {
     return { maxEntries, busy, oneLine: this.#refusals.isTooLong }
   }
 
-  /** Batches are smaller than usual, to find what the receiver refuses. */
+  /** Batches are smaller than usual, to find the entry that the receiver refuses. */
   get #isIsolating(): boolean {
     return this.#bisection.isUnderWay || this.#refusals.isTooLong
   }
@@ -139,19 +144,19 @@ export class Shipper implements Stepper {
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
     const { sink, watch, clock } = this.#options
     const { intent } = sending
-    // Nobody waits for room with a batch in hand that he does not send: it may be his own that keeps him out.
+    // Do not wait for memory while keeping an unsent batch: that batch may be using the memory.
     if (!sending.loaded) this.#ahead.drop()
     const loaded = (sending.loaded ??= await this.#loader.reload(intent, signal))
-    // The sink may want nothing of it any more: its settings changed since the crash.
+    // The sink may not want any of it now: its settings changed since the crash.
     if (loaded.lines.count === 0) return this.#answer({ intent, loaded, outcome: NOTHING }, signal)
     const delivery: Delivery = { lines: loaded.lines, detail: intent.detail, doubtful: sending.doubtful }
-    // From here on the receiver may have it, whatever becomes of its answer.
+    // From here on the receiver may have it, even if no answer arrives.
     sending.doubtful = true
     watch.state('sending')
     const startedAt = clock.elapsed()
     const delivered = watch.delivering()
-    // Not while a refusal is isolated: what comes next then is a part of this one, or one entry alone.
-    // An error here is dropped: the batch meets it again when it is sent.
+    // Not while a refusal is isolated: the next batch is then a part of this one, or a single
+    // entry. An error here is ignored: the batch meets it again when it is sent.
     const looking = this.#isIsolating
       ? undefined
       : this.#ahead.look(this.#wish(intent)).catch(() => undefined)
@@ -176,7 +181,7 @@ export class Shipper implements Stepper {
     return this.#answer({ intent, loaded, outcome }, signal)
   }
 
-  /** The receiver refuses the batch as a whole. */
+  /** The receiver refused the batch as a whole. */
   async #refused(
     { intent, loaded }: Pick<Answered, 'intent' | 'loaded'>,
     error: ConnectorError,
@@ -214,7 +219,8 @@ export class Shipper implements Stepper {
     const { settlement, times, filtered } = settledOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
     const ahead = whole && !this.#isIsolating ? this.#ahead.wanted : undefined
-    // Written with this settlement. One that cannot be prepared tells that when its own turn comes.
+    // Written in the transaction of this acknowledgement. A batch that cannot be prepared reports
+    // its error when it is sent.
     const next = ahead && (await intentOf(this.#options, ahead, signal).catch(() => undefined))
     if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })
     this.#answered = undefined
@@ -223,13 +229,13 @@ export class Shipper implements Stepper {
     this.#telling.settled({ times, filtered, parked: settlement.parked })
   }
 
-  /** Throws why a batch was never confirmed; it goes out again before anything new. */
+  /** Throws the reason why a batch was never confirmed; it is sent again before anything new. */
   async #conclude(judged: Judged): Promise<StepResult> {
     if (judged.error === undefined) {
       await this.#unconfirmed.settle(judged)
       return 'worked'
     }
-    // What lapsed together goes out again together, after one pause and not one each.
+    // Batches that expired together are sent again together, after one pause rather than one each.
     for (const { intent } of this.#unconfirmed.takeLapsed()) this.#sendAgain(intent)
     throw judged.error as Error
   }
@@ -238,14 +244,15 @@ export class Shipper implements Stepper {
     this.#again.push({ intent, loaded: undefined, doubtful: true })
   }
 
-  /** Lets go of the batch and of what was looked ahead: both are framed anew. */
+  /** Drops the batch and the prefetched one: both are framed again. */
   #release(loaded: Loaded): void {
     this.#loader.free(loaded)
     this.#ahead.drop()
   }
 }
 
-// The batch that is framed while the one before it is in the air, so that the receiver never waits for us.
+// Prefetch: the next batch is framed while the last one is in flight, so that the receiver never
+// waits for us.
 
 class Ahead {
   readonly #loader: Loader
@@ -257,7 +264,7 @@ class Ahead {
     this.#sink = sink
   }
 
-  /** Has one framed, unless there is one already; only where there is room. */
+  /** Frames a batch unless there is one already, and only if there is memory for it. */
   async look(wish: Wish): Promise<void> {
     if (this.#loaded) return
     const next = await this.#loader.loadIfRoom(wish)
@@ -265,26 +272,27 @@ class Ahead {
     if (next && next.lines.count > 0) this.#sink.warm?.(next.lines)
   }
 
-  /** What is to be sent next, if it is there and anything of it is wanted; it stays here. */
+  /** The next batch, if it is loaded and the sink wants any of it; it stays here. */
   get wanted(): Loaded | undefined {
     return this.#loaded && this.#loaded.lines.count > 0 ? this.#loaded : undefined
   }
 
-  /** Whoever takes it frees it. */
+  /** The caller must free it. */
   take(): Loaded | undefined {
     const loaded = this.#loaded
     this.#loaded = undefined
     return loaded
   }
 
-  /** Lets go of the batch: it is framed anew when its turn comes. */
+  /** Drops the batch: it is framed again when it is its turn. */
   drop(): void {
     const loaded = this.take()
     if (loaded) this.#loader.free(loaded)
   }
 }
 
-// Finds which entry of a batch its receiver refuses, where it refuses the batch as a whole: half of it is next, and half of that, until one entry stands alone. Then batches grow again.
+// Bisects a batch that the receiver refuses as a whole: halves it until a single entry is left.
+// Then batches grow again.
 
 interface BisectionOptions {
   readonly limits: { readonly maxEntries: number }
@@ -299,7 +307,7 @@ class Bisection {
     this.#options = options
   }
 
-  /** What the next batch may hold. */
+  /** Limits of the next batch. */
   get maxEntries(): number {
     return this.#maxEntries
   }
@@ -308,7 +316,10 @@ class Bisection {
     return this.#maxEntries !== Infinity
   }
 
-  /** What came of a single entry: it is parked with the reason. Undefined for more of them: half is next. */
+  /**
+   * The result for a single entry: a dead letter with the reason. Undefined for several entries:
+   * half of them is next.
+   */
   narrow(count: number, { code, message }: ConnectorError): Outcome | undefined {
     if (count === 1) return { settled: 1, refused: [{ index: 0, code, reason: message }] }
     this.#maxEntries = Math.floor(count / 2)
@@ -317,18 +328,19 @@ class Bisection {
     return undefined
   }
 
-  /** A batch was answered for. */
+  /** A batch was acknowledged. */
   widen(): void {
     const twice = this.#maxEntries * 2
     this.#maxEntries = twice < this.#options.limits.maxEntries ? twice : Infinity
   }
 }
 
-// What a sink is about to be sent, written down before it goes out: after a crash that batch is the one in doubt.
+// In-flight record, written before a batch is sent: after a crash that batch is the possible
+// duplicate.
 
 interface Intending {
   readonly sink: Sink
-  /** what the lines' bytes depend on besides the entries */
+  /** what the bytes of the lines depend on besides the entries */
   readonly shape: string
 }
 
@@ -342,7 +354,7 @@ async function intentOf(
   return { first, last, shape, detail }
 }
 
-/** Throws what the sink or the journal throws; nothing is written then. */
+/** Throws errors of the sink or the journal; nothing is written then. */
 async function writeIntent(
   options: Intending & { readonly journal: Pick<Journal, 'intend'> },
   loaded: Loaded,
@@ -353,7 +365,8 @@ async function writeIntent(
   return intent
 }
 
-// The intents that a former process left, judged one after the other: a batch is asked for where its receiver has taken it, else it goes out again.
+// In-flight records of an earlier process, handled one after the other: the batch is polled if its
+// receiver has taken it, else sent again.
 
 interface LeftIntentsOptions {
   readonly sink: Pick<Sink, 'name' | 'resume'>
@@ -367,7 +380,7 @@ class LeftIntents {
   readonly #options: LeftIntentsOptions
   readonly #loader: Loader
   readonly #unconfirmed: Unconfirmed
-  /** not judged yet; undefined: the journal was not asked yet */
+  /** not handled yet; undefined: not read from the journal yet */
   #intents: Intent[] | undefined
   readonly #again: Intent[] = []
 
@@ -377,7 +390,10 @@ class LeftIntents {
     this.#unconfirmed = unconfirmed
   }
 
-  /** Gives those that go out again: the same entries under the same bounds (invariant 2). Where it throws the next call goes on there; what is done gives none. */
+  /**
+   * Returns the batches to send again: the same entries with the same bounds (invariant 2). After
+   * an error the next call continues there. When all are handled it returns none.
+   */
   async resume(signal: AbortSignal): Promise<readonly Intent[]> {
     const { journal, sink } = this.#options
     this.#intents ??= [...(await journal.intents(sink.name))]
@@ -400,9 +416,10 @@ class LeftIntents {
     }
     if (intent.shape !== shape) {
       log.warn(
-        'Settings that shape the lines changed while a batch was on its way: what may have arrived before can arrive once more in its new form',
+        'Settings that shape the lines changed while a batch was in flight: entries that may have arrived before can arrive again in the new form',
       )
-      // Such as a stretch of objects, of whatever size, from when this sink was of another type: it is taken anew, in batches.
+      // For example a range of objects of any size, from when this sink had another type: it is
+      // loaded again in batches.
       if (!(await this.#fits(intent))) return
     }
     this.#again.push({ ...intent, shape })
@@ -415,21 +432,22 @@ class LeftIntents {
   }
 }
 
-// How many entries a receiver has refused in a row: one is at fault by itself; many mean the settings, or something on the way that spoils whatever it passes on.
+// Counts entries that a receiver refused in a row. A single one is at fault; many point to the
+// settings, or to a proxy that corrupts what it passes on.
 
-/** So many in a row are no longer each entry's own fault. */
+/** From this many in a row on, the entries are probably not at fault. */
 const MOST_IN_A_ROW = 10
 
 export class RefusalStreak {
   readonly #sink: string
-  /** with nothing accepted between; a process begins anew */
+  /** with nothing accepted between; starts at 0 in each process */
   #inARow = 0
 
   constructor(sink: string) {
     this.#sink = sink
   }
 
-  /** Once for each answer. */
+  /** Call once per answer. */
   count({ settled, refused }: Outcome): void {
     const owns = new Map(refused.map(({ index, own = false }) => [index, own]))
     let last = 0
@@ -444,20 +462,21 @@ export class RefusalStreak {
     this.#inARow += last
   }
 
-  /** True: from here on one line is tried at a time. */
+  /** True: from now on one line is tried at a time. */
   get isTooLong(): boolean {
     return this.#inARow >= MOST_IN_A_ROW
   }
 
   /**
-   * Throws what holds the sink where it is too long. What is parked stays parked: a run of bad entries comes to its end, slowly.
-   * The receiver's words may hold content, and stay with the letters.
+   * Throws the error that blocks the sink if the run is too long. Dead letters stay dead letters: a
+   * run of bad entries ends, slowly. The receiver's texts may contain content and stay with the
+   * dead letters.
    */
   check(): void {
     if (!this.isTooLong) return
     throw new ConnectorError(
       'misconfigured',
-      `Sink ${this.#sink}: its receiver has refused ${MOST_IN_A_ROW} entries in a row or more and taken none between, hardly their own fault. Its words: \`auditferry dead-letters list --sink ${this.#sink}\`. Check whether a proxy changes what is sent, and whether the sink's settings fit. Entries are tried one at a time until one is accepted; send the dead letters again with \`auditferry dead-letters retry --sink ${this.#sink}\``,
+      `Sink ${this.#sink}: its receiver has refused ${MOST_IN_A_ROW} or more entries in a row and accepted none between, so the entries are probably not at fault. Its reasons: \`auditferry dead-letters list --sink ${this.#sink}\`. Check whether a proxy changes what is sent, and whether the sink's settings fit. Entries are tried one at a time until one is accepted; send the dead letters again with \`auditferry dead-letters retry --sink ${this.#sink}\``,
     )
   }
 }

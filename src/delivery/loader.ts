@@ -1,4 +1,5 @@
-// What is owed next, as lines: taken from the journal when enough stands there, framed in the sink's share of the room.
+// Loads the next pending entries as lines: reads the journal once enough is there, and frames them
+// within the sink's memory budget.
 import type { Batch, Run, TooLarge } from '../contracts/journal.ts'
 import type { SinkWatch } from '../contracts/reporter.ts'
 import type { Format, Frame, Lines } from '../contracts/sink.ts'
@@ -16,13 +17,13 @@ import type { CountedRun } from './reporting.ts'
 
 export interface BatchLimits {
   readonly maxEntries: number
-  /** of framed lines; one line goes out alone, however large */
+  /** of framed lines; a larger line is sent alone */
   readonly maxBytes: number
-  /** how long a batch that is not full may wait for more */
+  /** how long a batch that is not full waits for more */
   readonly lingerMs: number
 }
 
-/** The limits of a sink with this share: a batch of several entries fits into it. */
+/** The limits of a sink with this memory budget: a batch of several entries fits into it. */
 export function limitsIn(share: Room, limits: BatchLimits): BatchLimits {
   return { ...limits, maxBytes: Math.min(limits.maxBytes, rawBytesIn(share)) }
 }
@@ -34,9 +35,9 @@ export interface LoaderOptions extends DeliveryOptions {
 
 export interface Wish {
   readonly maxEntries: number
-  /** on their way already */
+  /** already in flight */
   readonly busy: readonly Stretch[]
-  /** No more than one line, with what nobody wants around it. */
+  /** At most one line, with the unwanted entries around it. */
   readonly oneLine?: boolean
 }
 
@@ -50,14 +51,17 @@ export class Loader {
     this.#framing = framingOf(options)
   }
 
-  /** The oldest entries that are neither settled nor on their way, or ms to wait for more of them. `free` what comes. */
+  /**
+   * The oldest entries that are neither acknowledged nor in flight, or the ms to wait for more. The
+   * caller must `free` the result.
+   */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
     const { limits } = this.#options
     const held = await takeIntoRoom(this.#options, this.#reading(wish), limits.maxBytes, signal)
     return typeof held === 'number' ? held : this.#frame(held, this.#lineBytes(wish))
   }
 
-  /** Like `load`, where something may go out now and there is room for it right now; else undefined. */
+  /** Like `load`, if a batch may be sent now and its memory is free right now; else undefined. */
   async loadIfRoom(wish: Wish): Promise<Loaded | undefined> {
     const { limits, room } = this.#options
     const held = await takeIfRoom(room, this.#reading(wish), limits.maxBytes)
@@ -68,12 +72,12 @@ export class Loader {
     return (mostBytes: number, loneBytes?: number) => this.#take(wish, mostBytes, loneBytes)
   }
 
-  /** One line goes out however long it is. */
+  /** A single line is sent however long it is. */
   #lineBytes({ oneLine }: Wish): number {
     return oneLine ? 0 : this.#options.limits.maxBytes
   }
 
-  /** What may go out now, as it stands in the journal, or ms to wait for more. */
+  /** The entries that may be sent now, as stored in the journal, or the ms to wait for more. */
   async #take(
     { maxEntries, busy }: Wish,
     mostBytes: number,
@@ -88,20 +92,21 @@ export class Loader {
     const oldestAt = batch.runs[0]?.appendedAt ?? 0
     const now = clock.now()
     const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now
-    // Frames add to the payload: twice of it, as in memory, is held against the bound of framed lines.
+    // Frames add to the payload, so twice its size, as in memory, counts against the bound of
+    // framed lines.
     const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
     if (waitMs <= 0 || full || waitsInVain(this.#options)) return batch
-    // A journal that is full takes nothing in until something is settled.
+    // A full journal accepts nothing until something is acknowledged.
     return journal.stats().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
-  /** All of a stretch, whatever the limits are now: the batch of an intent. */
+  /** The whole range, whatever the limits are now: the batch of an in-flight record. */
   async reload({ first, last }: Stretch, signal: AbortSignal): Promise<Loaded> {
     const read = () => this.#options.journal.range(first, last)
     return this.#frame(await takeIntoRoom<never>(this.#options, read, Infinity, signal), Infinity)
   }
 
-  /** Once: its buffer is another batch's from then on. */
+  /** Call once: the buffer belongs to another batch afterwards. */
   free({ giveBack, writer }: Loaded): void {
     giveBack()
     if (writer.bytes.length <= BATCH_SPARE_BYTES) this.#spare.push(writer)
@@ -122,7 +127,8 @@ export class Loader {
   }
 }
 
-// A batch as lines: each entry through the sink's format and frame into one buffer, in journal order. Pure but for the buffer.
+// A batch as lines: formats and frames each entry into one buffer, in journal order. Pure except
+// for the buffer.
 
 export interface Framing {
   readonly sink: { readonly frame: Frame }
@@ -130,7 +136,10 @@ export interface Framing {
   readonly wanted: (run: Run, index: number) => boolean
 }
 
-/** The one place where a sink's content policy comes in: whatever frames an entry for it goes through here. */
+/**
+ * The only place that applies a sink's content policy: everything that frames an entry goes through
+ * here.
+ */
 export function framingOf({
   sink,
   format,
@@ -144,17 +153,17 @@ export function framingOf({
 
 /** @internal for tests */
 export interface BatchFraming extends Framing {
-  /** of framed lines; the first line stands in it however long it is */
+  /** of framed lines; the first line is always in it, however long */
   readonly maxBytes: number
 }
 
-/** A batch with its lines. The lines live in `writer` until the loader frees it. */
+/** A batch with its lines. The lines are in `writer` until the loader frees it. */
 export interface Loaded {
   readonly first: Seq
-  /** everything up to here stands in it, framed or filtered */
+  /** everything up to here is in it, framed or filtered */
   readonly last: Seq
   readonly lines: Lines
-  /** what the lines were made of */
+  /** the source of the lines */
   readonly runs: readonly CountedRun[]
   /** own time of line i, µs */
   readonly times: Float64Array
@@ -162,7 +171,11 @@ export interface Loaded {
   readonly giveBack: WayOut
 }
 
-/** Frames as many entries of the batch as `maxBytes` holds. Their own bytes are let go of then: of the room the lines alone are held. @internal for tests */
+/**
+ * Frames as many entries of the batch as fit into `maxBytes`, then releases their raw bytes: only
+ * the lines stay counted in memory.
+ * @internal for tests
+ */
 export function frameBatch(
   batch: Batch,
   framing: BatchFraming,
@@ -214,13 +227,14 @@ function frameRuns(
   return { count, last }
 }
 
-// A sink's share of the process's room: whatever it has of the journal is held there. Who waits for room has nothing in hand meanwhile.
+// A sink's part of the process's memory budget: everything that it has loaded from the journal is
+// counted there. Keep nothing loaded while waiting for memory.
 
-/** A batch stands in memory as its raw bytes and as its framed lines. */
+/** A batch is in memory twice: raw bytes and framed lines. */
 const FORMS = 2
 
 export interface ShareOptions {
-  /** the share: nobody else enters it */
+  /** the sink's own part of the budget */
   readonly room: Room
   readonly watch: Pick<SinkWatch, 'state'>
   readonly clock: Pick<Clock, 'sleep'>
@@ -228,26 +242,32 @@ export interface ShareOptions {
 
 export interface Held {
   readonly batch: Batch
-  /** to be called when it is done with, and before for what of it is let go of */
+  /** call when done, and earlier for each part that is released */
   readonly giveBack: WayOut
 }
 
-/** Up to so many raw bytes, or why there is nothing. Only where `loneBytes` is given an entry may be too large (`LoneLimits`). */
+/**
+ * Up to this many raw bytes, or the reason why there is nothing. An entry can be too large only if
+ * `loneBytes` is given (`LoneLimits`).
+ */
 type Read<Nothing> = (mostBytes: number, loneBytes?: number) => Promise<Batch | TooLarge | Nothing>
 
-/** What a batch takes of the room, or would. @internal for tests */
+/**
+ * The memory that a batch takes or would take.
+ * @internal for tests
+ */
 export function roomBytes({ runs }: Batch): number {
   let bytes = 0
   for (const { entries } of runs) for (let i = 0; i < entries.count; i++) bytes += entries.rawBytes(i)
   return FORMS * bytes
 }
 
-/** The raw bytes of entries that a share has room for. */
+/** The raw bytes of entries that fit into the budget. */
 export function rawBytesIn({ capacityBytes }: Room): number {
   return capacityBytes / FORMS
 }
 
-/** What is read, where it may stay right now; else no more of it than how much room it wants. */
+/** The entries read, if their memory is free right now; else only how much memory they need. */
 async function look<Nothing extends number | undefined>(
   room: Room,
   read: Read<Nothing>,
@@ -263,17 +283,17 @@ async function look<Nothing extends number | undefined>(
   })
 }
 
-/** What `read` finds, where there is room for it right now; else undefined. */
+/** What `read` finds, if its memory is free right now; else undefined. */
 async function takeIfRoom(room: Room, read: Read<number>, mostBytes: number): Promise<Held | undefined> {
-  // A batch that could not stay is not read to find that out.
+  // Do not read a batch only to find out that there is no memory for it.
   if (room.full) return undefined
   const found = await look(room, read, mostBytes)
   return typeof found === 'object' && 'batch' in found ? found : undefined
 }
 
 /**
- * Like `takeIfRoom`, but waits for room and then reads again, up to what it waited for. The caller must hold nothing of the share,
- * or it waits for itself.
+ * Like `takeIfRoom`, but waits for memory and then reads again, up to the size it waited for. The
+ * caller must not keep any of this budget, or it waits for itself.
  */
 export async function takeIntoRoom<Nothing extends number | undefined>(
   { room, watch, clock }: ShareOptions,
@@ -283,11 +303,12 @@ export async function takeIntoRoom<Nothing extends number | undefined>(
 ): Promise<Held | Nothing> {
   const found = await look(room, read, mostBytes)
   if (typeof found !== 'object' || 'batch' in found) return found
-  // Nobody is idle who has something to send: the wait is a part of that.
+  // A sink with entries to send is not idle: this wait counts as sending.
   watch.state('sending')
   const giveBack = await room.enter(found.wantedBytes, signal)
   try {
-    // Who made room may have been called back by the end of an answer, which holds what it answered until its turn of the event loop is over.
+    // The party that freed memory may have been resumed by the end of an answer, and keeps that
+    // answer in memory until its turn of the event loop ends.
     if (isLarge(found.wantedBytes / FORMS)) await clock.sleep(0, signal)
     const again = await read(found.wantedBytes / FORMS)
     if (typeof again === 'object') return { batch: whole(again), giveBack }

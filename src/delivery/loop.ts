@@ -1,4 +1,5 @@
-// The conductor of delivery: steps one sink's shipper, waits where there is nothing to do, and decides what an error means.
+// Delivery loop: runs the steps of one sink's dispatcher, waits if there is nothing to do, and
+// decides what an error means.
 import type { Journal, Run } from '../contracts/journal.ts'
 import type { SinkWatch } from '../contracts/reporter.ts'
 import type { Format, Sink } from '../contracts/sink.ts'
@@ -10,12 +11,13 @@ import type { Log } from '../core/log.ts'
 import type { Room } from '../core/memory-budget.ts'
 import type { Redact } from './redact.ts'
 
-/** Steps over what nobody wants have no wait in them: the rest of the process is served at least so often. */
+/** Steps over unwanted entries never wait: yield to the rest of the process at least this often. */
 const TURN_MS = 200
 
 /**
- * Delivers until `signal` aborts, or until nothing more will come and nothing is owed. A step under way then comes to its
- * end, and what was sent is heard out, so that nothing stays in doubt, unless `cut` aborts too. Throws only what must stop the process.
+ * Delivers until `signal` aborts, or until nothing more will come and nothing is pending. A running
+ * step then completes and answers are awaited, so that no possible duplicates remain, unless `cut`
+ * aborts too. Throws only errors that must stop the process.
  */
 export async function ship(
   shipper: Stepper,
@@ -59,7 +61,10 @@ async function waitForMore(
   wait.close()
 }
 
-/** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
+/**
+ * Logs the error and returns how long to wait before the next try. Throws errors that waiting
+ * cannot fix.
+ */
 function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak: Streak): number {
   const { failure, count } = tellFailure(log, 'Delivery failed and will be tried again', streak, error)
   watch.retry(failure.code)
@@ -68,7 +73,7 @@ function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak:
   return delayMs
 }
 
-// How long a sink waits after an error before it is tried again, by what the error means.
+// How long a sink waits after an error before the next try, by the kind of error.
 
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
 const HELD = { baseMs: 10_000, capMs: 60_000 }
@@ -78,28 +83,37 @@ export function retryDelayMs(
   count: number,
   random: Random,
 ): number {
-  // Nobody knows how soon a person mends what is held: no hint about that is believed for long.
+  // A blocked sink needs a person, so a retry hint is not trusted for long.
   if (action === 'hold') return Math.max(Math.min(retryAfterMs, HELD.capMs), backoffMs(count, HELD, random))
   return Math.max(retryAfterMs, backoffMs(count, RETRY, random))
 }
 
-// The contract between the loop of one sink (`loop.ts`) and what it drives, in batches or in objects.
+// The contract between the delivery loop of one sink (`loop.ts`) and its dispatcher, for batches or
+// objects.
 
 /**
- * What came of a step. `worked`: something was done, and what failed before is over. `unproven`: something was done that
- * cannot show that, such as to pass over what nobody wants. A number: there was nothing to do, nor will be before so many
- * ms, unless more arrives.
+ * Result of a step. `worked`: something was done, and earlier failures are over. `unproven`:
+ * something was done that does not prove the receiver works, such as skipping unwanted entries. A
+ * number: nothing to do for so many ms unless more entries arrive.
  */
 export type StepResult = 'worked' | 'unproven' | number
 
 export interface Stepper {
-  /** Throws ConnectorError when nothing could be settled; the same goes out again at the next call. */
+  /** Throws ConnectorError if nothing could be acknowledged; the next call sends the same again. */
   step(signal: AbortSignal): Promise<StepResult>
-  /** ms until what is collected goes out, as the last step found it; undefined: nothing is collected. Absent: it never collects. */
+  /**
+   * ms until collected entries are sent, as of the last step; undefined: nothing is collected.
+   * Absent: never collects.
+   */
   readonly collectsForMs?: number | undefined
-  /** True while something is left to do beside what is owed, such as to testify it. Absent: never. */
+  /**
+   * True while work other than pending entries is left, such as writing manifests. Absent: never.
+   */
   readonly unfinished?: boolean
-  /** At a stop, behind the last step: notes what is heard still, until nothing more can be or `signal` aborts. Absent: there is nothing to hear. */
+  /**
+   * At a stop, after the last step: records answers that still arrive, until none can or `signal`
+   * aborts. Absent: there are none.
+   */
   hearOut?(signal: AbortSignal): Promise<void>
 }
 
@@ -110,25 +124,28 @@ export interface LoopOptions {
   readonly log: Log
   readonly clock: Clock
   readonly random: Random
-  /** True when nothing more will come: with nothing owed the loop ends. */
+  /** True if nothing more will come: the loop ends once nothing is pending. */
   readonly nothingMoreComes: () => boolean
-  /** True when nothing more will come, or nothing before a person mends it: what waits to become more goes out at once. Absent: as `nothingMoreComes`. */
+  /**
+   * True if nothing more will come, or not before a person fixes something: collected entries are
+   * sent at once. Absent: as `nothingMoreComes`.
+   */
   readonly nothingDue?: () => boolean
 }
 
 export const waitsInVain = ({ nothingMoreComes, nothingDue = nothingMoreComes }: LoopOptions): boolean =>
   nothingDue()
 
-/** What batches and objects have in common. */
+/** Common to batches and objects. */
 export interface DeliveryOptions extends LoopOptions {
   readonly format: Format
-  /** what of the journal this sink is to have */
+  /** which entries of the journal this sink wants */
   readonly wanted: (run: Run, index: number) => boolean
-  /** what of an entry this sink may not see; absent: it sees all of it */
+  /** which parts of an entry this sink may not see; absent: it sees all */
   readonly redact?: Redact | undefined
-  /** hash of all settings that shape what goes out */
+  /** hash of all settings that shape the bytes sent */
   readonly shape: string
   readonly room: Room
-  /** How long what waits to become more may sleep before it looks again whether any more will come. */
+  /** How long collecting may sleep before it checks again whether more entries will come. */
   readonly lookAgainMs: number
 }

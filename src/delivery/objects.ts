@@ -1,4 +1,5 @@
-// The steps of delivery in objects: the journal is the spool. A stretch is counted while it grows, closed by its intent, written, stored object by object, settled as one.
+// Delivery in objects, with the journal as the spool. A range is counted while it grows, closed by
+// its in-flight record, written to disk, stored object by object, and acknowledged as one.
 import { perOrigin } from '../contracts/journal.ts'
 import type { Batch, Intent, Journal, Run, Shared } from '../contracts/journal.ts'
 import type { Note } from '../contracts/records.ts'
@@ -37,9 +38,11 @@ export class ObjectShipper implements Stepper {
   #open = new OpenStretch()
   collectsForMs: number | undefined
   #resumed = false
-  /** The last manifest could not be written; objects that are stored meanwhile do not clear that. */
+  /**
+   * The last manifest could not be written; storing objects meanwhile does not clear that error.
+   */
   #unproven = false
-  /** all that was stored is testified, as far as nothing more comes */
+  /** manifests cover everything stored, as far as nothing more comes */
   #testified = false
   #closed: ClosedStretch | undefined
 
@@ -51,9 +54,9 @@ export class ObjectShipper implements Stepper {
   }
 
   /**
-   * One step: looks at one more piece, closes the stretch, writes one lot of its objects, puts one of them, or settles. Throws
-   * ConnectorError when the step did not get through; the next call tries the same again. After a crash the same bounds are
-   * walked again, and the same lines come under the same names (invariant 2).
+   * One step: reads one more piece, closes the range, writes a group of its objects, uploads one of
+   * them, or acknowledges. Throws ConnectorError if the step failed; the next call tries it again.
+   * After a crash the same range is read again and the same lines get the same names (invariant 2).
    */
   async step(signal: AbortSignal): Promise<StepResult> {
     const result = await this.#work(signal)
@@ -84,12 +87,12 @@ export class ObjectShipper implements Stepper {
     }
   }
 
-  /** A single run ends when what it stored is testified too. */
+  /** A single run ends once manifests cover what it stored. */
   get unfinished(): boolean {
     return this.#evidence !== undefined && !this.#testified
   }
 
-  /** What lands with the settlement; it is to be testified from then on. */
+  /** State written with the acknowledgement; from then on it must appear in a manifest. */
   #noted(stretch: StoredStretch): readonly Note[] | undefined {
     this.#testified = false
     return this.#evidence?.stored(stretch)
@@ -109,7 +112,7 @@ export class ObjectShipper implements Stepper {
     return closedBy({ ...intent, shape })
   }
 
-  /** Counts what is new, or says how long the open stretch may wait for more. */
+  /** Counts new entries, or returns how long the open range may wait for more. */
   async #gather(signal: AbortSignal): Promise<StepResult> {
     const { journal, sink, clock, lookAgainMs } = this.#options
     const open = this.#open
@@ -120,18 +123,18 @@ export class ObjectShipper implements Stepper {
     if (open.count === 0) return this.#settleFiltered()
     const now = clock.now()
     const untilMs = believed(open.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
-    // A journal that is full takes nothing in until something is settled.
+    // A full journal accepts nothing until something is acknowledged.
     if (untilMs <= 0 || waitsInVain(this.#options) || journal.stats().full) return this.#close()
     this.collectsForMs = untilMs
     return Math.min(untilMs, lookAgainMs)
   }
 
-  /** Whether the stretch is full. */
+  /** Whether the range is full. */
   #count({ batch, giveBack }: Held): boolean {
     try {
       const { sink } = this.#options
       const open = this.#open
-      // What stands between was settled ahead of its turn, by a former sink of this name.
+      // The entries between were acknowledged out of order, by an earlier sink of this name.
       if (open.last !== undefined && batch.first !== open.last + 1) return true
       return open.add(batch, this.#framing, sink.objects.maxBytes, sink.name)
     } finally {
@@ -209,7 +212,7 @@ export class ObjectShipper implements Stepper {
   }
 }
 
-// A closed stretch on its way out as objects: what of it waits on the disk, what is stored.
+// A closed range in flight as objects: which of them wait on the disk, and which are stored.
 
 interface WaitingObject {
   readonly group: ObjectGroup
@@ -217,18 +220,18 @@ interface WaitingObject {
   readonly contents: Contents
 }
 
-/** Its intent is in the journal. */
+/** Its in-flight record is in the journal. */
 interface ClosedStretch {
   readonly intent: Intent
   readonly groups: Groups
-  /** on the disk, to be put; what fails stays */
+  /** on the disk, to be uploaded; failed ones stay */
   readonly waiting: WaitingObject[]
   readonly done: Set<ObjectGroup>
   readonly stored: StoredObject[]
   readonly contents: Contents[]
-  /** of the last walk, which met every entry of the stretch */
+  /** of the last pass, which read every entry of the range */
   tally: Tally
-  /** the last walk met no group that is not done or waiting */
+  /** the last pass found no group that is not done or waiting */
   complete: boolean
 }
 
@@ -237,15 +240,15 @@ function closedBy(intent: Intent): ClosedStretch {
   return { intent, groups: new Groups(), ...lists, done: new Set(), tally: new Tally(), complete: false }
 }
 
-/** What waits is given up: the journal still has it, and it comes under the same names. */
+/** Drops waiting objects: the journal still has the entries, and they get the same names again. */
 async function writeAnew(closed: ClosedStretch): Promise<void> {
   closed.complete = false
   await Promise.all(closed.waiting.splice(0).map(({ ready }) => ready.discard()))
 }
 
-// A piece of the journal for who walks over a stretch of it, in its sink's share of the room.
+// Reads a range of the journal piece by piece, within the sink's memory budget.
 
-/** What is read of the journal at a time: a stretch may be far larger than what we may hold. */
+/** Bytes read from the journal at a time: a range may be far larger than the memory budget. */
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 
 interface PieceOptions extends ShareOptions {
@@ -253,7 +256,10 @@ interface PieceOptions extends ShareOptions {
   readonly sink: { readonly name: string }
 }
 
-/** The oldest entries behind `after`, `maxEntries` at most; undefined: there are none. Rejects when `signal` aborts. */
+/**
+ * The oldest entries behind `after`, at most `maxEntries`; undefined: there are none. Rejects when
+ * `signal` aborts.
+ */
 function takePiece(
   options: PieceOptions,
   after: Seq | undefined,
@@ -267,23 +273,27 @@ function takePiece(
   return takeIntoRoom(options, read, Math.min(PIECE.maxBytes, rawBytesIn(room)), signal)
 }
 
-// A stretch of the journal that goes out as objects: which group each entry belongs to, how much is open, how long it took. Holds counts, no entries.
+// A range of the journal to send as objects: the group of each entry, how much is open and for how
+// long. Keeps counts, no entries.
 
-/** A stretch is closed before it would touch more groups: an object each. */
+/** A range is closed before it exceeds this many groups: one object each. */
 const MOST_GROUPS = 64
 
-/** of year 9999 and of year 0: what lies beyond is no day that a name could hold */
+/** of year 9999 and of year 0: other times give no day that fits into a name */
 const LAST_DAY = 2_932_896
 const FIRST_DAY = -719_528
 
 const groupDay = (day: number): string =>
   day >= FIRST_DAY && day <= LAST_DAY ? dayText(day * DAY_MS) : 'unknown'
 
-/** A replay has the name of the second in which it began, which all of its entries carry. */
+/** A replay is named after the second in which it began; all of its entries carry it. */
 const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
   replay ? new Date(appendedAt).toISOString().replace(/[-:]|\.\d+/g, '') : undefined
 
-/** The groups of a stretch: of each there is one object here, so that groups are compared by identity. @internal for tests */
+/**
+ * The groups of a range. Each is one JavaScript object, so that groups are compared by identity.
+ * @internal for tests
+ */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
   readonly #undatedOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
@@ -310,21 +320,26 @@ export class Groups {
   }
 }
 
-/** All behind the sink's position that was seen so far. @internal for tests */
+/**
+ * All entries read so far behind the sink's position.
+ * @internal for tests
+ */
 export class OpenStretch {
   first: Seq | undefined
   last: Seq | undefined
-  /** epoch ms at which the journal took the oldest wanted entry */
+  /** epoch ms at which the journal stored the oldest wanted entry */
   oldestAt = 0
   count = 0
-  /** of what nobody wants: all there is to settle of a stretch in which nothing is wanted */
+  /** counts of unwanted entries: all there is to acknowledge in a range with no wanted entry */
   readonly filtered = new Tally()
   #bytes = 0
   readonly #groups = new Groups()
   readonly #met = new Set<ObjectGroup>()
   readonly #scratch = new ByteWriter(4096)
 
-  /** Counts as many entries of the piece as fit; true when the stretch is full. One entry fits always. */
+  /**
+   * Counts as many entries of the piece as fit; true if the range is full. One entry always fits.
+   */
   add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number, name: string): boolean {
     this.first ??= piece.first
     for (const run of piece.runs)
@@ -350,7 +365,10 @@ export class OpenStretch {
   }
 }
 
-/** What one object holds, while it is written. @internal for tests */
+/**
+ * The contents of one object while it is written.
+ * @internal for tests
+ */
 export class Contents {
   readonly delays = new Delays()
   readonly #group: ObjectGroup
@@ -384,9 +402,10 @@ export class Contents {
   }
 }
 
-// Writes a closed stretch onto the disk: one walk over it frames a lot of its objects side by side. What has more groups is walked again.
+// Writes a closed range to disk: one pass frames several of its objects in parallel. With more
+// groups than that, the range is read again.
 
-/** Objects that are written in one walk: each has a compressor. */
+/** Objects written in one pass: each has a compressor. */
 const LOT = 8
 
 interface WritingOptions extends ShareOptions {
@@ -401,7 +420,7 @@ interface Writing {
   readonly writer: ByteWriter
 }
 
-/** Leaves up to a lot of its objects on the disk, to be put. */
+/** Writes up to one pass of its objects to disk, ready for upload. */
 async function writeLot(
   options: WritingOptions,
   framing: Framing,
@@ -436,9 +455,9 @@ async function pieceOf(options: WritingOptions, after: Seq, last: Seq, signal: A
   throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
 }
 
-/** The objects that one walk writes. */
+/** The objects that one pass writes. */
 class Lot {
-  /** There are groups that it had no place for. */
+  /** Some groups did not fit into this pass. */
   more = false
   readonly #options: WritingOptions
   readonly #framing: Framing
@@ -451,7 +470,7 @@ class Lot {
     this.#closed = closed
   }
 
-  /** Frames what of the piece belongs to its objects, and hands that to the disk. */
+  /** Frames the entries of the piece that belong to its objects, and writes them to disk. */
   async add(piece: Batch): Promise<void> {
     for (const run of piece.runs) await this.#frame(run)
     for (const writing of this.#open.values()) await flush(writing)
@@ -501,7 +520,7 @@ class Lot {
   }
 }
 
-/** What was framed of one piece goes to the disk. */
+/** Writes the framed lines of one piece to disk. */
 async function flush({ object, writer }: Writing): Promise<void> {
   if (writer.length === 0) return
   await object.write(writer.view())

@@ -1,4 +1,5 @@
-// What a sink may have of the entries: its content policy as settings, and what follows from it for whoever delivers.
+// Which entries a sink may receive: its content policy as settings, and the functions that delivery
+// uses.
 import { createHash } from 'node:crypto'
 import type { Run } from '../contracts/journal.ts'
 import { readHashKey } from '../core/secret.ts'
@@ -20,16 +21,19 @@ export interface PolicySettings {
 type Wanted = (run: Run, index: number) => boolean
 
 export interface Policy {
-  /** What is `wanted` and not denied; what is addressed to this sink alone may be denied too. */
+  /**
+   * Entries that are `wanted` and not denied; entries addressed to this sink alone can be denied
+   * too.
+   */
   readonly allowed: (wanted: Wanted) => Wanted
   readonly redact: Redact | undefined
-  /** settings that shape what goes out; none without a policy. Of a key its hash, no key. */
+  /** settings that shape the bytes sent; none without a policy. For a key only its hash. */
   readonly shapes: readonly string[]
 }
 
 /**
- * What `open` makes of the policy. Where that needs a key which cannot be had now, it is opened at the first step at which it
- * can: until then each step throws what is wrong.
+ * The policy as `open` returns it. If it needs a key that is not available yet, each step tries
+ * again and throws the error until it is.
  */
 export function openAfterKeys(
   settings: PolicySettings,
@@ -65,14 +69,15 @@ function detailOf(change: Change): string | number | undefined {
   return change.with === 'truncate' ? change.bytes : undefined
 }
 
-// A delivery that cannot begin before something is there, such as the key of a hash: what is missing holds the sink, and nothing goes out without it.
+// Delivery that needs something before it can begin, such as the key of a hash. Until it is there
+// the sink is blocked and sends nothing.
 
 /** @internal for tests */
 export class AfterKeys implements Stepper {
   readonly #open: () => Stepper
   #opened: Stepper | undefined
 
-  /** `open` throws ConnectorError as long as it cannot be; it is asked again at each step until then. */
+  /** `open` throws ConnectorError until it succeeds; each step calls it again. */
   constructor(open: () => Stepper) {
     this.#open = open
   }
@@ -86,7 +91,7 @@ export class AfterKeys implements Stepper {
     await this.#opened?.hearOut?.(signal)
   }
 
-  /** Nobody knows before it is open. */
+  /** Unknown until it is open. */
   get unfinished(): boolean {
     return this.#opened ? this.#opened.unfinished === true : true
   }

@@ -1,10 +1,14 @@
-// Asks a receiver at the start whether it is there, beside its deliveries: what is wrong with it shows before the first of them is due.
+// Probes a receiver at the start, in parallel with deliveries, so that a fault shows before the
+// first entries are due.
 import { orAborted } from '../core/abort.ts'
 import { Streak, tellFailure } from '../core/backoff.ts'
 import { retryDelayMs } from './loop.ts'
 import type { LoopOptions } from './loop.ts'
 
-/** Until it is there, or a delivery is over, or `signal` aborts. Throws only what must stop the process. */
+/**
+ * Runs until the receiver is ready, a delivery is over, or `signal` aborts. Throws only errors that
+ * must stop the process.
+ */
 export async function probe(
   { sink, watch, log, clock, random }: LoopOptions,
   signal: AbortSignal,
@@ -14,7 +18,7 @@ export async function probe(
   const over = () => signal.aborted || watch.tried()
   while (!over()) {
     try {
-      // A disk that hangs is deaf to the signal.
+      // A hanging disk does not react to the signal.
       await orAborted(sink.probe(signal), signal)
       watch.probed()
       if (streak.succeeded()) log.info('The receiver is ready')

@@ -1,4 +1,5 @@
-// An entry with some of its top-level members left out, hashed or cut; every other byte stays as it is. Nothing is parsed as a whole.
+// An entry with some of its top-level members removed, hashed or cut; all other bytes stay
+// unchanged. The entry is never parsed as a whole.
 import { createHmac } from 'node:crypto'
 import { Entries, ID_END, ID_START, TIME_END, TIME_START, TYPE, columnsOf } from '../contracts/entries.ts'
 import type { Run } from '../contracts/journal.ts'
@@ -9,12 +10,12 @@ import type { Member } from '../core/json.ts'
 
 const LETTER_U = 117
 
-/** What becomes of a member's value. */
+/** What to do with a member's value. */
 export type Change =
   | { readonly with: 'drop' }
   /** HMAC-SHA-256 of the value's text under `key` */
   | { readonly with: 'hash'; readonly key: Uint8Array }
-  /** `bytes` of the value's text stay at most */
+  /** at most `bytes` of the value's text stay */
   | { readonly with: 'truncate'; readonly bytes: number }
 
 export interface Rule {
@@ -23,21 +24,23 @@ export interface Rule {
   readonly change: Change
 }
 
-/** Writes the entry as it may be seen; false, and nothing written, where it may be seen as it is. */
+/** Writes the redacted entry. Returns false and writes nothing if the entry needs no change. */
 export type Redact = (raw: Uint8Array, out: ByteWriter) => boolean
 
 /**
- * A value's text is what a string means, in UTF-8 (half a surrogate pair counts as U+FFFD), and of any other value its JSON as it
- * is written. Each member of a name is changed, also where the name occurs twice. `raw` is valid JSON, and so is what is written.
+ * The text of a string is its decoded value in UTF-8 (half a surrogate pair counts as U+FFFD), of
+ * any other value its JSON as written. Every member with the name is changed, even if the name
+ * occurs twice. `raw` is valid JSON, and so is the output.
  */
 export function redactBy(rules: readonly Rule[]): Redact {
   const changes = rules.flatMap(({ fields, change }) => fields.map(() => change))
   const find = findNameOf(rules.flatMap(({ fields }) => fields))
   return (raw, out) => {
     let from = 0
-    // Behind the walk the compiler still takes it for what it was before.
+    // After the walk the compiler still assumes the earlier type.
     let changed = false as boolean
-    // A dropped member takes the comma before it along, or the one behind it as long as nothing stands before.
+    // A removed member takes the comma before it along, or the one behind it if no member is before
+    // it.
     let some = false
     eachMember(raw, (member) => {
       const change = changes[find(raw, member.keyStart, member.keyEnd)]
@@ -63,7 +66,7 @@ export function redactBy(rules: readonly Rule[]): Redact {
 
 type Write = (out: ByteWriter) => void
 
-/** Writes what stands in the value's place; undefined where it stays. */
+/** Writes the replacement of the value; undefined if it stays. */
 function valueUnder(
   change: Exclude<Change, { with: 'drop' }>,
   raw: Uint8Array,
@@ -88,9 +91,12 @@ function textOf(raw: Uint8Array, start: number, end: number): Uint8Array {
 
 const mark = (bytes: number): string => `…[truncated ${bytes} bytes]"`
 
-/** Keeps the bytes as they are written, so that no escape becomes another one. `raw[start, end)` is without the quotes. */
+/**
+ * Keeps the bytes as written, so that no escape becomes another one. `raw[start, end)` is without
+ * the quotes.
+ */
 function cutString(raw: Uint8Array, start: number, end: number, bytes: number): Write | undefined {
-  // No text is shorter as it is written than as it is meant.
+  // The written form is never shorter than the decoded text.
   if (end - start <= bytes) return undefined
   const cut = cutAt(raw, start, end, bytes)
   if (cut === end) return undefined
@@ -101,7 +107,7 @@ function cutString(raw: Uint8Array, start: number, end: number, bytes: number): 
   }
 }
 
-/** The start of an object is no JSON: it goes into a string. */
+/** The start of an object is not JSON, so it becomes a string. */
 function cutOther(raw: Uint8Array, start: number, end: number, bytes: number): Write | undefined {
   if (end - start <= bytes) return undefined
   let cut = start + bytes
@@ -113,7 +119,7 @@ function cutOther(raw: Uint8Array, start: number, end: number, bytes: number): W
   }
 }
 
-/** Where the text has to end so that it holds `most` bytes at most and no character in part. */
+/** Where to cut the text so that it has at most `most` bytes and no partial character. */
 function cutAt(raw: Uint8Array, start: number, end: number, most: number): number {
   let size = 0
   for (let at = start; at < end;) {
@@ -126,7 +132,7 @@ function cutAt(raw: Uint8Array, start: number, end: number, most: number): numbe
   return end
 }
 
-/** How many bytes the text has that `raw[start, end)` means. */
+/** The length in bytes of the decoded text of `raw[start, end)`. */
 function textBytes(raw: Uint8Array, start: number, end: number): number {
   const inside = raw.subarray(start, end)
   let size = 0
@@ -149,7 +155,7 @@ function unitAt(raw: Uint8Array, at: number): number {
   return Number.parseInt(Buffer.from(raw.subarray(at + 2, at + 6)).toString('latin1'), 16)
 }
 
-/** How long the escape is that begins at `at`; one of a surrogate pair has both its halves. */
+/** The length of the escape that begins at `at`; a surrogate pair counts with both halves. */
 function escapeBytes(raw: Uint8Array, at: number): number {
   if (raw[at + 1] !== LETTER_U) return 2
   const unit = unitAt(raw, at)
@@ -158,7 +164,7 @@ function escapeBytes(raw: Uint8Array, at: number): number {
   return second >= 0xdc00 && second <= 0xdfff ? 12 : 6
 }
 
-/** Bytes in UTF-8 of what an escape of `written` bytes means. */
+/** Bytes in UTF-8 of the character that an escape of `written` bytes means. */
 function meantBytes(raw: Uint8Array, at: number, written: number): number {
   if (written === 2) return 1
   if (written === 12) return 4
@@ -167,14 +173,15 @@ function meantBytes(raw: Uint8Array, at: number, written: number): number {
   return unit < 0x800 ? 2 : 3
 }
 
-// Which entries a sink may never have: those whose top-level member of a name has one of the listed values. Reads bytes, changes none.
+// Denied entries: those whose top-level member of a name has one of the listed values. Reads bytes,
+// changes none.
 
-/** Values by the name of their member. */
+/** Listed values by member name. */
 export type Denied = Readonly<Record<string, readonly string[]>>
 
 interface Listed {
   readonly values: ReadonlySet<string>
-  /** bytes of a value as it is written, above which it is none of these */
+  /** bytes of a value as written; a longer one matches none of these */
   readonly longestBytes: number
 }
 
@@ -186,8 +193,9 @@ function listedOf(values: readonly string[]): Listed {
 }
 
 /**
- * True for an entry that is kept from the sink. A string is compared as it is meant, whatever its escapes; a number, `true`,
- * `false` and `null` as they are written; an array or object equals nothing. Of a name that occurs twice either value counts.
+ * True for an entry that the sink must not receive. Strings are compared decoded; numbers, `true`,
+ * `false` and `null` as written; an array or object equals nothing. If a name occurs twice, either
+ * value counts.
  */
 export function deniedBy(rules: Denied): (run: Run, index: number) => boolean {
   const find = findNameOf(Object.keys(rules))
@@ -210,7 +218,7 @@ function isListed(raw: Uint8Array, start: number, end: number, { values }: Liste
   return values.has(Buffer.from(raw.subarray(start, end)).toString('latin1'))
 }
 
-// A sink's frame that sees each entry as it may be seen: formats and frames work on the changed entry and know of no other.
+// A sink's frame applied to redacted entries: formats and frames see only the changed entry.
 
 const USUAL_BYTES = 16 * 1024
 
@@ -225,7 +233,10 @@ export function redactedFrame(frame: Frame, redact: Redact): Frame {
   }
 }
 
-/** The entry whose changed bytes stand in `slab`. Its id and time are the same ones, behind those bytes: what they were may lie elsewhere by now. */
+/**
+ * The entry with its changed bytes in `slab`. Id and time are unchanged and copied behind those
+ * bytes, because their old location may be overwritten.
+ */
 function changedEntry(entries: Entries, index: number, slab: ByteWriter): Entries {
   const behind = (start: number, end: number) => {
     const from = slab.length
@@ -240,11 +251,11 @@ function changedEntry(entries: Entries, index: number, slab: ByteWriter): Entrie
   return new Entries(slab.bytes, 1, columns, Float64Array.of(entries.at(index)), entries.types)
 }
 
-// How much memory a writer keeps from one use to the next: what one huge entry made it grow to is let go of.
+// How much memory a writer keeps for reuse: growth caused by one huge entry is released.
 
-/** What a writer keeps that frames an entry at a time. */
+/** For a writer that frames one entry at a time. */
 export const ENTRY_SPARE_BYTES = 1024 * 1024
-/** What a writer keeps that frames what a piece of the journal has for one object. */
+/** For a writer that frames the entries of one object from a piece of the journal. */
 export const PIECE_SPARE_BYTES = 2 * 1024 * 1024
-/** What a writer keeps that frames a batch. */
+/** For a writer that frames a batch. */
 export const BATCH_SPARE_BYTES = 4 * 1024 * 1024

@@ -1,4 +1,5 @@
-// Who is told of what was settled: its figures at once; in the log the dead letters, the first at once and a run of them as sums.
+// Reports acknowledged batches: metrics at once; dead letters in the log, the first at once and a
+// run of them as sums.
 import type { DayTally } from '../contracts/accounts.ts'
 import type { Parked, Run } from '../contracts/journal.ts'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
@@ -16,19 +17,21 @@ interface Listeners {
 }
 
 interface Settled {
-  /** own times of the entries that the receiver accepted, µs */
+  /** own times of the accepted entries, µs */
   readonly times: Float64Array
   readonly filtered: number
   readonly parked: readonly Parked[]
 }
 
-/** A receiver may refuse each entry in words of its own: so many of them are told apart. */
+/**
+ * A receiver may give a different reason for each entry: at most this many are listed separately.
+ */
 const MOST_REASONS = 100
 
 export class Telling {
   readonly #listeners: Listeners
   readonly #seldom: Seldom
-  /** of dead letters that were not told yet */
+  /** of dead letters that are not logged yet */
   readonly #codes = new Set<string>()
   readonly #reasons = new Set<string>()
 
@@ -48,7 +51,10 @@ export class Telling {
     this.#tellLetters(this.#seldom.next(parked.length))
   }
 
-  /** Tells the rest of a run once it is due, though nothing more is settled. Answers how long until then, ms; Infinity: all is told. */
+  /**
+   * Logs the rest of a run once it is due, even if nothing more is acknowledged. Returns the ms
+   * until then; Infinity: all is logged.
+   */
   tellDue(): number {
     this.#tellLetters(this.#seldom.next(0))
     return this.#seldom.dueInMs
@@ -76,9 +82,10 @@ export class Telling {
   }
 }
 
-// How long entries were on their way, from their own time to a receiver's acceptance: told as a mean and a count for each of the histogram's buckets, one call a bucket and not an entry.
+// Delays from an entry's own time to its acceptance: one mean and count per histogram bucket, so
+// one call per bucket instead of one per entry.
 
-/** Which of the histogram's buckets a delay falls into; the last one has no bound. */
+/** The histogram bucket of a delay; the last one has no bound. */
 function bucketOf(delayMs: number): number {
   let bucket: number = deliveryBucketsSeconds.length
   while (bucket > 0 && delayMs <= (deliveryBucketsSeconds[bucket - 1] as number) * 1000) bucket--
@@ -101,10 +108,13 @@ class Means {
   }
 }
 
-/** The receiver has accepted entries of these own times (µs) just now. @internal for tests */
+/**
+ * The receiver has just accepted entries of these own times (µs).
+ * @internal for tests
+ */
 export function tellAccepted(watch: SinkWatch, nowMs: number, times: Float64Array): void {
   const delays = new Means()
-  // By index: an iterator makes an object of each time.
+  // By index: an iterator allocates an object for each time.
   for (let i = 0; i < times.length; i++) {
     const delayMs = Math.max(0, nowMs - (times[i] as number) / 1000)
     delays.add(bucketOf(delayMs), delayMs)
@@ -113,7 +123,10 @@ export function tellAccepted(watch: SinkWatch, nowMs: number, times: Float64Arra
   watch.success()
 }
 
-/** The delays of entries that are accepted later than they are counted: their own times stay known, as means, until then. */
+/**
+ * Delays of entries that are accepted later than they are counted: keeps their own times, as means,
+ * until then.
+ */
 export class Delays {
   readonly #times = new Means()
 
@@ -122,18 +135,22 @@ export class Delays {
     this.#times.add(bucketOf(nowMs - atMs), atMs)
   }
 
-  /** Tells the delays of all that were added: they are accepted now. */
+  /** Reports the delays of all that were added: they are accepted now. */
   tell(watch: SinkWatch, nowMs: number): void {
     this.#times.forEach((meanAtMs, count) => watch.delivered(Math.max(0, nowMs - meanAtMs), count))
   }
 }
 
-// What became of a batch's entries, by source and by the entries' own UTC day: what the journal counts for good. Pure.
+// Results of a batch's entries by source and the entries' own UTC day: the input of the delivery
+// accounts. Pure.
 
 type Fate = 'accepted' | 'filtered' | 'replayed'
 type Sum = { -readonly [Key in keyof DayTally]: DayTally[Key] }
 
-/** Sums up; the last source and day are at hand, since entries nearly always come in the order of their days. */
+/**
+ * Adds up. The last source and day are cached, because entries nearly always come in the order of
+ * their days.
+ */
 export class Tally {
   readonly #sums = new Map<string, Sum>()
   #last: Sum | undefined
@@ -148,7 +165,10 @@ export class Tally {
     this.#last[fate] += count
   }
 
-  /** Counts an entry that the sink does not want; nothing where it counts as no entry of this sink, or was counted before its replay. */
+  /**
+   * Counts an entry that the sink does not want; not if it is no entry of this sink, or was counted
+   * before its replay.
+   */
   addFiltered(run: CountedRun, index: number, sink: string): void {
     if (isOwn(run, sink) && !run.replay) this.add(run, dayOf(run, index), 'filtered')
   }
@@ -158,7 +178,7 @@ export class Tally {
   }
 }
 
-/** A run without its entries' bytes: what counting needs. */
+/** A run without the bytes of its entries: enough for counting. */
 export interface CountedRun extends Omit<Run, 'entries'> {
   readonly entries: Pick<Run['entries'], 'count' | 'times'>
 }
@@ -171,19 +191,22 @@ export const countedRun = ({ entries: { count, times }, ...run }: Run): CountedR
 /** Days since 1970, of the entry's own time. */
 export const dayOf = (run: CountedRun, index: number): number => epochDay(run.entries.times[index] as number)
 
-/** True for what counts at this sink: what is another sink's alone was never this one's. */
+/** True if the entry counts at this sink: entries addressed only to another sink never do. */
 const isOwn = ({ onlySink }: CountedRun, sink: string): boolean => onlySink === undefined || onlySink === sink
 
 interface Counted {
-  /** ascending, of the lines that were made of the batch */
+  /** ascending, of the lines made from the batch */
   readonly seqs: Float64Array
   readonly first: Seq
   readonly through: Seq
-  /** counted by the journal, where their letters are */
+  /** counted by the journal, which has the dead letters */
   readonly parked: readonly Parked[]
 }
 
-/** What became of the entries of these runs from `first` through `through`: those with a line were accepted, the others filtered. */
+/**
+ * Results of the entries of these runs from `first` through `through`: those with a line were
+ * accepted, the others filtered.
+ */
 export function tallyOf(
   sink: string,
   runs: readonly CountedRun[],

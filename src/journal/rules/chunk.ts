@@ -1,4 +1,5 @@
-// A chunk: up to 1,000 entries as four pieces of bytes that go to the disk and come back without an object an entry.
+// A chunk: up to 1,000 entries as four byte arrays, written to disk and read back without an object
+// per entry.
 import { crc32 } from 'node:zlib'
 import {
   COLUMNS,
@@ -14,7 +15,10 @@ import {
 } from '../../contracts/entries.ts'
 import { allocate } from '../../core/bytes.ts'
 
-/** As they stand in the table. Numbers lie in the host's own order, little-endian wherever this runs. */
+/**
+ * As stored in the table. Numbers are in the host's byte order, little-endian on all supported
+ * systems.
+ */
 interface Pieces {
   readonly types: string
   readonly times: Buffer
@@ -36,12 +40,14 @@ export function encode(entries: Entries): Pieces {
   }
 }
 
-/** `label` names the chunk (its sequence, source, address), so that one in another's place is found too. */
+/**
+ * `label` names the chunk (its sequence, source, address), so that swapped chunks are detected too.
+ */
 export function checksum(label: string, pieces: Pieces): number {
   return crc32(pieces.slab, crc32(pieces.columns, crc32(pieces.times, crc32(pieces.types, crc32(label)))))
 }
 
-/** A copy only where the driver's memory does not lie as the numbers need it. */
+/** Copies only if the driver's memory is not aligned for the numbers. */
 function aligned(bytes: Buffer, width: number): Buffer {
   if (bytes.byteOffset % width === 0) return bytes
   const copy = allocate(bytes.length)
@@ -49,7 +55,7 @@ function aligned(bytes: Buffer, width: number): Buffer {
   return copy
 }
 
-/** Undefined when the pieces do not fit together. */
+/** Undefined if the pieces do not fit together. */
 export function decode(count: number, pieces: Pieces): Entries | undefined {
   if (pieces.times.length !== count * 8 || pieces.columns.length !== count * COLUMNS * 4) return undefined
   const columns = aligned(pieces.columns, 4)
@@ -71,12 +77,14 @@ export function payloadBytes(entries: Entries): number {
   return sum
 }
 
-/** True where the slab holds little else than these entries: then it is kept as it is. */
+/** True if the slab contains little else than these entries: then it is stored unchanged. */
 function isTight(entries: Entries, payload: number): boolean {
   return entries.bytes.length <= payload + payload / 8 + 4096
 }
 
-/** A text written with escapes lies decoded outside its entry's raw bytes, and is copied behind them. */
+/**
+ * A text written with escapes is decoded outside its entry's raw bytes, and is copied behind them.
+ */
 function liesInside(entries: Entries, index: number, column: number): boolean {
   return (
     entries.column(index, column) >= entries.column(index, RAW_START) &&
@@ -85,8 +93,8 @@ function liesInside(entries: Entries, index: number, column: number): boolean {
 }
 
 /**
- * The entries of `picked` (all when undefined), with `versions[i]` for entry i where given, on a slab of their own size.
- * Where nothing was left out and nothing changed it is the same object.
+ * The entries of `picked` (all if undefined), with `versions[i]` for entry i if given, on a slab of
+ * exactly their size. If nothing was left out or changed, returns the same object.
  */
 export function pack(
   entries: Entries,
@@ -141,7 +149,7 @@ function packOne(entries: Entries, index: number, slab: Buffer, from: number, co
   return length
 }
 
-/** The bytes of an entry's id, where they lie. */
+/** The bytes of an entry's id, not copied. */
 export function idBytes(entries: Entries, index: number): Uint8Array {
   return entries.bytes.subarray(entries.column(index, ID_START), entries.column(index, ID_END))
 }

@@ -1,4 +1,5 @@
-// What became of each entry at each sink, counted by source and the entry's own UTC day and kept for good: what `reconcile` holds against what was read.
+// Delivery accounts: results of each entry at each sink, counted by source and the entry's own UTC
+// day and kept for good. `reconcile` compares them with the entries read.
 import type { DayDeliveries, DayKept, DayRange, DayTally, OwedStep } from '../../contracts/accounts.ts'
 import type { Database } from 'better-sqlite3'
 import type { Seq } from '../../core/sequence.ts'
@@ -38,7 +39,7 @@ export class Deliveries {
     this.#statements = prepare(db)
   }
 
-  /** Inside the transaction that settles what is counted. */
+  /** Call inside the transaction that acknowledges the counted entries. */
   add(sink: string, tallies: readonly DayTally[]): void {
     for (const { origin, day, accepted, filtered, replayed } of tallies) {
       const source = this.#origins.find(origin)
@@ -47,14 +48,18 @@ export class Deliveries {
     }
   }
 
-  /** Inside the transaction that parks (1), puts back or drops (-1) a letter. A replay's entry was counted when it was sent first. */
+  /**
+   * Call inside the transaction that adds a dead letter (1), or puts back or drops one (-1).
+   * Replayed entries were counted when they were first sent.
+   */
   letter({ sink, source, at, replay }: Letter, parked: 1 | -1, dropped: 0 | 1 = 0): void {
     if (!replay) this.#statements.add.run(sink, source, epochDay(at), 0, 0, parked, dropped, 0)
   }
 
   /**
-   * A sink that was not counted so far, or lost entries while it was away: what was kept and is neither counted nor owed was
-   * before its time. From then on kept = before + accepted + filtered + dead_lettered + dropped + pending, on every day.
+   * For a sink that was not counted so far, or lost entries while it was not configured: entries
+   * kept that are neither counted nor pending become `before`. From then on kept = before +
+   * accepted + filtered + dead_lettered + dropped + pending, on every day.
    */
   begin(sink: string, settled: Settled): void {
     const owed = new Map<string, number>()
@@ -86,13 +91,19 @@ export class Deliveries {
     return this.#statements.delivered.all(fromDay, toDay).map((row) => this.#named(row))
   }
 
-  /** One bounded step over what stands behind `after`: entries that are owed to this sink for the first time, or once more after they were parked. */
+  /**
+   * One bounded step over the entries behind `after` that are pending for this sink for the first
+   * time, or again after they were dead letters.
+   */
   owed(sink: string, settled: Settled, after: Seq): OwedStep {
     const { rows, ...step } = this.#owed(sink, settled, after)
     return { ...step, rows: rows.map((row) => this.#named(row)) }
   }
 
-  /** One bounded step over what is kept still behind `after`, as it came in: each entry once. */
+  /**
+   * One bounded step over the entries behind `after` that are still stored, as they came in: each
+   * entry once.
+   */
   shelved(after: Seq): OwedStep {
     return this.owed(NOBODY, { position: after, ahead: [] }, after)
   }
@@ -123,7 +134,10 @@ export class Deliveries {
   }
 }
 
-/** A name that no sink has: what is addressed to one alone is left out, and nothing counts as settled. */
+/**
+ * A name that no sink has: excludes entries addressed to one sink, and nothing counts as
+ * acknowledged.
+ */
 const NOBODY = ''
 
 function prepare(db: Database) {
@@ -151,7 +165,7 @@ function prepare(db: Database) {
       `SELECT sink, source, day, before, accepted, filtered, parked, dropped, replayed FROM deliveries
        WHERE day >= ? AND day < ? ORDER BY sink, source, day`,
     ),
-    // What is read again (a chunk's times) is 8 bytes an entry; the slab behind them is not touched.
+    // Only a chunk's times are read, 8 bytes per entry; the slab behind them is not read.
     times: db.prepare<[{ next: Seq }], ChunkTimes>(
       `SELECT first, last, source, only_sink, replay, times FROM chunks
        WHERE first >= coalesce((SELECT max(first) FROM chunks WHERE first <= :next), 0) AND last >= :next ORDER BY first LIMIT 64`,

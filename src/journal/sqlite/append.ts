@@ -1,4 +1,5 @@
-// Taking in a part: filter, dedup, keep, count, move the cursor, in one transaction (invariant 1).
+// Append: filter, deduplicate, store and count a part and move the cursor, in one transaction
+// (invariant 1).
 import type { Database } from 'better-sqlite3'
 import { TRANSACTION_BYTES, TRANSACTION_ENTRIES, TYPE } from '../../contracts/entries.ts'
 import type { Entries } from '../../contracts/entries.ts'
@@ -16,7 +17,7 @@ import { RAISE_LIMIT, diskFull, inMib } from './space.ts'
 import { writeNotes } from './state.ts'
 import type { NoteStatements } from './state.ts'
 
-/** A thousand keys, with room to spare. */
+/** Size of a thousand keys, with a margin. */
 export const SMALL_BYTES = 1024 * 1024
 
 type AppendStatements = ReturnType<typeof prepareAppend>
@@ -24,7 +25,7 @@ type AppendStatements = ReturnType<typeof prepareAppend>
 export function prepareAppend(db: Database, notes: NoteStatements) {
   return {
     notes,
-    // An entry that is not wanted takes no key, and is met again with every overlap.
+    // An unwanted entry takes no dedup key, and is seen again with every overlap.
     finding: db.prepare(
       `INSERT INTO findings (source, kind, entry_id, found_at, at) SELECT :source, :kind, :id, :now, :at
        WHERE NOT EXISTS (SELECT 1 FROM findings WHERE source = :source AND at = :at AND kind = :kind AND entry_id = :id)`,
@@ -34,7 +35,8 @@ export function prepareAppend(db: Database, notes: NoteStatements) {
        known = known + excluded.known, filtered = filtered + excluded.filtered, quarantined = quarantined + excluded.quarantined`,
     ),
     source: db.prepare('UPDATE sources SET cursor = coalesce(?, cursor), gaps = gaps + ? WHERE id = ?'),
-    // The oldest time read on this day and on the one of reading before it: keys from there on may be asked for again.
+    // The oldest time read on this day and on the reading day before: keys from there on may be
+    // needed again.
     low: db.prepare(
       `UPDATE sources SET
          low_before = CASE WHEN low_day IS :day THEN low_before ELSE low_at END,
@@ -45,7 +47,7 @@ export function prepareAppend(db: Database, notes: NoteStatements) {
   }
 }
 
-/** Indices of the entries whose type is wanted; undefined: all. Each type that occurs is asked about once. */
+/** Indices of the entries whose type is wanted; undefined: all. Each type is checked once. */
 function sift({ entries, wanted }: Append): Uint32Array | undefined {
   if (wanted === undefined || entries.count === 0) return undefined
   const answers: (boolean | undefined)[] = []
@@ -58,7 +60,7 @@ function sift({ entries, wanted }: Append): Uint32Array | undefined {
   return count === entries.count ? undefined : picked.slice(0, count)
 }
 
-/** How far a chunk goes that begins at `from`: nearly always to the end. */
+/** The end of the chunk that begins at `from`: nearly always the end of the part. */
 function endOfChunk(entries: Entries, from: number): number {
   if (entries.count - from <= TRANSACTION_ENTRIES && entries.bytes.length <= TRANSACTION_BYTES)
     return entries.count
@@ -70,7 +72,7 @@ function endOfChunk(entries: Entries, from: number): number {
   return to
 }
 
-/** Cuts entries into chunks and puts them at the journal's end, after `lastSeq`. */
+/** Splits entries into chunks and puts them at the journal's end, after `lastSeq`. */
 export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entries: Entries): Put[] {
   const puts: Put[] = []
   for (let from = 0; from < entries.count;) {
@@ -83,13 +85,13 @@ export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entri
   return puts
 }
 
-/** What was put is owed from now on, and at hand for who takes it at once. */
+/** The new entries are pending from now on, and cached for sinks that take them at once. */
 export function applyPut({ ledger, shelf }: Core, puts: readonly Put[]): void {
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
   shelf.keepAtHand(puts)
 }
 
-/** `news`: what is told of, if found; a known entry was when it was new. */
+/** `news`: reported if found; known entries were reported when they were new. */
 function writeFindings(
   { finding }: AppendStatements,
   source: number,
@@ -115,7 +117,7 @@ function writeCounts(
     count.run(source, day, added, late, known, filtered, quarantined)
 }
 
-/** Throws ConnectorError `journal_full` where owed payload has reached `max_bytes`. */
+/** Throws ConnectorError `journal_full` if the pending payload has reached `max_bytes`. */
 export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
   if (ledger.owedBytes < maxBytes) return
   throw new ConnectorError(
@@ -124,7 +126,7 @@ export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
   )
 }
 
-/** The id of a source; one that was never met gets its row first, in a transaction of its own. */
+/** The id of a source; a new source first gets its row, in a transaction of its own. */
 export function sourceOf({ origins, transactions }: Core, origin: Origin): number {
   const known = origins.find(origin)
   if (known !== undefined) return known
@@ -132,13 +134,16 @@ export function sourceOf({ origins, transactions }: Core, origin: Origin): numbe
   return origins.remember(id, origin)
 }
 
-/** What a part takes of the file, with its keys and counts. */
+/** The file size that a part needs, with its keys and counts. */
 function bytesOf({ entries, quarantined, cursor = '' }: Append): number {
   const least = entries.bytes.length + Buffer.byteLength(cursor) + SMALL_BYTES
   return quarantined.reduce((sum, { bytes }) => sum + bytes.length, least)
 }
 
-/** One transaction. Memory follows only once it has landed: where it throws nothing of the part is kept. */
+/**
+ * One transaction. Memory is updated only after it has landed: if it throws, nothing of the part is
+ * kept.
+ */
 export function append(core: Core, statements: AppendStatements, part: Append): Appended {
   refuseWhenFull(core)
   const { entries, origin } = part
@@ -162,7 +167,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)
     if (oldestUs !== Infinity) statements.low.run({ id: source, at: oldestUs, day: epochDay(now * 1000) })
-    // A stolen key is told of whether or not its fetches are wanted as entries.
+    // A stolen key is reported whether or not its fetches are wanted as entries.
     const news = (index: number) => fresh?.includes(index) !== false || wanted?.includes(index) === false
     const appended = {
       ...outcomes,
@@ -181,7 +186,7 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
   return { ...appended, last: ledger.lastSeq }
 }
 
-// What became of each entry of a part, summed over the part and by the entries' own UTC day. Pure.
+// Results of the entries of a part, summed over the part and by the entries' own UTC day. Pure.
 
 interface DayCounts {
   /** new and not late */
@@ -196,7 +201,7 @@ interface PartCounts {
   readonly outcomes: Omit<Appended, 'quarantined' | 'findings'>
   /** by days since 1970 */
   readonly days: ReadonlyMap<number, DayCounts>
-  /** µs, of the entries that were looked up; Infinity when there was none */
+  /** µs, of the entries that were looked up; Infinity if there was none */
   readonly oldestUs: number
 }
 
@@ -204,7 +209,7 @@ const FILTERED = 0
 const KNOWN = 1
 const FRESH = 2
 
-/** One outcome an entry. */
+/** One outcome per entry. */
 function outcomesOf({ entries }: Append, wanted: Uint32Array | undefined, claim: Claim): Uint8Array {
   const all = wanted === undefined && claim.fresh === undefined
   const outcomes = new Uint8Array(entries.count).fill(all ? FRESH : wanted === undefined ? KNOWN : FILTERED)
@@ -264,12 +269,16 @@ function countsOf(
   }
 }
 
-// What fills the journal's file to its bound and stays there until a person lets it go, and how that person does.
+// Data that fills the journal's file to its bound and stays until an operator removes it, and the
+// commands for that.
 
-/** From this part of the file on, what was set aside is what fills it. */
+/** From this fraction of the file on, dead letters and quarantine are named as the cause. */
 const SET_ASIDE_SHARE = 0.25
 
-/** Does `land`, a write that may take up to `mostBytes`. Where what was set aside fills the file, no delivery will ever make room: its error says so. */
+/**
+ * Runs `land`, a write of up to `mostBytes`. If dead letters or quarantine fill the file, no
+ * delivery will ever make room, and the error says so.
+ */
 export function explaining<T>(core: Core, mostBytes: number, land: () => T): T {
   try {
     return land()
@@ -285,7 +294,8 @@ function explained(
 ): unknown {
   if (!(error instanceof ConnectorError) || error.code !== 'disk_full') return error
   const { bound, left, isSystems } = transactions.fileBytes
-  // What did not fit was rolled back, and the file is as long as before: with so much left it was the disk.
+  // The write was rolled back, and the file is as long as before: with this much left the disk was
+  // full.
   if (left > mostBytes) return error
   const kinds = [
     { bytes: quarantine.held.bytes, are: 'quarantined elements', command: 'quarantine' },

@@ -1,4 +1,5 @@
-// The chunks on the disk, in the journal's one order: put at the end, read as slices. Consecutive from the oldest kept to the last.
+// The chunks on disk in journal order: appended at the end, read as slices. Consecutive from the
+// oldest stored to the last.
 import type { Database, Statement } from 'better-sqlite3'
 import type { Entries } from '../../contracts/entries.ts'
 import { makeWay } from '../../core/bytes.ts'
@@ -8,7 +9,9 @@ import { checksum, decode, encode, payloadBytes } from '../rules/chunk.ts'
 import { corrupt } from './database.ts'
 import type { Origins } from './streams.ts'
 
-/** Decoded chunks kept at hand, so that several sinks, or a look ahead, read and check each but once. */
+/**
+ * Cache of decoded chunks, so that several sinks, or a prefetch, read and verify each only once.
+ */
 const AT_HAND_BYTES = 8 * 1024 * 1024
 const AT_HAND_CHUNKS = 64
 
@@ -19,7 +22,7 @@ export interface Address {
   readonly replay: boolean
 }
 
-/** A chunk on its way to the disk. */
+/** A chunk to be written. */
 export interface Put {
   readonly payload: number
   readonly first: Seq
@@ -33,7 +36,7 @@ interface Chunk {
   readonly last: Seq
   readonly payload: number
   readonly run: Run
-  /** what it holds in memory */
+  /** its size in memory */
   readonly bytes: number
 }
 
@@ -74,7 +77,7 @@ export class Shelf {
     )
   }
 
-  /** Into the running transaction; `keepAtHand` what it returns once that has landed. */
+  /** Writes into the running transaction; pass the result to `keepAtHand` once that has landed. */
   put(first: Seq, address: Address, entries: Entries): Put {
     const { source, appendedAt, onlySink, replay } = address
     const last = first + entries.count - 1
@@ -82,7 +85,8 @@ export class Shelf {
     const pieces = encode(entries)
     const { types, times, columns, slab } = pieces
     const crc = checksum(label(first, last, address), pieces)
-    // The driver takes as much again, twice; beside a huge entry still lie the dead pieces that it came in.
+    // The driver needs twice as much again; for a huge entry, the freed pieces that it arrived in
+    // are still in memory too.
     makeWay(slab.length)
     this.#insert.run(
       first,
@@ -101,7 +105,7 @@ export class Shelf {
     return { payload, first, last, address, entries }
   }
 
-  /** Keeps what was put at hand: nearly always a sink takes it at once, and need not read it back. */
+  /** Caches the new chunks: nearly always a sink takes them at once and need not read them back. */
   keepAtHand(puts: readonly Put[]): void {
     for (const put of puts) this.#touch(this.#chunk(put))
   }
@@ -114,7 +118,10 @@ export class Shelf {
     return { first, last, payload, run, bytes }
   }
 
-  /** Entries [from, until] as far as the limits go; undefined when the shelf holds none of them. Throws ConnectorError `journal_corrupt`. */
+  /**
+   * Entries [from, until] as far as the limits allow; undefined if the store has none of them.
+   * Throws ConnectorError `journal_corrupt`.
+   */
   slice(from: Seq, until: Seq, limits: LoneLimits): Batch | TooLarge | undefined
   slice(from: Seq, until: Seq, limits: TakeLimits): Batch | undefined
   slice(from: Seq, until: Seq, limits: TakeLimits & Partial<LoneLimits>): Batch | TooLarge | undefined {
@@ -150,7 +157,7 @@ export class Shelf {
     return chunk && { run: chunk.run, index: seq - chunk.first }
   }
 
-  /** Chunks that nobody owes any more need not stay at hand. */
+  /** Removes chunks from the cache that are no longer pending. */
   release(settledTo: Seq): void {
     for (const { first, last } of this.#atHand.values()) if (last <= settledTo) this.forget(first)
   }
@@ -165,7 +172,7 @@ export class Shelf {
     return undefined
   }
 
-  /** The payload of an entry with a chunk of its own that would have to be read first; 0 for any other. */
+  /** The payload of an entry with a chunk of its own that is not cached; 0 for any other. */
   #loneBytes(seq: Seq): number {
     if (this.#chunkAtHand(seq)) return 0
     const size = this.#size.get(seq)
@@ -175,7 +182,8 @@ export class Shelf {
   #chunkAt(seq: Seq, loneBytes = this.#loneBytes(seq)): Chunk | undefined {
     const atHand = this.#chunkAtHand(seq)
     if (atHand) return this.#touch(atHand)
-    // The driver takes memory of its own for it: of huge entries that came in, or that several sinks asked for, one stays.
+    // The driver uses extra memory for it: of huge entries, new or requested by several sinks, only
+    // one stays cached.
     makeWay(loneBytes)
     const row = this.#read.get(seq)
     if (row === undefined || row.last < seq) return undefined
@@ -200,7 +208,10 @@ export class Shelf {
     return this.#chunk({ first: row.first, last: row.last, payload: row.payload, address, entries })
   }
 
-  /** A Map keeps the order of insertion: the least lately used stands first. One huge entry is read again instead. */
+  /**
+   * A Map keeps insertion order, so the least recently used is first. A single huge entry is read
+   * again instead.
+   */
   #touch(chunk: Chunk): Chunk {
     this.forget(chunk.first)
     if (chunk.bytes > AT_HAND_BYTES) return chunk
@@ -215,7 +226,10 @@ export class Shelf {
   }
 }
 
-/** How many of entries [start, end) fit into `room` bytes, and what they take; one that stands `alone` fits always. */
+/**
+ * How many of entries [start, end) fit into `room` bytes, and their size; an entry that is `alone`
+ * always fits.
+ */
 function fitting(entries: Entries, start: number, end: number, room: number, alone: boolean) {
   let taken = 0
   let index = start

@@ -1,4 +1,4 @@
-// What every part of the journal shares: the open file, its prepared rooms, its bounds.
+// Shared by every part of the journal: the open file, its prepared statements, its bounds.
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../../core/clock.ts'
 import type { Deliveries } from './accounts.ts'

@@ -1,5 +1,6 @@
-// Opens and closes the journal's file the one way that is safe: exclusive, WAL, every commit on the disk, checked, private to this user.
-// Nothing here or elsewhere may open and close that file with fs: POSIX would drop SQLite's lock with it.
+// Opens and closes the journal's file safely: exclusive, WAL, every commit synced, checked, private
+// to this user.
+// No code may open and close that file with fs: POSIX would drop SQLite's lock with it.
 import {
   closeSync,
   existsSync,
@@ -21,22 +22,31 @@ import { migrate, refuseNewer, stamp } from './schema.ts'
 import { RAISE_LIMIT, diskFull, limitReachedAt } from './space.ts'
 import type { LimitReached } from './space.ts'
 
-/** Measured: chunks cost up to a third less time than with 4 KiB; with 16 each small commit would write twice as much. */
+/**
+ * Measured: chunks take up to a third less time than with 4 KiB; with 16 KiB each small commit
+ * would write twice as much.
+ */
 const PAGE_BYTES = 8192
-/** A longer log spares checkpoints (some 15 % of an append); 16 MiB is read again in well under a second at start. */
+/**
+ * A longer log saves checkpoints (some 15 % of an append); 16 MiB is read again in well under a
+ * second at start.
+ */
 const WAL_PAGES = 2048
 export const LOG_BYTES = WAL_PAGES * PAGE_BYTES
-/** The driver's own is 16 MB. What is looked up lies at the tree's right edge, and a chunk is written once and read once. */
+/**
+ * The driver's default is 16 MB. Lookups are at the tree's right edge, and a chunk is written once
+ * and read once.
+ */
 const CACHE_KIB = 4096
 const FULL = 2
 /** SQLite's own bound */
 const MAX_PAGES = 0xfffffffe
 
-/** `statfs` type of the file system that holds `folder`. */
+/** `statfs` type of the file system of `folder`. */
 export type FileSystemType = (folder: string) => number
 
 export function fileSystemTypeOf(folder: string): number {
-  // The numbers below are Linux's; elsewhere they mean something else.
+  // The numbers below are Linux's; they differ on other systems.
   return process.platform === 'linux' ? statfsSync(folder).type : 0
 }
 
@@ -49,7 +59,10 @@ function refuseNetwork(path: string, typeOf: FileSystemType): void {
   )
 }
 
-/** Files made by `work` are this user's alone; a worker thread has no umask of its own and keeps the process's. */
+/**
+ * Files created by `work` are private to this user; a worker thread shares the umask of the
+ * process.
+ */
 function privately<T>(work: () => T): T {
   let before: number | undefined
   try {
@@ -65,8 +78,9 @@ function privately<T>(work: () => T): T {
 }
 
 /**
- * secure_delete stays off: overwriting delivered chunks would write every byte twice, and the blocks below (SSD, snapshots)
- * would keep the old ones anyway. Encryption at rest is the volume's.
+ * secure_delete stays off: overwriting delivered chunks would write every byte twice, and the
+ * storage below (SSD, snapshots) would keep the old blocks anyway. Encryption at rest is up to the
+ * volume.
  */
 function configure(db: Database, path: string): void {
   db.pragma('locking_mode = EXCLUSIVE')
@@ -74,7 +88,7 @@ function configure(db: Database, path: string): void {
   db.pragma(`page_size = ${PAGE_BYTES}`)
   const mode = db.pragma('journal_mode = WAL', { simple: true })
   if (mode !== 'wal') throw new Error(`SQLite answered journal_mode ${String(mode)} instead of wal`)
-  // The driver's own default under WAL is NORMAL, which loses the last commits in a power cut.
+  // The driver's default under WAL is NORMAL, which loses the last commits in a power cut.
   db.pragma('synchronous = FULL')
   db.pragma(`wal_autocheckpoint = ${WAL_PAGES}`)
   db.pragma(`journal_size_limit = ${2 * LOG_BYTES}`)
@@ -82,19 +96,22 @@ function configure(db: Database, path: string): void {
   db.pragma(`cache_size = -${CACHE_KIB}`)
 }
 
-/** Behind a migration: a file at its bound must open all the same, or nobody could make room in it. */
+/**
+ * After a migration: a file at its bound must still open, or an operator could not free space in
+ * it.
+ */
 function bound(db: Database, maxFileBytes: number): void {
   const pageBytes = db.pragma('page_size', { simple: true }) as number
   db.pragma(`max_page_count = ${Math.min(Math.floor(maxFileBytes / pageBytes), MAX_PAGES)}`)
 }
 
-/** Reads the whole file, and nothing else is done meanwhile: minutes, for a large one on a slow disk. */
+/** Reads the whole file and blocks everything else: minutes, for a large file on a slow disk. */
 function check(db: Database, path: string): void {
   const found = db.pragma('quick_check(1)', { simple: true })
   if (found !== 'ok') throw corrupt(path, 'its check at start failed')
 }
 
-/** After a write: before the first one SQLite may still answer what was, not what is. */
+/** Call after a write: before the first one SQLite may report the old values. */
 function assertHeld(db: Database): void {
   const synchronous = db.pragma('synchronous', { simple: true })
   const locking = db.pragma('locking_mode', { simple: true })
@@ -110,13 +127,16 @@ interface FileOptions {
   readonly fileSystemType: FileSystemType
   readonly limitReached?: LimitReached | undefined
   readonly nowAt: number
-  /** it was closed in good order just now, by this process or by one that checked it: it is not read whole once more */
+  /**
+   * it was closed cleanly just now, by this process or by one that checked it, so it is not checked
+   * again
+   */
   readonly isHandedOver?: boolean | undefined
 }
 
 /**
- * A file that is there, by a process that does nothing else with it. Throws where it is not sound, or cannot be had, and leaves it
- * open: to close it would write the log into it, so that process has to end by SIGKILL.
+ * Checks an existing file, in a process of its own. Throws if it is damaged or in use, and leaves
+ * it open: closing would write the log into it, so the process has to end by SIGKILL.
  */
 export function checkDatabase(path: string): void {
   privately(() => {
@@ -129,7 +149,10 @@ export function checkDatabase(path: string): void {
   })
 }
 
-/** What only a journal has beside it: its file was one, however it begins now. To be asked before SQLite has it, which removes a log. */
+/**
+ * Files that exist only beside a journal: they prove that the file was one, whatever its first
+ * bytes are now. Call before SQLite opens it, which removes a log.
+ */
 function wasJournal(path: string): boolean {
   const log = statSync(`${path}-wal`, { throwIfNoEntry: false })
   return (log?.size ?? 0) > 0 || existsSync(ballastPath(path)) || existsSync(spoolPath(path))
@@ -148,13 +171,16 @@ const headCalls: HeadCalls = {
   },
 }
 
-/** Before SQLite has them: it deletes or plays back what it finds beside a file. Only where this process has it open nowhere. */
+/**
+ * Call before SQLite opens the file: it deletes or replays files that it finds beside it. Only if
+ * this process does not have it open.
+ */
 function refuseStray(path: string): void {
   const fault = strayFault(path, headCalls)
   if (fault !== undefined) throw new ConnectorError('journal_corrupt', fault)
 }
 
-/** The files that this process has open, by identity. */
+/** Files that this process has open, by identity. */
 const opened = new Map<string, Database>()
 
 function identityOf(path: string): string | undefined {
@@ -166,12 +192,16 @@ const isOpenHere = (path: string) => opened.get(identityOf(path) ?? '')?.open ==
 
 const beginsAsSqlite = (path: string) => isSqlite(headCalls.head(path, 16))
 
-/** Codes that say something of the file, or of another process. Others say that it cannot be read this way, as on a full disk. */
+/**
+ * Codes about the file, or about another process. Other codes mean that it cannot be read this way,
+ * as on a full disk.
+ */
 const SAYS = /^SQLITE_(CORRUPT|NOTADB|BUSY|LOCKED)/
 
 /**
- * The check of a file with a log, without a right to write: a connection that has it writes the log into the file when it is
- * closed, damaged or not, and deletes it. False where it could not be made.
+ * Checks a file with a log, without write permission: a connection that may write moves the log
+ * into the file when it is closed, damaged or not, and deletes it. False if the check was not
+ * possible.
  */
 function checkWithLog(path: string): boolean {
   let db: Database | undefined
@@ -189,7 +219,7 @@ function checkWithLog(path: string): boolean {
   }
 }
 
-/** The file's folder must be there. */
+/** The file's folder must exist. */
 export function openDatabase(options: FileOptions): Database {
   const { path, maxFileBytes, fileSystemType, limitReached, nowAt, isHandedOver = false } = options
   if (isOpenHere(path)) throw inUse(path)
@@ -202,7 +232,8 @@ export function openDatabase(options: FileOptions): Database {
       const isChecked = isHandedOver || ((headCalls.size(`${path}-wal`) ?? 0) > 0 && checkWithLog(path))
       db = new Sqlite(path, { timeout: 0 })
       configure(db, path)
-      // The check with a log left it, and holds nothing: the lock is ours now, and in this mode no such file is used.
+      // Left by the check with a log and not in use: we have the lock now, and this mode uses no
+      // such file.
       rmSync(`${path}-shm`, { force: true })
       if (!isChecked) check(db, path)
       migrate(db, path)
@@ -213,7 +244,7 @@ export function openDatabase(options: FileOptions): Database {
       return db
     })
   } catch (error) {
-    // The first fault is the one to tell, whatever closing a damaged file adds to it.
+    // Report the first error, even if closing a damaged file adds another.
     try {
       db?.close()
     } catch {
@@ -232,7 +263,10 @@ function begin(db: Database, nowAt: number): void {
   })()
 }
 
-/** Leaves one file without a log beside it, unless the disk is full: then all stays in the log, where the next start finds it. */
+/**
+ * Leaves one file without a log, unless the disk is full: then everything stays in the log, where
+ * the next start finds it.
+ */
 export function closeDatabase(db: Database, judge: (error: unknown) => unknown): void {
   try {
     db.pragma('wal_checkpoint(TRUNCATE)')
@@ -244,7 +278,7 @@ export function closeDatabase(db: Database, judge: (error: unknown) => unknown):
   }
 }
 
-// Turns what SQLite and the file system throw into the errors that the conductors decide by.
+// Maps errors of SQLite and the file system to the error codes that the loops act on.
 
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
@@ -255,7 +289,10 @@ export function corrupt(path: string, what: string, cause?: unknown): ConnectorE
   )
 }
 
-/** A file of whatever kind, and nothing beside it says that it was ours: nobody is told to move what may be somebody else's. */
+/**
+ * A file of any kind, with no sign that it was a journal: do not advise moving it, since it may
+ * belong to another program.
+ */
 function noJournal(path: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
     'config_invalid',
@@ -283,10 +320,12 @@ function atLimit(path: string, limit: unknown): ConnectorError {
   return diskFull(path, { remedy: RAISE_LIMIT, why }, limit)
 }
 
-/** What a limit looks like from here: of a write, and of a file that SQLite would make. A sync is another matter. */
+/** How a size limit shows in a write, and in a file that SQLite would create. A sync differs. */
 const MAYBE_LIMIT = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_CANTOPEN'])
 
-/** What is no fault of the disk or the file comes back as it is: a bug, to stop the process. */
+/**
+ * Returns errors that are no fault of the disk or the file unchanged: bugs, which stop the process.
+ */
 export function translate(
   error: unknown,
   path: string,
@@ -324,17 +363,24 @@ export function translate(
   return error
 }
 
-// From one opening of the journal to the next: a file that was left in good order just now need not be read whole again.
+// Between two openings of the journal: a file that was closed cleanly just now need not be checked
+// again.
 
 export class Handover {
   #closed: string | undefined
 
-  /** No fault was met in the file while it was open, it was closed just now, and no other process has had it since. */
+  /**
+   * The file had no error while it was open, was closed just now, and no other process has had it
+   * since.
+   */
   closed(path: string): void {
     this.#closed = stateOf(path)
   }
 
-  /** True for the file of that path, untouched since, and once: after a failed try, or at any doubt, it is checked. */
+  /**
+   * True once for the file of that path if it is untouched since: after a failed try, or in any
+   * doubt, it is checked.
+   */
   takes(path: string): boolean {
     const closed = this.#closed
     this.#closed = undefined
@@ -342,7 +388,10 @@ export class Handover {
   }
 }
 
-/** The state of the file itself, whatever link names it. Undefined where it cannot be told, or where a log beside it holds a part of the state. */
+/**
+ * The state of the file itself, through links. Undefined if unknown, or if a log beside it contains
+ * a part of the state.
+ */
 function stateOf(path: string): string | undefined {
   try {
     const place = realpathSync(path)
@@ -354,14 +403,15 @@ function stateOf(path: string): string | undefined {
   }
 }
 
-// Which process has a journal open, as far as Linux tells: by the locks that SQLite holds on its file.
+// Which process has a journal open, as far as Linux shows: by the locks that SQLite has on its
+// file.
 
-/** SQLite locks bytes from here on, and nothing else there (`PENDING_BYTE`). */
+/** SQLite locks bytes from here on, and only there (`PENDING_BYTE`). */
 const LOCKED_FROM = 2 ** 30
 /** `1: POSIX  ADVISORY  WRITE 2461 00:1b:91785 1073741824 1073742335` */
 const line = /^\d+: POSIX +ADVISORY +(?:READ|WRITE) +(\d+) [\da-f]+:[\da-f]+:(\d+) (\d+) /gm
 
-/** Undefined where it cannot be told: another system, or a process outside of this container. */
+/** Undefined if unknown: another system, or a process outside of this container. */
 export function holderOf(
   path: string,
   readLocks = () => readFileSync('/proc/locks', 'utf8'),
@@ -372,16 +422,17 @@ export function holderOf(
       .filter(([, , inode, from]) => inode === String(ino) && Number(from) >= LOCKED_FROM)
       .map(([, pid]) => Number(pid))
     const others = [...new Set(pids)].filter((pid) => pid > 0 && pid !== process.pid)
-    // The number alone may be another file system's file too.
+    // The inode number alone may belong to a file of another file system.
     return others.length === 1 ? others[0] : undefined
   } catch {
     return undefined
   }
 }
 
-// Whether a SQLite file is a journal of this program: what another one keeps in its own is neither read nor changed.
+// Whether a SQLite file is a journal of this program: a database of another program is neither read
+// nor changed.
 
-/** Before anything is set in the file: the mode of its log is written into it. */
+/** Call before any setting is made in the file: the journal mode is written into it. */
 function refuseForeign(db: Database, path: string): void {
   const number = (name: string) => db.pragma(name, { simple: true }) as number
   const [mark, version] = [number('application_id'), number('user_version')]
@@ -394,14 +445,15 @@ function refuseForeign(db: Database, path: string): void {
   )
 }
 
-// Whether the journal's files still stand where they were opened. Looks at names only: opening and closing the file would drop SQLite's lock.
+// Whether the journal's files are still where they were opened. Checks names only: opening and
+// closing the file would drop SQLite's lock.
 
 interface Identity {
   readonly dev: bigint
   readonly ino: bigint
 }
 
-/** `unknown`: the file system does not say just now, which proves nothing. */
+/** `unknown`: the file system gives no answer now, which proves nothing. */
 function markIdentity(path: string): Identity | 'gone' | 'unknown' {
   try {
     return statSync(path, { bigint: true })
@@ -414,7 +466,10 @@ export class Presence {
   readonly #path: string
   readonly #opened: readonly (readonly [path: string, is: Identity])[]
 
-  /** To be made once the journal is open and has written. `name`: where the next start looks for it, which may be a link to `path`. */
+  /**
+   * Create once the journal is open and has written. `name`: where the next start looks for it,
+   * possibly a link to `path`.
+   */
   constructor(path: string, name: string) {
     this.#path = path
     this.#opened = [name, path, `${path}-wal`].flatMap((each) => {
@@ -423,7 +478,7 @@ export class Presence {
     })
   }
 
-  /** In words; undefined: all are there. */
+  /** As text; undefined: all files are there. */
   get lost(): string | undefined {
     for (const [path, was] of this.#opened) {
       const is = markIdentity(path)

@@ -1,4 +1,5 @@
-// Dead letters: entries that a sink refuses for good, kept with their bytes until somebody retries or drops them.
+// Dead letters: entries that a sink rejects for good, kept with their bytes until an operator
+// retries or drops them.
 import type { Database } from 'better-sqlite3'
 import {
   COLUMNS,
@@ -24,11 +25,14 @@ interface Chosen {
 
 interface Retried {
   readonly rows: readonly LetterRow[]
-  /** that their chunks take */
+  /** size of their chunks */
   readonly bytes: number
 }
 
-/** The ledger's sums of them follow the disk: `apply` what a transaction returned when that has landed. */
+/**
+ * The sums in the ledger are updated after the disk: `apply` the result of a transaction once it
+ * has landed.
+ */
 export class DeadLetters {
   readonly #core: Core
   readonly #statements: ReturnType<typeof prepareLetters>
@@ -58,7 +62,10 @@ export class DeadLetters {
     return this.#statements.raw.get(id)
   }
 
-  /** Inside a transaction: copies the entry out of its chunk, which will be pruned. Returns its bytes, undefined where it was parked before. */
+  /**
+   * Call inside a transaction: copies the entry from its chunk, which will be pruned. Returns its
+   * bytes, undefined if it was a dead letter before.
+   */
   writeParked(sink: string, { seq, code, reason }: Parked): number | undefined {
     const { clock, deliveries, origins, shelf } = this.#core
     const found = shelf.entry(seq)
@@ -90,7 +97,10 @@ export class DeadLetters {
     return raw.length
   }
 
-  /** Inside a transaction: puts them at the journal's end. A letter of a sink that left the configuration stays: nobody would take it. */
+  /**
+   * Call inside a transaction: puts them at the journal's end. A dead letter of a sink that left
+   * the configuration stays: no sink would take it.
+   */
   writeRetried(query: DeadLetterQuery): Retried {
     const { clock, deliveries, ledger } = this.#core
     const rows = this.#rows(query).filter(({ sink }) => ledger.names.includes(sink))
@@ -114,7 +124,7 @@ export class DeadLetters {
     this.applyDropped(rows)
   }
 
-  /** Inside a transaction. */
+  /** Call inside a transaction. */
   writeDropped(query: DeadLetterQuery): readonly LetterRow[] {
     const rows = this.#rows(query)
     for (const row of rows) {
@@ -154,9 +164,10 @@ export function prepareLetters(db: Database) {
   }
 }
 
-// Dead letters as entries again, so that they can be put back: bundled by who is to have them, as many as a chunk holds.
+// Converts dead letters back to entries to put them back: grouped by sink and source, up to a chunk
+// each.
 
-/** A letter as it stands in the file, without its bytes. */
+/** A dead letter as stored in the file, without its bytes. */
 interface LetterRow {
   id: number
   sink: string
@@ -174,7 +185,7 @@ interface LetterRow {
   replay: number
 }
 
-/** Letters of one sink and source, as many as a chunk holds. */
+/** Dead letters of one sink and source, up to one chunk. */
 interface LetterBundle {
   readonly sink: string
   readonly source: number
@@ -203,7 +214,7 @@ function bundlesOf(rows: readonly LetterRow[]): LetterBundle[] {
   return bundles
 }
 
-/** The raw bytes one after the other, each followed by the entry's id and time as text. */
+/** The raw bytes in sequence, each followed by the entry's id and time as text. */
 function entriesOf(rows: readonly LetterRow[], rawOf: (id: number) => Buffer | undefined): Entries {
   const pieces: Buffer[] = []
   const columns = new Uint32Array(rows.length * COLUMNS)
@@ -234,9 +245,10 @@ function entriesOf(rows: readonly LetterRow[], rawOf: (id: number) => Buffer | u
   )
 }
 
-// Settling a stretch: what was refused is parked, what became of the rest is counted, the position moves, in one transaction (invariant 3).
+// Acknowledges a range: refused entries become dead letters, the others are counted, the position
+// moves, in one transaction (invariant 3).
 
-/** One transaction, as `append`. What was parked before is not parked again: a settlement that is repeated adds no letter. */
+/** One transaction, as `append`. Repeating an acknowledgement adds no second dead letter. */
 export function settle(
   core: Core,
   letters: DeadLetters,
@@ -249,7 +261,7 @@ export function settle(
     throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
   let copied: Amount = { count: 0, bytes: 0 }
   const land = () => {
-    // Counted anew where the disk was full at the first try.
+    // Counted again if the disk was full at the first try.
     copied = { count: 0, bytes: 0 }
     for (const each of parked) {
       const bytes = letters.writeParked(sink, each)

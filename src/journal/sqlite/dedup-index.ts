@@ -1,4 +1,5 @@
-// Which entries were never seen before: the dedup keys. Ids compare byte for byte, nothing about them is normalised.
+// Dedup index: which entries were never seen before. Ids compare byte for byte, without
+// normalisation.
 import { hash } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import { ID_END, ID_START } from '../../contracts/entries.ts'
@@ -6,7 +7,7 @@ import type { Entries } from '../../contracts/entries.ts'
 import type { SourceName } from '../../contracts/source.ts'
 import { DASH } from '../../core/bytes.ts'
 
-// An id as 16 bytes: a UUID's own, of anything else a hash.
+// An id as 16 bytes: those of a UUID, or a hash of anything else.
 
 const KEY_BYTES = 16
 
@@ -14,14 +15,18 @@ const KEY_BYTES = 16
 const hexValues = new Uint8Array(256).fill(255)
 for (let value = 0; value < 16; value++) hexValues[value.toString(16).charCodeAt(0)] = value
 
-/** Where the digits of a byte of the key stand in a UUID's text. */
+/** Position of the digits of each key byte in the text of a UUID. */
 const digitPlaces = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34]
 
 function digest(bytes: Uint8Array): Buffer {
   return hash('sha256', bytes, 'buffer').subarray(0, KEY_BYTES)
 }
 
-/** A canonical lower-case UUID becomes its 16 bytes; all else, upper case too, is another id and becomes a hash. @internal for tests */
+/**
+ * A canonical lower-case UUID becomes its 16 bytes; anything else, including upper case, is another
+ * id and becomes a hash.
+ * @internal for tests
+ */
 export function writeKey(bytes: Uint8Array, start: number, end: number, out: Buffer, at: number): void {
   if (
     end - start === 36 &&
@@ -43,23 +48,29 @@ export function writeKey(bytes: Uint8Array, start: number, end: number, out: Buf
   out.set(digest(bytes.subarray(start, end)), at)
 }
 
-/** Where the same id may come again with other content: each content that differs from the last one is a new version. Elsewhere the first is kept. */
+/**
+ * For sources whose ids may return with other content: content that differs from the last one is a
+ * new version. Otherwise the first is kept.
+ */
 const changing: ReadonlySet<SourceName> = new Set<SourceName>(['history.usage', 'history.query'])
 
 export interface Claim {
-  /** indices of the entries that are new; undefined: all that are wanted */
+  /** indices of the new entries; undefined: all that are wanted */
   readonly fresh: Uint32Array | undefined
   readonly freshCount: number
   readonly knownCount: number
-  /** by entry index, where an entry is a new version of a known one */
+  /** by entry index, for entries that are a new version of a known one */
   readonly versions: Uint32Array | undefined
 }
 
 interface PageKeys {
-  /** of each its 16 bytes */
+  /** 16 bytes each */
   readonly ids: Buffer
   readonly firstUs: number
-  /** JSON: of each how long behind `firstUs` it is, since small numbers are written and read in half the time */
+  /**
+   * JSON: the offset of each from `firstUs`, since small numbers are written and read in half the
+   * time
+   */
   readonly times: string
 }
 
@@ -70,11 +81,11 @@ export class Keys {
   readonly #insert: Statement<[number, number, Buffer, Buffer]>
   readonly #update: Statement<[Buffer, number, number, Buffer]>
   #ids: Buffer = Buffer.allocUnsafeSlow(1000 * KEY_BYTES)
-  /** Sources whose last page held known entries: there it pays to look first. */
+  /** Sources whose last page contained known entries: for these, looking first is faster. */
   readonly #rereading = new Set<number>()
 
   constructor(db: Database) {
-    // One statement a page is 2.5 times as fast as one an entry.
+    // One statement per page is 2.5 times as fast as one per entry.
     this.#insertPage = db.prepare(
       `INSERT OR IGNORE INTO keys (source, at, id) SELECT ?, ? + value, substr(?, key * ${KEY_BYTES} + 1, ${KEY_BYTES}) FROM json_each(?)`,
     )
@@ -94,8 +105,8 @@ export class Keys {
   }
 
   /**
-   * Takes the keys of the entries of `wanted` (all when undefined) and says which were free. Must come first in its
-   * transaction: `restart` rolls back and begins again.
+   * Takes the keys of the entries of `wanted` (all if undefined) and returns which were free. Must
+   * come first in its transaction: `restart` rolls back and begins again.
    */
   claim(
     source: number,
@@ -109,7 +120,9 @@ export class Keys {
       : this.#claimFirsts(source, entries, wanted, restart)
   }
 
-  /** One byte an entry: 1 where its key is taken, 2 where it is and this content would be a new version. */
+  /**
+   * One byte per entry: 1 if its key is taken, 2 if it is and this content would be a new version.
+   */
   known(source: number, name: SourceName, entries: Entries): Uint8Array {
     const taken = new Uint8Array(entries.count)
     if (entries.count === 0) return taken
@@ -126,7 +139,10 @@ export class Keys {
     return taken
   }
 
-  /** Takes no key: the version that each entry is, by its index; content that is not known yet has the one that it would get. */
+  /**
+   * Takes no key: returns the version of each entry, by its index; unknown content has the version
+   * that it would get.
+   */
   versions(source: number, name: SourceName, entries: Entries): Uint32Array | undefined {
     if (!changing.has(name)) return undefined
     const { ids } = this.#keysOf(entries, undefined)
@@ -156,7 +172,8 @@ export class Keys {
       const { changes } = this.#insertPage.run(source, keys.firstUs, keys.ids, keys.times)
       if (changes === count) return all
       this.#rereading.add(source)
-      // All known is told by the count alone; of a mixture it does not tell which, so look first and insert again.
+      // The count alone shows that all are known. A mixture does not show which, so look first and
+      // insert again.
       if (changes === 0)
         return { fresh: new Uint32Array(0), freshCount: 0, knownCount: count, versions: undefined }
       restart()
@@ -217,7 +234,10 @@ export class Keys {
     }
   }
 
-  /** The version that this content is: 1, 2, …; 0 when it is the one that was seen last, or one of an entry that goes round in circles. */
+  /**
+   * The version of this content: 1, 2, …; 0 if it is the one that was seen last, or one of an entry
+   * that alternates between contents.
+   */
   #claimVersion(source: number, at: number, id: Buffer, contentHash: Buffer): number {
     const before = this.#find.get(source, at, id)
     if (before === undefined) {
@@ -238,7 +258,7 @@ export class Keys {
     for (let i = 0; i < count; i++) {
       const index = wanted?.[i] ?? i
       const at = entries.at(index)
-      // A key without a time would be refused in silence, and its entry be lost as known.
+      // A key without a time would be rejected silently, and its entry lost as known.
       if (!Number.isSafeInteger(at))
         throw new Error(`Entry ${index} of a part has no time in whole microseconds`)
       times[i] = at - firstUs
@@ -253,22 +273,24 @@ export class Keys {
     }
     const ids = this.#ids.subarray(0, count * KEY_BYTES)
     if (isNear) return { ids, firstUs, times: JSON.stringify(times) }
-    // Centuries apart the difference of two whole numbers is none that can be told exactly.
+    // Over centuries the difference of two integers is not exact.
     const whole = times.map((_, i) => entries.at(wanted?.[i] ?? i))
     return { ids, firstUs: 0, times: JSON.stringify(whole) }
   }
 }
 
-// What is kept beside the key of an entry that may change: its content's hash, its version, and what it was before.
+// Data stored with the key of an entry that may change: its content hash, its version, and its
+// earlier contents.
 
 /**
- * So many versions of one entry are told as they come. From then on only a content that is none of its last so many is a new
- * one: an API that writes the same now so, now so would have it shipped at every look for ever.
+ * This many versions of one entry are always sent. After that, content is new only if it is none of
+ * the last versions: an API that alternates between two forms would otherwise have the entry sent
+ * on every read.
  */
 const CHANGES_TOLD = 16
 const MARK_BYTES = KEY_BYTES + 4
 
-/** The version that a content is behind this mark; 0: no new one. */
+/** The version of a content after this mark; 0: not new. */
 function versionAfter(before: Buffer, contentHash: Buffer): number {
   if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0
   const version = before.readUInt32LE(KEY_BYTES) + 1
@@ -285,7 +307,7 @@ function contentMark(contentHash: Buffer, version: number, before?: Buffer): Buf
   return Buffer.concat([mark, before.subarray(0, KEY_BYTES), older])
 }
 
-/** Marks of older journals know of no contents before. */
+/** Marks of older journals contain no earlier contents. */
 function wasOneOf(mark: Buffer, contentHash: Buffer): boolean {
   for (let at = MARK_BYTES; at < mark.length; at += KEY_BYTES)
     if (mark.subarray(at, at + KEY_BYTES).equals(contentHash)) return true

@@ -1,4 +1,5 @@
-// The names of what lies beside the journal's file: for those who make it, and for who has to keep away from it.
+// Names of the files beside the journal's file, for the code that creates them and the code that
+// must avoid them.
 import { createHash } from 'node:crypto'
 import { basename, dirname, join } from 'node:path'
 import {
@@ -12,17 +13,17 @@ import {
 } from '../../core/file-owners.ts'
 import type { OwnerCalls } from '../../core/file-owners.ts'
 
-/** An address of a socket holds 104 bytes on some systems, 108 on others, a final zero among them. */
+/** A socket address has 104 bytes on some systems, 108 on others, including a final zero. */
 const MAX_PATH_BYTES = 100
 
 const fits = (path: string) => Buffer.byteLength(path) <= MAX_PATH_BYTES
 
-/** What is tried there once SQLite could not write, and removed again. */
+/** Test file, written once SQLite could not write, and removed again. */
 export const probePath = (place: string): string => `${place}.probe`
 
 export const ballastPath = (place: string): string => `${place}.ballast`
 
-/** What an `s3` sink has on its way lies in it. */
+/** Folder of the objects that an `s3` sink has in flight. */
 export const spoolPath = (journalPath: string): string =>
   join(dirname(journalPath), 'spool', basename(journalPath))
 
@@ -37,7 +38,10 @@ export function controlPath(journalPath: string): string | undefined {
 
 const sqlites = (place: string) => ['-wal', '-shm', '-journal'].map((end) => `${place}${end}`)
 
-/** Why another user may read or change the journal, or what lies beside it; undefined: none may. `place`: where links lead. */
+/**
+ * Why another user may read or change the journal, or the files beside it; undefined: none may.
+ * `place`: the target of links.
+ */
 export function unsafeFault(journalPath: string, place: string, calls: OwnerCalls): string | undefined {
   const spool = spoolPath(journalPath)
   const faults = [
@@ -57,22 +61,26 @@ export function unsafeFault(journalPath: string, place: string, calls: OwnerCall
   return undefined
 }
 
-/** Who may read the journal beside this user, and by what. */
+/** Which other users may read the journal, and by which permission. */
 export const openWarnings = (place: string, calls: OwnerCalls): readonly string[] =>
   [
     groupWarning(dirname(place), calls),
     publicWarning(place, calls, 0o600) ?? groupFileWarning(place, calls),
   ].filter((text) => text !== undefined)
 
-/** All but the socket lie beside the file itself, `place`, wherever a link leads to it; a `-journal` that SQLite finds there it would play back. */
+/**
+ * All except the socket are beside the file itself, `place`, even if a link names it; SQLite would
+ * replay a `-journal` found there.
+ */
 export function besideJournal(journalPath: string, place: string): readonly string[] {
   const ours = [probePath(place), ballastPath(place), controlPath(journalPath)]
   return [...sqlites(place), ...ours].filter((name) => name !== undefined)
 }
 
-// Which file systems are none to write to: by their `statfs` types, which are Linux's; elsewhere the numbers mean something else.
+// File systems that cannot be used, by their `statfs` types. These are Linux's; they differ on
+// other systems.
 
-/** WAL and POSIX locks do not hold there. */
+/** WAL and POSIX locks do not work there. */
 const network: Readonly<Record<number, string>> = {
   0x6969: 'NFS',
   0x517b: 'SMB',
@@ -82,7 +90,7 @@ const network: Readonly<Record<number, string>> = {
   0x564c: 'NCP',
 }
 
-/** Their folders say that they may be written, to root, and take no file. */
+/** Their folders appear writable to root, but accept no file. */
 const kernel: ReadonlySet<number> = new Set([
   0x9fa0, // proc
   0x62656572, // sysfs
@@ -91,43 +99,44 @@ const kernel: ReadonlySet<number> = new Set([
   0x1cd1, // devpts
 ])
 
-/** The name of a network file system; undefined: the type is none. */
+/** The name of a network file system; undefined: the type is not one. */
 export const networkFileSystem = (type: number): string | undefined => network[type >>> 0]
 
 export const isOfKernel = (type: number): boolean => kernel.has(type >>> 0)
 
-// Whose a SQLite file is: by the mark of this program, and by what its journals from before the mark are known by.
+// Which program a SQLite file belongs to: by this program's mark, or by properties of older
+// journals without one.
 
-/** SQLite's mark of whose a file is: "afJr", in a place that each of its files has. */
+/** SQLite's `application_id`: "afJr", at a fixed place in every file. */
 export const APPLICATION_ID = 0x61664a72
 /**
- * The schema of today's journals: so many steps has `journal/schema.ts`.
+ * The current schema: the number of steps in `journal/schema.ts`.
  * @internal for tests
  */
 export const SCHEMA = 5
-/** Journals up to this schema bear no mark. */
+/** Journals up to this schema have no mark. */
 const LAST_UNMARKED = 4
-/** Tables that journals have had from the first on. */
+/** Tables that every journal has had since the first version. */
 const TELLING = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
 
 /**
- * `user_version` holds the schema in its lowest byte and a random stamp above it, which tells one journal from another: a log
- * names no database, and SQLite would write it into whichever lies beside it.
+ * `user_version` has the schema in its lowest byte and a random stamp above it, which distinguishes
+ * journals: a log names no database, and SQLite would write it into any database beside it.
  */
 const SCHEMA_BITS = 8
 const STAMPS = 2 ** (31 - SCHEMA_BITS)
 
 export const schemaIn = (version: number): number => version & (2 ** SCHEMA_BITS - 1)
 
-/** `version` with another schema, and the stamp that it has. */
+/** `version` with another schema and the same stamp. */
 export const withSchema = (version: number, schema: number): number =>
   ((version >>> SCHEMA_BITS) << SCHEMA_BITS) | schema
 
-/** `version` with a stamp: its own, or else a new one. `random`: as `randomInt` of node:crypto. */
+/** `version` with a stamp: its own, or a new one. `random`: as `randomInt` of node:crypto. */
 export const stamped = (version: number, random: (least: number, below: number) => number): number =>
   version >>> SCHEMA_BITS === 0 ? (random(1, STAMPS) << SCHEMA_BITS) | version : version
 
-/** By the first page; 0: it has none. */
+/** From the first page; 0: it has none. */
 const stampOf = (page: Buffer): number => (page.length < HEADER_BYTES ? 0 : versionOf(page) >>> SCHEMA_BITS)
 
 interface Known {
@@ -144,17 +153,17 @@ export function isJournal({ mark, version, isEmpty, hasTable }: Known): boolean 
   return version <= LAST_UNMARKED && TELLING.every(hasTable)
 }
 
-/** What is wrong with a journal of this schema; undefined: nothing. */
+/** The fault of a journal of this schema; undefined: none. */
 export function newerFault(version: number): string | undefined {
   const schema = schemaIn(version)
   if (schema <= SCHEMA) return undefined
   return `was written by a newer version of this program (its schema is ${schema}, this one knows ${SCHEMA}): run that version, or set journal.path to another file`
 }
 
-/** How every SQLite file begins. */
+/** The first bytes of every SQLite file. */
 const MAGIC = Buffer.from('SQLite format 3\0')
 const HEADER_BYTES = 100
-/** of the page behind the header, which holds the tables' names: all of them, and not where others lie */
+/** bytes of the page after the header that contain the table names: all of them, and no others */
 const LEAF = 0x0d
 
 export const MOST_PAGE_BYTES = 65_536
@@ -164,8 +173,8 @@ const versionOf = (page: Buffer): number => page.readInt32BE(60)
 export const isSqlite = (head: Buffer): boolean => head.subarray(0, MAGIC.length).equals(MAGIC)
 
 /**
- * By the first page alone, for who may neither open nor lock the file: true where it is somebody else's for sure. Of ours each older
- * state is one of a journal too.
+ * From the first page only, for callers that may neither open nor lock the file: true if it
+ * certainly belongs to another program. Each older state of our file is one of a journal too.
  */
 export function isForeign(head: Buffer): boolean {
   if (!isSqlite(head) || head.length < HEADER_BYTES) return false
@@ -174,31 +183,35 @@ export function isForeign(head: Buffer): boolean {
   return !isJournal({
     mark: page.readInt32BE(68),
     version: versionOf(page),
-    // A table has a page of its own.
+    // Each table has its own page.
     isEmpty: page.readUInt32BE(28) <= 1,
     hasTable: (name) => page[HEADER_BYTES] !== LEAF || page.includes(name),
   })
 }
 
-/** By the first page alone: a journal that this program has written, and no empty database. */
+/** From the first page only: a journal written by this program, not an empty database. */
 export const isWritten = (page: Buffer): boolean =>
   page.length >= HEADER_BYTES && isSqlite(page) && !isForeign(page) && versionOf(page) !== 0
 
-/** `newerFault` by the first page alone; one that is cut short tells nothing. */
+/** `newerFault` from the first page only; a truncated page gives no result. */
 export function newerPageFault(page: Buffer): string | undefined {
   return page.length < HEADER_BYTES ? undefined : newerFault(versionOf(page))
 }
 
-// Files of SQLite that do not belong to the journal beside them: SQLite would delete them, or write them into it. Reads only.
+// SQLite files that do not belong to the journal beside them: SQLite would delete them, or write
+// them into it. Reads only.
 
-/** As node:fs has it. Not for a journal that this process has open: closing the file would drop its lock. */
+/**
+ * As in node:fs. Not for a journal that this process has open: closing the file would drop its
+ * lock.
+ */
 export interface HeadCalls {
-  /** undefined where there is nothing */
+  /** undefined if there is nothing */
   readonly size: (path: string) => number | undefined
   readonly head: (path: string, bytes: number) => Buffer
 }
 
-/** Within so much of a log stands its first page: each opening writes that first. */
+/** The first page is within this many bytes of a log: each opening writes it first. */
 const LOG_HEAD_BYTES = 4 * 2 ** 20
 const PAGE_HEAD_BYTES = 100
 
@@ -209,7 +222,7 @@ const PAGES_BEFORE_OFFSET = 16
 const ANEW =
   'a new journal reads from the configured start, and may send entries again that were delivered before'
 
-/** What is wrong and what to do, in sentences; undefined: nothing is. */
+/** What is wrong and what to do, as sentences; undefined: nothing is wrong. */
 export function strayFault(path: string, calls: HeadCalls): string | undefined {
   return strayLog(path, calls) ?? strayRollback(path, calls)
 }
@@ -218,7 +231,7 @@ function strayLog(path: string, { size, head }: HeadCalls): string | undefined {
   const log = `${path}-wal`
   if ((size(log) ?? 0) === 0) return undefined
   const bytes = size(path)
-  // SQLite deletes a log beside an absent or empty database.
+  // SQLite deletes a log beside a missing or empty database.
   if (bytes === undefined || bytes === 0) {
     const what = bytes === 0 ? 'is empty' : 'is not there'
     return `The log ${log} has no database: ${path} ${what}. The log may contain entries that are not delivered yet, so nothing was changed. Put ${path} back beside its log and start again. If it is lost, move the log away too: ${ANEW}`
@@ -229,7 +242,10 @@ function strayLog(path: string, { size, head }: HeadCalls): string | undefined {
   return `The log ${log} belongs to another journal than ${path}: one of them was moved or replaced. Either may contain entries that are not delivered yet, so nothing was changed. Put this log's own database back at ${path}, or move the log away to continue with the current database`
 }
 
-/** A kill in the first moments of a new journal leaves one too, of a database that had no page before. */
+/**
+ * A kill in the first moments of a new journal also leaves a log, of a database that had no page
+ * before.
+ */
 function strayRollback(path: string, { size, head }: HeadCalls): string | undefined {
   const rollback = `${path}-journal`
   if ((size(rollback) ?? 0) === 0) return undefined
@@ -243,36 +259,41 @@ function strayRollback(path: string, { size, head }: HeadCalls): string | undefi
   return `${rollback} belongs to another database, and SQLite would write its contents into ${path}. Either may contain entries that are not delivered yet, so nothing was changed. Move ${rollback} to the database that it belongs to`
 }
 
-// How large a volume the bounds of the journal ask for. What its keys take is not known beforehand: it goes with how much comes.
+// The volume size that the journal's bounds require. The size of its keys is not known in advance:
+// it depends on how many entries come.
 
 const MIB = 2 ** 20
-/** Up to here the log and the ballast take the same. */
+/** Up to this size the log and the ballast are constant. */
 const USUAL_ENTRY_BYTES = 16 * MIB
 
 export interface Bounds {
   readonly maxBytes: number
   readonly keepSettledBytes: number
-  /** absent: the usual one */
+  /** absent: the default */
   readonly maxEntryBytes?: number | undefined
 }
 
-/** What the log and the ballast may take beside the file, and to spare. */
+/** The space that log and ballast may need beside the file, with a margin. */
 export const besideBytes = ({ maxEntryBytes = 0 }: Pick<Bounds, 'maxEntryBytes'>): number =>
   64 * MIB + 4 * Math.max(USUAL_ENTRY_BYTES, maxEntryBytes)
 
-/** The keys not counted. */
+/** Without the dedup keys. */
 export const wantedBytes = (bounds: Bounds): number =>
   bounds.maxBytes + bounds.keepSettledBytes + besideBytes(bounds)
 
-// SQLite's log beside a database, as far as it tells the first page: for who may not open the database itself. Pure.
+// Reads the database's first page from SQLite's log, for callers that may not open the database
+// itself. Pure.
 
 const WAL_HEADER_BYTES = 32
 const FRAME_HEADER_BYTES = 24
-/** The lowest bit says in which order its checksums are. */
+/** The lowest bit gives the byte order of its checksums. */
 const WAL_MAGIC = 0x377f0682
 const LEAST_PAGE_BYTES = 512
 
-/** The newest first page that was committed; undefined where there is none. Frames with another salt are left over. */
+/**
+ * The newest committed first page; undefined if there is none. Frames with another salt are left
+ * over from earlier use.
+ */
 export function firstPageIn(log: Buffer): Buffer | undefined {
   if (log.length < WAL_HEADER_BYTES || log.readUInt32BE(0) >>> 1 !== WAL_MAGIC >>> 1) return undefined
   const pageBytes = log.readUInt32BE(8)

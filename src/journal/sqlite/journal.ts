@@ -1,4 +1,5 @@
-// The journal's door: what the other rooms of the journal do, under the contract's names. Synchronous inside, promises outside. `open.ts` opens it.
+// The journal's entry point: its modules under the names of the contract. Synchronous inside,
+// promises outside. `open.ts` opens it.
 import type { Database } from 'better-sqlite3'
 import type { DayRange } from '../../contracts/accounts.ts'
 import type { Entries } from '../../contracts/entries.ts'
@@ -229,23 +230,24 @@ export class SqliteJournal implements Journal {
     return prune(this.#core, this.#statements.prune)
   }
 
-  /** After an I/O error nothing is written any more: what the disk holds is for the next start to find out. */
+  /** After an I/O error nothing more is written: the next start finds out what is on disk. */
   async close() {
     if (this.#closed) return
     this.#closed = true
     const { db, path, transactions } = this.#core
     if (transactions.failed) return
-    // Looked at while its log still lies beside it: what is closed below may be another file than the one of that name.
+    // Checked while its log still exists: the file closed below may not be the file of that name
+    // any more.
     const isThere = this.#presence.lost === undefined
     closeDatabase(db, (error) => transactions.judge(error))
     if (isThere && !transactions.metFault) this.#handover?.closed(path)
   }
 }
 
-// Lets a sink's conductor wait for new entries without asking again and again.
+// Lets a delivery loop wait for new entries without polling.
 
 class Arrivals {
-  /** the last sequence number that each sink was told of */
+  /** the last sequence number reported to each sink */
   readonly #told = new Map<string, Seq>()
   readonly #waiting = new Set<() => void>()
 
@@ -253,7 +255,7 @@ class Arrivals {
     for (const [sink, position] of positions) this.#told.set(sink, position)
   }
 
-  /** `lastSeq` is asked at each waking. */
+  /** `lastSeq` is called at each wake-up. */
   async wait(sink: string, lastSeq: () => Seq, signal: AbortSignal): Promise<void> {
     while (!signal.aborted && lastSeq() <= (this.#told.get(sink) ?? 0)) await this.#next(signal)
     this.#told.set(sink, lastSeq())

@@ -1,4 +1,4 @@
-// Opening the journal: its options, its file, and the parts that it is made of.
+// Opens the journal: its options, its file, and its modules.
 import { fork } from 'node:child_process'
 import type { ForkOptions } from 'node:child_process'
 import {
@@ -39,41 +39,45 @@ import { Transactions } from './transactions.ts'
 
 export interface JournalOptions {
   readonly path: string
-  /** of owed payload; at the bound append refuses */
+  /** of pending payload; at the bound append throws `journal_full` */
   readonly maxBytes: number
   readonly keepKeysMs: number
   readonly keepSettledBytes: number
   /** the sinks of the configuration, by name */
   readonly sinks: readonly string[]
-  /** those of the configuration; absent: of none is told that it came or left */
+  /** those of the configuration; absent: new and removed workspaces are not reported */
   readonly workspaces?: readonly Configured[]
   readonly clock: Clock
   readonly log: Log
   /** of the largest entry that may come */
   readonly maxEntryBytes?: number
-  /** given up when the disk is full; 0: none; default: by the largest entry */
+  /** deleted when the disk is full; 0: none; default: by the largest entry */
   readonly ballastBytes?: number | undefined
-  /** hard bound of the file; default: the bounds above twice, and 4 GiB for keys, letters and quarantine */
+  /**
+   * hard bound of the file; default: twice the bounds above, and 4 GiB for keys, dead letters and
+   * quarantine
+   */
   readonly maxFileBytes?: number
-  /** how large the system lets a file become */
+  /** the system's limit on the size of a file */
   readonly largestFileBytes?: number
   readonly fileSystemType?: FileSystemType
   readonly freeBytes?: FreeBytes
   readonly volumeBytes?: VolumeBytes
   readonly limitReached?: LimitReached
-  /** of who opens it again right after a close; absent: it is checked, whoever had it */
+  /** for a caller that opens it again right after a close; absent: it is always checked */
   readonly handover?: Handover | undefined
 }
 
 /**
- * A full log and the largest entry behind it, which may be parked at that, and stand in the log and in the file then: the
- * file may have to grow by both before the log can begin anew. Measured: with one entry less all giving out may stop.
+ * A full log followed by the largest entry, which may become a dead letter then and be both in the
+ * log and in the file: the file may have to grow by both before the log can start over. Measured:
+ * with one entry less, delivery can stop for good.
  */
 const ballastBytesFor = (maxEntryBytes: number) => Math.max(2 * LOG_BYTES, LOG_BYTES + 2 * maxEntryBytes)
 const MAX_ENTRY_BYTES = 16 * 1024 ** 2
 const ALLOWANCE_BYTES = 4 * 1024 ** 3
 
-/** At once, as SQLite itself opens the file: a clock that is not this machine's would run on meanwhile. */
+/** Immediate, like SQLite's own opening of the file: a test clock would run on meanwhile. */
 const folderCalls: FolderCalls = {
   stat: async (path) => statSync(path),
   mkdir: async (path, options) => mkdirSync(path, options),
@@ -94,13 +98,16 @@ const linkCalls: LinkCalls = {
   realpath: (path) => realpathSync(path),
 }
 
-/** Where a link leads, SQLite writes, and has its log beside that: there the room is wanted. */
+/**
+ * SQLite writes to the target of a link, and has its log beside that: the space is needed there.
+ */
 const endOfLinks = (path: string): string =>
   linkTarget(path, linkCalls) === undefined ? path : resolvedPath(path, linkCalls)
 
 /**
- * Throws ConnectorError `journal_in_use`, `journal_corrupt` (damaged, or its files do not belong together), `config_invalid` (no
- * such folder, no permission, a file of another user, a network file system, a newer schema), `disk_full` or `disk_failed`.
+ * Throws ConnectorError `journal_in_use`, `journal_corrupt` (damaged, or its files do not belong
+ * together), `config_invalid` (no such folder, no permission, a file of another user, a network
+ * file system, a newer schema), `disk_full` or `disk_failed`.
  */
 export async function openJournal(given: JournalOptions): Promise<Journal> {
   const path = endOfLinks(given.path)
@@ -143,7 +150,8 @@ function openFile(options: Options, ballast: Ballast): Database {
   const open = () =>
     openDatabase({
       path,
-      // At a bound of its own SQLite takes in nothing and deletes; what the system refuses would never leave the log.
+      // At its own bound SQLite accepts no inserts but still deletes; writes refused by the system
+      // would stay in the log for ever.
       maxFileBytes: Math.min(maxFileBytes, largestFileBytes),
       fileSystemType: options.fileSystemType ?? fileSystemTypeOf,
       limitReached: options.limitReached,
@@ -153,7 +161,7 @@ function openFile(options: Options, ballast: Ballast): Database {
   try {
     return open()
   } catch (error) {
-    // A start on a full disk must still be able to deliver what is kept.
+    // A start on a full disk must still be able to deliver stored entries.
     if (!(error instanceof ConnectorError && error.code === 'disk_full' && ballast.free())) throw error
     return open()
   }
@@ -190,22 +198,24 @@ function coreOf(db: Database, ballast: Ballast, options: Options): Core {
   }
 }
 
-// A large journal is checked by another process before this one opens it: the check is one long call, and whoever is in it hears no signal.
+// A large journal is checked by another process before this one opens it: the check is one long
+// call, which would block signal handling.
 
-/** Read within 3 s where a disk reads 25 MB/s. Of a smaller file another process would only be the longer way. */
+/** Read within 3 s at 25 MB/s. For a smaller file another process would only take longer. */
 const APART_BYTES = 64 * 2 ** 20
 
 interface CheckOptions {
   readonly path: string
-  /** of `journal-check.ts`; undefined: nothing is checked here */
+  /** path of `journal-check.ts`; undefined: nothing is checked here */
   readonly program: string | undefined
   readonly log: Pick<Log, 'info'>
 }
 
 /**
- * Gives what opens the journal from now on, and reads it whole only where it was neither found sound here nor closed in good order by
- * the last opening. Small files, and all that may be wrong, are left to the opening: it makes its own check then, and has the words.
- * Ends as soon as `signal` aborts.
+ * Returns the function that opens the journal from now on. It reads the whole file only if it was
+ * neither found sound here nor closed cleanly by the last opening. Small files and doubtful cases
+ * are left to the opening, which does its own check and has the messages. Ends as soon as `signal`
+ * aborts.
  */
 export async function checkApart(
   options: CheckOptions,
@@ -238,7 +248,7 @@ function bytesOf(path: string): number {
 
 function isSound(path: string, program: string, signal: AbortSignal): Promise<boolean> {
   const options: ForkOptions = {
-    // In a session of its own: a Ctrl-C reaches us alone, and we end it.
+    // In its own session: Ctrl-C reaches only us, and we end it.
     detached: true,
     signal,
     killSignal: 'SIGKILL',

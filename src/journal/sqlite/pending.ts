@@ -1,4 +1,5 @@
-// Who still owes what: what each sink has settled, its intents, and the journal's running totals. Memory follows the disk, never the reverse.
+// Pending entries: what each sink has acknowledged, its in-flight records, and the journal's
+// running totals. Memory is updated after the disk, never before.
 import type { Database, Statement } from 'better-sqlite3'
 import type { Intent, SinkPosition, TakeWhere } from '../../contracts/journal.ts'
 import type { Amount } from '../../contracts/records.ts'
@@ -19,15 +20,15 @@ interface SinkRow {
 export class Ledger {
   /** the last entry's sequence number, 0 in an empty journal */
   lastSeq: Seq
-  /** payload of the chunks that some sink has not settled to their end */
+  /** payload of the chunks that some sink has not fully acknowledged */
   owedBytes: number
   /** payload of all chunks */
   keptBytes: number
-  /** what the dead letters of all sinks hold, also of such as left the configuration */
+  /** size of the dead letters of all sinks, including sinks that left the configuration */
   letterBytes: number
   readonly strangers: readonly string[]
   readonly #sinks = new Map<string, SinkState>()
-  /** where the oldest owed chunk begins */
+  /** first sequence number of the oldest pending chunk */
   #owedFrom: Seq
   readonly #statements: ReturnType<typeof prepare>
 
@@ -44,7 +45,7 @@ export class Ledger {
         .all()
         .map((row) => [row.name, row]),
     )
-    // When all chunks are pruned the positions still tell how far the order went.
+    // If all chunks are pruned, the positions still show the last sequence number.
     this.lastSeq = Math.max(kept?.last ?? 0, 0, ...[...rows.values()].map(({ position }) => position))
     this.keptBytes = kept?.bytes ?? 0
     this.letterBytes = this.#statements.letterBytes.get() ?? 0
@@ -57,10 +58,13 @@ export class Ledger {
     this.#release()
   }
 
-  /** A sink of the configuration: known ones go on where they were, but never before the oldest entry kept. */
+  /**
+   * Adds a sink of the configuration: a known one continues where it was, but never before the
+   * oldest stored entry.
+   */
   #meet(name: string, row: SinkRow | undefined, begin: Seq, log: Log): void {
     const lost = row !== undefined && row.position < begin
-    // What stands there for another sink alone, such as its replay, is passed over.
+    // Entries there for another sink only, such as its replay, are skipped.
     const entries = row === undefined ? (this.#statements.keptFor.get({ after: 0, sink: name }) ?? 0) : 0
     if (entries > 0)
       log.info('A sink that the journal has not met begins with the oldest entry that is still kept', {
@@ -80,7 +84,10 @@ export class Ledger {
     })
   }
 
-  /** What stands on the disk ahead may lie below the position by now: a sink may come back behind it. */
+  /**
+   * Ranges stored as acknowledged ahead may be below the position by now: a sink may come back
+   * behind them.
+   */
   #settledFrom(name: string, position: Seq): Settled {
     const ahead = this.#statements.aheadOf.all(name)
     return ahead.reduce<Settled>(withSettled, { position, ahead: [] })
@@ -107,7 +114,10 @@ export class Ledger {
     return [...this.#sinks.keys()]
   }
 
-  /** All up to here is settled by every sink. With no sink at all nothing is: the first one to come is owed all. */
+  /**
+   * Every sink has acknowledged everything up to here. Without sinks it is 0: the first sink added
+   * gets everything.
+   */
   get settledTo(): Seq {
     const positions = [...this.#sinks.values()].map(({ settled }) => settled.position)
     return positions.length === 0 ? this.#owedFrom - 1 : Math.min(...positions)
@@ -132,7 +142,7 @@ export class Ledger {
     this.#statements.putIntent.run(name, first, last, shape, detail)
   }
 
-  /** Inside a transaction; `apply` what it returns when that has landed. */
+  /** Call inside a transaction; `apply` the result once that has landed. */
   writeSettled(name: string, stretch: Stretch): Settled {
     const before = this.#sink(name).settled
     if (stretch.last < stretch.first || stretch.last > this.lastSeq)
@@ -176,7 +186,7 @@ export class Ledger {
     if (sink) sink.deadLetters--
   }
 
-  /** Chunks at the owed end that every sink has settled by now are owed no more. */
+  /** Removes chunks from the pending ones that every sink has acknowledged by now. */
   #release(): void {
     const settledTo = this.settledTo
     if (settledTo < this.#owedFrom) return
@@ -214,7 +224,8 @@ function prepare(db: Database) {
     intentsOf: db.prepare<[string], Intent>(
       'SELECT first, last, shape, detail FROM intents WHERE sink = ? ORDER BY first',
     ),
-    // A former version counted its tries: nobody asks for them, and the column stays for who goes back to it.
+    // An earlier version counted tries: the column is unused, and stays for downgrades to that
+    // version.
     putIntent: db.prepare(
       'INSERT OR REPLACE INTO intents (sink, first, last, attempt, shape, detail) VALUES (?, ?, ?, 1, ?, ?)',
     ),
@@ -234,17 +245,18 @@ function prepare(db: Database) {
   }
 }
 
-// How far a sink has settled: all up to `position`, and some stretches above it. Pure.
+// What a sink has acknowledged: everything up to `position`, and some ranges above it. Pure.
 
 export interface Settled {
   readonly position: Seq
-  /** settled above the position; ascending, apart from each other and from the position */
+  /** acknowledged above the position; ascending, not adjacent to each other or to the position */
   readonly ahead: readonly Stretch[]
 }
 
 /**
- * Settles [first, last]. Position 10 with 21 to 30 ahead: settling 11 to 20 gives position 30 and nothing ahead,
- * settling 15 to 18 gives position 10 with 15 to 18 and 21 to 30 ahead.
+ * Acknowledges [first, last]. Position 10 with 21 to 30 ahead: acknowledging 11 to 20 gives
+ * position 30 and nothing ahead; acknowledging 15 to 18 gives position 10 with 15 to 18 and 21 to
+ * 30 ahead.
  * @internal for tests
  */
 export function withSettled({ position, ahead }: Settled, { first, last }: Stretch): Settled {
@@ -260,7 +272,11 @@ export function withSettled({ position, ahead }: Settled, { first, last }: Stret
   return { position: reached, ahead: merged }
 }
 
-/** The first stretch at or behind `from` that is neither settled nor busy: where to take next, and how far. @internal for tests */
+/**
+ * The first range at or behind `from` that is neither acknowledged nor busy: where to take next,
+ * and how far.
+ * @internal for tests
+ */
 export function nextFree(
   { position, ahead }: Settled,
   from: Seq,

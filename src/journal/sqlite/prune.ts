@@ -1,8 +1,9 @@
-// Making room: delivered chunks and old keys go, oldest first, a bounded step at a time; never what somebody may still ask for.
+// Pruning: deletes delivered chunks and old keys, oldest first, in bounded steps; never data that
+// may still be needed.
 import type { Database } from 'better-sqlite3'
 import type { Core } from './core.ts'
 
-/** A step's bounds: some ten milliseconds. */
+/** Bounds of a step: about ten milliseconds. */
 const STEP_CHUNKS = 256
 const STEP_BYTES = 16 * 1024 * 1024
 const STEP_KEYS = 20_000
@@ -39,7 +40,10 @@ export function preparePrune(db: Database) {
   }
 }
 
-/** The oldest chunks that all sinks have settled, as far as what is kept of such exceeds its bound: what was sent again counts like the rest. */
+/**
+ * The oldest chunks that all sinks have acknowledged, as far as these exceed their bound: entries
+ * sent again count like the others.
+ */
 function dropChunks(
   { ledger, shelf, keepSettledBytes, transactions }: Core,
   statements: PruneStatements,
@@ -65,9 +69,10 @@ function dropChunks(
 }
 
 /**
- * A key goes when its entry is older than keys are kept, and older than all that this source has read on its last two days
- * of reading: a drain of last year's entries may have to read a page again, and must know it then. Whichever source has the
- * newest entry tells how late it is: a clock that is ahead takes no keys that are wanted once it is set right.
+ * A key is deleted if its entry is older than the retention of keys, and older than everything that
+ * this source has read on its last two reading days: a drain of last year's entries may have to
+ * read a page again, and must recognise it. The time is that of the newest entry of any source: a
+ * clock that is ahead deletes no keys that are needed once it is corrected.
  */
 function dropKeys({ clock, keepKeysMs, transactions }: Core, statements: PruneStatements): boolean {
   return transactions.write(() => {

@@ -1,4 +1,4 @@
-// What was quarantined: the bytes that the source sent malformed, kept for a person to look at, until that person lets them go.
+// Quarantine: malformed bytes that the source sent, kept for an operator until they are dropped.
 import type { Database } from 'better-sqlite3'
 import type { Amount, QuarantineQuery, QuarantineRecord } from '../../contracts/records.ts'
 import type { Quarantined } from '../../contracts/source.ts'
@@ -20,13 +20,19 @@ interface Chosen {
   limit: number
 }
 
-/** What is quarantined, and its sums, which follow the disk: `apply` what a transaction returned when that has landed. */
+/**
+ * Quarantined elements and their sums, which are updated after the disk: `apply` the result of a
+ * transaction once it has landed.
+ */
 export class Quarantine {
   readonly #origins: Origins
   readonly #statements: ReturnType<typeof prepareQuarantine>
   #held: Amount
 
-  /** Inside a transaction. What was dropped before `forgetBefore` (epoch ms) is no longer known here. */
+  /**
+   * Call inside a transaction. Elements dropped before `forgetBefore` (epoch ms) are no longer
+   * known here.
+   */
   constructor(db: Database, origins: Origins, forgetBefore: number) {
     this.#origins = origins
     this.#statements = prepareQuarantine(db)
@@ -58,7 +64,10 @@ export class Quarantine {
     return this.#statements.raw.get(id)
   }
 
-  /** Inside a transaction. What is there already, or was dropped, is not kept again. */
+  /**
+   * Call inside a transaction. Elements that are already there, or were dropped, are not stored
+   * again.
+   */
   writeKept(source: number, elements: readonly Quarantined[], now: number): Amount {
     const insert = this.#statements.insert
     let count = 0
@@ -75,7 +84,10 @@ export class Quarantine {
     this.#held = { count: this.#held.count + count, bytes: this.#held.bytes + bytes }
   }
 
-  /** Inside a transaction. The bytes go; that there were such stays, or the next re-read would bring them back. */
+  /**
+   * Call inside a transaction. Deletes the bytes but keeps a record of the element, or the next
+   * re-read would bring it back.
+   */
   writeDropped(query: QuarantineQuery, now: number): Amount {
     const found = this.list(query)
     for (const { id } of found) this.#statements.drop.run(-Math.max(1, now), id)

@@ -1,4 +1,5 @@
-// Delivering again: entries of a span of time that are kept still, or were read again, are put at the journal's end for one sink, marked as a replay.
+// Replay: entries of a span of time that are still stored, or were read again, are put at the
+// journal's end for one sink, marked as a replay.
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../../core/errors.ts'
 import { Entries, TRANSACTION_BYTES } from '../../contracts/entries.ts'
@@ -15,7 +16,7 @@ import type { Settled } from './pending.ts'
 import { writeNotes } from './state.ts'
 import type { NoteStatements } from './state.ts'
 
-/** What one step looks at: it runs on the thread that everything else runs on. */
+/** Entries per step: it runs on the main thread. */
 const STEP_CHUNKS = 64
 const STEP_BYTES = 2 * TRANSACTION_BYTES
 
@@ -25,7 +26,7 @@ type ReplayStatements = ReturnType<typeof prepareReplay>
 
 export function prepareReplay(db: Database) {
   return {
-    // What stands in the order for one sink alone is there already: as it came in, further up.
+    // Entries addressed to one sink only are copies: the originals are at an earlier place.
     next: db.prepare<[Seq, Seq, number], { first: Seq; last: Seq; payload: number }>(
       'SELECT first, last, payload FROM chunks WHERE first > ? AND first <= ? AND only_sink IS NULL ORDER BY first LIMIT ?',
     ),
@@ -43,8 +44,10 @@ interface Found {
 }
 
 /**
- * One bounded step. What the sink has not settled is left out: it is on its way already. What it settled out of order is not.
- * Throws ConnectorError `journal_full` where what is owed fills the share of jobs; then nothing of the step has landed. `misconfigured`: the journal knows no such sink.
+ * One bounded step. Skips entries that the sink has not acknowledged, since they are pending
+ * already, but not those that it acknowledged out of order. Throws ConnectorError `journal_full` if
+ * pending entries fill the share of jobs; then nothing of the step has landed. `misconfigured`: the
+ * journal has no such sink.
  */
 export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
   const { ledger, transactions } = core
@@ -69,7 +72,7 @@ function settledOf({ ledger }: Core, sink: string): Settled {
   throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration`)
 }
 
-/** As many of the chunks as a step may hold, the first of them in any case. */
+/** As many chunks as fit into a step, at least one. */
 function look(
   { shelf }: Core,
   query: ReplayQuery & { readonly until: Seq },
@@ -95,7 +98,7 @@ function look(
   return { found, through }
 }
 
-/** The entries of a run whose own time lies in the span, where the query means its source. */
+/** The entries of a run whose own time is in the span, if the query includes its source. */
 function within({ origin, entries }: Run, query: ReplayQuery): Entries {
   const { fromUs, toUs, workspace, sources, leave = [] } = query
   const meant = (workspace ?? origin.workspace) === origin.workspace && sources.includes(origin.source)
@@ -139,7 +142,7 @@ function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]):
   }
 }
 
-/** What was read again, and how far the reading is, in one transaction (invariant 1). */
+/** Stores the entries read again and the progress of reading, in one transaction (invariant 1). */
 export function resend(core: Core, notes: NoteStatements, again: Resend): void {
   const { keys, ledger, transactions } = core
   const { entries, origin, runAt, sink } = again

@@ -1,4 +1,5 @@
-// The journal's tables and how an older file becomes one of today: numbered steps, the lowest byte of the file's `user_version` says how many it has seen.
+// The journal's tables and migrations: numbered steps; the lowest byte of the file's `user_version`
+// is the number of steps done.
 import { randomInt } from 'node:crypto'
 import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../../core/errors.ts'
@@ -78,7 +79,7 @@ export function refuseNewer(db: Database, path: string): void {
   if (fault !== undefined) throw new ConnectorError('config_invalid', `The journal ${path} ${fault}`)
 }
 
-/** Brings the file to today's schema; each step lands with its number or not at all. */
+/** Migrates the file to the current schema; each step lands with its number or not at all. */
 export function migrate(db: Database, path: string): void {
   refuseNewer(db, path)
   const version = versionOf(db)
@@ -90,7 +91,10 @@ export function migrate(db: Database, path: string): void {
   }
 }
 
-/** Also writes the first page, so that it is in the log: `model/stray-files.ts` looks for the stamp there. */
+/**
+ * Also writes the first page, so that it is in the log: `model/stray-files.ts` looks for the stamp
+ * there.
+ */
 export function stamp(db: Database): void {
   db.pragma(`user_version = ${stamped(versionOf(db), randomInt)}`)
 }

@@ -1,4 +1,5 @@
-// What room the journal's own file and its log have left: the file never shrinks, so on a volume that it fills this is all there is.
+// The space left for the journal's file and its log: the file never shrinks, so on a volume that it
+// fills this is all there is.
 import { randomFillSync } from 'node:crypto'
 import {
   closeSync,
@@ -18,10 +19,10 @@ import { ConnectorError, errnoOf } from '../../core/errors.ts'
 import { ballastPath, besideBytes, probePath, wantedBytes } from './files.ts'
 import type { Bounds } from './files.ts'
 
-/** From this part of the volume on, the journal's own file is what fills it. */
+/** From this fraction of the volume on, the journal's own file is named as the cause. */
 const FILLING_SHARE = 0.5
 
-/** Bytes of the whole file system of `folder`. */
+/** Size of the file system of `folder`, bytes. */
 export type VolumeBytes = (folder: string) => number
 
 function volumeBytesOf(folder: string): number {
@@ -55,7 +56,7 @@ export class Space {
     this.#volumeBytes = volumeBytes
   }
 
-  /** The file's own bound, how far it may grow until there, and whether it is the system that allows no more. */
+  /** The file's bound, how far it may grow until there, and whether the system sets that bound. */
   get fileBytes(): { readonly bound: number; readonly left: number; readonly isSystems: boolean } {
     const pageBytes = this.#number('page_size')
     const bound = this.#number('max_page_count') * pageBytes
@@ -64,25 +65,29 @@ export class Space {
   }
 
   /**
-   * Brings the log's pages into the file, and lets the log begin anew: for pages that the file has no new block is wanted.
-   * RESTART, not TRUNCATE: blocks that a full disk got back might be another's at once, and the log could not grow again.
+   * Moves the log's pages into the file and lets the log start over; the file may need new blocks
+   * for them. RESTART, not TRUNCATE: another process could take the freed blocks of a full disk at
+   * once, and the log could not grow again.
    */
   fold(): void {
     this.#db.pragma('wal_checkpoint(RESTART)')
   }
 
-  /** True while free pages of the file hold `bytes`, and as much as the ballast behind them. */
+  /** True while the file has free pages for `bytes`, and for the ballast in addition. */
   hasPagesFor(bytes: number): boolean {
     return this.#number('freelist_count') * this.#number('page_size') >= bytes + this.#ballast.bytes
   }
 
-  /** True while a log that was folded may become `bytes` long: in the blocks that it has, and in what the disk has free. */
+  /**
+   * True while a log after a checkpoint may become `bytes` long: in its own blocks, and in the free
+   * space of the disk.
+   */
   hasLogFor(bytes: number): boolean {
     const log = statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0
     return log + this.#ballast.freeBytes >= bytes
   }
 
-  /** Where there is no room to take in more: why, and what helps where that is not the disk alone. */
+  /** If there is no room for new entries: the cause, and the remedy if it is not the disk alone. */
   get lack(): Lack {
     const ballastBytes = 2 * this.#ballast.bytes
     if (this.#largestFileBytes < ballastBytes) {
@@ -114,10 +119,14 @@ export class Space {
   }
 }
 
-// A file of known size beside the journal: deleting rows on a full disk needs room itself, and this is where it comes from.
+// Ballast: a file of known size beside the journal. Deleting rows on a full disk needs space
+// itself, which this file provides.
 
 const PIECE_BYTES = 1024 * 1024
-/** Where it can wait, one time in so many is enough to try again what a quota refused: each time writes up to all that is left. */
+/**
+ * If it can wait, retry only once in this many times what a quota refused: each try writes up to
+ * all the space that is left.
+ */
 const SPARING = 64
 
 /** Free bytes for this user on the file system of `folder`. */
@@ -133,12 +142,12 @@ export class Ballast {
   readonly #path: string
   readonly #freeBytes: FreeBytes
   #present = false
-  /** by this process, or perhaps by one before it */
+  /** by this process, or perhaps by an earlier one */
   #givenUp: boolean
-  /** tries since one came through that could have waited */
+  /** tries since one succeeded that could have waited */
   #refused = 0
 
-  /** To be made before the journal's file is. */
+  /** Create before the journal's file. */
   constructor(journalPath: string, bytes: number, freeBytes: FreeBytes) {
     this.#path = ballastPath(journalPath)
     this.bytes = bytes
@@ -146,18 +155,21 @@ export class Ballast {
     this.#givenUp = existsSync(journalPath)
   }
 
-  /** True while it is known to be there, or where there is to be none. */
+  /** True while it is known to exist, or none is configured. */
   get present(): boolean {
     return this.bytes === 0 || this.#present
   }
 
-  /** True when the ballast is there, or could be put there: with less than twice its size free it is not tried. `sparing`: it can wait. */
+  /**
+   * True if the ballast exists or could be created: not tried with less than twice its size free.
+   * `sparing`: it can wait.
+   */
   ensure(sparing = false): boolean {
     if (this.present) return true
     const there = this.#there()
     const thereBytes = there?.isFile() === true ? there.size : 0
     if (thereBytes === this.bytes) return (this.#present = true)
-    // One of another size, an older version's, makes room for this one.
+    // A ballast of another size, from an older version, is replaced.
     if (!this.hasSpace(-thereBytes)) return false
     if (sparing && this.#refused++ % SPARING !== 0) return false
     try {
@@ -170,23 +182,26 @@ export class Ballast {
     }
   }
 
-  /** What the disk has left. */
+  /** Free space of the disk. */
   get freeBytes(): number {
     return this.#freeBytes(dirname(this.#path))
   }
 
-  /** True while the disk has room for `bytes`, and for the ballast twice over. */
+  /** True while the disk has space for `bytes` and twice the ballast. */
   hasSpace(bytes: number): boolean {
     return this.freeBytes >= bytes + 2 * this.bytes
   }
 
-  /** For messages: what the disk has, and what is wanted. '' where that is enough, and a quota or a limit is not. */
+  /**
+   * For messages: free and required space. '' if the space is sufficient and there is a quota or a
+   * limit instead.
+   */
   get shortage(): string {
     if (this.hasSpace(0)) return ''
     return `${inMib(this.freeBytes)} are free, the journal wants ${inMib(2 * this.bytes)}`
   }
 
-  /** True when there was something to free. */
+  /** True if there was something to free. */
   free(): boolean {
     this.#present = false
     this.#givenUp = true
@@ -195,14 +210,15 @@ export class Ballast {
     return true
   }
 
-  /** A link is not followed: it is none of ours, and makes room for this file as any other would. */
+  /** A link is not followed: it is not ours, and is removed like any other file there. */
   #there() {
     return lstatSync(this.#path, { throwIfNoEntry: false })
   }
 
   /**
-   * Random bytes, since a file system that compresses would keep nothing for zeros. Once it was given up, twice over, then cut:
-   * of a quota the free bytes tell nothing, and one that is put where it was just given up would come and go with each try.
+   * Random bytes, since a compressing file system would reserve nothing for zeros. Once it was
+   * given up, it is written at twice its size, then truncated: free bytes do not show a quota, and
+   * a ballast restored right after it was given up would be created and deleted with each try.
    */
   #write(): void {
     rmSync(this.#path, { force: true })
@@ -218,21 +234,24 @@ export class Ballast {
   }
 }
 
-// The limits that a system sets beside the disk's own room: a quota, and how large a file may become.
-// SQLite knows a full disk by its number, either of these is an I/O error to it as any other, and the number does not come through
-// to us: so it is tried.
+// Limits of the system besides the disk's own space: a quota, and a maximum file size.
+// SQLite recognises a full disk by its errno, but reports each of these as an ordinary I/O error
+// without the errno, so a test write finds out.
 
-/** More than any write of SQLite's, a page of its log with a head: where that found no room this finds none either. */
+/** More than any write of SQLite, a log page with its header: if that failed, this fails too. */
 const PROBE_BYTES = 64 * 1024
 
 const LIMITS = new Set(['EDQUOT', 'EFBIG'])
 
-/** What the system says where the journal's file lies, no link: an error, EDQUOT or EFBIG; undefined: neither. */
+/**
+ * The system's error at the journal's file, not at a link to it: EDQUOT or EFBIG; undefined:
+ * neither.
+ */
 export type LimitReached = (journalPath: string) => unknown
 
 /**
- * Held to be so on the system's own word only. Should the disk have failed as well, nothing is believed too much: SQLite
- * has taken back the write that failed, and a sync that fails has another code and is never looked at here.
+ * Accepted only on the system's own error code. This is safe even if the disk failed as well:
+ * SQLite has rolled back the failed write, and a failed sync has another code and never gets here.
  */
 export function limitReachedAt(journalPath: string): unknown {
   try {
@@ -245,13 +264,16 @@ export function limitReachedAt(journalPath: string): unknown {
   }
 }
 
-/** Tries it on a file of its own, as far out as the journal's reach: to open and close those would drop SQLite's lock. What lies before `offset` takes no room. */
+/**
+ * Tests with a separate file, at an offset as large as the journal: opening and closing the
+ * journal's files would drop SQLite's lock. The hole before `offset` takes no space.
+ */
 function tryAt(probe: string, offset: number): void {
-  // What is there may be a link, which is not followed.
+  // An existing file may be a link, which is not followed.
   rmSync(probe, { force: true })
   const file = openSync(probe, 'wx', 0o600)
   try {
-    // Random, as the ballast is.
+    // Random, like the ballast.
     const bytes = randomFillSync(Buffer.allocUnsafe(PROBE_BYTES))
     for (let done = 0; done < PROBE_BYTES;)
       done += writeSync(file, bytes, done, PROBE_BYTES - done, offset + done)
@@ -261,7 +283,7 @@ function tryAt(probe: string, offset: number): void {
   }
 }
 
-/** How large a file of this process may become, where the system tells. */
+/** The maximum file size of this process, if the system reports it. */
 export function largestFileBytes(): number {
   try {
     const soft = /^Max file size +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]
@@ -271,18 +293,21 @@ export function largestFileBytes(): number {
   }
 }
 
-// What is told where the journal cannot grow: first why, then what to do, and where it lies; sizes for people.
+// Messages for a journal that cannot grow: the cause, the remedy, and the path; sizes for people.
 
-/** What helps, in the imperative. `needsStart`: only with a start behind it, as a limit of this process does. */
+/**
+ * The remedy, in the imperative. `needsStart`: works only after a restart, like a limit of this
+ * process.
+ */
 interface Remedy {
   readonly what: string
   readonly needsStart?: boolean
 }
 
 interface Lack {
-  /** what keeps the journal from growing, a clause without its stop */
+  /** what prevents the journal from growing, a clause without a full stop */
   readonly why: string
-  /** absent: to make room */
+  /** absent: make room */
   readonly remedy?: Remedy
 }
 
@@ -308,7 +333,10 @@ export function diskFull(path: string, lack: Lack, cause?: unknown): ConnectorEr
   return new JournalFull(path, lack, next, 'Delivery goes on', cause)
 }
 
-/** A full journal as told at a start, which ends with it: nothing is paused then, and nothing goes on by itself. `shortage`: how much room is missing; '' where that is not known. */
+/**
+ * A full journal reported at a start, which then fails: nothing is paused, and nothing resumes
+ * automatically. `shortage`: how much space is missing; '' if unknown.
+ */
 export function atStart(error: unknown, shortage: () => string): unknown {
   if (!(error instanceof JournalFull)) return error
   const { path, lack } = error
@@ -318,7 +346,7 @@ export function atStart(error: unknown, shortage: () => string): unknown {
   return new JournalFull(path, { ...lack, why }, 'start again', meanwhile, error)
 }
 
-/** `1572864` as `1.5 MiB`, never more than there are. */
+/** `1572864` as `1.5 MiB`, rounded down. */
 export function inMib(bytes: number): string {
   const mib = bytes / 2 ** 20
   return `${mib < 10 ? Math.floor(mib * 10) / 10 : Math.floor(mib)} MiB`

@@ -1,8 +1,9 @@
-// Small facts of the other rooms, by name: kept beside the entries so that they can land in one transaction with them.
+// State entries of other modules, by name: kept beside the entries so that they land in the same
+// transaction.
 import type { Database } from 'better-sqlite3'
 import type { Note, NoteChange } from '../../contracts/records.ts'
 
-/** The greatest code point there is: behind every name that begins as asked. */
+/** The greatest code point: sorts after every name with the prefix. */
 const LAST = '\u{10ffff}'
 
 export type NoteStatements = ReturnType<typeof prepareNotes>
@@ -22,7 +23,7 @@ export function listNotes({ list }: NoteStatements, prefix: string, limit: numbe
   return list.all(prefix, `${prefix}${LAST}`, limit)
 }
 
-/** Inside a transaction. */
+/** Call inside a transaction. */
 export function writeNotes({ put, drop }: NoteStatements, change: Partial<NoteChange>): void {
   for (const name of change.drop ?? []) drop.run(name)
   for (const { name, value } of change.put ?? []) put.run(name, value)

@@ -1,4 +1,4 @@
-// The small number that stands for a source of a workspace in every table.
+// The small number that represents a source of a workspace in every table.
 import type { Database } from 'better-sqlite3'
 import type { Origin, SourceName } from '../../contracts/source.ts'
 import type { Log } from '../../core/log.ts'
@@ -16,7 +16,7 @@ export class Origins {
     for (const { id, workspace, source } of rows.all()) this.remember(id, { workspace, source })
   }
 
-  /** Inside a transaction; `remember` the answer when that has landed. */
+  /** Call inside a transaction; `remember` the result once that has landed. */
   insert({ workspace, source }: Origin): number {
     return Number(this.#insert.run(workspace, source).lastInsertRowid)
   }
@@ -42,21 +42,25 @@ function nameOf({ workspace, source }: Origin): string {
   return `${workspace} ${source}`
 }
 
-// Telling of workspaces that are new to the journal, and of those that it knows and the configuration has no more: a renamed one is both.
+// Reports workspaces that are new to the journal, and known ones that left the configuration: a
+// renamed one is both.
 
 /** A workspace of the configuration. */
 export interface Configured {
   readonly name: string
-  /** as the log is to tell them: from where on what is read of it */
+  /** for the log: where reading of its streams starts */
   readonly starts: Readonly<Record<string, string>>
 }
 
-/** Of one with pages that left the configuration. */
+/** For one with pages that left the configuration. */
 const LEFT = 'workspace_left:'
-/** Of one that is there: it may be long until a first page of it lands. */
+/** For a configured one: its first page may land much later. */
 const MET = 'workspace_met:'
 
-/** Inside a transaction. Of an empty journal all is new, and nothing is told. Each is told once, whatever becomes of it. */
+/**
+ * Call inside a transaction. With an empty journal all are new, and nothing is reported. Each is
+ * reported once.
+ */
 export function tellWorkspaces(db: Database, configured: readonly Configured[], log: Log): void {
   const known = db
     .prepare<[], string>('SELECT DISTINCT workspace FROM sources ORDER BY workspace')

@@ -1,4 +1,5 @@
-// What a person should look at, summed up since the journal began: read from the disk once, so that who asks for the stats costs it nothing.
+// Totals for operators since the journal began: read from the disk once, so that reading the stats
+// costs no query.
 import type { Database } from 'better-sqlite3'
 import type { Append, JournalStats } from '../../contracts/journal.ts'
 import type { FindingRecord } from '../../contracts/records.ts'
@@ -6,7 +7,7 @@ import type { Appended } from '../../contracts/source.ts'
 import type { Core } from './core.ts'
 import type { Quarantine } from './quarantine.ts'
 
-/** So many are told with the totals; all of them stay. */
+/** This many are returned with the totals; all of them stay stored. */
 const LAST_FINDINGS = 10
 
 type Stats = Pick<JournalStats, 'quarantined' | 'gaps' | 'findings' | 'lastFindings'>
@@ -57,7 +58,7 @@ export function prepareFindings(db: Database) {
   )
 }
 
-/** The newest first. */
+/** Newest first. */
 export function list({ origins }: Core, statement: FindingStatement, limit: number): FindingRecord[] {
   return statement.all(limit).map(({ source, kind, entry_id, at, found_at }) => ({
     origin: origins.origin(source),

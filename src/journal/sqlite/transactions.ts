@@ -1,4 +1,5 @@
-// The one way to run a transaction: what it throws is made sense of, a full disk gets the ballast's room, and a failed one ends all.
+// The only way to run a transaction: maps its errors, frees the ballast on a full disk, and ends
+// everything after a disk failure.
 import type { Database } from 'better-sqlite3'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
@@ -15,7 +16,10 @@ interface TransactionsOptions {
   readonly limitReached?: LimitReached | undefined
 }
 
-/** Runs all access to the file: maps faults, frees the ballast on a full disk, and refuses everything once the disk has failed. */
+/**
+ * Runs all access to the file: maps errors, frees the ballast on a full disk, and refuses
+ * everything once the disk has failed.
+ */
 export class Transactions {
   readonly #path: string
   readonly #db: Database
@@ -41,19 +45,26 @@ export class Transactions {
     this.#rollback = db.prepare('ROLLBACK')
   }
 
-  /** True once an I/O error left open what the disk holds: pages may count as clean that never arrived. */
+  /**
+   * True once an I/O error left the state of the disk unknown: pages may count as clean that were
+   * never written.
+   */
   get failed(): boolean {
     return this.#failed !== undefined
   }
 
-  /** True once anything went wrong with the file, also what it went on after. At its own bound it only refuses. */
+  /**
+   * True once the file had any error, even one that was survived. Reaching its own bound is no
+   * error.
+   */
   get metFault(): boolean {
     return this.#metFault
   }
 
   /**
-   * Lands whole or not at all. Work that gives room (all but taking in) is tried again on the ballast's room, and then on the
-   * log's own: one that cannot grow on a full disk must not stop delivering and pruning. Throws as `judge` says.
+   * Lands whole or not at all. Work that frees space (all except append) is retried with the
+   * ballast's space, and then with the log's own: a log that cannot grow on a full disk must not
+   * stop delivery and pruning. Throws as described at `judge`.
    */
   write<T>(work: () => T): T {
     const onBallast = () =>
@@ -64,7 +75,10 @@ export class Transactions {
     return this.#again(onBallast, (error) => !this.#isAtBound(error) && this.#fold())
   }
 
-  /** Taking in, up to `mostBytes`: never on the ballast's room, which belongs to giving out. Throws `disk_full` before it runs out. */
+  /**
+   * Append, up to `mostBytes`: never uses the ballast's space, which is reserved for delivery.
+   * Throws `disk_full` before space runs out.
+   */
   writeNew<T>(work: () => T, mostBytes: number): T {
     if (!this.makeSpaceFor(mostBytes)) throw diskFull(this.#path, this.#space.lack)
     try {
@@ -76,9 +90,10 @@ export class Transactions {
   }
 
   /**
-   * Without room for the ballast, free pages of the file take in what comes, or a journal that once filled its volume would
-   * pause for ever. Giving out loses nothing by it: the file does not grow, so the log can be folded again without a new
-   * block and has its whole room then, and as many pages as the ballast stay free.
+   * Without space for the ballast, new entries go to free pages of the file, or a journal that once
+   * filled its volume would pause for ever. Delivery is not affected: the file does not grow, so a
+   * checkpoint needs no new block, the log has all of its space then, and as many pages as the
+   * ballast stay free.
    */
   makeSpaceFor(mostBytes: number): boolean {
     return this.read(() => {
@@ -97,7 +112,7 @@ export class Transactions {
     }
   }
 
-  /** Begins the running transaction again from its start. */
+  /** Restarts the running transaction. */
   restart(): void {
     this.#rollback.run()
     this.#begin.run()
@@ -121,7 +136,7 @@ export class Transactions {
       return result
     } catch (error) {
       const judged = this.judge(error)
-      // SQLite has rolled back by itself on most disk faults.
+      // SQLite has already rolled back on most disk errors.
       if (this.#db.inTransaction) this.#undo()
       throw judged
     }
@@ -152,15 +167,16 @@ export class Transactions {
   }
 
   /**
-   * SQLite says the same of its own bound: with room for all that the file may still grow by it was that one, and deleting
-   * works there without. A quota shows in no free bytes, and what SQLite says of it is another thing.
+   * SQLite reports its own bound the same way: if the disk has space for all that the file may
+   * still grow, it was the bound, and deleting works there without the ballast. A quota does not
+   * show in free bytes, and SQLite reports it differently.
    */
   #isAtBound({ cause }: ConnectorError): boolean {
     return errnoOf(cause) === 'SQLITE_FULL' && this.#ballast.hasSpace(this.fileBytes.left)
   }
 
   #freeBallast(error: ConnectorError): boolean {
-    // How large a file may become has nothing to do with another one.
+    // The maximum size of a file is independent of other files.
     if (this.#isAtBound(error) || errnoOf(error.cause) === 'EFBIG' || !this.#ballast.free()) return false
     this.#log.warn('The disk is full: the journal gave up its ballast file to go on delivering', {
       path: this.#path,
@@ -168,7 +184,7 @@ export class Transactions {
     return true
   }
 
-  /** False where what the log holds would make the file grow, and the disk has no room for that. */
+  /** False if a checkpoint of the log would grow the file, and the disk has no space for that. */
   #fold(): boolean {
     try {
       this.#space.fold()
