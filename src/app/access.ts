@@ -1,4 +1,5 @@
-// One workspace's API: the network to it and the budgets of its areas, which all that is read of it shares.
+// Access to one workspace's API: its network and the rate limiters of its areas, shared by all its
+// readers.
 import { slowText } from '../config/lint.ts'
 import type { Config, WorkspaceConfig } from '../config/schema.ts'
 import type { Journal } from '../contracts/journal.ts'
@@ -26,7 +27,7 @@ import type { Area, Budgets } from './rate-limits.ts'
 export interface Reader extends CollectOptions {
   /** how often a read is due */
   readonly intervalMs: number
-  /** of `run --once`: its loop came to its end */
+  /** of `run --once`: its loop has ended */
   finished: boolean
 }
 
@@ -56,7 +57,7 @@ export class Access {
     this.workspace = workspace
     this.#network = network
     const { base_url: url, api_key: key } = workspace
-    // As it is in its file now: another workspace may have read the new one first.
+    // The current value of its file: another workspace may have read the new one first.
     this.keyWait = shared.keyWaits.of(() => `${new URL(url).host} ${key.fresh() ?? key.reveal()}`)
     const { clock, log } = shared.outside
     const about = workspace.name
@@ -66,7 +67,7 @@ export class Access {
     this.#send = tellingClocks(network.send, clock, log.with({ workspace: about }), hear)
   }
 
-  /** A client whose requests are counted under the source that they are made for. */
+  /** A client whose requests count for the given source. */
   client(source: SourceName, watch: SourceWatch, room = this.#roomOf(source)): Client {
     const { outside, instance } = this.shared
     return new Client({
@@ -85,7 +86,10 @@ export class Access {
     return areaOf[source] === 'history' ? this.shared.longRoom : this.shared.room
   }
 
-  /** What a job of this source waits for when the rate limiter has no permit: the end of a 429, or its share; and why, in words. */
+  /**
+   * What a job of this source waits for if the rate limiter has no permit: the end of a 429, or its
+   * share; and why, as text.
+   */
   rateWait(source: SourceName): { readonly isLimited: boolean; readonly reason: string } {
     const area = areaOf[source]
     const { used, limitedUntil } = this.#budget(area)
@@ -103,7 +107,7 @@ export class Access {
     return this.shared.outside.tracing?.transport(origin, send) ?? send
   }
 
-  /** `open` builds the source of what all of them want. */
+  /** `open` builds the source from the parts that all sources share. */
   reader(
     name: SourceName,
     intervalMs: number,
@@ -114,7 +118,7 @@ export class Access {
     const { clock, random } = outside
     const origin = { workspace: this.workspace.name, source: name }
     const log = outside.log.with({ workspace: origin.workspace, source: origin.source })
-    // Read once, a source is silent from its end on: that is no stall.
+    // In a single run a source is silent after its end: that is no stall.
     const reads = keptReads(origin, board.source(origin, mode.once ? undefined : intervalMs), {
       journal,
       clock,
@@ -162,14 +166,14 @@ export class Access {
   }
 }
 
-// What the parts of the daemon share, beside what each is built of.
+// Shared by the parts of the daemon.
 
 export interface Mode {
-  /** read what is there now, deliver it, be done */
+  /** read everything available now, deliver it, exit */
   readonly once: boolean
-  /** epoch ms at which the process started, where another configuration ran before; absent: now */
+  /** epoch ms at which the process started, if it ran another configuration before; absent: now */
   readonly startedAt?: number
-  /** it is opened to ask for the past alone, and never run */
+  /** opened for jobs only, without live reading */
   readonly pastAlone?: boolean
 }
 
@@ -184,30 +188,32 @@ export interface Shared {
 }
 
 export interface SharedToRead extends Shared {
-  /** the readers' part of the process's room */
+  /** the readers' part of the memory budget */
   readonly room: Room
-  /** the part of that in which answers may stream for hours */
+  /** the part of that for answers that may stream for hours */
   readonly longRoom: Room
-  /** the part of that in which the past is read */
+  /** the part of that for jobs */
   readonly pastRoom: Room
   readonly budgets: Budgets
-  /** of all workspaces: several may have one key */
+  /** for all workspaces: several may have the same key */
   readonly keyWaits: KeyWaits
 }
 
 export interface SharedToShip extends Shared {
-  /** the share of this sink alone */
+  /** the part of this sink */
   readonly room: Room
 }
 
-// A word where this machine's clock is far from the API server's: reading goes on, but what is asked for by time then means another time.
+// Warns if this machine's clock differs much from the API server's: reading continues, but requests
+// by time then mean another time.
 
-/** Closer than this nothing that is asked for by time comes out wrong. */
+/** A smaller difference does not affect requests by time. */
 const APART_MS = 10 * MINUTE_MS
 
 /**
- * Passes all on. The log has it once, and once more when they agree again; `hear` is told with each answer by how much this clock is
- * ahead while it is far apart, ms, and undefined while it is not.
+ * Passes every call on. Logs the difference once, and once more when the clocks agree again; with
+ * each answer `hear` gets the ms by which this clock is ahead while they differ, otherwise
+ * undefined.
  * @internal for tests
  */
 export function tellingClocks(

@@ -1,4 +1,5 @@
-// The whole daemon, built of its parts from a parsed configuration; touches neither process nor network before it runs.
+// The whole daemon, built from a parsed configuration; touches neither process nor network before
+// it runs.
 import { resolve } from 'node:path'
 import { journalSettings, journalWorkspaces } from '../config/journal.ts'
 import { sourcesOf } from '../config/schema.ts'
@@ -35,7 +36,7 @@ import { Budgets } from './rate-limits.ts'
 import { openReading } from './workspace.ts'
 import type { Reading } from './workspace.ts'
 
-/** The journal answers a small question within this, or it is not alive. */
+/** The journal must answer a small query within this time to count as alive. */
 const ALIVE_MS = 2_000
 
 export interface App {
@@ -43,24 +44,33 @@ export interface App {
   readonly board: Board
   readonly metrics: Metrics
   readonly journal: Journal
-  /** what its sinks are sent, for who may look */
+  /** lines sent to its sinks, for `auditferry tap` */
   readonly taps: Pick<Taps, 'next'>
-  /** Backfills and replays: run by `run`, and not with `once`. */
+  /** Backfills and replays: run by `run`, except with `once`. */
   readonly jobs: Jobs
   /** Steps of reconcile. */
   readonly comparing: Comparing
-  /** Starts every loop; rejects with what must stop the process. Resolves after `stop`; with `once`, `singleRun` tells when that is due. */
+  /**
+   * Starts every loop; rejects with errors that must stop the process. Resolves after `stop`; with
+   * `once`, `singleRun` reports when to call it.
+   */
   run(): Promise<void>
   singleRun(): SingleRun
   /** The journal answers. */
   alive(): Promise<boolean>
-  /** Stops reading and sending, leaves the journal in order, within 8 s whatever hangs. May be called more than once. */
+  /**
+   * Stops reading and sending and closes the journal, within 8 s even if parts hang. May be called
+   * more than once.
+   */
   stop(): Promise<void>
 }
 
 type Open = (options: JournalOptions) => Promise<Journal>
 
-/** Throws ConnectorError when the journal cannot be opened. `open` is for another engine behind the journal, or a test's. */
+/**
+ * Throws ConnectorError if the journal cannot be opened. `open` is for another journal
+ * implementation, or tests.
+ */
 export async function openApp(
   config: Config,
   outside: Outside,
@@ -68,7 +78,7 @@ export async function openApp(
   open: Open = openJournal,
 ): Promise<App> {
   const journal = await openTraced(config, outside, open)
-  // Behind the journal's lock: no process that ships from it is alive.
+  // After taking the journal's lock: no other process delivers from it.
   await clearLeftovers(config, outside)
   const metrics = openMetrics({ version: outside.version })
   const board = boardOf({ config, outside, mode, journal, metrics }, () => ({ readings, jobs }))
@@ -107,14 +117,16 @@ interface BoardParts extends Pick<Shared, 'config' | 'outside' | 'mode' | 'journ
   readonly metrics: Metrics
 }
 
-/** What the board asks in its turn. It is built on the board, so that it comes later. */
+/**
+ * The values that the status registry queries. They depend on the registry, so they are set later.
+ */
 interface Asked {
   readonly readings: readonly Reading[]
   readonly jobs: StreamJobs
 }
 
 function boardOf({ config, outside, mode, journal, metrics }: BoardParts, asked: () => Asked): Board {
-  // Found once: what is read again later changes within them.
+  // Collected once: later re-reads change the values inside.
   const secrets = secretsIn(config)
   return openBoard({
     clock: outside.clock,
@@ -136,7 +148,7 @@ function boardOf({ config, outside, mode, journal, metrics }: BoardParts, asked:
   })
 }
 
-/** A reading for each workspace, under the budgets that they share. */
+/** The readers of each workspace, with the rate limiters that they share. */
 async function openReadings(parts: Shared, rooms: Rooms): Promise<readonly Reading[]> {
   const { config, outside, mode, journal } = parts
   const { clock, random } = outside
@@ -175,7 +187,10 @@ async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
   }
 }
 
-/** Told apart from others that read the same workspace: stays the same as long as the journal lives. */
+/**
+ * The instance id, which distinguishes it from others that read the same workspace: constant as
+ * long as the journal exists.
+ */
 async function instanceOf(journal: Journal, { random }: Outside): Promise<string> {
   const known = await journal.note('instance')
   if (known !== undefined) return known
@@ -184,21 +199,23 @@ async function instanceOf(journal: Journal, { random }: Outside): Promise<string
   return instance
 }
 
-// The daemon while it runs: every loop from its start to its stop, and what ends them all.
+// The running daemon: all loops from start to stop, and their common end.
 
 const PRUNE_EVERY_MS = 60_000
-/** How often the journal is looked for in its place, and each secret in its. */
+/** How often the journal and each secret are checked in their place. */
 const LOOK_EVERY_MS = 20_000
-/** A delivery under way gets this long at a stop, so that its receiver does not get the same again. */
+/**
+ * At a stop a running delivery gets this long, so that its receiver does not get the same again.
+ */
 const FINISH_MS = 2_500
-/** Then it is cut, and what stands in mid-request gets this long; what it was about is in the journal anyway. */
+/** Then it is aborted, and running requests get this long; their state is in the journal anyway. */
 const STOP_MS = 3_500
-/** Then every part gets this long to close, all at once. */
+/** Then every part gets this long to close, in parallel. */
 const CLOSE_MS = 1_000
 
 interface RunningParts extends Shared {
   readonly readings: readonly Reading[]
-  /** of all readings */
+  /** of all readers */
   readonly readers: readonly Reader[]
   readonly shippings: readonly Shipping[]
   readonly jobs: StreamJobs
@@ -209,7 +226,7 @@ class Running {
   readonly #parts: RunningParts
   readonly #stopping = new AbortController()
   readonly #cut = new AbortController()
-  /** resolves when no loop runs any more, whatever ended it */
+  /** resolves when no loop is running, for any reason */
   #ended: Promise<unknown> = Promise.resolve()
   #running: Promise<void> | undefined
   #stopped: Promise<void> | undefined
@@ -232,13 +249,14 @@ class Running {
       reader.finished = true
     })
     const beside = readings.flatMap(({ canary }) => (canary ? [canary.run(signal)] : []))
-    // A single run does the reads that are due, and leaves jobs where they are.
+    // A single run does the reads that are due and does not run jobs.
     if (!mode.once) beside.push(jobs.run(signal))
-    // A single run asks nobody beforehand: it delivers at once, and is judged by that.
+    // A single run does not probe sinks: it delivers at once, and its result decides.
     if (!mode.once) beside.push(...shippings.map((shipping) => probe(shipping, signal)))
     const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
     const guarding = this.#guard(signal)
-    // Pruning has no end of its own: the first loop that fails ends it, and the last that ends.
+    // Pruning never ends on its own: it is ended by the first loop that fails or by the last that
+    // ends.
     const pruning = this.#prune(signal)
     const loops = [...reading, ...shipping, ...beside]
     const work = Promise.all(loops).then(() => undefined)
@@ -246,7 +264,8 @@ class Running {
     try {
       await Promise.race([work, pruning.then(() => work), guarding.then(() => work)])
     } catch (error) {
-      // Told at once: another loop may hang in a receiver, and `stop` waits for it no longer than it may.
+      // Reported at once: another loop may hang in a receiver, and `stop` waits for it only as long
+      // as it may.
       this.#stopping.abort()
       throw error
     }
@@ -256,7 +275,7 @@ class Running {
     const { journal, outside } = this.#parts
     while (!signal.aborted) {
       const more = await journal.prune().catch((error: unknown) => {
-        // A disk too full even to delete on: what waits for room is tried again.
+        // A disk too full even to delete: writes that wait for space are retried.
         if (error instanceof ConnectorError && error.action !== 'exit') return false
         throw error
       })
@@ -265,8 +284,8 @@ class Running {
   }
 
   /**
-   * A file that was removed under us goes on taking everything, and is no more after this process; a secret goes on in memory alone:
-   * somebody must be told while it lives.
+   * A removed file still accepts writes and is lost when this process ends; an unreadable secret
+   * remains only in memory. The operator must be warned while the process runs.
    */
   async #guard(signal: AbortSignal): Promise<void> {
     const { config, journal, board, outside } = this.#parts
@@ -291,7 +310,7 @@ class Running {
     const { journal, board, outside, readings, shippings, comparing, taps } = this.#parts
     const { clock, log } = outside
     const { sinks } = board.status()
-    // Of what never ran, such as a start that is refused, there is nothing to tell.
+    // After a refused start there is nothing to report.
     if (this.#running) log.info('Stopping')
     this.#stopping.abort()
     comparing.close()
@@ -299,7 +318,7 @@ class Running {
     await within(FINISH_MS, clock, this.#ended)
     this.#cut.abort()
     await within(STOP_MS, clock, this.#ended)
-    // A part that cannot close must not keep the others from closing.
+    // A part that cannot close must not prevent the others from closing.
     const closing = [...readings, ...shippings].map((part) => part.close())
     await within(CLOSE_MS, clock, Promise.allSettled(closing))
     await within(CLOSE_MS, clock, journal.close())
@@ -310,7 +329,7 @@ class Running {
   }
 }
 
-/** What is read and where it goes: names, kinds and hosts, no secret. */
+/** Sources and destinations: names, types and hosts, no secrets. */
 function tellStart(config: Config, shippings: readonly Shipping[], { log, version }: Outside): void {
   for (const workspace of config.workspaces)
     log.info('Reading', {
@@ -325,9 +344,9 @@ function tellStart(config: Config, shippings: readonly Shipping[], { log, versio
   log.info('Started', { version, journal: config.journal.path })
 }
 
-// How far `run --once` is: whether its parts still move, cannot, or are done.
+// Progress of `run --once`: whether its parts still progress, cannot, or are done.
 
-/** `stuck`: only held parts remain, waiting would not help. */
+/** `stuck`: only blocked parts remain, and waiting would not help. */
 type SingleRun = 'working' | 'stuck' | 'done'
 
 function singleRunOf(
@@ -341,19 +360,19 @@ function singleRunOf(
       .find(({ name }) => name === origin.workspace)
       ?.sources.find(({ name }) => name === origin.source)?.state
   const isHeld = (reader: Reader) => stateOf(reader) === 'blocked'
-  // What is delivered may still have to be testified, once nothing more comes.
+  // Delivered objects may still need a manifest, once nothing more comes.
   const unfinished = shippings.filter(({ shipper }) => reading.every(isHeld) && shipper.unfinished === true)
   const names = new Set(unfinished.map(({ sink }) => sink.name))
   const owing = sinks.filter((sink) => sink.pending_entries > 0 || names.has(sink.name))
   if (reading.length === 0 && owing.length === 0) return 'done'
-  // Reading that waits for room moves when a sink does.
+  // Reading that waits for room continues when a sink does.
   const blocked = (reader: Reader) =>
     isHeld(reader) || (journal.paused && stateOf(reader) === 'paused' && owing.length > 0)
   const stuck = reading.every(blocked) && owing.every((sink) => sink.state === 'blocked')
   return stuck ? 'stuck' : 'working'
 }
 
-/** What of a single run's reading is still to come. */
+/** The reads of a single run that are still to come. */
 function comingOnce(readers: readonly Reader[], board: Pick<Board, 'reading'>): Coming {
   const isHeld = ({ source }: Reader) => board.reading(source.origin)?.isHeld() === true
   return {

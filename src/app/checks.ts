@@ -1,4 +1,5 @@
-// The questions of `validate --connect`: does each API answer as one, and take its key; is each sink ready. Opens no journal: a daemon may be running on it.
+// The checks of `validate --connect`: does each API answer as one and accept its key; is each sink
+// ready. Opens no journal: a daemon may be using it.
 import { readTextFile } from '../config/files.ts'
 import { reasonOf } from '../config/references.ts'
 import type { Config, SinkConfig, WorkspaceConfig } from '../config/schema.ts'
@@ -30,16 +31,20 @@ import { cutPage } from '../sources/vault/page.ts'
 import { openSink } from './delivery.ts'
 import type { Outside } from './environment.ts'
 
-// Whether an answer is what the reader of its area takes, by the reader's own eyes: a server of another kind answers 200 and JSON too.
+// Whether an answer has the format that the reader of its area accepts, checked with the reader's
+// own parser: another kind of server may answer 200 and JSON too.
 
-/** Reads an answer to its end; whether there was anything in it. Throws ConnectorError `bad_reply` where it is of another shape. */
+/**
+ * Reads an answer to its end; returns whether it contained anything. Throws ConnectorError
+ * `bad_reply` if it has another format.
+ */
 type Shape = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
 
-/** What `latest` answers: one entry, or one of the many ways to say that there is none. */
+/** The answer of `latest`: one entry, or one of the many forms for none. */
 const oneEntry: Shape = async (answer, limits) => {
   const { position, group } = await readFoundEntry(answer, entryOptions(limits))
   const [malformed] = group?.quarantined ?? []
-  // One that is too large says nothing about the address.
+  // An answer that is too large says nothing about the address.
   if (position || malformed?.reason === 'too_large') return true
   if (!group) return false
   throw new ConnectorError(
@@ -64,12 +69,12 @@ const projectPage: Shape = async (answer, limits) => {
   return !body || cutPage(body, limits).projects.length > 0
 }
 
-/** For one part to answer, all its questions together. */
+/** Time limit for all checks of one part. */
 const CHECK_MS = 25_000
 
 /**
- * All at once, one answer or several each. `instance`: that of a daemon which reads the same workspaces, so that it finds
- * this request in the audit log again as its own.
+ * Runs all checks in parallel, with one or more results each. `instance`: the id of a daemon that
+ * reads the same workspaces, so that it recognises this request in the audit log as its own.
  */
 export async function checkConnections(
   config: Config,
@@ -92,7 +97,7 @@ function splitterLimits({ journal: { limits } }: Config): SplitterLimits {
   return { maxEntryBytes: limits.max_entry_bytes, maxDepth: limits.max_depth }
 }
 
-/** What does not answer in time has failed, whatever it is still waiting for. */
+/** A check without a result in time has failed, for any reason. */
 async function bounded(
   what: string,
   { clock }: Outside,
@@ -111,17 +116,23 @@ async function bounded(
   }
 }
 
-/** One request for each area that is read; none changes anything. Tells whether address, key and permission are right. */
+/**
+ * One request for each area that is read, without changing anything. Shows whether address, key and
+ * permission are right.
+ */
 interface Question {
   readonly what: string
   readonly area: keyof WorkspaceConfig['rate_limits']
   readonly path: string
   readonly shape: Shape
-  /** keys to look at where the answer is of another shape */
+  /** configuration keys to check if the answer has another format */
   readonly keys: string
-  /** The area may be empty, told by a 404 too: tells whether the paths are right. Absent: a 404 is a fault. */
+  /**
+   * The area may be empty, which may also be a 404: then the check shows whether the paths are
+   * right. Absent: a 404 is an error.
+   */
   readonly isThere?: typeof isAuditThere
-  /** what may help where the key is good and the answer is not */
+  /** advice if the key is accepted but the answer is an error */
   readonly hint?: string
 }
 
@@ -143,7 +154,7 @@ const vaultQuestion: Question = {
   hint: "the key needs the permission 'View workspace projects'",
 }
 
-/** Asks for one past second of the history: an answer as small as there can be. */
+/** Requests one past second of the history: the smallest possible answer. */
 function historyQuestion(kind: string, version: HistoryVersion, nowMs: number): Question {
   const second = Math.floor(nowMs / 1000) - 60
   return {
@@ -186,11 +197,17 @@ async function checkApi(
   }
 }
 
-/** The User-Agent of a command: under the instance of a running daemon that daemon recognises the request as its own. */
+/**
+ * The User-Agent of a command: with the instance id of a running daemon, that daemon recognises the
+ * request as its own.
+ */
 export const agentBeside = ({ version }: Outside, command: string, instance: string | undefined): string =>
   `auditferry/${version} (${instance === undefined ? command : `instance ${instance}`})`
 
-/** A client for a request or two beside the daemon, under the configured limit but not in the daemon's count of it. */
+/**
+ * A client for a few requests beside the daemon, under the configured limit but not counted by the
+ * daemon.
+ */
 export function clientBeside(
   { base_url: baseUrl, api_key: apiKey, rate_limits: limits }: WorkspaceConfig,
   area: keyof WorkspaceConfig['rate_limits'],
@@ -231,7 +248,10 @@ async function checkArea(question: Question, asking: Asking): Promise<CheckResul
   }
 }
 
-/** Whether the answer had anything in it. Throws as the client does, and `bad_reply` where it is no answer of this API. */
+/**
+ * Whether the answer contained anything. Throws as the client does, and `bad_reply` if it is no
+ * answer of this API.
+ */
 async function looked(
   client: Client,
   { path, shape, keys }: Question,
@@ -265,17 +285,18 @@ async function checkSink(
   }
 }
 
-/** A message that begins with the address needs none before it. */
+/** A message that begins with the address needs no prefix. */
 const namedOnce = (sink: string, { what, message }: CheckResult): string =>
   message.startsWith(`${what} `) ? sink : `${sink}: ${what}`
 
-// Secrets, and files that sinks name, which cannot be read again are told: all goes on with those in memory, until a restart has none.
+// Reports secrets, and files named by sinks, that cannot be read again: the values in memory stay
+// in use, but a restart would not have them.
 
 interface Kept {
   readonly code: WarningStatus['code']
-  /** whose, and which: `acme api_key` */
+  /** owner and name: `acme api_key` */
   readonly about: string
-  /** what a restart would come to */
+  /** the consequence of a restart */
   readonly then: string
   /** why it cannot be read again; undefined: it can */
   readonly look: () => string | undefined
@@ -302,7 +323,7 @@ function fileFault({ path, fault }: NamedFile): string | undefined {
   }
 }
 
-/** Told only once it was good: before that its sink says itself what it lacks. */
+/** Reported only after it was readable once: before that, the sink reports its own error. */
 function fileOf(sink: string, file: NamedFile): Kept {
   let wasGood = false
   const look = () => {
@@ -332,7 +353,10 @@ export class UnreadSecrets {
     ]
   }
 
-  /** Asks for each where it comes from, also for one that nobody needs now. Says it once for each reason, and when it is over. */
+  /**
+   * Reads each from its source, even if it is not needed now. Logs it once for each reason, and
+   * when it is resolved.
+   */
   look(): void {
     for (const one of this.#kept) {
       const { code, about, then } = one

@@ -1,4 +1,5 @@
-// One delivery built from its piece of the configuration: the sink with its networks, its format and its loop.
+// A delivery built from its part of the configuration: the sink with its networks, its format and
+// its loop.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -34,20 +35,23 @@ import { kindOf, sinkKinds } from '../sinks/index.ts'
 import type { SharedToShip } from './access.ts'
 import type { Network, Outside } from './environment.ts'
 
-/** How long a sink may take to close before the rest goes on without it. */
+/** How long a sink may take to close before the shutdown continues without it. */
 const CLOSE_MS = 500
-/** In a single run, how soon an open object or a batch that lingers notices that nothing more will come. */
+/**
+ * In a single run: how soon an open object or a lingering batch notices that nothing more will
+ * come.
+ */
 const LOOK_AGAIN_MS = 250
 
 export interface Shipping extends LoopOptions {
   readonly sink: Sink | ObjectSink
   readonly shipper: Stepper
-  /** hosts, files or the bucket that it delivers to, for the log; '' where the type says it all */
+  /** hosts, files or the bucket that it delivers to, for the log; '' if the type says it all */
   readonly to: string
   close(): Promise<void>
 }
 
-/** What of the reading is still to come. */
+/** Which reads are still to come. */
 export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
 
 export function openShipping(shared: SharedToShip, config: SinkConfig, coming: Coming): Shipping {
@@ -107,14 +111,20 @@ const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' 
 const hashOf = (settings: readonly string[]): string =>
   createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
 
-/** Hash of the settings that shape a line: equal hashes, equal bytes. @internal for tests */
+/**
+ * Encoding fingerprint: hash of the settings that shape a line. Equal hashes, equal bytes.
+ * @internal for tests
+ */
 export const lineShape = (
   { format }: Pick<SinkConfig, 'format'>,
   { shape }: Pick<Sink, 'shape'>,
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...shapes])
 
-/** An object is named by all that it holds: other entries make another object. @internal for tests */
+/**
+ * An object's name depends on everything in it: other entries make another object.
+ * @internal for tests
+ */
 export const objectShape = (
   { format, sources, types }: Pick<SinkConfig, 'format' | 'sources' | 'types'>,
   { shape }: Pick<ObjectSink, 'shape'>,
@@ -132,10 +142,12 @@ const nobody: Watcher = {
   },
 }
 
-/** The journal's own: two may lie in one folder, each with a sink of one name. */
+/**
+ * Specific to the journal: two journals may be in one folder, each with a sink of the same name.
+ */
 const spoolRoot = ({ journal }: Config): string => spoolPath(journal.path)
 
-/** Before anything is shipped. What cannot be cleared keeps nobody from starting. */
+/** Call before any delivery. Files that cannot be removed do not prevent the start. */
 export async function clearLeftovers(config: Config, { disk, log }: Outside): Promise<void> {
   const root = spoolRoot(config)
   try {
@@ -149,7 +161,7 @@ export async function clearLeftovers(config: Config, { disk, log }: Outside): Pr
   }
 }
 
-/** A sink with networks of its own; connects to nothing yet. */
+/** A sink with its own networks; does not connect yet. */
 export function openSink(
   whole: Config,
   config: SinkConfig,
@@ -186,7 +198,7 @@ export function openSink(
   return {
     sink,
     close: async () => {
-      // A sink that hangs must not keep its connections open, nor the process with them.
+      // A hanging sink must not keep its connections, and thus the process, open.
       await within(CLOSE_MS, clock, sink.close()).catch(() => undefined)
       for (const connection of connections) connection.destroy()
       await Promise.allSettled(networks.map((network) => network.close()))
@@ -194,7 +206,7 @@ export function openSink(
   }
 }
 
-/** Tells when the first of several certificates ends; one that was renewed counts in place of the old one. */
+/** Reports when the first of several certificates expires; a renewed one replaces the old one. */
 function earliest(tell: (endsAt: number) => void): (which: string, endsAt: number) => void {
   const ends = new Map<string, number>()
   return (which, endsAt) => {
@@ -209,7 +221,8 @@ function hostOf(config: Config, workspace: string): string {
   return url === undefined ? workspace : addressOf(url).host
 }
 
-// The warning that a sink's file was removed or cut, kept in the journal for its day: a restart or a reload at night is not to end it unread.
+// The warning that a sink's file was removed or truncated, kept in the journal for a day, so that a
+// restart or reload at night does not clear it unread.
 
 const noteSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
@@ -228,19 +241,19 @@ export function fileLoss(
   const name = `${code}:${sink}`
   const warned = { code, about: sink }
   return {
-    /** `message` undefined: it is over. */
+    /** `message` undefined: resolved. */
     tell(message: string | undefined): void {
       board.warn(warned, message)
       const note = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
-      // Delivery does not wait for it: what cannot be kept is told by this process all the same.
+      // Delivery does not wait for it: if it cannot be stored, this process still reports it.
       journal.putNote(name, note).catch(() => undefined)
     },
-    /** Tells what an earlier process knew. */
+    /** Reports the state stored by an earlier process. */
     async recall(): Promise<void> {
       const kept = jsonOf(noteSchema, (await journal.note(name).catch(() => undefined)) ?? '')
       if (!kept) return
       const now = clock.now()
-      // A clock that was set back meanwhile: nobody knows since when, and it must not go untold.
+      // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
       const sinceAt = Math.min(kept.sinceAt, now)
       const untilAt = sinceAt + DAY_MS
       if (now < untilAt) board.warn(warned, kept.message, { sinceAt, untilAt })
@@ -248,18 +261,19 @@ export function fileLoss(
   }
 }
 
-/** Where the sink's file ended at an orderly stop. */
+/** The end of the sink's file at an orderly stop. */
 function lastEndOf(sink: string, journal: Around['journal']): Required<SinkDeps>['lastEnd'] {
   const name = `file_end:${sink}`
   return { kept: () => journal.note(name), keep: (end) => journal.putNote(name, end) }
 }
 
-// Putting dead letters back: only those that their sink still wants. What it does not want would be settled as filtered, and be gone.
+// Puts dead letters back: only those that their sink still wants. Others would be acknowledged as
+// filtered, and lost.
 
 type Letters = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
 type Why = LeftLetters['why'] | undefined
 
-/** `sinks` as they are in force: those that will take what is put back. */
+/** `sinks`: the current ones, which will receive the dead letters. */
 export async function retryWanted(
   journal: Letters,
   sinks: readonly SinkConfig[],
@@ -279,7 +293,10 @@ export async function retryWanted(
   return { count, left: [...left.values()] }
 }
 
-/** Asks what the sink's shipper will ask, in its order. The bytes are read only where something is denied. */
+/**
+ * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
+ * the sink has a deny rule.
+ */
 function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
   const wanted = wantedBy(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
@@ -291,7 +308,7 @@ function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => 
   }
 }
 
-/** The letter as it will stand in the journal, as far as anybody asks who judges it. */
+/** The dead letter as it will be in the journal, as far as the checks need it. */
 function runOf({ origin, seq, type, sink }: DeadLetter, raw: Uint8Array): Run {
   const places = { raw: [0, raw.length], id: [0, 0], time: [0, 0], type: 0 } as const
   const columns = Uint32Array.from(columnsOf(places))
@@ -299,9 +316,12 @@ function runOf({ origin, seq, type, sink }: DeadLetter, raw: Uint8Array): Run {
   return { origin, firstSeq: seq, appendedAt: 0, onlySink: sink, replay: false, entries }
 }
 
-// What a sink wants of the journal: its own sources and types.
+// Which entries of the journal a sink wants: its own sources and types.
 
-/** The sink's own sources and types, also of what is sent again; what is addressed to one sink alone is nobody else's. */
+/**
+ * The sink's own sources and types, also for replays; entries addressed to one sink are only for
+ * that sink.
+ */
 function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
@@ -311,7 +331,7 @@ function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
     let answer = known.get(type)
     if (answer === undefined) {
       answer = types(type)
-      // Types come from outside: what is remembered of them stays bounded.
+      // Types come from outside, so the cache of them is bounded.
       if (known.size < 10_000) known.set(type, answer)
     }
     return answer

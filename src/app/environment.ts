@@ -1,4 +1,4 @@
-// The world as the daemon may touch it.
+// The environment as the daemon uses it.
 import type { Clock, Random } from '../core/clock.ts'
 import type { Connect, Disk, OpenDatagrams, TlsOptions, Transport } from '../contracts/platform.ts'
 import type { Log } from '../core/log.ts'
@@ -15,13 +15,15 @@ export interface Outside {
   readonly random: Random
   readonly log: Log
   readonly disk: Disk
-  /** A workspace has no `tls` keys: what it is told of a certificate names what is set around the process. */
+  /**
+   * A workspace has no `tls` keys, so its certificate errors name the variables of the environment.
+   */
   network(to: 'api' | 'sink', tls?: TlsOptions): Network
   readonly connect: Connect
   readonly datagrams: OpenDatagrams
   print(bytes: Uint8Array): Promise<void>
-  /** From outside as all that takes a while: the process may end in the middle. */
+  /** Injected, like everything that takes time: the process may end in the middle. */
   gzip(bytes: Uint8Array): Promise<Uint8Array>
-  /** Absent: nobody looks, and nothing is put in between. */
+  /** Absent: no tracing, and nothing is wrapped. */
   readonly tracing?: Tracing | undefined
 }

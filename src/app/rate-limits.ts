@@ -1,4 +1,5 @@
-// The request budgets of all workspaces: those that are read with one key on one host share what may be asked (invariant 5).
+// The rate limiters of all workspaces: workspaces with the same key on the same host share one
+// limit (invariant 5).
 import { askingAsOne, keyIdOf } from '../config/workspace.ts'
 import type { WorkspaceConfig } from '../config/schema.ts'
 import type { Clock, Random } from '../core/clock.ts'
@@ -9,31 +10,35 @@ import { Budget, isStale, lastSaved } from '../sources/http/rate-limiter.ts'
 import type { Budgeting } from '../sources/http/permits.ts'
 import { JointBudget } from '../sources/http/permits.ts'
 
-/** The areas of the API have limits of their own (spec §8), shared by all that reads in one. */
+/** Each area of the API has its own limit (spec §8), shared by all readers of the area. */
 export type Area = keyof WorkspaceConfig['rate_limits']
 
 interface BudgetsOptions {
   readonly journal: Pick<Journal, 'note' | 'notes' | 'changeNotes'>
   readonly clock: Clock
   readonly random: Random
-  /** Nobody reads live, only the past is asked for. */
+  /** No live reading, only jobs. */
   readonly pastAlone?: boolean
 }
 
 type Asking = Pick<WorkspaceConfig, 'name' | 'base_url' | 'api_key' | 'rate_limits'>
 
 /**
- * After a rotation both keys count for two minutes: we cannot know whether the limit is the key's or the workspace's (spec §8).
- * One minute is the limit's own, another is for workspaces that learn of one rotation one after the other.
+ * After a rotation both keys count for two minutes: it is unknown whether the limit belongs to the
+ * key or the workspace (spec §8). One minute is the limit's own, the other is for workspaces that
+ * notice the same rotation one after the other.
  */
 const LINGER_MS = 2 * MINUTE_MS
 
-/** A budget's window by its key and area. Until 0.1.0 came out it went by the workspace's name, which a reload may change. */
+/**
+ * State entry of a limiter's window, by key and area. Before 0.1.0 it was named after the
+ * workspace, which a reload may rename.
+ */
 const WINDOW = 'requests:'
 const OLD_WINDOW = 'budget:'
-/** Which keys count what a workspace asks: one that is changed while nobody runs was rotated too. */
+/** Which keys count a workspace's requests: a key changed while no daemon runs was rotated too. */
 const ASKED_WITH = 'asked-with:'
-/** Until when each counts, epoch ms; null: it is the one that is asked with. */
+/** Until when each counts, epoch ms; null: the key in use. */
 type Counting = readonly (readonly [key: string, until: number | null])[]
 /** More than any journal has. */
 const ALL = 100_000
@@ -45,12 +50,15 @@ function unlessFull(error: unknown): void {
 export class Budgets {
   readonly #workspaces: readonly Asking[]
   readonly #options: BudgetsOptions
-  /** by a workspace's name: the keys whose limit counts what it asks, and until when; the one that it asks with until ever */
+  /**
+   * by workspace name: the keys whose limit counts its requests, and until when; the key in use has
+   * no end
+   */
   readonly #counting = new Map<string, Map<string, number>>()
-  /** by a key: who has asked with it */
+  /** by key: the workspaces that have used it */
   readonly #holders = new Map<string, Set<Asking>>()
   readonly #asked: (readonly [Asking, Area])[] = []
-  /** by their note's name */
+  /** by the name of their state entry */
   readonly #opened = new Map<string, Budget>()
 
   constructor(workspaces: readonly Asking[], options: BudgetsOptions) {
@@ -59,13 +67,16 @@ export class Budgets {
     for (const workspace of workspaces) this.#keysOf(workspace)
   }
 
-  /** The names of the others that share the budgets of this one. */
+  /** The names of the other workspaces that share the limiters of this one. */
   sharedWith(workspace: Asking): readonly string[] {
     const names = askingAsOne(workspace, this.#workspaces).map(({ name }) => name)
     return names.filter((name) => name !== workspace.name)
   }
 
-  /** Loads the budgets that were asked for so far: from then on each tells what an earlier process, or the one before a reload, has used. */
+  /**
+   * Loads the limiters requested so far: each then includes requests of an earlier process, or from
+   * before a reload.
+   */
   async load(): Promise<void> {
     const { journal, clock } = this.#options
     for (const workspace of this.#workspaces) {
@@ -78,7 +89,10 @@ export class Budgets {
     await this.#tidy()
   }
 
-  /** What counts this workspace's requests to one area, whatever key it has by then; of the limits of all that have a key the least holds. */
+  /**
+   * Counts this workspace's requests to one area, with its current key; with several keys the
+   * lowest limit applies.
+   */
   of(workspace: Asking, area: Area): Budgeting {
     this.#asked.push([workspace, area])
     return new JointBudget(() => this.#budgetsOf(workspace, area), this.#options.clock)
@@ -88,7 +102,7 @@ export class Budgets {
     return this.#keysOf(workspace).map((key) => this.#budget(key, area))
   }
 
-  /** The keys whose limit counts what this workspace asks now. */
+  /** The keys whose limit counts this workspace's requests now. */
   #keysOf(workspace: Asking): readonly string[] {
     const now = this.#options.clock.elapsed()
     const key = keyIdOf(workspace)
@@ -105,7 +119,7 @@ export class Budgets {
     return [...counting.keys()]
   }
 
-  /** A key that this workspace asked with before this process, or the last reload. */
+  /** A key that this workspace used before this process, or before the last reload. */
   #linger(workspace: Asking, key: string, ms: number): void {
     const counting = this.#counting.get(workspace.name)
     if (!counting || counting.has(key) || ms <= 0) return
@@ -113,7 +127,10 @@ export class Budgets {
     this.#hold(workspace, key)
   }
 
-  /** The key's budget stays, as it is: it may be taken again, and somebody may still wait there, under the limit of the last to have it. */
+  /**
+   * The key's limiter stays unchanged: the key may be used again, and requests may still wait
+   * there, under the limit of its last user.
+   */
   #leave(workspace: Asking, key: string): void {
     this.#counting.get(workspace.name)?.delete(key)
     const holders = this.#holders.get(key)
@@ -154,11 +171,11 @@ export class Budgets {
 
   #remember(workspace: Asking): void {
     const { journal } = this.#options
-    // What the disk has against it, the request's own place in a budget meets too.
+    // A disk error shows again when the request takes its permit.
     journal.changeNotes({ drop: [], put: [this.#countingNote(workspace)] }).catch(() => undefined)
   }
 
-  /** Remembers who asks with which key, and forgets the windows that say nothing any more: of keys and names that are gone. */
+  /** Stores which workspace uses which key, and deletes windows of keys and names that are gone. */
   async #tidy(): Promise<void> {
     const { journal, clock } = this.#options
     const names = new Set(this.#workspaces.map(({ name }) => ASKED_WITH + name))
@@ -172,7 +189,7 @@ export class Budgets {
       .map((one) => this.#countingNote(one))
       .filter(({ name, value }) => !known.some((note) => note.name === name && note.value === value))
     if (drop.length + put.length === 0) return
-    // What cannot be written now is written at the next start: nobody is kept from starting by a full disk.
+    // A failed write is repeated at the next start: a full disk must not prevent the start.
     await journal.changeNotes({ drop, put }).catch(unlessFull)
   }
 }

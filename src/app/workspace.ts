@@ -1,4 +1,5 @@
-// One workspace's reading built from its piece of the configuration: a reader for each source that is on, and what reads its past again.
+// The readers of one workspace, built from its part of the configuration: one for each enabled
+// source, and the readers for jobs.
 import { Canary } from '../canary/canary.ts'
 import { stagesOf } from '../canary/round.ts'
 import type { Destination } from '../canary/round.ts'
@@ -30,12 +31,12 @@ import { VaultSource } from '../sources/vault/vault.ts'
 import { Access } from './access.ts'
 import type { Reader, Shared, SharedToRead } from './access.ts'
 
-/** What is read of one workspace under one key. */
+/** Reading of one workspace under one key. */
 export interface Reading {
   readonly workspace: string
   readonly readers: readonly Reader[]
   readonly canary: CanaryProbe<Reader>['canary'] | undefined
-  /** whose past can be read again */
+  /** sources whose past can be read again */
   readonly ranges: readonly RangeReader[]
   budgets(): readonly RateLimitStatus[]
   close(): Promise<void>
@@ -108,7 +109,7 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
   }
 }
 
-/** What the past of a source shares with its live reading. */
+/** Shared by live reading and jobs of a source. */
 function liveOf({ source: { origin }, log, watch, wanted, reads, keyWait }: Reader) {
   return { origin, log, watch, wanted, reads, keyWait }
 }
@@ -179,14 +180,18 @@ function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['
   )
 }
 
-// One workspace's canary built from its piece of the configuration: what it asks with, where it is looked for, and how the readers show it what they read.
+// The canary of one workspace, built from its part of the configuration: how it prompts, where its
+// traces are searched, and how the readers pass it the entries read.
 
-/** Beside three times the slowest source's interval and the longest wait of a sink: a busy minute, a restart, a receiver's own pace. */
+/**
+ * Added to three times the slowest source's interval and the longest wait of a sink: allows for a
+ * busy minute, a restart, a slow receiver.
+ */
 const SLACK_MS = 3_600_000
 
 interface CanaryProbe<Reader> {
   readonly canary: Canary
-  /** the same readers, whose parts the canary sees */
+  /** the same readers, with their parts shown to the canary */
   readonly readers: readonly Reader[]
 }
 
@@ -201,7 +206,7 @@ interface Looked {
   readonly intervalMs: number
 }
 
-/** Undefined where it is switched off, and in a single run: nobody waits there for what it made. */
+/** Undefined if it is switched off, and in a single run, which would not wait for its traces. */
 function openProbe<Reader extends Looked>(
   shared: Shared,
   workspace: WorkspaceConfig,
@@ -213,7 +218,7 @@ function openProbe<Reader extends Looked>(
   const { clock, random } = outside
   const { name } = workspace
   const origin = { workspace: name, source: 'assistant' } as const
-  // Its state is told by itself: it may rest far longer than its interval while it waits for traces.
+  // It reports its own state: it may pause far longer than its interval while it waits for traces.
   const watch = board.source(origin)
   const sources = tellable(readers.map((reader) => reader.source.origin.source))
   const sinks = config.sinks.flatMap((sink) => destinationOf(sink, sources, workspace))
@@ -258,13 +263,16 @@ function asking(
   }
 }
 
-/** A usage event is told by its user, whom only the audit entry or the query event tells. */
+/**
+ * A usage event is recognised by its user, who is known only from the audit entry or the query
+ * event.
+ */
 function tellable(on: readonly SourceName[]): readonly TraceSource[] {
   const sources = traceSources.filter((source) => on.includes(source))
   return sources.length === 1 && sources[0] === 'history.usage' ? [] : sources
 }
 
-/** The first of the sources whose trace this sink takes. */
+/** The first of the sources whose trace this sink receives. */
 function destinationOf(
   sink: SinkConfig,
   sources: readonly TraceSource[],
@@ -278,9 +286,10 @@ function destinationOf(
 }
 
 /**
- * Whether what is asked now would be seen soon: each of `readers` that can read has read all that was there, by what it
- * remembers over restarts. One that is held or fails keeps nobody waiting: its trace is missing, and told as that.
- * @internal by itself for tests
+ * Whether a prompt sent now would be found soon: each of `readers` that can read has caught up,
+ * according to its persisted state. A blocked or failing one is not waited for: its trace is
+ * reported as missing.
+ * @internal for tests
  */
 export async function isReady(
   readers: readonly Looked[],
@@ -292,7 +301,7 @@ export async function isReady(
     const state = stateOf(source.origin.source)
     if (state === 'blocked' || state === 'failing') continue
     const { caughtUp, dueAt } = source.plan(await journal.cursor(source.origin))
-    // Overdue, as after a long absence: what it had read all of is no longer all.
+    // Overdue, as after a long downtime: it is no longer caught up.
     if (!caughtUp || clock.now() - dueAt > Math.max(intervalMs, MINUTE_MS)) return false
   }
   return true

@@ -1,4 +1,5 @@
-// The conductor of the canary: asks one tiny prompt now and then, and notes when its traces come back, from the API to each sink. It reads no entry but what readers hand by.
+// Canary loop: sends one tiny prompt at intervals, and records when its traces arrive, from the API
+// to each sink. It reads only entries that the readers pass to it.
 import { Tether } from '../core/abort.ts'
 import type { Random } from '../core/clock.ts'
 import { believed, randomDigits } from '../core/clock.ts'
@@ -14,31 +15,34 @@ import { delayAfter, Judge, type JudgeOptions } from './judge.ts'
 import type { CanaryMemory, Round } from './round.ts'
 import { isTraceSource, traceIn } from './traces.ts'
 
-/** Sinks are looked at this often while one of them has the trace before it. */
+/** Interval for checking sinks while the trace is pending at one of them. */
 const LOOK_MS = 1_000
-/** While a source has not caught up yet its trace would come behind all that is left to read. */
+/** Until a source has caught up, its trace would come after everything left to read. */
 const NOT_READY_MS = 30_000
-/** How far an event's own time may lie from its prompt: whole seconds, and a slow server. */
+/** How far an event's own time may differ from its prompt: whole seconds, and a slow server. */
 const BEFORE_MS = 5_000
 const AFTER_MS = 60_000
 
 /** @internal for tests */
 export interface CanaryQuestion {
   readonly prompt: string
-  /** what stands behind our instance's id in the User-Agent */
+  /** the User-Agent suffix after our instance id */
   readonly mark: string
 }
 
 export interface CanaryOptions extends JudgeOptions {
   readonly workspace: string
   readonly intervalMs: number
-  /** Resolves when the answer came whole, with the server's clock (epoch ms) where it told one. Throws ConnectorError. */
+  /**
+   * Resolves when the answer is complete, with the server's clock (epoch ms) if it sent one. Throws
+   * ConnectorError.
+   */
   readonly ask: (question: CanaryQuestion, signal: AbortSignal) => Promise<number | undefined>
-  /** the sources have read all that was there, but for those that cannot read */
+  /** all sources have caught up, except those that cannot read */
   readonly ready: () => Promise<boolean>
   readonly journal: Pick<Journal, 'note' | 'putNote' | 'stats' | 'deadLetters'>
   readonly random: Random
-  /** of the key that it asks with; absent: it is shared with nobody */
+  /** for the key of the prompts; absent: it shares the key with no other part */
   readonly keyWait?: KeyWait | undefined
 }
 
@@ -48,7 +52,7 @@ export class Canary {
   readonly #note: MemoryNote
   readonly #streak: Streak
   #memory: CanaryMemory | undefined
-  /** the prompt failed in this life: the next try need not wait for its interval */
+  /** the prompt failed in this process: the next try need not wait for its interval */
   #again = false
   #noticed = false
   #wake: () => void = () => undefined
@@ -60,7 +64,10 @@ export class Canary {
     this.#streak = new Streak(() => options.clock.elapsed())
   }
 
-  /** Entries that landed, or were known already; nothing of them stands behind `last` in the journal. Never waits or throws. */
+  /**
+   * Entries that landed or were known already; none of them is after `last` in the journal. Never
+   * waits or throws.
+   */
   notice(source: SourceName, entries: Entries, last: Seq): void {
     const memory = this.#memory
     const round = memory?.round
@@ -77,7 +84,10 @@ export class Canary {
     this.#wake()
   }
 
-  /** Asks when it is time to, looks how far the last prompt came; gives the ms until it wants to be called again. Throws ConnectorError. */
+  /**
+   * Prompts when due and checks the traces of the last prompt; returns the ms until the next call.
+   * Throws ConnectorError.
+   */
   async step(signal: AbortSignal): Promise<number> {
     this.#noticed = false
     const memory = (this.#memory ??= await this.#load())
@@ -98,7 +108,7 @@ export class Canary {
     return isDue ? NOT_READY_MS : waitMs
   }
 
-  /** Until `signal` aborts. Throws only what must stop the process. */
+  /** Runs until `signal` aborts. Throws only errors that must stop the process. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, keyWait } = this.#options
     const stopped = () => signal.aborted
@@ -142,7 +152,7 @@ export class Canary {
     const sentAt = clock.now()
     const round: Round = { nonce, sentAt, traces: {}, delivered: {}, parked: [], over: false }
     memory.round = round
-    // Kept first: after a crash in mid-request the next prompt waits its interval all the same.
+    // Stored first: after a crash during the request the next prompt still waits for its interval.
     await this.#note.save(memory)
     const from = clock.elapsed()
     let serverAt: number | undefined

@@ -1,4 +1,5 @@
-// Judges a canary's round: what of it is lacking still, when it is whole and when it is missing. Tells that to who watches.
+// Evaluates a canary's round: which traces are missing, and when it is complete or overdue. Reports
+// that to the status registry.
 import type { CanaryTrace, CanaryWatch, SourceWatch } from '../contracts/reporter.ts'
 import { backoffMs } from '../core/backoff.ts'
 import type { Streak } from '../core/backoff.ts'
@@ -10,11 +11,11 @@ import type { CanaryMemory, Destination, Round } from './round.ts'
 import type { TraceSource } from './traces.ts'
 
 export interface JudgeOptions {
-  /** what has not come so long after its prompt is missing */
+  /** a trace that has not arrived this long after its prompt is missing */
   readonly boundMs: number
-  /** those that are on */
+  /** the enabled sources */
   readonly sources: readonly TraceSource[]
-  /** those that get a trace, each with the source whose trace it is held to */
+  /** the sinks that receive a trace, each with the source of the trace it must receive */
   readonly sinks: readonly Destination[]
   readonly watch: SourceWatch
   readonly canary: CanaryWatch
@@ -24,14 +25,14 @@ export interface JudgeOptions {
 
 export class Judge {
   readonly #options: JudgeOptions
-  /** told of the last round that lacked something */
+  /** report of the last round with missing traces */
   #alarmed: ConnectorError | undefined
 
   constructor(options: JudgeOptions) {
     this.#options = options
   }
 
-  /** What a former process told, to who watches this one: of the sinks that are still there. */
+  /** Repeats the report of an earlier process, for the sinks that still exist. */
   remember(memory: CanaryMemory): void {
     const { round, wholeAt, missed } = memory
     const { canary, sinks, watch } = this.#options
@@ -49,7 +50,7 @@ export class Judge {
     if (!missed) return
     const lacking = this.#lacking(missed)
     if (lacking.length > 0) this.#alarm(missed, lacking)
-    // What it lacked is looked for no more.
+    // Its missing traces are no longer searched.
     else memory.missed = undefined
   }
 
@@ -57,7 +58,10 @@ export class Judge {
     this.#options.canary.seen(trace, Math.max(0, at - sentAt))
   }
 
-  /** A prompt was answered. What a former one lacked stays told until one comes back whole. */
+  /**
+   * A prompt was answered. Missing traces of an earlier one stay reported until a round is
+   * complete.
+   */
   asked({ missed }: CanaryMemory): void {
     const { watch } = this.#options
     if (missed) watch.state('failing', this.#alarmed)
@@ -67,7 +71,7 @@ export class Judge {
     }
   }
 
-  /** Notes in the memory when the round is over. */
+  /** Records when the round is over. */
   judge(memory: CanaryMemory, round: Round): void {
     const { clock, watch, log, boundMs } = this.#options
     const now = clock.now()
@@ -111,7 +115,7 @@ export class Judge {
   }
 }
 
-// What is said, and how long is waited, where a canary does not come back or cannot be sent.
+// Logs and delays for a canary that is missing or cannot be sent.
 
 const RETRY_BASE_MS = 60_000
 
@@ -132,7 +136,10 @@ interface Teller {
   readonly intervalMs: number
 }
 
-/** Says why nothing could be asked, and how long to wait. Throws what no waiting cures. */
+/**
+ * Logs why no prompt could be sent, and returns how long to wait. Throws errors that waiting cannot
+ * fix.
+ */
 export function delayAfter(
   error: unknown,
   { log, watch, random, intervalMs }: Teller,

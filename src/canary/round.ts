@@ -1,4 +1,4 @@
-// One prompt and what came of it so far, as it is kept across restarts.
+// One prompt and its traces so far, as stored across restarts.
 import { z } from 'zod'
 import type { Journal } from '../contracts/journal.ts'
 import type { CanaryTrace } from '../contracts/reporter.ts'
@@ -7,11 +7,11 @@ import { traceSources } from './traces.ts'
 import type { TraceSource } from './traces.ts'
 
 const trace = z.object({
-  /** epoch ms at which it was noticed */
+  /** epoch ms at which it was found */
   at: z.number(),
-  /** nothing of the part it came in stands later in the journal */
+  /** the last sequence number of its part in the journal */
   seq: z.number(),
-  /** the entry's */
+  /** of the entry */
   id: z.string(),
 })
 
@@ -19,21 +19,21 @@ const round = z.object({
   nonce: z.string(),
   /** epoch ms, our clock */
   sentAt: z.number(),
-  /** Absent: nobody knows whether the prompt has arrived. Instants by the server's clock, µs. */
+  /** Absent: unknown whether the prompt has arrived. Times by the server's clock, µs. */
   answered: z.object({ tookMs: z.number(), fromUs: z.number(), toUs: z.number() }).optional(),
   traces: z.partialRecord(z.enum(traceSources), trace),
-  /** epoch ms at which each sink had settled its trace */
+  /** epoch ms at which each sink had acknowledged its trace */
   delivered: z.record(z.string(), z.number()),
   /** sinks that refused it for good */
   parked: z.array(z.string()),
-  /** all has come, or what has not was told */
+  /** all traces have arrived, or the missing ones were reported */
   over: z.boolean(),
 })
 
 const memory = z.object({
   user: z.string().optional(),
   round: round.optional(),
-  /** the last round that ended, where it lacked something: told until one comes back whole */
+  /** the last finished round if it had missing traces: reported until a round is complete */
   missed: round.optional(),
   /** epoch ms; 0: never */
   wholeAt: z.number(),
@@ -44,12 +44,12 @@ export type CanaryMemory = z.output<typeof memory>
 
 const fresh = (): CanaryMemory => ({ wholeAt: 0 })
 
-/** What a note holds; one that is not ours, or of another version, is as good as none. */
+/** The content of the state entry; one with another format or version is ignored. */
 function readMemory(note: string | undefined): CanaryMemory {
   return (note === undefined ? undefined : jsonOf(memory, note)) ?? fresh()
 }
 
-// The canary's memory as a note in the journal: loaded once, written when it says something new.
+// The canary's state as a state entry in the journal: loaded once, written on change.
 
 export class MemoryNote {
   readonly #journal: Pick<Journal, 'note' | 'putNote'>
@@ -74,12 +74,13 @@ export class MemoryNote {
   }
 }
 
-// How far the sinks are with a canary's traces: by their positions in the journal, and by what they refused.
+// Progress of the sinks with a canary's traces: by their positions in the journal, and by their
+// dead letters.
 
-/** Letters that are looked through at a time. */
+/** Dead letters searched per step. */
 const PAGE = 1_000
 
-/** A sink and the source whose trace it is held to. */
+/** A sink and the source of the trace that it must receive. */
 export interface Destination {
   readonly name: string
   readonly source: TraceSource
@@ -89,7 +90,7 @@ export function undelivered({ delivered }: Round, sinks: readonly Destination[])
   return sinks.filter(({ name }) => delivered[name] === undefined)
 }
 
-/** The sinks that have the trace before them and have not answered for it. */
+/** The sinks at which the trace is pending. */
 export function awaited(round: Round, sinks: readonly Destination[]) {
   return undelivered(round, sinks).flatMap(({ name, source }) => {
     const trace = round.traces[source]
@@ -97,7 +98,10 @@ export function awaited(round: Round, sinks: readonly Destination[]) {
   })
 }
 
-/** The sinks that have settled their trace by now; those that refused it for good are noted in the round. */
+/**
+ * The sinks that have acknowledged their trace by now; those that rejected it for good are recorded
+ * in the round.
+ */
 export async function settledBy(
   round: Round,
   sinks: readonly Destination[],
@@ -129,7 +133,7 @@ async function isParked(
   }
 }
 
-// The stages in which a prompt of our own is looked for: one a source, one a sink.
+// The places where our own prompt is searched: one per source, one per sink.
 
 export const stageOf = {
   audit: 'audit',
@@ -137,7 +141,7 @@ export const stageOf = {
   'history.query': 'query',
 } as const satisfies Record<TraceSource, CanaryTrace['stage']>
 
-/** Where one that was answered is looked for. */
+/** The places for an answered prompt. */
 export function stagesOf(
   sources: readonly TraceSource[],
   sinks: readonly Destination[],

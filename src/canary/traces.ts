@@ -1,4 +1,5 @@
-// What a prompt of our own leaves behind, told among the entries of each source: by our User-Agent, by user and time, by the nonce in its text.
+// Finds the traces of our own prompt among the entries of each source: by our User-Agent, by user
+// and time, by the nonce in its text.
 import { TYPE } from '../contracts/entries.ts'
 import type { Entries } from '../contracts/entries.ts'
 import type { Source, SourceName } from '../contracts/source.ts'
@@ -6,7 +7,7 @@ import { textsUnder } from '../core/json.ts'
 import type { Seq } from '../core/sequence.ts'
 import { DAY_US } from '../core/time.ts'
 
-/** The sources in which a prompt leaves a trace, in the order in which a sink is held to one of them. */
+/** The sources in which a prompt leaves a trace, in order of preference for a sink. */
 export const traceSources = ['audit', 'history.usage', 'history.query'] as const
 export type TraceSource = (typeof traceSources)[number]
 
@@ -15,7 +16,10 @@ export const isTraceSource = (source: SourceName): source is TraceSource =>
 
 /** Spec §2.2. */
 export const PROMPT_TYPE = 'api:create_query'
-/** A query event this far from its prompt is another's, whatever both clocks say: its text is not looked through. */
+/**
+ * A query event this far from its prompt belongs to another one, even with clock differences: its
+ * text is not searched.
+ */
 const FAR_US = 2 * DAY_US
 
 interface Sought {
@@ -24,17 +28,20 @@ interface Sought {
   readonly sentAt: number
   /** when the prompt was made, by the server's clock, µs; undefined until it is answered */
   readonly madeUs: { readonly from: number; readonly to: number } | undefined
-  /** who our key is to the API; undefined until a trace has told it */
+  /** the user of our key; undefined until a trace shows it */
   readonly user: string | undefined
 }
 
 interface Found {
-  /** the entry's */
+  /** of the entry */
   readonly id: string
   readonly user: string | undefined
 }
 
-/** The first of the entries that is a trace. What is far off in time, or of another type, costs a comparison. */
+/**
+ * The first entry that is a trace. An entry of a distant time or another type costs only a
+ * comparison.
+ */
 export function traceIn(source: TraceSource, entries: Entries, sought: Sought): Found | undefined {
   for (const index of candidates(source, entries, sought)) {
     const found = foundAt(source, entries, index, sought)
@@ -58,7 +65,7 @@ function* candidates(source: TraceSource, entries: Entries, { madeUs, sentAt }: 
   }
 }
 
-/** `email`: what v1 of the history calls the user (spec §2.4) */
+/** `email`: the name of the user field in v1 of the history (spec §2.4) */
 const textsOf = textsUnder(['user', 'email', 'user_agent'])
 
 function foundAt(
@@ -77,17 +84,21 @@ function foundAt(
   return { id: entries.id(index), user: of }
 }
 
-// A source whose parts are shown to somebody once they have landed: the source itself and whoever collects from it know nothing of that.
+// Wraps a source so that its parts are shown to an observer once they have landed; neither the
+// source nor the ingest loop knows it.
 
-/** `last`: nothing of the entries stands behind it in the journal. Must not wait. */
+/** `last`: none of the entries is after it in the journal. Must not wait. */
 type Notice = (entries: Entries, last: Seq) => void
 
-/** Entries are somebody else's: whoever looks on may stumble over one, and reading goes on. What was not seen is missing, and that is told. */
+/**
+ * Entries are foreign data: an observer may throw on one, and reading must continue. A trace missed
+ * this way is reported as missing.
+ */
 function look(notice: Notice, entries: Entries, last: Seq): void {
   try {
     notice(entries, last)
   } catch {
-    // What it stumbled over is content: nothing of it may be told.
+    // The cause is content, so no detail may be logged.
   }
 }
 

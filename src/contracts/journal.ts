@@ -141,7 +141,7 @@ export interface SinkPosition {
 export interface JournalStats {
   /** pending entries: not yet acknowledged by every sink */
   readonly entries: number
-  /** owed payload */
+  /** pending payload, bytes */
   readonly bytes: number
   readonly capacityBytes: number
   /** pending payload has reached its bound: append throws `journal_full` */

@@ -31,7 +31,7 @@ export interface FileState {
   readonly changedAt: number
 }
 
-/** An entry of a folder; a link is `other`, whatever its target. */
+/** An entry of a folder; a link is `other`, for any target. */
 export interface Listed {
   readonly name: string
   readonly kind: 'file' | 'folder' | 'other'

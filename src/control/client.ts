@@ -1,4 +1,5 @@
-// The other end of the control socket: asks the daemon that holds a journal, as if the journal were open here.
+// Client of the control socket: queries the daemon that uses a journal, as if the journal were open
+// here.
 import type { DayDeliveries, DayKept, OwedStep } from '../contracts/accounts.ts'
 import { lstatSync } from 'node:fs'
 import { request } from 'node:http'
@@ -18,10 +19,10 @@ export interface ControlClient extends AskedJournal, Comparing {
   readonly jobs: Jobs
   status(): Promise<StatusReport>
   readonly retry: Retry
-  /** the name under which this daemon's requests stand in the audit log */
+  /** the name of this daemon's requests in the audit log */
   instance(): Promise<string | undefined>
   metrics(): Promise<string>
-  /** The next lines that the sink takes, as far as they come within `waitMs`. */
+  /** The next lines that the sink receives, as far as they come within `waitMs`. */
   tap(sink: string, limit: number, waitMs: number): Promise<readonly Uint8Array[]>
 }
 
@@ -71,7 +72,7 @@ function ask(socketPath: string, method: string, path: string, body?: object): P
   })
 }
 
-/** Nobody listens: no socket, or one that a killed daemon left. */
+/** No listener: there is no socket, or a killed daemon left it. */
 function isNobody(error: unknown): boolean {
   const code = errnoOf(error)
   return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR' || code === 'ENOTSOCK'
@@ -87,7 +88,7 @@ function explained(error: unknown, socketPath: string): unknown {
   return new ConnectorError('unreachable', `The control socket ${socketPath} ${why}`, { cause: error })
 }
 
-/** The daemon's own error comes out here as if it had been thrown here. */
+/** The daemon's error is thrown here again. */
 function bytesOf({ status, bytes }: Heard): Buffer | undefined {
   if (status === 200) return bytes
   if (status === 404) return undefined

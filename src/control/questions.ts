@@ -1,4 +1,4 @@
-// What may be asked over the control socket: the form of each question, and who answers it.
+// Requests of the control socket: their schemas and handlers.
 import { z } from 'zod'
 import type { Journal } from '../contracts/journal.ts'
 import type { Log } from '../core/log.ts'
@@ -11,7 +11,7 @@ import type { Metrics } from '../observability/metrics.ts'
 import { MOST_LINES } from '../observability/taps.ts'
 import type { Taps } from '../observability/taps.ts'
 
-/** What of the journal a person may look at and decide on: what was set aside, and what is to go out again. */
+/** Journal methods for operators: dead letters, quarantine, and what is to be delivered again. */
 export type AskedJournal = Pick<
   Journal,
   | 'deadLetters'
@@ -26,7 +26,7 @@ export type AskedJournal = Pick<
   | 'shelved'
 >
 
-/** Puts back what its sink still wants. */
+/** Puts back the dead letters that their sink still wants. */
 export type Retry = (query: DeadLetterQuery) => Promise<Retried>
 
 export interface ControlOptions {
@@ -39,11 +39,11 @@ export interface ControlOptions {
   readonly comparing: Comparing
   readonly metrics: Pick<Metrics, 'render'>
   readonly log: Log
-  /** Resolves when there is a journal to answer from; absent: there always is. */
+  /** Resolves when the journal is ready to answer; absent: it always is. */
   readonly afterChange?: () => Promise<unknown>
 }
 
-/** One answer lists no more; whoever wants the rest asks for what comes after. */
+/** Most records per answer; request the next page for more. */
 const MAX_ROWS = 1000
 const MAX_WAIT_MS = 10_000
 
@@ -85,7 +85,7 @@ const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
 const afterQuery = z.strictObject({ after: z.int().min(0).optional() })
 const owedQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).exactOptional() })
 
-/** Bytes go out as they are; anything else as JSON. */
+/** Bytes are sent as they are; any other value as JSON. */
 type Reply = Uint8Array | object | undefined
 type Question = (options: ControlOptions, asked: unknown) => Promise<Reply>
 
@@ -131,7 +131,7 @@ function owed({ journal }: ControlOptions, asked: unknown) {
   return journal.owed(sink, after)
 }
 
-/** By method and path. Each parses what it was asked, and throws ZodError where that is malformed. */
+/** By method and path. Each parses its request, and throws ZodError if that is malformed. */
 export const questions: ReadonlyMap<string, Question> = new Map<string, Question>([
   ['GET /status', async ({ board }) => board.status()],
   ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],

@@ -1,4 +1,5 @@
-// The control socket beside the journal: how the commands reach the daemon that holds it, wherever its listener is. Its owner only.
+// The control socket beside the journal: how commands reach the daemon that uses it, independent of
+// its HTTP listener. For its owner only.
 import { chmod, lstat, unlink } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
@@ -21,7 +22,8 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
   let length = 0
   for await (const piece of request as AsyncIterable<Buffer>) {
     length += piece.length
-    // Left in the middle, the socket would be cut before its answer went out: the rest is read and not kept.
+    // Ending the read early would cut the socket before the answer is sent, so the rest is read and
+    // discarded.
     if (length <= MAX_BODY_BYTES) pieces.push(piece)
   }
   if (length > MAX_BODY_BYTES) throw new SyntaxError('too long')
@@ -47,7 +49,7 @@ async function answerTo(request: IncomingMessage, options: ControlOptions): Prom
     if (error instanceof z.ZodError || error instanceof SyntaxError)
       return { status: 400, body: { message: 'the question is malformed' } }
     const cause = error instanceof Error ? error.cause : undefined
-    // Our own errors have words that may be read; anybody else's may quote content.
+    // Our own error messages may be sent; those of other errors may quote content.
     options.log.error('A command could not be answered', {
       question: `${request.method ?? ''} ${request.url ?? ''}`,
       error: error instanceof Error ? error.name : 'unknown',
@@ -68,7 +70,10 @@ function send(response: ServerResponse, { status, body }: Answer): void {
   response.end(bytes)
 }
 
-/** Whoever holds the journal is the only daemon here: a socket that is still there was left by a killed one. */
+/**
+ * The process with the journal's lock is the only daemon here: an existing socket was left by a
+ * killed one.
+ */
 async function removeStale(path: string): Promise<void> {
   const found = await lstat(path).catch(() => undefined)
   if (found?.isSocket() === true) await unlink(path)
@@ -91,7 +96,10 @@ function closing(server: Server): Promise<void> {
   })
 }
 
-/** The journal must be open. A socket that cannot be had is told and done without: delivery matters more than commands. */
+/**
+ * The journal must be open. If the socket cannot be created, that is logged and the daemon runs
+ * without it: delivery matters more than commands.
+ */
 export async function openControl(options: ControlOptions): Promise<Control> {
   const { journalPath, log } = options
   const without: Control = { close: () => Promise.resolve() }

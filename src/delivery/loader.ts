@@ -100,7 +100,7 @@ export class Loader {
     return journal.stats().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
-  /** The whole range, whatever the limits are now: the batch of an in-flight record. */
+  /** The whole range, regardless of the current limits: the batch of an in-flight record. */
   async reload({ first, last }: Stretch, signal: AbortSignal): Promise<Loaded> {
     const read = () => this.#options.journal.range(first, last)
     return this.#frame(await takeIntoRoom<never>(this.#options, read, Infinity, signal), Infinity)

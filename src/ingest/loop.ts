@@ -1,4 +1,5 @@
-// The conductor of reading: asks a source for its next page, hands it to the journal, and decides what an error means. The loop only waits.
+// Ingest loop: requests the next page of a source, appends it to the journal, and decides what an
+// error means. Only the loop waits.
 import type { Append, Journal } from '../contracts/journal.ts'
 import type { SourceWatch } from '../contracts/reporter.ts'
 import type { Appended, Cursor, Part, Source } from '../contracts/source.ts'
@@ -9,9 +10,12 @@ import type { KeyWait } from '../core/key-waits.ts'
 import type { Log } from '../core/log.ts'
 import type { KeptReads } from './read-times.ts'
 
-/** While the journal is full its room is looked for this often. */
+/** While the journal is full, it is checked this often for room. */
 const PAUSED_MS = 1_000
-/** A journal that fills up in the middle of an answer holds its socket so long, then the answer is given up. */
+/**
+ * If the journal fills up in the middle of an answer, the socket is kept open this long; then the
+ * answer is abandoned.
+ */
 const FULL_HOLD_MS = 30_000
 export interface CollectOptions {
   readonly source: Source
@@ -20,29 +24,29 @@ export interface CollectOptions {
   readonly log: Log
   readonly clock: Clock
   readonly random: Random
-  /** over `type`: what is not wanted is counted and not kept */
+  /** filter on `type`: unwanted entries are counted and not stored */
   readonly wanted: (type: string) => boolean
-  /** stop when the source says that it has read all that was there */
+  /** stop when the source reports that it has read everything available */
   readonly once: boolean
-  /** where it is kept when a read last succeeded; absent: nowhere */
+  /** where the time of the last successful read is stored; absent: nowhere */
   readonly reads?: KeptReads
-  /** of the key that the source asks with; absent: it is shared with nobody */
+  /** for the key of the source; absent: it shares the key with no other part */
   readonly keyWait?: KeyWait | undefined
-  /** when foreign fetches, and malformed elements, were last told of; absent: each time */
+  /** throttles the log lines on foreign fetches and malformed elements; absent: logs each time */
   readonly foreignTold?: Seldom
   readonly malformedTold?: Seldom
 }
 
 interface Collected {
-  /** to go on from */
+  /** to continue from */
   readonly cursor: Cursor | undefined
-  /** what was bad about the page, whose cursor counts that and has landed all the same; undefined: nothing */
+  /** the fault of the page, whose cursor counts it and has landed all the same; undefined: none */
   readonly fault: ConnectorError | undefined
 }
 
 /**
- * One step: reads once and keeps what came. Throws ConnectorError; then whatever of the page had landed is known already, and
- * reading it again is free of duplicates.
+ * One step: reads once and stores the result. Throws ConnectorError; parts of the page that had
+ * landed are known then, so reading it again adds no duplicates.
  * @internal the loop's step, for tests
  */
 export async function collectOnce(
@@ -53,7 +57,7 @@ export async function collectOnce(
   const parts = options.source.read(cursor, signal)
   let fault: ConnectorError | undefined
   let kept = false
-  // In a call of its own, so that nothing holds a part that is kept while the next one comes.
+  // A separate call, so that a stored part is not referenced while the next one arrives.
   const keepNext = async (appended?: Appended): Promise<Appended | undefined> => {
     const next = await (appended ? parts.next(appended) : parts.next())
     if (next.done) return undefined
@@ -69,7 +73,7 @@ export async function collectOnce(
     for (let appended = await keepNext(); appended; appended = await keepNext(appended))
       await giveWay(options, signal)
   } finally {
-    // Leaves the request of a page that we could not keep; its place in the budget comes back.
+    // Ends the request of a page that we could not store; its permit is returned.
     await parts.return(undefined)
   }
   if (!fault) options.watch.success()
@@ -79,8 +83,8 @@ export async function collectOnce(
 const isGoodEnd = ({ cursor, underWay }: Part): boolean => cursor !== undefined && underWay !== true
 
 /**
- * A later part of an answer of which some is kept already: where there is no room it waits a while with the socket open,
- * since giving up means asking for all of it again.
+ * For a later part of an answer that is partly stored: if there is no room, waits a while with the
+ * socket open, since abandoning it means requesting everything again.
  */
 async function appendOrWait(
   options: CollectOptions,
@@ -120,7 +124,7 @@ async function append(
     gaps,
     wanted,
     notes,
-    // What is told of an answer that ends badly is told again.
+    // Warnings from a failed response are repeated on the retry.
     ...((part.void ?? part.fault) && { void: part.void ?? ('answer' as const) }),
   })
   watch.appended(appended)
@@ -139,7 +143,10 @@ async function append(
 
 const toTell = (seldom: Seldom | undefined, amount: number) => (seldom ? seldom.next(amount) : amount)
 
-/** Reads until `signal` aborts, or, with `once`, until the source has read all. Throws only what must stop the process. */
+/**
+ * Reads until `signal` aborts, or, with `once`, until the source has read everything. Throws only
+ * errors that must stop the process.
+ */
 export async function collect(options: CollectOptions, signal: AbortSignal): Promise<void> {
   const { source, journal, watch, clock, once, keyWait } = options
   await options.reads?.recall()
@@ -186,7 +193,7 @@ const atBound = new ConnectorError(
   'what is not delivered yet has reached journal.max_bytes; it goes on by itself when the sinks catch up',
 )
 
-/** The pauses of one reader while the journal holds all that it may. */
+/** Pauses of one reader while the journal is full. */
 class Pauses {
   readonly #options: CollectOptions
   readonly #streak: Streak
@@ -197,7 +204,10 @@ class Pauses {
     this.#streak = new Streak(() => options.clock.elapsed())
   }
 
-  /** Says so, where that is news, and how long to wait before the next look. `error`: what the journal refused with. */
+  /**
+   * Logs it if it is new, and returns how long to wait before the next check. `error`: the
+   * journal's error.
+   */
   begin(error?: ConnectorError): number {
     const { log, watch } = this.#options
     if (!this.#underWay)
@@ -212,7 +222,7 @@ class Pauses {
     return PAUSED_MS
   }
 
-  /** To be called whenever there is room: what flaps is told once it has lasted. */
+  /** Call whenever there is room: a flapping state is logged only once it has lasted. */
   end(): void {
     this.#underWay = false
     if (this.#streak.succeeded())
@@ -220,7 +230,10 @@ class Pauses {
   }
 }
 
-/** Says what is wrong, and how long to wait before the next try. Throws what no waiting cures. */
+/**
+ * Logs the error and returns how long to wait before the next try. Throws errors that waiting
+ * cannot fix.
+ */
 function delayAfter({ watch, log, random }: CollectOptions, error: unknown, streak: Streak): number {
   const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
   const { action, code } = failure
@@ -230,14 +243,15 @@ function delayAfter({ watch, log, random }: CollectOptions, error: unknown, stre
   return delayMs
 }
 
-// Reading gives way to deliveries that are close behind: what they come to soon is still at hand, and need not be read back from the disk.
+// Backpressure: ingest yields to deliveries that are close behind, so that their entries are still
+// cached and need not be read from disk.
 
-/** Less is at hand all the same: the journal keeps 8 MiB of chunks in memory. */
+/** Upper bound: the journal caches 8 MiB of chunks in memory. */
 const NEAR_BYTES = 4 * 1024 * 1024
-/** Who is further behind reads from the disk in any case. */
+/** A sink further behind reads from disk in any case. */
 const FAR_BYTES = 16 * 1024 * 1024
 const LOOK_MS = 1
-/** A sink that stands still, or collects for an object, costs a page no more than so many looks. */
+/** A stalled sink, or one that collects for an object, costs a page at most this many checks. */
 const LOOKS = 25
 
 interface GivingWay {
@@ -245,7 +259,11 @@ interface GivingWay {
   readonly clock: Clock
 }
 
-/** To be awaited behind each part that was kept. Measured on drains without a limit: 7 % of the CPU time less. Ends when `signal` aborts. @internal for tests */
+/**
+ * Await after each stored part. Measured on drains without a limit: 7 % less CPU time. Ends when
+ * `signal` aborts.
+ * @internal for tests
+ */
 export async function giveWay({ journal, clock }: GivingWay, signal: AbortSignal): Promise<void> {
   for (let look = 0; look < LOOKS && !signal.aborted; look++) {
     const { bytes } = journal.stats()
@@ -254,24 +272,30 @@ export async function giveWay({ journal, clock }: GivingWay, signal: AbortSignal
   }
 }
 
-// How long a reader waits after an error before it asks again, by what the error means.
+// How long a reader waits after an error before the next request, by the kind of error.
 
 const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
-/** The other side answers, only badly: what helps is another look, not a long wait. */
+/** The API answers, only badly: another request helps, not a long wait. */
 const BAD_REPLY = { baseMs: 1_000, capMs: 5_000 }
 const HELD = { baseMs: 15_000, capMs: 60_000 }
-/** A disk's room can only be tried, and each try costs a request that is itself an entry. */
+/**
+ * The space on a disk can only be tested by writing, and each try costs a request that is itself an
+ * entry.
+ */
 const FULL_DISK = { baseMs: 1_000, capMs: 60_000 }
 
 function retryDelayMs({ action, code, retryAfterMs }: ConnectorError, count: number, random: Random): number {
   if (action === 'pause') return backoffMs(count, FULL_DISK, random)
   if (action === 'hold') return heldMs(retryAfterMs) ?? backoffMs(count, HELD, random)
-  // The budget itself waits out a rate limit.
+  // The rate limiter itself waits for the end of a rate limit.
   if (code === 'rate_limited') return 0
   return Math.max(retryAfterMs ?? 0, backoffMs(count, code === 'bad_reply' ? BAD_REPLY : RETRY, random))
 }
 
-/** No hint of a server's keeps a repaired key waiting, or has a refused one asked for again and again. At once is our own word: the key has changed. */
+/**
+ * A retry hint neither delays a repaired key nor causes frequent retries of a refused one. An
+ * immediate retry is our own decision: the key has changed.
+ */
 function heldMs(hintMs: number | undefined): number | undefined {
   if (hintMs === undefined || hintMs === 0) return hintMs
   return Math.min(Math.max(hintMs, HELD.baseMs), HELD.capMs)

@@ -1,4 +1,5 @@
-// When a source was last read and last had a gap, kept in the journal: a restart forgets what the board knew, and "never" would be untrue until the next poll.
+// When a source was last read and last had a gap, stored in the journal: after a restart the status
+// registry would otherwise show "never" until the next poll.
 import type { Clock } from '../core/clock.ts'
 import type { Journal } from '../contracts/journal.ts'
 import type { Note } from '../contracts/records.ts'
@@ -6,11 +7,14 @@ import type { Origin } from '../contracts/source.ts'
 import type { SourceWatch } from '../contracts/reporter.ts'
 
 export interface KeptReads {
-  /** to be told instead of the watch given: it passes all on */
+  /** use instead of the given reporter: it passes everything on */
   readonly watch: SourceWatch
-  /** What a part puts into its own transaction, no commit more. `good`: it ends a read that went well; `gaps`: it met so many. */
+  /**
+   * State written in the part's transaction, without an extra commit. `good`: it ends a successful
+   * read; `gaps`: the number it found.
+   */
   notes(good: boolean, gaps: number): readonly Note[]
-  /** Tells the watch what an earlier process knew. Once, before the first read. */
+  /** Reports the state of an earlier process. Call once, before the first read. */
   recall(): Promise<void>
 }
 
@@ -19,7 +23,7 @@ interface Around {
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** Instants, epoch ms; two where reads are told: `read caught-up`. */
+/** Times, epoch ms; two for reads: `read caught-up`. */
 const SHAPE = /^\d{1,16}( \d{1,16})?$/
 
 export function keptReads(
@@ -31,7 +35,7 @@ export function keptReads(
   let caughtUpAt = 0
   const instants = async (name: string): Promise<readonly number[]> => {
     const value = (await journal.note(name)) ?? ''
-    // What lies in the future was written by a clock that has since been set back: it says nothing.
+    // A time in the future was written by a clock that has since been set back: it is ignored.
     const believed = (at: number) => (at <= clock.now() ? at : 0)
     return SHAPE.test(value) ? value.split(' ').map((text) => believed(Number(text))) : []
   }

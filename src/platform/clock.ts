@@ -1,11 +1,11 @@
-// The real time and the real chance: the only place that asks the machine for either.
+// The real clock and randomness: the only place that reads either from the machine.
 import { performance } from 'node:perf_hooks'
 import type { Clock, Random } from '../core/clock.ts'
 
-/** A timer of more than 2^31 − 1 ms would fire at once: longer sleeps are cut and slept in pieces. */
+/** A timer of more than 2^31 − 1 ms would fire at once: longer sleeps are split. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-/** True when it slept to its end. */
+/** True if it slept to its end. */
 function sleepPiece(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
   return new Promise((resolve) => {
     const stop = () => {

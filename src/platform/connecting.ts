@@ -1,4 +1,5 @@
-// Opens the way to another machine, step by step: TCP, TLS over it, a tunnel through a proxy. A failed step leaves nothing open.
+// Opens a connection to another machine, step by step: TCP, TLS over it, a tunnel through a proxy.
+// A failed step leaves nothing open.
 import { request } from 'node:http'
 import { connect as connectTcp, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls'
@@ -9,7 +10,7 @@ import { identityOptions } from './tls-material.ts'
 
 const KEEPALIVE_MS = 30_000
 
-/** How a step failed that the system has no code for. */
+/** Our codes for failures that the system has no code for. */
 export const coded = (code: string, cause?: unknown): Error =>
   Object.assign(new Error(code, { cause }), { code })
 
@@ -43,7 +44,7 @@ export function openTcp(
   return ready(socket, 'connect', stop)
 }
 
-/** From TLS 1.2 on. The peer must prove that it is `serverName`, or `host` where there is none. */
+/** TLS 1.2 or later. The peer must prove that it is `serverName`, or `host` if there is none. */
 export function openTls(
   socket: Socket,
   host: string,
@@ -86,7 +87,7 @@ function ready<S extends Socket>(
   })
 }
 
-/** What a proxy's answer says that would not let us through. `to`: whom we wanted. */
+/** The error for a proxy's refusal. `to`: the intended host. */
 export function refusalOf(proxy: Proxy, status: number, to: string): ConnectorError {
   const whom = `the proxy ${proxy.at} (${proxy.variable})`
   const answered = `${whom} answered ${status} when asked for ${to}`
@@ -106,7 +107,7 @@ export function refusalOf(proxy: Proxy, status: number, to: string): ConnectorEr
   return new ConnectorError('unreachable', `${answered}, which opens no connection: is it a proxy?`)
 }
 
-/** Over a connection to the proxy. Throws ConnectorError where the proxy refuses. */
+/** Over a connection to the proxy. Throws ConnectorError if the proxy refuses. */
 export function openTunnel(socket: Socket, proxy: Proxy, to: Address, stop: AbortSignal): Promise<Socket> {
   const where = hostPort(to)
   return new Promise((resolve, reject) => {
@@ -121,7 +122,7 @@ export function openTunnel(socket: Socket, proxy: Proxy, to: Address, stop: Abor
       method: 'CONNECT',
       path: where,
       headers: { host: where, ...(proxy.login && { 'proxy-authorization': proxy.login }) },
-      // Without an agent, and so on this socket alone.
+      // Without an agent, so only on this socket.
       createConnection: () => socket,
     })
     asked.on('error', fail)

@@ -1,23 +1,24 @@
-// The connections to one origin, kept from one request to the next. A bad answer ends that: the next request takes a new connection, to another address where the name has several.
+// The connections to one origin, reused between requests. A bad answer ends reuse: the next request
+// uses a new connection, to another address if the name has several.
 import { lookup } from 'node:dns'
 import { Agent, type ClientRequest, type ClientRequestArgs, type IncomingMessage } from 'node:http'
 import type { LookupFunction, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
-/** An idle connection is kept so long, unless the server names its own time. */
+/** How long an idle connection is kept, unless the server specifies a time. */
 const IDLE_MS = 4_000
 const LONGEST_IDLE_MS = 600_000
-/** A server may close a little earlier than it says. */
+/** A server may close a little earlier than it announced. */
 const EARLIER_MS = 2_000
 
-/** Statuses below 500 by which a machine says that it has too much to do. */
+/** Statuses below 500 that signal an overloaded machine. */
 const OVERLOADED: ReadonlySet<number> = new Set([408, 429])
 
 export interface Way {
   readonly stop: AbortSignal
-  /** the host's addresses, those that last answered badly at the end */
+  /** the host's addresses, those with a bad last answer at the end */
   readonly lookup: LookupFunction
-  /** Called once a machine has taken the connection, before TLS. */
+  /** Called once a machine has accepted the connection, before TLS. */
   readonly reached: (address: string | undefined) => void
 }
 
@@ -28,7 +29,7 @@ interface Kept {
   idleMs: number
 }
 
-/** What the agent is given beside Node's own options. */
+/** Agent options in addition to Node's. */
 export interface AgentOptions extends ClientRequestArgs {
   readonly stop: AbortSignal
 }
@@ -37,7 +38,7 @@ export class KeptConnections extends Agent {
   readonly #open: (way: Way) => Promise<Socket>
   readonly #resolve: LookupFunction
   readonly #known = new WeakMap<Duplex, Kept>()
-  /** Connections of an earlier one are not used again. */
+  /** Generation: connections of an earlier one are not reused. */
   #generation = 0
   /** addresses whose last answer was bad, the latest last */
   readonly #suspects = new Set<string>()
@@ -76,7 +77,8 @@ export class KeptConnections extends Agent {
     if (!kept || kept.generation !== this.#generation || kept.idleMs <= 0) return false
     super.keepSocketAlive(socket)
     kept.socket.setTimeout(kept.idleMs)
-    // Data on an idle connection would be taken for the answer to the next request. Node 22 has no guard of its own.
+    // Data on an idle connection would be taken for the answer to the next request. Node 22 has no
+    // protection against that.
     socket.on('data', unasked)
     return true
   }
@@ -87,7 +89,10 @@ export class KeptConnections extends Agent {
     super.reuseSocket(socket, request)
   }
 
-  /** Each answer comes through here. One that another machine behind the same name might give differently ends the connection. */
+  /**
+   * Called for each answer. One that another machine behind the same name might answer differently
+   * ends reuse of the connection.
+   */
   answered(socket: Duplex, { statusCode = 0, headers }: IncomingMessage): void {
     const kept = this.#known.get(socket)
     const isBad = statusCode >= 500 || OVERLOADED.has(statusCode)
@@ -98,7 +103,10 @@ export class KeptConnections extends Agent {
     if (seconds !== undefined) kept.idleMs = Math.min(LONGEST_IDLE_MS, Number(seconds) * 1_000 - EARLIER_MS)
   }
 
-  /** `socket`: on which something went wrong; absent: all are to be new, with no fault of theirs. */
+  /**
+   * `socket`: the one with the error; absent: all connections are replaced, without an error of
+   * theirs.
+   */
   renew(socket?: Duplex | null): void {
     if (socket) this.#suspect(this.#known.get(socket)?.address)
     this.#generation++

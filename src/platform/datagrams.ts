@@ -1,4 +1,5 @@
-// Datagrams behind model/socket.ts: UDP, bound to one receiver, so that a port where nobody listens is told.
+// Datagrams of contracts/platform.ts: UDP, connected to one receiver, so that a port without a
+// listener is reported.
 import { createSocket, type Socket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
@@ -21,7 +22,7 @@ export const openDatagrams: OpenDatagrams = async (to) => {
   }
 }
 
-/** No callback: it would be called with the failure as if that were the connection. */
+/** No callback: it would receive the failure as if it were that of the connection. */
 async function connected(socket: Socket, port: number, address: string): Promise<void> {
   try {
     socket.connect(port, address)
@@ -33,7 +34,7 @@ async function connected(socket: Socket, port: number, address: string): Promise
 }
 
 function datagramsOver(socket: Socket, where: string): Datagrams {
-  // That nobody took a datagram the system tells later: with one of the next calls, or in between.
+  // The system reports an unreceived datagram later: with one of the next calls, or in between.
   let failure: Error | undefined
   let closing: Promise<void> | undefined
   socket.on('error', (error) => (failure = error))

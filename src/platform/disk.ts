@@ -1,4 +1,4 @@
-// The real disk behind model/disk.ts: node's own file calls, with errors that say what to do.
+// The real disk of contracts/platform.ts: node's own file calls, with errors that say what to do.
 import { constants } from 'node:fs'
 import type { BigIntStats, Dirent } from 'node:fs'
 import { access, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
@@ -44,7 +44,7 @@ async function readUpTo(handle: FileHandle, offset: number, length: number): Pro
   return bytes.subarray(0, got)
 }
 
-/** The inode's number alone is given to the next file once this one is removed; the instant of birth tells them apart. */
+/** An inode number is reused once its file is removed; the birth time distinguishes the two. */
 function stateOf({ ino, birthtimeNs, size, ctimeMs }: BigIntStats): FileState {
   const identity = `${ino.toString(36)}-${birthtimeNs.toString(36)}`
   return { identity, size: Number(size), changedAt: Number(ctimeMs) }
@@ -81,7 +81,7 @@ async function syncFolder(folder: string): Promise<void> {
 const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 const NEW = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
 
-/** For its owner alone. In a device or a pipe no place could be found again. */
+/** For its owner only. A position in a device or a pipe could not be found again. */
 async function openRegular(path: string, flags: number): Promise<FileHandle> {
   const handle = await open(path, flags, 0o600)
   try {
@@ -105,7 +105,7 @@ async function factsAt(path: string): Promise<FileFacts | undefined> {
   }
 }
 
-/** `there`: what bears the name, or what was opened by it. */
+/** `there`: the file under the name, or the opened one. */
 async function refuseForeign(path: string, there: FileFacts): Promise<void> {
   const folder = await factsAt(dirname(resolve(path)))
   const facts = (asked: string) => (asked === path ? there : folder)
@@ -113,12 +113,15 @@ async function refuseForeign(path: string, there: FileFacts): Promise<void> {
   if (fault !== undefined) throw new ConnectorError('misconfigured', fault)
 }
 
-/** What another user may have put there is neither followed nor written to, however soon before. */
+/**
+ * A file that another user may have planted is neither followed nor written to, even if it appeared
+ * just before.
+ */
 async function openOwn(path: string): Promise<FileHandle> {
   const there = await factsAt(path)
   if (!there) return openRegular(path, NEW)
   await refuseForeign(path, there)
-  // A link may be there on purpose, and lead to a file that is yet to be made.
+  // A link may be intended, and point to a file that does not exist yet.
   const handle = await openRegular(path, there.kind === 'link' ? O_RDWR | O_CREAT : O_RDWR | O_NOFOLLOW)
   try {
     await refuseForeign(path, factsOf(await handle.stat()))
@@ -129,7 +132,7 @@ async function openOwn(path: string): Promise<FileHandle> {
   }
 }
 
-/** Makes the folder where there is none. */
+/** Creates the folder if there is none. */
 async function openMaking(path: string, opening: () => Promise<FileHandle>): Promise<DiskFile> {
   try {
     return openedFile(await opening(), path)
@@ -179,12 +182,13 @@ export const disk: Disk = {
   syncFolder,
 }
 
-// What the system says of a file, in the words of our own closed list of codes.
-// None of them ends the process: a sink's files may lie on a mount that goes away, and others are to have theirs meanwhile.
+// Maps file errors of the system to our own closed list of codes.
+// None of them ends the process: one sink's files may be on a mount that goes away while the other
+// sinks continue.
 
 const PLACE = 'check that its folder can be made and that this user may write there'
 
-/** What somebody has to put right, with what to do. */
+/** Errors that an operator has to fix, with the remedy. */
 const wrong: Readonly<Record<string, string>> = {
   EACCES: PLACE,
   EPERM: PLACE,
@@ -203,14 +207,17 @@ const wrong: Readonly<Record<string, string>> = {
 }
 
 const BY_ITSELF = 'and it goes on by itself'
-/** What makes room. */
+/** Remedies for a full disk. */
 const remedies: Readonly<Record<string, string>> = {
   EDQUOT: `make room or raise the quota, ${BY_ITSELF}`,
   EFBIG:
     'set rotate.max_bytes below what a file may become here, or raise that limit (ulimit -f, LimitFSIZE) and start again',
 }
 
-/** Told as the journal tells it, which may be on the same disk: the fact, what to do, and the path last, since it may be long. */
+/**
+ * The same form as the journal's message, which may be on the same disk: the fact, what to do, and
+ * the path last, since it may be long.
+ */
 function noRoom(code: string, what: string, path: string, cause: unknown): ConnectorError {
   const remedy = remedies[code] ?? `make room, ${BY_ITSELF}`
   return new ConnectorError('disk_full', `${what} (${code}): ${remedy}. The path is ${path}`, { cause })
@@ -218,7 +225,10 @@ function noRoom(code: string, what: string, path: string, cause: unknown): Conne
 
 const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)
 
-/** The error that an operator can act on; `doing` is such as "write". @internal for tests */
+/**
+ * An error that an operator can act on; `doing` is for example "write".
+ * @internal for tests
+ */
 export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot ${doing} ${path} (${code})`
@@ -226,14 +236,18 @@ export function diskError(doing: string, path: string, cause: unknown): Connecto
   const next = wrong[code]
   if (next !== undefined) return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
   const away = 'the disk, or what is mounted there, does not answer as it should; check it'
-  // ESTALE, ENOTCONN, EHOSTDOWN, EIO and whatever else a file system may say while it is away.
+  // ESTALE, ENOTCONN, EHOSTDOWN, EIO and other errors of a file system that is away.
   if (isSystems(code)) return new ConnectorError('unreachable', `${what}: ${away}`, { cause })
   return new ConnectorError('disk_failed', `${what}: the call itself is at fault, please report it`, {
     cause,
   })
 }
 
-/** The kernel may have dropped the pages that it could not write, and tells it once: only what is written anew is there. @internal for tests */
+/**
+ * The kernel may have dropped the pages that it could not write, and reports that only once: only
+ * data written again is there.
+ * @internal for tests
+ */
 export function syncError(path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot sync ${path} (${code})`

@@ -1,18 +1,18 @@
-// What went wrong on the wire, in the words of our own closed list of codes.
+// Maps network errors to our own closed list of codes.
 import { ConnectorError, type ErrorCode, OUT_OF_FILES } from '../core/errors.ts'
 import type { Proxy } from './proxies.ts'
 
-/** Who did not answer as it should: a sink has `tls` keys, a workspace has none. */
+/** The failing peer: a sink has `tls` keys, a workspace has none. */
 export type Peer = 'api' | 'sink'
 
-/** What is known of the way on which it happened. */
+/** Context of the connection that failed. */
 export interface Seen {
   readonly to?: Peer | undefined
   readonly proxy?: Proxy | undefined
-  /** It happened between here and the proxy. */
+  /** The error is between here and the proxy. */
   readonly atProxy?: boolean
   readonly encrypted?: boolean
-  /** We have a client certificate to show. */
+  /** We have a client certificate. */
   readonly showsCertificate?: boolean
   /** The answer had begun. */
   readonly answered?: boolean
@@ -33,7 +33,8 @@ const hints = {
       : seen.atProxy
         ? `; set ${seen.proxy?.variable ?? 'its variable'} to a name that is in the certificate`
         : '; set base_url to a name in the certificate, or use a certificate for the name in base_url',
-  // After a TLS 1.3 handshake a refused client certificate can look like a connection that was closed, and like nothing else.
+  // After a TLS 1.3 handshake a refused client certificate can look exactly like a closed
+  // connection.
   own: (seen) => {
     if (!isSink(seen) || !seen.encrypted || seen.answered) return ''
     return seen.showsCertificate
@@ -49,7 +50,7 @@ const hints = {
 
 type Known = readonly [code: ErrorCode, what: string, hint?: keyof typeof hints]
 
-/** By the codes of the system, of Node and of OpenSSL, and by our own for what has none. */
+/** By code of the system, Node or OpenSSL, and by our own codes for failures without one. */
 const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
   ['ECONNREFUSED', ['unreachable', 'refused the connection; is it running, and is this the right port?']],
   ['ECONNRESET', ['unreachable', 'reset the connection before it answered', 'own']],
@@ -85,11 +86,14 @@ const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
   ['TLS_ANSWER', ['bad_reply', 'speaks TLS here; is it an https:// port?']],
 ])
 
-/** The first bytes of a TLS alert, with which a TLS port answers plain HTTP. */
+/** The first bytes of a TLS alert, the answer of a TLS port to plain HTTP. */
 const isTlsAlert = (packet: unknown) =>
   packet instanceof Uint8Array && packet[0] === 0x15 && packet[1] === 0x03
 
-/** Node calls a connection that was closed too early ECONNRESET as well; of a real reset the system's call is named. */
+/**
+ * Node also reports a connection closed too early as ECONNRESET; a real reset names the system
+ * call.
+ */
 function codeOf(error: Error, answered: boolean): string {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name
   if (code === 'ECONNRESET' && !('syscall' in error)) return answered ? 'CUT_SHORT' : 'CLOSED'
@@ -97,7 +101,7 @@ function codeOf(error: Error, answered: boolean): string {
   return code
 }
 
-/** Codes of one failure and of those behind it: happy eyeballs wraps what the system said. */
+/** Codes of a failure and of its causes: happy eyeballs wraps the system's errors. */
 function codesOf(error: unknown, answered: boolean, depth = 0): string[] {
   if (!(error instanceof Error) || depth > 4) return []
   const code = codeOf(error, answered)
@@ -119,7 +123,7 @@ function knownOf(code: string): Known | undefined {
   return undefined
 }
 
-/** `where` is host:port. The other side's own words are not quoted: they may hold what was sent. */
+/** `where` is host:port. The peer's own text is not quoted: it may contain what was sent. */
 export function transportError(
   where: string,
   error: unknown,

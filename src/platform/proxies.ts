@@ -1,25 +1,25 @@
-// The proxies that the environment names: whether they can be used at all, and which one is on the way to a host.
+// The proxies that the environment names: whether they are usable, and which one applies to a host.
 import { BlockList, isIP } from 'node:net'
 import { ConnectorError } from '../core/errors.ts'
 import { type Address, addressOf, hostPort } from '../contracts/platform.ts'
 
-/** As in the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
+/** From the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent or empty: none. */
 export interface ProxySettings {
   readonly https?: string | undefined
   readonly http?: string | undefined
-  /** hosts that are asked without a proxy */
+  /** hosts that are contacted without a proxy */
   readonly none?: string | undefined
 }
 
 export interface Proxy {
-  /** that names it, for messages */
+  /** the variable that names it, for messages */
   readonly variable: string
   /** host:port, without its login */
   readonly at: string
   readonly to: Address
-  /** The proxy itself is spoken to over TLS. */
+  /** The connection to the proxy itself uses TLS. */
   readonly encrypted: boolean
-  /** as the header `proxy-authorization` carries it */
+  /** value of the header `proxy-authorization` */
   readonly login: string | undefined
 }
 
@@ -29,7 +29,7 @@ const misconfigured = (variable: string, fault: string) =>
 function urlOf(text: string): URL | undefined {
   try {
     const url = new URL(text)
-    // The login goes out as it is meant: a lone % in it means nothing.
+    // The login is sent decoded: a lone % in it is kept.
     decodeURIComponent(url.username + url.password)
     return url.hostname === '' ? undefined : url
   } catch {
@@ -37,7 +37,7 @@ function urlOf(text: string): URL | undefined {
   }
 }
 
-/** The text may hold a password, and no error shows it. */
+/** The text may contain a password, so no error shows it. */
 function proxyOf(variable: string, text: string): Proxy {
   const url = urlOf(text)
   if (url?.protocol.startsWith('socks') === true)
@@ -62,7 +62,10 @@ function proxyOf(variable: string, text: string): Proxy {
 
 type Exempt = (host: string, port: number) => boolean
 
-/** Names cover what is below them, `*.name` only that; ranges such as 10.0.0.0/8 cover addresses; a port may follow. */
+/**
+ * A name covers itself and its subdomains, `*.name` only the subdomains; ranges such as 10.0.0.0/8
+ * cover addresses; a port may follow.
+ */
 function exemptOf(entry: string): Exempt {
   if (entry.includes('/')) return rangeOf(entry)
   const [, bracketed, bare = entry, digits] = /^(?:\[(.+)\]|([^:]*))(?::(\d+))?$/.exec(entry) ?? []
@@ -96,7 +99,7 @@ export class Proxies {
     this.#settings = settings
   }
 
-  /** The proxy between here and `url`; undefined: none. Throws ConnectorError `misconfigured`. */
+  /** The proxy for `url`; undefined: none. Throws ConnectorError `misconfigured`. */
   wayTo(url: string): Proxy | undefined {
     const { https, http, exempt } = this.#read()
     const proxy = new URL(url).protocol === 'https:' ? (https ?? http) : http

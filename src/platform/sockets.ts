@@ -1,4 +1,5 @@
-// Streams behind model/socket.ts: TCP, and TLS from 1.2 on, kept alive; each connection by itself, nothing is tried twice.
+// Streams of contracts/platform.ts: TCP, and TLS 1.2 or later, kept alive; one connection each,
+// without retries.
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { ConnectorError } from '../core/errors.ts'
@@ -13,9 +14,12 @@ import { coded, inTime, openTcp, openTls } from './connecting.ts'
 import { tlsMaterial } from './tls-material.ts'
 import { transportError } from './network-errors.ts'
 
-/** What the peer says and nobody reads waits up to here; then it is not listened to. */
+/** Unread data of the peer is buffered up to this size; then reading stops. */
 const UNREAD_BYTES = 64 * 1024
-/** In TLS 1.3 a server judges our certificate after the handshake: so long it may take to say no. */
+/**
+ * In TLS 1.3 a server checks our certificate after the handshake: how long it may take to refuse
+ * it.
+ */
 const VERDICT_MS = 500
 
 const nobody = new AbortController().signal
@@ -75,7 +79,8 @@ class StreamConnection implements Connection {
     if (signal.aborted) return Promise.reject(this.#aborted())
     if (this.gone) return Promise.reject(this.#closed())
     return new Promise((resolve, reject) => {
-      // Half of it may be on its way: nothing can follow on this stream, and the caller's bytes must be let go of.
+      // A part of it may be sent: nothing can follow on this stream, and the caller's bytes must be
+      // released.
       const stop = () => this.destroy()
       signal.addEventListener('abort', stop, { once: true })
       this.#socket.write(bytes, (error) => {
@@ -168,7 +173,10 @@ async function secured(to: Address, tls: TlsOptions, where: string, stop: AbortS
   return connection
 }
 
-/** A session ticket, or a word, is a yes; an end is a no. Servers that give neither are taken at their silence. */
+/**
+ * A session ticket or data means accepted; an end means refused. For servers that send neither,
+ * silence means accepted.
+ */
 async function judged(
   socket: TLSSocket,
   connection: StreamConnection,

@@ -1,23 +1,27 @@
-// Standard error as the log goes there: at once while somebody reads, and in nobody's way when nobody does (invariant 2).
+// Standard error for the log: written at once while it is read, and never blocking when it is not
+// (invariant 2).
 import { writeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, isReaderGone } from '../core/errors.ts'
 
-/** What waits for a reader; what comes on top of it is dropped, and counted. */
+/** Buffer for a slow reader; lines beyond it are dropped and counted. */
 const MOST_WAITING_BYTES = 2 ** 20
 const TRY_AGAIN_MS = 100
 
 interface LineWriterOptions {
-  /** Writes what goes out now and returns how many bytes that were; must not wait. */
+  /** Writes as much as possible now and returns how many bytes that were; must not wait. */
   readonly put: (bytes: Uint8Array) => number
-  /** Calls back a little later; need not while the process ends. */
+  /** Calls back a little later; not required while the process ends. */
   readonly later: (again: () => void) => void
-  /** A line on how many were dropped. */
+  /** A line that reports how many were dropped. */
   readonly dropped: (lines: number) => string
 }
 
-/** Lines to where a reader may stand still. @internal for tests */
+/**
+ * Lines to a stream whose reader may stall.
+ * @internal for tests
+ */
 export class LineWriter {
   readonly #options: LineWriterOptions
   readonly #waiting: Uint8Array[] = []
@@ -32,7 +36,7 @@ export class LineWriter {
     return this.#waiting.length > 0
   }
 
-  /** Whole lines: each goes out whole and in order, or not at all. */
+  /** Complete lines: each is written whole and in order, or not at all. */
   write(text: string): void {
     const bytes = Buffer.from(text)
     const wasWaiting = this.isWaiting
@@ -45,7 +49,7 @@ export class LineWriter {
     if (!wasWaiting) this.#goOn()
   }
 
-  /** As much as goes out now. */
+  /** Writes as much as possible now. */
   flush(): void {
     for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
       const done = this.#options.put(first)
@@ -77,14 +81,14 @@ function put(bytes: Uint8Array): number {
   try {
     return writeSync(2, bytes)
   } catch (error) {
-    // Of a reader that is gone and of a full disk nobody can be told here.
+    // A closed reader or a full disk cannot be reported here.
     return errnoOf(error, '') === 'EAGAIN' ? 0 : bytes.length
   }
 }
 
 /**
- * One for the process. Node makes a pipe or socket under standard error one that does not wait, when `process.stderr` is first
- * looked at: a write into a full one fails with EAGAIN.
+ * One for the process. Node makes a pipe or socket under standard error non-blocking when
+ * `process.stderr` is first used: a write into a full one fails with EAGAIN.
  */
 export const standardError = new LineWriter({
   put,
@@ -95,7 +99,10 @@ export const standardError = new LineWriter({
   },
 })
 
-/** Before the process ends: a slow reader gets the last lines, one that stands still is left after `mostMs`. */
+/**
+ * Call before the process ends: a slow reader gets the last lines, a stalled one is abandoned after
+ * `mostMs`.
+ */
 export async function drainStandardError(mostMs: number): Promise<void> {
   for (let waitedMs = 0; standardError.isWaiting && waitedMs < mostMs; waitedMs += TRY_AGAIN_MS) {
     await sleep(TRY_AGAIN_MS)
@@ -103,11 +110,11 @@ export async function drainStandardError(mostMs: number): Promise<void> {
   }
 }
 
-// Standard output as it is written to: all of the bytes, or an error.
+// Standard output: writes all of the bytes, or fails.
 
 type Write = (bytes: Uint8Array, done: (error?: Error | null) => void) => unknown
 
-/** As `process.stdout` has it. */
+/** As in `process.stdout`. */
 export interface StandardOutput {
   readonly fd: number
   readonly write: Write
@@ -115,7 +122,7 @@ export interface StandardOutput {
 
 export interface Teller {
   readonly tell: (text: string) => void
-  /** Why some of it was not written; undefined: all was, or the reader went away and wants no more. */
+  /** Why some of it was not written; undefined: all was written, or the reader closed it. */
   fault(): Promise<string | undefined>
 }
 
@@ -123,10 +130,14 @@ function writeAll(fd: number, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
 }
 
-/** Resolves when all is written, or taken by the pipe; rejects where it is not, and then a part may be. */
+/**
+ * Resolves when all is written, or accepted by the pipe; rejects otherwise, and then a part may be
+ * written.
+ */
 export function printTo(stdout: StandardOutput): (bytes: Uint8Array) => Promise<void> {
-  // Behind a pipe, a socket or a terminal Node goes on until all is out. Where it leads into a file, Node writes once and does
-  // not look how much of it that was: the write that fills the disk is cut, and only the one behind it would fail.
+  // For a pipe, a socket or a terminal, Node continues until everything is written. For a file,
+  // Node writes once and ignores how much was written: the write that fills the disk is cut short,
+  // and only the next one would fail.
   if (!(stdout instanceof Socket)) return async (bytes) => writeAll(stdout.fd, bytes)
   return (bytes) =>
     new Promise((resolve, reject) => {
@@ -134,14 +145,14 @@ export function printTo(stdout: StandardOutput): (bytes: Uint8Array) => Promise<
     })
 }
 
-/** For texts that nobody waits for: whether all of them were written is asked at the end. */
+/** For texts written without waiting: whether all of them were written is checked at the end. */
 export function tellTo(stdout: StandardOutput): Teller {
   const print = printTo(stdout)
   let fault: string | undefined
   let printed: Promise<unknown> = Promise.resolve()
   const failed = (error: unknown) => {
     const code = errnoOf(error, 'unknown error')
-    // EIO: a terminal that is gone.
+    // EIO: the terminal is closed.
     if (!isReaderGone(code) && !(stdout instanceof Socket && code === 'EIO')) fault ??= code
   }
   return {

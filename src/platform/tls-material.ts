@@ -1,4 +1,5 @@
-// TLS material by file, looked at anew for each connection and each request: a file in mid-swap, or a pair that does not fit, keeps what worked before.
+// TLS files, read again for each connection and each request: a file in mid-swap, or a pair that
+// does not match, keeps the last working one in use.
 import { X509Certificate } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { isIP } from 'node:net'
@@ -14,17 +15,17 @@ import type { TlsOptions } from '../contracts/platform.ts'
 
 export interface TlsMaterial {
   readonly secureContext: SecureContext
-  /** epoch ms at which our own certificate ends; undefined where we have none */
+  /** epoch ms at which our own certificate expires; undefined if we have none */
   readonly ownEndsAt: number | undefined
 }
 
-/** What stands in the files of the authorities, of our certificate and of its key. */
+/** Contents of the files of the authorities, of our certificate and of its key. */
 type Contents = readonly (Buffer | undefined)[]
 
-/** What worked last, by the options that named it. */
+/** The last working material, by the options that named it. */
 const lastGood = new WeakMap<TlsOptions, { readonly contents: Contents; readonly material: TlsMaterial }>()
 
-/** A pipe may never end, and would hold up the stop of the process too. */
+/** A pipe may never end, and would also block the stop of the process. */
 async function regular(path: string): Promise<Buffer> {
   if ((await stat(path)).isFile()) return readFile(path)
   throw Object.assign(new Error('no regular file'), { code: 'no regular file', path })
@@ -52,8 +53,8 @@ function materialOf(tls: TlsOptions, [ca, cert, key]: Contents): TlsMaterial {
 }
 
 /**
- * The same object as before where nothing changed, or nothing that works came of it. Throws ConnectorError `tls_invalid`
- * where the files never worked.
+ * Returns the same object as before if nothing changed, or the change does not work. Throws
+ * ConnectorError `tls_invalid` if the files never worked.
  */
 export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
   try {
@@ -73,7 +74,9 @@ export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
   }
 }
 
-/** The name that the peer must prove: an IP address may not stand in the handshake itself, only be compared. */
+/**
+ * The name that the peer must prove: an IP address is not allowed in the handshake, only compared.
+ */
 export function identityOptions(host: string, serverName: string | undefined): ConnectionOptions {
   const wanted = serverName ?? host
   return {

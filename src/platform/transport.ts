@@ -1,4 +1,5 @@
-// The network behind model/http.ts: Node's own client with kept connections; follows no redirect, repeats nothing, unpacks nothing. It skips interim (1xx) answers.
+// The HTTP client of contracts/platform.ts: Node's own client with reused connections; follows no
+// redirects, retries nothing, decompresses nothing. Skips interim (1xx) answers.
 import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
 import type { LookupFunction, Socket } from 'node:net'
 import { pipeline, Readable } from 'node:stream'
@@ -13,24 +14,24 @@ import { tlsMaterial, type TlsMaterial } from './tls-material.ts'
 import { type Peer, transportError } from './network-errors.ts'
 
 export interface TransportSettings {
-  /** whose keys an error names: those of a sink unless told */
+  /** whose configuration keys an error names: default those of a sink */
   readonly to?: Peer
   readonly tls?: TlsOptions | undefined
   readonly proxy?: ProxySettings | undefined
   readonly connectTimeoutMs?: number
-  /** finds the addresses of a host */
+  /** resolves the addresses of a host */
   readonly lookup?: LookupFunction
 }
 
 export interface OpenTransport {
   readonly send: Transport
-  /** Cuts what is under way. */
+  /** Aborts running requests. */
   close(): Promise<void>
 }
 
 const CONNECT_TIMEOUT_MS = 10_000
 
-/** What an error says of the request to `url`. */
+/** Context for errors of the request to `url`. */
 const seenOf = ({ to, tls }: TransportSettings, url: string, proxy: Proxy | undefined) => ({
   to,
   proxy,
@@ -38,7 +39,7 @@ const seenOf = ({ to, tls }: TransportSettings, url: string, proxy: Proxy | unde
   showsCertificate: tls?.cert_file !== undefined,
 })
 
-/** The connection over which `url` is asked, TLS and proxy included. */
+/** The connection for requests to `url`, including TLS and proxy. */
 async function connected(
   settings: TransportSettings,
   url: string,
@@ -70,7 +71,7 @@ async function connected(
 
 const stillWanted = new AbortController().signal
 
-/** The connections to each origin, new ones where the TLS files have changed. */
+/** The connections to each origin; new ones if the TLS files have changed. */
 class Origins {
   readonly #settings: TransportSettings
   #material: TlsMaterial | undefined
@@ -83,7 +84,7 @@ class Origins {
   async to(url: string, proxy: Proxy | undefined): Promise<KeptConnections> {
     const { tls, lookup, connectTimeoutMs: ms = CONNECT_TIMEOUT_MS } = this.#settings
     const material = tls && (await tlsMaterial(tls))
-    // What is under way on the old ones may end.
+    // Running requests on the old ones may finish.
     if (material !== this.#material) for (const each of this.#connections.values()) each.renew()
     this.#material = material
     const { origin } = new URL(url)
@@ -102,7 +103,7 @@ class Origins {
   }
 }
 
-/** Of a repeated header the last one. Without a prototype: names are the other side's. */
+/** The last one of a repeated header. Without a prototype: the peer chooses the names. */
 function headersOf({ rawHeaders }: IncomingMessage): Record<string, string> {
   const headers = Object.create(null) as Record<string, string>
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -116,7 +117,10 @@ function headersOf({ rawHeaders }: IncomingMessage): Record<string, string> {
 
 const TOGETHER_BYTES = 64 * 1024
 
-/** A small piece with what has come behind it meanwhile: a server may cut its answer into single bytes. */
+/**
+ * Joins a small piece with data that has arrived meanwhile: a server may send its answer in single
+ * bytes.
+ */
 function withWaiting(piece: Uint8Array, message: IncomingMessage): Uint8Array {
   if (message.readableLength === 0 || piece.length > TOGETHER_BYTES / 2) return piece
   const pieces = new Pieces()
@@ -127,9 +131,12 @@ function withWaiting(piece: Uint8Array, message: IncomingMessage): Uint8Array {
   return pieces.whole()
 }
 
-/** By hand, not a generator: `return` before the first `next` must close the connection too. */
+/**
+ * An explicit iterator, not a generator: `return` before the first `next` must close the connection
+ * too.
+ */
 function streamed(message: IncomingMessage, failed: (error: unknown) => Error): HttpReply['body'] {
-  message.on('error', () => undefined) // told to whoever iterates; nobody may be
+  message.on('error', () => undefined) // iterating the body throws it; the body may not be iterated
   return {
     [Symbol.asyncIterator]() {
       const inner = message[Symbol.asyncIterator]() as AsyncIterator<Uint8Array, undefined>
@@ -151,7 +158,7 @@ function streamed(message: IncomingMessage, failed: (error: unknown) => Error): 
   }
 }
 
-/** A source that is shorter or longer than it was said to be leaves the other side waiting. */
+/** A body that is shorter or longer than announced would leave the server waiting. */
 async function* ofLength(source: AsyncIterable<Uint8Array>, bytes: number): AsyncGenerator<Uint8Array> {
   let left = bytes
   for await (const piece of source) {
@@ -173,12 +180,12 @@ function sendBody(
   }
   const pieces = ofLength(stream, Number(headers['content-length']))
   pipeline(Readable.from(pieces, { objectMode: false }), outgoing, (error) => {
-    // Why the request was closed, it says itself.
+    // The request itself reports why it was closed.
     if (error && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') failed(error)
   })
 }
 
-/** What to ask of Node's client; over plain http a proxy is asked for the whole URL. */
+/** Options for Node's client; over plain http a proxy gets the whole URL. */
 function optionsFor(
   { url, method, headers }: HttpRequest,
   proxy: Proxy | undefined,
@@ -209,7 +216,7 @@ function answerOf(
       reject(error)
     }
     outgoing.on('error', failed)
-    // Destroyed before it had a connection, it has no error.
+    // If it is destroyed before it had a connection, it has no error.
     outgoing.on('close', () => failed(coded('CLOSED')))
     outgoing.on('upgrade', (_, socket) => {
       socket.destroy()
@@ -217,7 +224,7 @@ function answerOf(
     })
     outgoing.on('response', (message) => {
       answered = true
-      // Who has answered in full takes no more of the request.
+      // A server that has answered completely reads no more of the request.
       message.on('end', () => outgoing.writableFinished || outgoing.destroy())
       resolve(message)
     })

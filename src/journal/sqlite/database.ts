@@ -150,8 +150,8 @@ export function checkDatabase(path: string): void {
 }
 
 /**
- * Files that exist only beside a journal: they prove that the file was one, whatever its first
- * bytes are now. Call before SQLite opens it, which removes a log.
+ * Files that exist only beside a journal: they prove that the file was one, even if its first
+ * bytes differ now. Call before SQLite opens it, which removes a log.
  */
 function wasJournal(path: string): boolean {
   const log = statSync(`${path}-wal`, { throwIfNoEntry: false })
@@ -248,7 +248,7 @@ export function openDatabase(options: FileOptions): Database {
     try {
       db?.close()
     } catch {
-      /* told above */
+      /* reported above */
     }
     if (errnoOf(error, '') === 'SQLITE_NOTADB' && !isOurs && !beginsAsSqlite(path))
       throw noJournal(path, error)

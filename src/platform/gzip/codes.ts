@@ -1,21 +1,26 @@
-// Huffman's codes for symbols that were counted: how long each is to be, and what it is (RFC 1951 §3.2.2).
-// A batch has three such codes and is all that a collection has to look at: what is needed on the way is kept, and no loop makes an object.
+// Huffman codes for counted symbols: the length and the bits of each (RFC 1951 §3.2.2).
+// Buffers are reused, and no loop allocates objects: a batch has three such codes, and a collection
+// has nothing else to examine.
 
-/** A symbol is less than this. */
+/** Symbols are below this. */
 const SYMBOLS = 512
 const LONGEST = 15
 
-/** By node of Huffman's tree, the symbols that occur first, rarest first: what stands below it, and which node is above it, then how deep it is. */
+/**
+ * By node of the Huffman tree, with the symbols that occur first, rarest first: the count below the
+ * node, its parent, then its depth.
+ */
 const weights = new Uint32Array(2 * SYMBOLS)
 const parents = new Uint16Array(2 * SYMBOLS)
 const keys = new Uint32Array(SYMBOLS)
-/** by length: how many codes have it, however long they would be without a bound */
+/** by length: how many codes have it, without the length limit */
 const numberOf = new Uint32Array(SYMBOLS)
 const next = new Uint32Array(LONGEST + 2)
 
 /**
- * The length of each symbol's code, 0 for what does not occur. What occurs alone has one bit.
- * `counts`: at most 512 of them, their sum below 2^23. `longest`: in bits, at least what so many symbols need.
+ * The code length of each symbol, 0 for one that does not occur. A single occurring symbol has one
+ * bit. `counts`: at most 512 of them, their sum below 2^23. `longest`: in bits, at least enough for
+ * this many symbols.
  */
 export function codeLengths(counts: Uint32Array, longest: number): Uint8Array {
   const lengths = new Uint8Array(counts.length)
@@ -30,7 +35,7 @@ export function codeLengths(counts: Uint32Array, longest: number): Uint8Array {
   return lengths
 }
 
-/** Puts what occurs into `keys`, the rarest first; answers how many that are. */
+/** Puts the occurring symbols into `keys`, rarest first; returns how many. */
 function sortKeys(counts: Uint32Array): number {
   let used = 0
   for (let symbol = 0; symbol < counts.length; symbol++) {
@@ -43,12 +48,12 @@ function sortKeys(counts: Uint32Array): number {
 
 const symbolAt = (place: number) => (keys[place] as number) % SYMBOLS
 
-/** How many codes have how many bits in Huffman's tree: of what is left the two rarest are joined until one is left. */
+/** Counts codes per length in the Huffman tree: joins the two rarest nodes until one is left. */
 function countByLength(leaves: number): void {
   const nodes = 2 * leaves - 1
   for (let leaf = 0; leaf < leaves; leaf++) weights[leaf] = Math.floor((keys[leaf] as number) / SYMBOLS)
   let leaf = 0
-  // Joined ones come into being the rarest first, so both are queues.
+  // Joined nodes are created rarest first, so both are queues.
   let joined = leaves
   for (let made = leaves; made < nodes; made++) {
     let sum = 0
@@ -72,8 +77,9 @@ function countByLength(leaves: number): void {
 }
 
 /**
- * No code longer than `longest`, and as many codes: what was longer is cut, and for the room that this took too much, one code
- * is lengthened by a bit and shares its place with one of the longest, as often as needed.
+ * Limits codes to `longest` bits and keeps their number: longer codes are cut, and for the code
+ * space that this exceeds, one code is lengthened by a bit and shares its place with one of the
+ * longest, as often as needed.
  */
 function shorten(longest: number): void {
   let taken = 0
@@ -93,7 +99,10 @@ function shorten(longest: number): void {
   }
 }
 
-/** Writes the code of each symbol: its bits as they are written, the first of them lowest, and its length above bit 16. */
+/**
+ * Writes the code of each symbol: its bits in output order, the first of them lowest, and its
+ * length above bit 16.
+ */
 export function assignCodes(lengths: Uint8Array, to: Uint32Array): void {
   next.fill(0)
   for (let symbol = 0; symbol < lengths.length; symbol++) {

@@ -1,12 +1,13 @@
-;; The two loops of deflate (RFC 1951) that JavaScript takes twice the time for: what stood there before, and each token in its block's codes.
-;; Names in capitals are numbers of layout.ts. `node scripts/wasm.ts` makes deflate-wasm.ts of this.
+;; The two loops of deflate (RFC 1951) that take twice the time in JavaScript: finding earlier
+;; matches, and writing each token in its block's codes.
+;; Names in capitals are numbers of layout.ts. `node scripts/wasm.ts` builds deflate-wasm.ts from this.
 (module
   (memory (export "memory") PAGES)
 
-  ;; Cuts the piece from $at to $end into tokens, counts their symbols, and answers where the tokens end. A token is
-  ;;   a byte as it stands, or 256 for the end of the block, or
-  ;;   what stood some bytes before: bits 27 to 31 the distance's symbol, 16 to 24 the length, 0 to 14 the distance less one.
-  ;; Six bytes that stood last within 32 KiB are taken at once, wherever something longer might begin later.
+  ;; Splits the piece from $at to $end into tokens, counts their symbols, and returns the end of the tokens. A token is
+  ;;   a literal byte, or 256 for the end of the block, or
+  ;;   a match: bits 27 to 31 the distance's symbol, 16 to 24 the length, 0 to 14 the distance minus one.
+  ;; The last match of six bytes within 32 KiB is taken at once, even if a longer one might begin later.
   (func (export "tokenise") (param $at i32) (param $end i32) (result i32)
     (local $token i32) (local $last_eight i32) (local $slot i32) (local $before i32)
     (local $distance i32) (local $log i32) (local $symbol i32) (local $length i32) (local $most i32) (local $missed i32)
@@ -21,7 +22,7 @@
     (loop $next
       (block $literal
         (br_if $literal (i32.gt_s (local.get $at) (local.get $last_eight)))
-        ;; Among what is new, an id's digits, every second byte is looked up.
+        ;; In new data, such as the digits of an id, only every second byte is looked up.
         (br_if $literal (i32.and (i32.gt_u (local.get $missed) (i32.const 6)) (local.get $missed)))
         (local.set $bytes (i64.load (local.get $at)))
         (local.set $slot
@@ -33,13 +34,13 @@
             (i32.const 0x1FFFC)))
         (local.set $before (i32.load offset=PLACES (local.get $slot)))
         (i32.store offset=PLACES (local.get $slot) (local.get $at))
-        ;; Where nothing stood yet this is the whole address, which is too far.
+        ;; With no earlier position this is the whole address, which is too far.
         (local.set $distance (i32.sub (local.get $at) (local.get $before)))
         (br_if $literal (i32.gt_u (local.get $distance) (i32.const 32768)))
         (local.set $differs (i64.xor (i64.load (local.get $before)) (local.get $bytes)))
         (br_if $literal (i64.ne (i64.shl (local.get $differs) (i64.const 16)) (i64.const 0)))
 
-        ;; How long it is the same: up to 258 bytes, and no further than the piece.
+        ;; Length of the match: up to 258 bytes, and not beyond the piece.
         (local.set $most (i32.sub (local.get $end) (local.get $at)))
         (if (i32.gt_u (local.get $most) (i32.const 258))
           (then (local.set $most (i32.const 258))))
@@ -61,7 +62,7 @@
         (if (i32.gt_u (local.get $length) (local.get $most))
           (then (local.set $length (local.get $most))))
 
-        ;; RFC 1951 §3.2.5: behind the first four, two symbols for each power of two.
+        ;; RFC 1951 §3.2.5: after the first four, two symbols for each power of two.
         (local.set $symbol (i32.sub (local.get $distance) (i32.const 1)))
         (if (i32.ge_u (local.get $symbol) (i32.const 4))
           (then
@@ -101,8 +102,8 @@
 
     (local.get $token))
 
-  ;; Writes the tokens up to $end in the block's codes, behind $count bits that are $bits, and answers where what is written ends.
-  ;; Behind the block stands an empty one as its bytes are (RFC 1951 §3.2.4): so it ends with a whole byte, and the next begins with one.
+  ;; Writes the tokens up to $end in the block's codes, after the $count bits in $bits, and returns the end of the output.
+  ;; An empty stored block follows (RFC 1951 §3.2.4), so that it ends on a byte boundary and the next one begins there.
   (func (export "write") (param $end i32) (param $to i32) (param $bits i64) (param $count i64) (result i32)
     (local $token_at i32) (local $token i32) (local $slot i32) (local $code i32) (local $extra i64)
 
@@ -119,7 +120,7 @@
           (local.set $count
             (i64.add (local.get $count) (i64.extend_i32_u (i32.shr_u (local.get $code) (i32.const 16))))))
         (else
-          ;; The length: its symbol's code, and which of the lengths that it stands for.
+          ;; The length: its symbol's code, and the extra bits that select the length.
           (local.set $code (i32.and (i32.shr_u (local.get $token) (i32.const 16)) (i32.const 511)))
           (local.set $slot (i32.load16_u offset=LENGTH_SLOTS (i32.shl (local.get $code) (i32.const 1))))
           (local.set $extra
@@ -132,7 +133,7 @@
             (i64.add (local.get $count) (i64.extend_i32_u (i32.shr_u (local.get $code) (i32.const 16)))))
           (local.set $bits (i64.or (local.get $bits) (i64.shl (local.get $extra) (local.get $count))))
           (local.set $count (i64.add (local.get $count) (i64.load32_u offset=LENGTH_EXTRAS (local.get $slot))))
-          ;; And the distance likewise: which of them is what stands below its highest bits.
+          ;; The distance likewise: the extra bits are those below its highest bits.
           (local.set $slot (i32.shl (i32.shr_u (local.get $token) (i32.const 27)) (i32.const 2)))
           (local.set $code (i32.load offset=DISTANCE_CODES (local.get $slot)))
           (local.set $bits
@@ -149,14 +150,14 @@
                   (i64.sub (i64.shl (i64.const 1) (local.get $extra)) (i64.const 1)))
                 (local.get $count))))
           (local.set $count (i64.add (local.get $count) (local.get $extra)))))
-      ;; At most 48 bits came to 7 that were left: whole bytes go out, what is left stays.
+      ;; At most 48 bits were added to 7 left over: writes whole bytes and keeps the rest.
       (i64.store (local.get $to) (local.get $bits))
       (local.set $to (i32.add (local.get $to) (i32.wrap_i64 (i64.shr_u (local.get $count) (i64.const 3)))))
       (local.set $bits (i64.shr_u (local.get $bits) (i64.and (local.get $count) (i64.const 56))))
       (local.set $count (i64.and (local.get $count) (i64.const 7)))
       (br_if $next (i32.lt_u (local.get $token_at) (local.get $end))))
 
-    ;; The bits that are left went out with the last whole bytes, and zeros behind them.
+    ;; The remaining bits were written with the last whole bytes, followed by zeros.
     (local.set $to
       (i32.add (local.get $to) (i32.wrap_i64 (i64.shr_u (i64.add (local.get $count) (i64.const 10)) (i64.const 3)))))
     (i32.store (local.get $to) (i32.const 0xFFFF0000))

@@ -1,4 +1,4 @@
-// A body as a gzip member (RFC 1952), in half the CPU time that zlib takes for it at its quickest.
+// A body as a gzip member (RFC 1952), in half the CPU time of zlib's fastest level.
 import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { constants, crc32, gzip as gzipByZlib } from 'node:zlib'
@@ -6,18 +6,21 @@ import { assignCodes, codeLengths } from './codes.ts'
 import { deflateWasm } from './deflate-wasm.ts'
 import { DISTANCES, LITERALS, PIECE_BYTES, layout } from './layout.ts'
 
-/** Deflate, no name, no time, packed at the quickest, by nobody's system in particular. */
+/** Header: deflate, no name, no time, fastest compression, unknown system. */
 const HEAD = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255)
-/** A last block with nothing in it (RFC 1951 §3.2.6). */
+/** An empty last block (RFC 1951 §3.2.6). */
 const LAST_BLOCK = Uint8Array.of(3, 0)
 
 const byZlib: (body: Uint8Array, options: { readonly level: number }) => Promise<Uint8Array> =
   promisify(gzipByZlib)
 
-/** Opened for the first body; null: it cannot be had here. */
+/** Opened for the first body; null: not available here. */
 let writer: BlockWriter | null | undefined
 
-/** On the thread that calls, a millisecond a megabyte, and whoever waits has a turn after each; by zlib where our own cannot be had. */
+/**
+ * Runs on the calling thread, a millisecond per megabyte, and yields after each; uses zlib if our
+ * own compressor is not available.
+ */
 export async function gzip(body: Uint8Array): Promise<Uint8Array> {
   if (writer === undefined) writer = BlockWriter.open() ?? null
   return writer ? packed(writer, body) : byZlib(body, { level: constants.Z_BEST_SPEED })
@@ -29,7 +32,7 @@ async function packed(writer: BlockWriter, body: Uint8Array): Promise<Uint8Array
   let sum = 0
   for (let at = 0; at < body.length; at += PIECE_BYTES) {
     if (at > 0) {
-      // Whoever has the turn may pack too.
+      // Another caller may compress during the yield.
       parts.push(block.slice())
       await turn()
     }
@@ -43,7 +46,8 @@ async function packed(writer: BlockWriter, body: Uint8Array): Promise<Uint8Array
   return Buffer.concat([...parts, block, LAST_BLOCK, tail])
 }
 
-// One piece of a body as one block of deflate with codes of its own (RFC 1951 §3.2.7), which ends with a whole byte.
+// One piece of a body as one deflate block with its own codes (RFC 1951 §3.2.7), which ends on a
+// byte boundary.
 
 interface Loops {
   readonly memory: { readonly buffer: ArrayBuffer }
@@ -55,7 +59,10 @@ const END_OF_BLOCK = 256
 const LONGEST_CODE = 15
 const LONGEST_LENGTH = 258
 
-/** Lengths of codes are coded themselves, by codes of up to seven bits whose own lengths stand in this order. */
+/**
+ * Code lengths are themselves coded, with codes of up to seven bits whose lengths are in this
+ * order.
+ */
 const LONGEST_LENGTH_CODE = 7
 const LENGTH_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]
 const lengthCounts = new Uint32Array(LENGTH_ORDER.length)
@@ -70,7 +77,7 @@ export class BlockWriter {
   readonly #literalCodes: Uint32Array
   readonly #distanceCodes: Uint32Array
 
-  /** Undefined where its loops cannot be had. */
+  /** Undefined if its WebAssembly is not available. */
   static open(): BlockWriter | undefined {
     const loops = openWasm(deflateWasm) as Loops | undefined
     return loops && new BlockWriter(loops)
@@ -87,7 +94,10 @@ export class BlockWriter {
     writeExtraBitTables(new DataView(buffer))
   }
 
-  /** `piece`: at least a byte, at most `PIECE_BYTES`. What is returned stands in the writer's memory until the next piece. */
+  /**
+   * `piece`: at least a byte, at most `PIECE_BYTES`. The result is in the writer's memory until the
+   * next piece.
+   */
   write(piece: Uint8Array): Uint8Array {
     const { SOURCE, OUTPUT } = layout
     this.#memory.set(piece, SOURCE)
@@ -103,7 +113,10 @@ export class BlockWriter {
   }
 }
 
-/** RFC 1951 §3.2.5: eight symbols of one length each, then four for each number of extra bits; the longest length has its own. Of distances four, then two. */
+/**
+ * RFC 1951 §3.2.5: eight symbols of one length each, then four for each number of extra bits; the
+ * longest length has its own. For distances four, then two.
+ */
 function writeExtraBitTables(memory: DataView): void {
   let first = 3
   for (let symbol = 257; symbol < LITERALS; symbol++) {
@@ -119,7 +132,7 @@ function writeExtraBitTables(memory: DataView): void {
     memory.setUint32(layout.DISTANCE_EXTRAS + 4 * symbol, (symbol >> 1) - 1, true)
 }
 
-/** Bits into bytes, the lowest first. */
+/** Packs bits into bytes, lowest first. */
 class Bits {
   readonly #memory: Uint8Array
   at: number
@@ -142,7 +155,7 @@ class Bits {
   }
 }
 
-/** That it is not the last block, that it brings its codes, and these. */
+/** The header: not the last block, dynamic codes, and the codes. */
 function writeHead(literals: Uint8Array, distances: Uint8Array, head: Bits): void {
   const used = lastUsed(literals, END_OF_BLOCK)
   const usedDistances = lastUsed(distances, 0)
@@ -174,7 +187,7 @@ function lastUsed(lengths: Uint8Array, least: number): number {
   return last
 }
 
-// Loops as WebAssembly, of which Node's own types say nothing: `scripts/wasm.ts` makes them.
+// Loops as WebAssembly, which Node's own types do not describe: `scripts/wasm.ts` builds them.
 
 declare const WebAssembly: {
   validate(code: Uint8Array): boolean
@@ -183,8 +196,9 @@ declare const WebAssembly: {
 }
 
 /**
- * The exports of a module, which imports nothing, from its code in base64. Undefined where they cannot be had: the processor
- * lacks what the code wants, or a limit of address space does not hold the gigabytes that its memory reserves.
+ * The exports of a module without imports, from its code in base64. Undefined if it is not
+ * available: the processor lacks required features, or a limit of address space does not allow the
+ * gigabytes that its memory reserves.
  */
 function openWasm(base64: string): unknown {
   const code = Buffer.from(base64, 'base64')

@@ -1,22 +1,25 @@
-// Where things stand in the memory that `deflate.wat` and its callers share, in bytes from its beginning.
+// Layout of the memory that `deflate.wat` and its callers share: byte offsets.
 
-/** The most of a body that is packed in one block: 1 MiB. */
+/** The largest part of a body that is compressed as one block: 1 MiB. */
 export const PIECE_BYTES = 2 ** 20
 
 const PAGE = 2 ** 16
 const PLACES = PAGE
 const PLACES_BYTES = 2 * PAGE
 const SOURCE = PLACES + PLACES_BYTES
-/** What is compared eight bytes at a time looks up to eight bytes past a piece's end. */
+/** Comparing eight bytes at a time reads up to eight bytes past a piece's end. */
 const TOKENS = SOURCE + PIECE_BYTES + 8
 /** A token is four bytes, and at worst each byte is one; the last one ends the block. */
 const OUTPUT = TOKENS + 4 * (PIECE_BYTES + 1) + 4
 
-/** A literal's symbol is a byte, 256 for the end of a block, or 257 and more for a length; there are 286. Of distances there are 30. */
+/**
+ * A literal's symbol is a byte, 256 for the end of a block, or 257 and more for a length; there are
+ * 286. Distances have 30.
+ */
 export const LITERALS = 286
 export const DISTANCES = 30
 
-/** Tables hold four bytes a symbol; `LENGTH_SLOTS` holds two a length. */
+/** Tables have four bytes per symbol; `LENGTH_SLOTS` has two per length. */
 export const layout = {
   /** by symbol: how often it occurs */
   LITERAL_COUNTS: 1024,
@@ -26,22 +29,22 @@ export const layout = {
   /** by symbol: its code, the first bit lowest, and from bit 16 on how many bits that has */
   LITERAL_CODES: 4096,
   DISTANCE_CODES: 6144,
-  /** by length, 3 to 258: four times its symbol, which is where that stands in the tables of literals */
+  /** by length, 3 to 258: four times its symbol, which is its offset in the tables of literals */
   LENGTH_SLOTS: 8192,
-  /** by a length's symbol: the shortest length that it stands for */
+  /** by a length's symbol: the shortest length that it represents */
   LENGTH_BASES: 10240,
-  /** by symbol: how many bits behind its code say which of its lengths, or distances, it is */
+  /** by symbol: the number of extra bits after its code, which select a length or distance */
   LENGTH_EXTRAS: 12288,
   DISTANCE_EXTRAS: 14336,
-  /** by six bytes, hashed to 15 bits: where they stood last */
+  /** by six bytes, hashed to 15 bits: their last position */
   PLACES,
   PLACES_BYTES,
   SOURCE,
   TOKENS,
   OUTPUT,
   /**
-   * A block's codes are at least as short on average as those of nine bits a byte that would do for any; what is longer than
-   * fifteen bits costs a little. So twice a piece is never reached.
+   * On average a block's codes are at most as long as fixed codes of nine bits per byte; the limit
+   * of fifteen bits costs a little. So twice a piece is never reached.
    */
   PAGES: Math.ceil((OUTPUT + 2 * PIECE_BYTES) / PAGE),
 } as const
