@@ -174,7 +174,7 @@ export const specs: readonly CommandSpec[] = [
         .option('--json', 'the report as data', false),
     run: reconcile,
   },
-  { name: 'dead-letters', summary: 'what a sink refuses for good', commands: letterCommands },
+  { name: 'dead-letters', summary: 'entries that a receiver rejected for good', commands: letterCommands },
   { name: 'quarantine', summary: 'what the source sent malformed', commands: quarantineCommands },
   {
     name: 'verify',

@@ -83,11 +83,10 @@ async function ask(place: DaemonPlace, config: Config | undefined, world: World)
 function nobodyText(file: string, config: DaemonPlace, other: string | undefined): string {
   const socket = controlPath(config.journal.path) ?? config.journal.path
   const url = listenerUrl(config)
-  const whose =
-    other === undefined ? '' : `, and at ${url} another daemon answers, whose journal is ${printable(other)}`
+  const whose = other === undefined ? '' : `; the daemon at ${url} has another journal, ${printable(other)}`
   const listener = config.server.listen.port === 0 || whose ? whose : ` or ${url}`
   const first = whose
-    ? 'did journal.path change under a running daemon? Put it back. Else give it a server.listen of its own first, then '
+    ? 'if journal.path was changed while the daemon runs, change it back; otherwise give this daemon another server.listen, then '
     : ''
   return `auditferry: no daemon runs on ${file}: no answer at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`
 }
@@ -319,7 +318,7 @@ function jobText(job: JobStatus, to: string, came: string): string {
 
 const backfillText = (job: BackfillStatus) => jobText(job, '', `${numberText(job.new_entries)} new`)
 const replayText = (job: ReplayStatus) =>
-  jobText(job, ` to ${job.sink}`, `${numberText(job.sent_entries)} put at the journal's end`)
+  jobText(job, ` to ${job.sink}`, `${numberText(job.sent_entries)} queued`)
 
 function sectionText<One extends JobStatus>(
   title: string,

@@ -257,7 +257,7 @@ export function perOrigin<T>(make: (shared: Shared) => T): (run: Shared) => T {
   }
 }
 
-// Entries put at the journal's end again for one sink: still stored ones, or ones read again.
+// Replays: entries appended to the journal again for one sink, from the journal or read from the API again.
 
 /** Which entries to deliver again to one sink: by its sources and the entries' own time. */
 export interface ReplayQuery {

@@ -42,7 +42,7 @@ export class Taps {
     if (!lookers)
       throw new ConnectorError(
         'misconfigured',
-        `Sink ${name} may not be looked into: its lines are content; set tap: true at it while you look, the daemon takes that without a restart`,
+        `tap is disabled for sink ${name} because it shows log content; set tap: true to enable it (no restart needed)`,
       )
     const looker: Looker = {
       limit: Math.min(limit, MOST_LINES),

@@ -106,7 +106,7 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
       { existingConfig: { secret: 's' } },
       'config and existingConfig.secret are set at once: keep one of them',
     ],
-    [{ config: { sinks: null } }, 'config.sinks is missing: expected a list of one at least'],
+    [{ config: { sinks: null } }, 'config.sinks is missing: set a list with at least one item'],
     [
       { config: { server: { listen: '127.0.0.1:1' } } },
       'set server.address and server.port of the values instead',

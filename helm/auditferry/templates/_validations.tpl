@@ -27,7 +27,7 @@
 {{- $faults = append $faults "persistence.existingClaim is set, but persistence.enabled is false: the claim would not be used; set it to true" }}
 {{- end }}
 {{- if regexMatch "^(127\\.|\\[(0*:)+0*1\\]$)" $v.server.address }}
-{{- $faults = append $faults (printf "server.address is %s: neither the probes nor Prometheus reach the pod there; leave it out, or want 0.0.0.0 or [::]" $v.server.address) }}
+{{- $faults = append $faults (printf "server.address is %s: neither the probes nor Prometheus reach the pod there; leave it out, or set 0.0.0.0 or [::]" $v.server.address) }}
 {{- end }}
 {{- if $faults }}
 {{- fail (printf "\n\nThese values do not fit:\n  - %s\n" (join "\n  - " $faults)) }}
@@ -42,7 +42,7 @@
 {{- $root := printf "%s/" (trimSuffix "/" $v.persistence.mountPath) }}
 {{- range $key := list "workspaces" "sinks" }}
 {{- if not (get $c $key) }}
-{{- $faults = append $faults (printf "config.%s is missing: want a list of one at least" $key) }}
+{{- $faults = append $faults (printf "config.%s is missing: set a list with at least one item" $key) }}
 {{- end }}
 {{- end }}
 {{- if hasKey ($c.server | default dict) "listen" }}
@@ -50,7 +50,7 @@
 {{- end }}
 {{- with ($c.journal | default dict).path }}
 {{- if not (hasPrefix $root .) }}
-{{- $faults = append $faults (printf "config.journal.path is %s, outside the volume: leave it out, or want a path under %s" . $root) }}
+{{- $faults = append $faults (printf "config.journal.path is %s, outside the volume: leave it out, or use a path under %s" . $root) }}
 {{- end }}
 {{- end }}
 {{- if and (not ($c.journal | default dict).path) (ne $root "/var/lib/auditferry/") }}
@@ -63,7 +63,7 @@
 {{- $inside := false }}
 {{- range $writable }}{{ if hasPrefix . (toString $sink.path) }}{{ $inside = true }}{{ end }}{{ end }}
 {{- if not $inside }}
-{{- $faults = append $faults (printf "config.sinks[%d].path is %s: the root file system is read-only; want a path under %s, or mount a volume there with extraVolumes and extraVolumeMounts" $i (toString $sink.path) $root) }}
+{{- $faults = append $faults (printf "config.sinks[%d].path is %s: the root file system is read-only; use a path under %s, or mount a volume there with extraVolumes and extraVolumeMounts" $i (toString $sink.path) $root) }}
 {{- end }}
 {{- end }}
 {{- range $key := list "token" "secret_access_key" }}

@@ -1,4 +1,4 @@
-// `dead-letters`: what a sink refuses for good: look at it, send it again, let it go, take it elsewhere. Content only where it is asked for by name.
+// `dead-letters`: lists, shows, retries, drops and exports entries that a receiver rejected for good. Content only where it is asked for by name.
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../contracts/records.ts'
 import { parseInstantText } from '../../core/time.ts'
 import { countText, cutText, sizeText } from '../../observability/words.ts'

@@ -91,7 +91,7 @@ const isFull = (error: unknown) => error instanceof ConnectorError && error.code
 
 /** An answer that was lost may be one to a step that has landed. */
 const brokenOffText = ({ entries }: Done): string =>
-  `auditferry: broken off: ${countText(entries, 'entries')} had been put at the journal's end, and those of one step more may have been: they go out, and the same command begins at the beginning again, so that they come twice
+  `auditferry: interrupted: ${countText(entries, 'entries')} were queued, and perhaps those of one more step. They are delivered. If you repeat the command, it starts over, so they are delivered twice
 `
 
 function add(done: Done, step: Replayed): void {

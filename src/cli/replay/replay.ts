@@ -224,7 +224,7 @@ const texts: JobTexts = {
 
 function countsText(job: Job): string {
   const { read, sent, filtered, unknown, malformed, gaps } = job.counts
-  const sums = `${numberText(read)} read, ${numberText(sent)} put at the journal's end as a replay, ${numberText(filtered)} filtered, ${numberText(malformed)} malformed`
+  const sums = `${numberText(read)} read, ${numberText(sent)} queued as a replay, ${numberText(filtered)} filtered, ${numberText(malformed)} malformed`
   const never =
     unknown === 0
       ? ''

@@ -67,7 +67,7 @@ export class Ledger {
     // Entries there for another sink only, such as its replay, are skipped.
     const entries = row === undefined ? (this.#statements.keptFor.get({ after: 0, sink: name }) ?? 0) : 0
     if (entries > 0)
-      log.info('A sink that the journal has not met begins with the oldest entry that is still kept', {
+      log.info('New sink: it begins with the oldest entry that is still kept', {
         sink: name,
         entries,
       })

@@ -73,7 +73,7 @@ export function tellWorkspaces(db: Database, configured: readonly Configured[], 
   for (const { name: workspace, starts } of configured)
     if (isNew(MET + workspace) && known.length > 0 && !known.includes(workspace))
       log.info(
-        'A workspace that the journal has not met is read from its start on, and all of that is sent: a renamed one too',
+        'New workspace: reading from its configured start. A renamed workspace counts as new, and is sent again',
         { workspace, ...starts },
       )
   for (const workspace of met(db)) if (!isThere.has(workspace)) forget.run(MET + workspace)
@@ -81,7 +81,7 @@ export function tellWorkspaces(db: Database, configured: readonly Configured[], 
     if (isThere.has(workspace)) forget.run(LEFT + workspace)
     else if (isNew(LEFT + workspace))
       log.warn(
-        'A workspace left the configuration: nothing more of it is read. Under its old name it goes on where it was; under another it is a new one',
+        'A workspace was removed from the configuration and is no longer read. Under the same name it would continue where it was; under another name it is new',
         { workspace },
       )
 }

@@ -56,9 +56,9 @@ export function codeOfStatus(status: number): ErrorCode {
 
 /** By the source of the key. */
 const keyAdvices: Readonly<Record<SecretPlace, string>> = {
-  file: 'put a valid key into its file; it is read again automatically',
-  environment: 'set a valid key in the environment variable that api_key names, and start again',
-  configuration: 'set a valid api_key in the configuration, which is read again automatically',
+  file: 'update the key file; no restart is needed',
+  environment: 'set a valid key in the environment variable that api_key names, and restart',
+  configuration: 'set a valid api_key in the configuration; no restart is needed',
 }
 
 /** `key`: the source of the key that was sent. */

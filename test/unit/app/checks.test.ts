@@ -38,11 +38,11 @@ test('a refused key and a refused token are faults, each with what to do', async
 })
 
 test.each([
-  ['file', (): string => 'another', 'put a valid key into its file; it is read again automatically'],
+  ['file', (): string => 'another', 'update the key file; no restart is needed'],
   [
     'environment',
     (): string => 'another',
-    'set a valid key in the environment variable that api_key names, and start again',
+    'set a valid key in the environment variable that api_key names, and restart',
   ],
   ['configuration', undefined, 'set a valid api_key in the configuration'],
 ] as const)('a refused key is mended where it stands: %s', async (place, reread, advice) => {

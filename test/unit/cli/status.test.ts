@@ -101,7 +101,7 @@ test('what is read again just now is told: span, how far, counts, and what holds
     `\nBACKFILLS UNDER WAY\n  ${span}, 120 new. Waiting for room in the journal: half of journal.max_bytes`,
   )
   expect(text).toContain(
-    `\nREPLAYS FROM THE API UNDER WAY\n  ${span.replace('audit,', 'audit to archive,')}, 1,100 put at the journal's end; 1 possible gap: entries there may be missing; trying again: it failed\\u{1b}[2J to answer\n`,
+    `\nREPLAYS FROM THE API UNDER WAY\n  ${span.replace('audit,', 'audit to archive,')}, 1,100 queued; 1 possible gap: entries there may be missing; trying again: it failed\\u{1b}[2J to answer\n`,
   )
   expect(text).not.toContain('history.usage')
   expect(statusText(report)).not.toContain('UNDER WAY')
@@ -294,8 +294,10 @@ test.each([
     expect(stdout).toBe('')
     if (fault === '') {
       expect(stderr).toContain(`no daemon runs on ${stand.config}`)
-      expect(stderr).toContain(`another daemon answers, whose journal is ${stand.folder}/other.db`)
-      expect(stderr).toContain('did journal.path change under a running daemon? Put it back. Else give it')
+      expect(stderr).toContain(`has another journal, ${stand.folder}/other.db`)
+      expect(stderr).toContain(
+        'if journal.path was changed while the daemon runs, change it back; otherwise give this daemon',
+      )
     }
   },
 )

@@ -158,7 +158,7 @@ describe('tap', () => {
 
   test('is refused where the configuration does not allow it', async () => {
     await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
-      'Sink closed may not be looked into: its lines are content; set tap: true at it',
+      'tap is disabled for sink closed because it shows log content; set tap: true to enable it',
     )
     expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
   })

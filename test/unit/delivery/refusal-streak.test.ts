@@ -69,7 +69,9 @@ it.each([
     expect(await parked(quay)).toEqual(range(1, 10))
     expect(berth.watch.states.at(-1)).toBe('blocked')
     expect(berth.watch.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
-    expect(berth.watch.errors.at(-1)?.message).toMatch(/archive.*refused 10 or more entries in a row.*proxy.*retry/)
+    expect(berth.watch.errors.at(-1)?.message).toMatch(
+      /archive.*refused 10 or more entries in a row.*proxy.*retry/,
+    )
     const before = berth.sink.deliveries.length
     await voyage.pass(10 * MINUTE)
     const tries = berth.sink.seqs.slice(before)

@@ -144,7 +144,7 @@ test('a day that is no longer whole in the journal is read from the API, the oth
   const { stdout } = stand.heard()
   expect(stdout).toContain('1 entry (121 B) queued for siem')
   expect(stdout).toContain(
-    "acme audit to siem, from the API: done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed",
+    'acme audit to siem, from the API: done: 3 read, 3 queued as a replay, 0 filtered, 0 malformed',
   )
 })
 
@@ -196,7 +196,7 @@ test('an order that the daemon refuses ends the command before anything is sent'
 })
 
 test.each([
-  [false, /one step more may have been.*\n.*replay from the API \(acme audit\) continues/],
+  [false, /those of one more step.*\n.*replay from the API \(acme audit\) continues/],
   [true, /^$/],
 ])(
   'where the journal’s part breaks off, what goes on without the command is told (dry run: %s)',
@@ -491,7 +491,7 @@ test('what live reading has not come to is told when it begins and when it ends'
     `of acme audit, ${left} is not read from the API: live reading has not reached it yet. New entries that live reading finds there`,
   )
   expect(stdout).toContain(
-    `done: 3 read, 3 put at the journal's end as a replay, 0 filtered, 0 malformed; not read, later than what live reading had read in order: ${left}`,
+    `done: 3 read, 3 queued as a replay, 0 filtered, 0 malformed; not read, later than what live reading had read in order: ${left}`,
   )
 })
 

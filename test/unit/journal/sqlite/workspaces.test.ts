@@ -15,7 +15,8 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 async function start(names: readonly string[], read = false): Promise<string[]> {
   const told: string[] = []
   const tell = (word: string) => (sentence: string, fields?: object) => {
-    if (sentence.startsWith('A workspace ')) told.push(`${word} ${Object.values(fields ?? {}).join()}`)
+    if (/^(New workspace|A workspace )/.test(sentence))
+      told.push(`${word} ${Object.values(fields ?? {}).join()}`)
   }
   const log = { ...logOf(), info: tell('met'), warn: tell('left') }
   const workspaces = names.map((name) => ({ name, starts: {} }))
