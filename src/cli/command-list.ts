@@ -46,27 +46,27 @@ export interface CommandSpec {
 const letterCommands: readonly CommandSpec[] = [
   {
     name: 'list',
-    summary: 'which there are, without content',
+    summary: 'list dead letters, without content',
     options: (command) => listed(chosenLetters(command)),
     run: listLetters,
   },
-  { name: 'show', summary: 'all about one but its content', options: shown, run: showLetter },
+  { name: 'show', summary: 'show one dead letter, without its content', options: shown, run: showLetter },
   {
     name: 'retry',
-    summary: "put them back at the journal's end, for their own sink",
+    summary: 'deliver dead letters again to their own sink',
     options: chosenLetters,
     run: retryLetters,
   },
   {
     name: 'drop',
-    summary: 'let them go for good',
+    summary: 'drop dead letters for good',
     options: (command) =>
       chosenLetters(command).option('--yes', 'apply to every match without asking', false),
     run: dropLetters,
   },
   {
     name: 'export',
-    summary: 'as JSON lines, content and reason, to a new file of mode 0600',
+    summary: 'write dead letters with content and reason to a new file, as JSON lines (mode 0600)',
     options: (command) => toFile(chosenLetters(command)),
     run: exportLetters,
   },
@@ -75,21 +75,26 @@ const letterCommands: readonly CommandSpec[] = [
 const quarantineCommands: readonly CommandSpec[] = [
   {
     name: 'list',
-    summary: 'what there is, without content',
+    summary: 'list quarantined elements, without content',
     options: (command) => listed(chosenQuarantine(command)),
     run: listQuarantine,
   },
-  { name: 'show', summary: 'all about one but its content', options: shown, run: showQuarantine },
+  {
+    name: 'show',
+    summary: 'show one quarantined element, without its content',
+    options: shown,
+    run: showQuarantine,
+  },
   {
     name: 'drop',
-    summary: 'let their bytes go for good',
+    summary: 'drop quarantined elements for good',
     options: (command) =>
       chosenQuarantine(command).option('--yes', 'apply to every match without asking', false),
     run: dropQuarantine,
   },
   {
     name: 'export',
-    summary: 'as JSON lines, the bytes in base64, to a new file of mode 0600',
+    summary: 'write quarantined elements to a new file, as JSON lines with the bytes in base64 (mode 0600)',
     options: (command) => toFile(chosenQuarantine(command)),
     run: exportQuarantine,
   },
@@ -99,119 +104,123 @@ const quarantineCommands: readonly CommandSpec[] = [
 export const specs: readonly CommandSpec[] = [
   {
     name: 'run',
-    summary: 'the daemon: read, keep, deliver, until a signal',
+    summary: 'run the daemon until SIGTERM or SIGINT',
     options: (command) =>
       withConfig(command)
-        .option('--once', 'read all that is there now, deliver all of it, stop', false)
-        .option('--timeout <duration>', 'of --once: give up after this long (default: never)'),
+        .option('--once', 'do every read that is due now, deliver everything, and stop', false)
+        .option(
+          '--timeout <duration>',
+          'with --once: stop with exit code 1 after this long (default: never)',
+        ),
     run,
   },
   {
     name: 'demo',
-    summary: 'mock API, daemon, file sink and status page on this machine',
+    summary: 'run a mock API, the daemon, a file sink and the status page on this machine',
     options: (command) =>
       command
-        .option('--data <folder>', 'where its files go', './data')
+        .option('--data <folder>', 'folder for its files', './data')
         .option(
           '--listen <host:port>',
-          'where the status page goes (default: $AUDITFERRY_LISTEN, 127.0.0.1:9464)',
+          'address of the status page (default: $AUDITFERRY_LISTEN, 127.0.0.1:9464)',
           listenAddress,
         ),
     run: async (world: World, options: DemoOptions) => (await import('./demo.ts')).demo(world, options),
   },
   {
     name: 'validate',
-    summary: 'check the configuration and what it refers to; reports all errors at once',
-    options: (command) => withConfig(command).option('--connect', 'also ask every API and every sink', false),
+    summary: 'check the configuration and the files it names; report all errors at once',
+    options: (command) =>
+      withConfig(command).option('--connect', 'also connect to every API and every sink', false),
     run: validate,
   },
   {
     name: 'status',
-    summary: 'what the running daemon knows; exit 1 when something is wrong',
+    summary: 'show the state of the running daemon; exit 1 if a source or sink is failing or blocked',
     options: (command) =>
       withConfig(command)
-        .option('--json', 'as /status has it', false)
+        .option('--json', 'print the JSON of /status', false)
         .option(
           '--watch',
-          'again every two seconds, until Ctrl-C; waits 30 s for a daemon, 5 min for one that restarts',
+          'refresh every two seconds until Ctrl-C; wait 30 s for a daemon, 5 min for one that restarts',
           false,
         ),
     run: status,
   },
   {
     name: 'replay',
-    summary: 'send to one sink again what it had of a span of time, from the journal or the API',
+    summary: 'deliver a span of time to one sink again, from the journal or the API',
     options: replayOptions,
     run: replay,
   },
   {
     name: 'backfill',
-    summary: 'have the daemon read a span of the past again, and keep what is not known',
+    summary: 'let the daemon read a span of the past again, and deliver what it does not know yet',
     options: (command) =>
       withConfig(command)
         .option(
           '--from <time>',
-          "the entries' own time, included: a time, a day, or a span back from now such as 24h",
+          "start (entries' own time): a time, a day, or a span back from now such as 24h",
         )
-        .option('--to <time>', 'excluded (default: now)')
-        .option('--workspace <name>', 'only this one')
-        .option('--source <name>', 'only this one: audit, history.usage or history.query')
-        .option('--status', 'how far those under way are, and begin none', false)
-        .addOption(cancelOption('end those under way; what they read stays')),
+        .option('--to <time>', 'end, excluded (default: now)')
+        .option('--workspace <name>', 'only this workspace')
+        .option('--source <name>', 'only this source: audit, history.usage or history.query')
+        .option('--status', 'show the progress of running backfills', false)
+        .addOption(cancelOption('cancel running backfills; what they read stays')),
     run: backfill,
   },
   {
     name: 'reconcile',
-    summary: 'read full UTC days from the API again and compare them with the journal; a report to sign',
+    summary: 'read full UTC days from the API again and compare them with the journal; print a report',
     options: (command) =>
       withConfig(command)
-        .requiredOption('--from <time>', 'the first day: a time, a day, or a span back from now such as 7d')
+        .requiredOption('--from <time>', 'first day: a time, a day, or a span back from now such as 7d')
         .option(
           '--to <time>',
-          'excluded (default: the last midnight, UTC); now: today too, shown and not judged',
+          'end, excluded (default: the last midnight UTC); with now, today is shown but not part of the result',
         )
-        .option('--workspace <name>', 'only this one')
-        .option('--json', 'the report as data', false),
+        .option('--workspace <name>', 'only this workspace')
+        .option('--json', 'print the report as JSON', false),
     run: reconcile,
   },
   { name: 'dead-letters', summary: 'entries that a receiver rejected for good', commands: letterCommands },
-  { name: 'quarantine', summary: 'what the source sent malformed', commands: quarantineCommands },
+  { name: 'quarantine', summary: 'malformed elements that the API sent', commands: quarantineCommands },
   {
     name: 'verify',
-    summary: "prove by its signed manifests that an s3 sink's bucket is whole and unchanged",
+    summary: "check with its signed manifests that an s3 sink's bucket is complete and unchanged",
     options: verifyOptions,
     run: async (world: World, options: VerifyCommandOptions, where?: string) =>
       (await import('./verify.ts')).verify(world, options, where),
   },
   {
     name: 'tap',
-    summary: 'live samples of what a sink is sent; off unless its tap: true allows it',
+    summary: 'print live samples of the lines for a sink; needs tap: true at the sink',
     options: (command) =>
       withConfig(command)
-        .requiredOption('--sink <name>', 'the sink to look into')
-        .option('--limit <number>', `so many lines, then the end; 1 to ${MOST_LINES}`, tapLimit, 10),
+        .requiredOption('--sink <name>', 'the sink')
+        .option('--limit <number>', `stop after this many lines; 1 to ${MOST_LINES}`, tapLimit, 10),
     run: tap,
   },
   {
     name: 'api',
-    summary: 'ask one documented operation of the API with the configured key and print the answer',
+    summary: 'send one documented API request with the configured key and print the answer',
     options: apiOptions,
     run: async (world: World, options: ApiOptions, operation?: string) =>
       (await import('./api/api.ts')).api(world, options, operation),
   },
   {
     name: 'bundle',
-    summary: 'a support bundle without secrets or content, in a new file of mode 0600',
+    summary: 'write a support bundle without secrets or content to a new file (mode 0600)',
     options: (command) => toFile(withConfig(command)),
     run: bundle,
   },
   {
     name: 'config',
-    summary: 'what the configuration comes to',
+    summary: 'show the effective configuration',
     commands: [
       {
         name: 'print',
-        summary: 'with every default, secrets masked',
+        summary: 'print the configuration with all defaults, secrets masked',
         options: withConfig,
         run: configPrint,
       },
@@ -219,14 +228,14 @@ export const specs: readonly CommandSpec[] = [
   },
   {
     name: 'init',
-    summary: 'print a configuration to begin with',
+    summary: 'print a starter configuration',
     options: (command) => command.addOption(sinkTypes()),
     run: init,
   },
   { name: 'schema', summary: "print the configuration's JSON Schema", run: schema },
   {
     name: 'mock',
-    summary: 'serve the mock API alone',
+    summary: 'run only the mock API',
     options: mockOptions,
     run: async (world: World, options: MockCommandOptions) =>
       (await import('./mock.ts')).mock(world, options),

@@ -10,7 +10,7 @@ import { sinkKinds } from '../sinks/index.ts'
 export const withConfig = (command: Command) =>
   command.option(
     '-c, --config <file>',
-    'the configuration (default: $AUDITFERRY_CONFIG, ./config/auditferry.yaml, /etc/auditferry/auditferry.yaml)',
+    'configuration file (default: $AUDITFERRY_CONFIG, ./config/auditferry.yaml, /etc/auditferry/auditferry.yaml)',
   )
 
 /** Whoever asks for both may mean either. */
@@ -18,17 +18,17 @@ export const cancelOption = (does: string) => new Option('--cancel', does).defau
 
 /** Several may stand in one value: what each may be is for help and completion, and the command itself looks at them. */
 export function sinkTypes(): Option {
-  const option = new Option('--sink <types>', 'one or several, such as splunk_hec,s3').default('file')
+  const option = new Option('--sink <types>', 'one or more sink types, such as splunk_hec,s3').default('file')
   option.argChoices = Object.keys(sinkKinds)
   return option
 }
 
 export const mockOptions = (command: Command) =>
   command
-    .option('--port <port>', 'where to listen; 0 for any that is free', port, 9465)
-    .option('--host <host>', 'where to listen', '127.0.0.1')
-    .option('--seed <number>', 'the same seed makes the same entries', wholeNumber, 1)
-    .option('--entries-per-hour <number>', 'the mean over a week', wholeNumber, 600)
+    .option('--port <port>', 'port to listen on; 0 for any free one', port, 9465)
+    .option('--host <host>', 'address to listen on', '127.0.0.1')
+    .option('--seed <number>', 'seed; the same seed makes the same entries', wholeNumber, 1)
+    .option('--entries-per-hour <number>', 'mean over a week', wholeNumber, 600)
     .option(
       '--backlog <number>',
       'number of entries at the start; faults of entries and events do not apply to them',
@@ -37,95 +37,94 @@ export const mockOptions = (command: Command) =>
     )
     .option(
       '--rate-limit <number>',
-      'requests a minute; 0 for none (default: the documented ones)',
+      'requests a minute; 0 for no limit (default: the documented limits)',
       wholeNumber,
     )
-    .option('--switch <name=value>', 'how an open question is answered; may be repeated', each, [])
-    .option('--fault <name=rate>', 'how often something goes wrong, 0 to 1; may be repeated', each, [])
-    .option('--api-key-file <file>', 'the one key that is right (default: a key that is printed)')
     .option(
-      '--key <name:secret:permissions>',
-      'a key with a user and permissions of its own, such as audit,history.usage (default: all); may be repeated',
+      '--switch <name=value>',
+      'how the mock answers an open question of the specification; may be repeated',
       each,
       [],
     )
-    .option('--control', 'take POST /mock/rotate-key {"old": …, "new": …} too', false)
+    .option('--fault <name=rate>', 'how often a fault occurs, 0 to 1; may be repeated', each, [])
+    .option('--api-key-file <file>', 'file with the only valid key (default: a key that is printed)')
+    .option(
+      '--key <name:secret:permissions>',
+      'a key with its own user and permissions, such as audit,history.usage (default: all); may be repeated',
+      each,
+      [],
+    )
+    .option('--control', 'also accept POST /mock/rotate-key {"old": …, "new": …}', false)
 
 /** The assistant's answers are nobody's entries. */
 const shippedSources = sourceNames.filter((name) => name !== 'assistant')
 
 const chosen = (command: Command) =>
   withConfig(command)
-    .option('--id <number>', 'only this one; may be repeated', eachNumber, [])
-    .option('--limit <number>', 'at most so many (list: 100 where it is not given)', someNumber)
-    .option('--workspace <name>', 'only those of one workspace')
-    .addOption(new Option('--source <name>', 'only those of one source').choices(shippedSources))
+    .option('--id <number>', 'only this id; may be repeated', eachNumber, [])
+    .option('--limit <number>', 'at most this many (list: 100 by default)', someNumber)
+    .option('--workspace <name>', 'only this workspace')
+    .addOption(new Option('--source <name>', 'only this source').choices(shippedSources))
 
 export const chosenLetters = (command: Command) =>
   chosen(command)
-    .option('--sink <name>', 'only those of one sink')
-    .option('--code <code>', 'only those with this code, as in list')
+    .option('--sink <name>', 'only this sink')
+    .option('--code <code>', 'only this code, as shown by list')
 
 export const chosenQuarantine = (command: Command) =>
-  chosen(command).addOption(
-    new Option('--reason <reason>', 'only those of one reason').choices(quarantineReasons),
-  )
+  chosen(command).addOption(new Option('--reason <reason>', 'only this reason').choices(quarantineReasons))
 
 export const listed = (command: Command) =>
   command
-    .option('--sums', 'only the total and the count per kind, ignoring --limit', false)
-    .option('--json', 'one JSON object a line, as export has them, without content', false)
+    .option('--sums', 'print only the total and the count per kind; ignores --limit', false)
+    .option('--json', 'print one JSON object per line, without content', false)
 
 export const shown = (command: Command) =>
   withConfig(command)
-    .argument('<id>', 'as in list', wholeNumber)
-    .option('--content', 'print the content itself, and nothing else', false)
+    .argument('<id>', 'id, as shown by list', wholeNumber)
+    .option('--content', 'print only the content', false)
 
-export const toFile = (command: Command) =>
-  command.argument('<file>', 'a file that does not exist yet; - for standard output')
+export const toFile = (command: Command) => command.argument('<file>', 'new file; - for standard output')
 
 export const verifyOptions = (command: Command) =>
   withConfig(command)
     .argument('[where]', 's3://bucket/prefix, or a folder copied from there')
     .option('--public-key <file>', 'PEM; may be repeated if the key was changed', each, [])
-    .option('--until <time>', 'the chain must reach to here, such as 2026-01-31T00:00:00Z')
+    .option('--until <time>', 'the manifests must reach at least this time, such as 2026-01-31T00:00:00Z')
     .option(
       '--last-manifest <sha256>',
       'this manifest must exist, as an earlier verify printed it; may be repeated',
       each,
       [],
     )
-    .option('--accept-gap <first-last>', 'a gap that is explained; may be repeated', each, [])
-    .option('--endpoint <url>', 'another server than AWS; keys come from the environment')
+    .option('--accept-gap <first-last>', 'accept this explained gap; may be repeated', each, [])
+    .option('--endpoint <url>', 'S3 server other than AWS; keys come from the environment')
     .option('--region <name>', "the bucket's region (default: that of the environment)")
     .option('--allow-insecure', 'allow an endpoint over plain http', false)
     .option('--sink <name>', 'an s3 sink of the configuration: its bucket, server and keys')
 
 export const replayOptions = (command: Command) =>
   withConfig(command)
-    .option('--sink <name>', 'the sink that is to have it again')
-    .option(
-      '--from <time>',
-      "the entries' own time, included: a time, a day, or a span back from now such as 24h",
-    )
-    .option('--to <time>', 'excluded (default: now)')
-    .option('--workspace <name>', 'only entries of this one')
-    .addOption(new Option('--source <name>', 'only entries of this one').choices(shippedSources))
+    .option('--sink <name>', 'the sink that receives the entries again')
+    .option('--from <time>', "start (entries' own time): a time, a day, or a span back from now such as 24h")
+    .option('--to <time>', 'end, excluded (default: now)')
+    .option('--workspace <name>', 'only this workspace')
+    .addOption(new Option('--source <name>', 'only this source').choices(shippedSources))
     .addOption(
       new Option(
         '--only <where>',
-        'take all from there (default: from the journal each day that it still keeps whole, the others from the API)',
+        'use only this origin (default: the journal for days that it still has completely, the API for the others)',
       ).choices(['journal', 'api']),
     )
-    .option('--dry-run', 'count them by source and day, send nothing, ask the API nothing', false)
-    .option('--status', 'how far replays from the API are, and begin none', false)
-    .addOption(cancelOption('end replays from the API, of --sink or of all'))
+    .option('--dry-run', 'count entries by source and day; send nothing and do not ask the API', false)
+    .option('--status', 'show the progress of running replays from the API', false)
+    .addOption(cancelOption('cancel replays from the API, of --sink or of all'))
 
 /** The command itself looks at the operation: an unknown one is reported without the whole list. */
 export function apiOptions(command: Command): Command {
   const operation = new Argument(
     '[operation]',
-    'such as vault.projects; an area such as vault lists its operations with their parameters; nothing lists all',
+    'such as vault.projects; an area such as vault lists its operations with their parameters; without one, all are listed',
   )
   operation.argChoices = [...operationNames]
   return withConfig(command)
@@ -133,8 +132,8 @@ export function apiOptions(command: Command): Command {
     .option('--workspace <name>', 'whose key to use (default: the only workspace)')
     .option('--param <name=value>', 'a parameter; may be repeated', each, [])
     .option('--body <@file>', 'send this file as a JSON body, or - for standard input, instead of a form')
-    .option('--path <path>', 'where the specification leaves the path open: use this one')
-    .option('--write', 'send an operation that changes something', false)
+    .option('--path <path>', 'path to use where the specification leaves it open')
+    .option('--write', 'allow an operation that changes something', false)
     .option('--verbose', 'print status and headers to standard error', false)
     .option('--output <file>', 'write the answer to a new file of mode 0600')
     .addHelpText(
