@@ -118,7 +118,7 @@ export function mattersHtml(report: StatusReport): string {
     items.length > 0
       ? `<ul class="matters">${items.join('\n')}</ul>`
       : '<p>Nothing: no dead letter, nothing quarantined, no gap, no finding.</p>'
-  return `<section aria-labelledby="matters"><h2 id="matters">Needs a person</h2>${inner}</section>`
+  return `<section aria-labelledby="matters"><h2 id="matters">Needs attention</h2>${inner}</section>`
 }
 
 const errorColumns = [
