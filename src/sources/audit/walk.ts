@@ -25,6 +25,8 @@ const ALONE_TAKE = 2
 const LIGHT_TAKE = 100
 /** A page that cannot be smaller is left after this many failures, if a page elsewhere is good at each third of them. */
 export const LEAVE_TRIES = 3 * BAD_TRIES
+/** After this many failures a page is left even if its last answer was cut. */
+const CUT_TRIES = 6 * LEAVE_TRIES
 /** A position that answers only with server errors may be left this long after the first of them. */
 const LEAVE_AFTER_MS = 10 * MINUTE_MS
 /** After this many good narrowed pages the usual `take` is tried again. */
@@ -265,7 +267,7 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
 function isWhole(walk: Walk, { quarantined }: Left): boolean {
   const bytes = quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
   walk.mostBadBytes = Math.max(bytes, walk.mostBadBytes ?? 0)
-  return bytes === walk.mostBadBytes || walk.badTries >= 2 * LEAVE_TRIES
+  return bytes === walk.mostBadBytes || walk.badTries >= CUT_TRIES
 }
 
 /** A place that only answered with errors of the server, for long, while other pages were good: as good as gone. */
