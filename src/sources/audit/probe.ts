@@ -47,7 +47,7 @@ export function probeAfter(us: number, kept?: Kept): Probe {
 export function askedAgain(probe: Probe, bytes: number): Probe | undefined {
   const tries = (probe.tries ?? 0) + 1
   const mostBytes = Math.max(bytes, probe.mostBytes ?? 0)
-  const isEnough = tries >= BAD_TRIES * (bytes < mostBytes ? 3 : 1)
+  const isEnough = tries >= BAD_TRIES * (isCut(bytes, mostBytes) ? 3 : 1)
   return isEnough ? undefined : { ...probe, tries, mostBytes }
 }
 
@@ -67,6 +67,9 @@ export function readableAt(probe: Probe): Probe | undefined {
   if (atUs - lowUs <= SECOND_US) return undefined
   return { ...stillKept(probe), atUs: between(lowUs, atUs), lowUs, highUs: atUs, steps }
 }
+
+/** An answer much shorter than the longest of the same place was cut; a server may vary its white space. */
+export const isCut = (bytes: number, mostBytes: number): boolean => bytes < mostBytes * 0.9
 
 const stillKept = ({ kept }: Probe): Pick<Probe, 'kept'> => (kept ? { kept } : {})
 

@@ -15,7 +15,7 @@ import { classify, noteSent } from './own-fetches.ts'
 import type { Looker, PageView } from './page.ts'
 import { freshView, lookOver } from './page.ts'
 import type { Kept } from './probe.ts'
-import { BAD_TRIES, probeAfter } from './probe.ts'
+import { BAD_TRIES, isCut, probeAfter } from './probe.ts'
 import type { PagingStep, Parts } from './step.ts'
 import { entryOptions, fromStart, lastPart, MAX_TAKE, midPart } from './step.ts'
 
@@ -267,7 +267,7 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
 function isWhole(walk: Walk, { quarantined }: Left): boolean {
   const bytes = quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
   walk.mostBadBytes = Math.max(bytes, walk.mostBadBytes ?? 0)
-  return bytes === walk.mostBadBytes || walk.badTries >= CUT_TRIES
+  return !isCut(bytes, walk.mostBadBytes) || walk.badTries >= CUT_TRIES
 }
 
 /** A place that only answered with errors of the server, for long, while other pages were good: as good as gone. */
