@@ -273,10 +273,9 @@ describe('the next start', () => {
     })
     await until(() => sourceOf(second)?.state !== 'starting', 'the second reads')
     const after = sourceOf(second)
-    const [readAt, knownAt] = [before?.last_success_at ?? '', after?.last_success_at ?? '']
-    // The transaction of the last good read is some instants older than its success.
-    expect(Math.abs(Date.parse(readAt) - Date.parse(knownAt))).toBeLessThan(15_000)
-    expect(after?.caught_up_at).toBe(before?.caught_up_at)
+    // The transaction of the last good read is some instants older than what the first process showed.
+    for (const name of ['last_success_at', 'caught_up_at'] as const)
+      expect(Math.abs(Date.parse(before?.[name] ?? '') - Date.parse(after?.[name] ?? ''))).toBeLessThan(15_000)
     expect(await second.metrics.render()).toMatch(
       /^auditferry_source_last_success_timestamp_seconds\{[^}]*\} 1\d{9}/m,
     )
