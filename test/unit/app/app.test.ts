@@ -275,7 +275,9 @@ describe('the next start', () => {
     const after = sourceOf(second)
     // The transaction of the last good read is some instants older than what the first process showed.
     for (const name of ['last_success_at', 'caught_up_at'] as const)
-      expect(Math.abs(Date.parse(before?.[name] ?? '') - Date.parse(after?.[name] ?? ''))).toBeLessThan(15_000)
+      expect(Math.abs(Date.parse(before?.[name] ?? '') - Date.parse(after?.[name] ?? ''))).toBeLessThan(
+        15_000,
+      )
     expect(await second.metrics.render()).toMatch(
       /^auditferry_source_last_success_timestamp_seconds\{[^}]*\} 1\d{9}/m,
     )
