@@ -157,7 +157,7 @@ export const areaBugs: readonly PlantedBug[] = [
   },
   {
     name: 'rows without a time say nothing about the unit',
-    law: 'the unit of start_time is found, whatever the rows say of themselves',
+    law: '8: the unit of start_time is found, whatever the rows contain',
     edits: [
       {
         file: 'src/sources/history/unit.ts',
@@ -191,7 +191,7 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError|lines of history.query, which it did not ask for/,
   },
   {
-    name: 'a project is told as deleted when one pass misses it',
+    name: 'a project is reported as deleted when one pass misses it',
     law: 'vault: two complete passes agree before a deletion is told',
     edits: [
       {
@@ -209,7 +209,7 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a project that is missing for two passes is told as deleted, whatever moved meanwhile',
+    name: 'a project that is missing for two passes is reported as deleted, although others moved meanwhile',
     law: 'vault: a list that shifts while it is paged yields no false deletion',
     edits: [
       {

@@ -142,7 +142,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'at max_bytes the oldest owed entries are dropped',
+    name: 'at max_bytes the oldest pending entries are dropped',
     law: '3: no drop-oldest; at max_bytes reading pauses',
     edits: [
       {
@@ -195,7 +195,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a line is the entry parsed and written anew',
+    name: 'a line is the entry parsed and serialised again',
     law: '4: bytes, not objects',
     edits: [
       {
@@ -318,7 +318,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'the sweep never runs',
+    name: 'lookback never runs',
     law: '6: entries that become visible behind the cursor are found',
     edits: [
       {
@@ -355,7 +355,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: '`run --once` makes no sweep',
+    name: '`run --once` makes no lookback',
     law: '6: a job each hour finds what the daemon finds',
     edits: [
       {
@@ -649,7 +649,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|Property failed/,
   },
   {
-    name: 'the file sink leaves what stands behind a batch’s equal part',
+    name: 'the file sink leaves what follows a batch’s equal part',
     law: 'file: the equal prefix counts, the rest is cut',
     edits: [
       {

@@ -37,7 +37,7 @@ function unfitTest(test: Detector): string | undefined {
   return last > seeds.all ? `no suite runs seed ${last}, the last is ${seeds.all}` : undefined
 }
 
-/** What of the list no longer fits the sources: a quote that does not stand there once, a test file that is gone, a seed that no suite runs. */
+/** What no longer fits the sources: a text that is not in its file exactly once, a missing test file, a seed that no suite runs. */
 function unfit(): string[] {
   return plantedBugs.flatMap(({ name, edits, tests }) => [
     ...edits.flatMap((edit) => unfitEdit(edit, textOf(edit.file)) ?? []),

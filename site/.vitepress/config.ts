@@ -105,7 +105,7 @@ export default defineConfig({
   markdown: {
     // Links name anchors as GitHub makes them; the anchor plugin numbers repeated ones itself.
     anchor: { slugify: (heading) => slugOf(heading) },
-    // The table of contents asks by itself.
+    // The table of contents has its own setting.
     headers: { slugify: (heading) => slugOf(heading) },
     // GitHub resolves links by file; the site has other addresses, and no page for sources and folders.
     config: (md) => {

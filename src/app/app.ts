@@ -323,9 +323,9 @@ class Running {
     await within(CLOSE_MS, clock, Promise.allSettled(closing))
     await within(CLOSE_MS, clock, journal.close())
     if (!this.#running) return
-    const owed = sinks.reduce((most, sink) => Math.max(most, sink.pending_entries), 0)
-    if (owed === 0) log.info('Stopped: everything is delivered')
-    else log.info('Stopped: undelivered entries wait in the journal for the next start', { owed })
+    const pending = sinks.reduce((most, sink) => Math.max(most, sink.pending_entries), 0)
+    if (pending === 0) log.info('Stopped: everything is delivered')
+    else log.info('Stopped: undelivered entries wait in the journal for the next start', { pending })
   }
 }
 

@@ -278,9 +278,9 @@ interface ToRun extends LoadedConfig {
 }
 
 /**
- * A configuration to run with: what would destroy data, or can never be a file to write to, is refused here too, whoever
- * forgot to validate. What may come by itself, such as a folder or a right, holds its sink alone. `isStart`: this process has no
- * journal open yet. Throws ConfigFaults.
+ * A configuration to run with. Settings that would destroy data, or name a path that can never be a file, are refused here
+ * too, without `validate`. A missing folder or permission blocks only its sink. `isStart`: this process has no journal open
+ * yet. Throws ConfigFaults.
  */
 export function loadToRun(file: string, world: References, files: Files, isStart = false): ToRun {
   const { faults, loaded } = examineConfig(file, world)

@@ -103,7 +103,7 @@ function placeBelow(key: string, schema: Shape | undefined): string | undefined 
   return place && !another ? `${place[0]}.${key}` : undefined
 }
 
-/** Keys that have another name since version 2 of the configuration, by where they stood. */
+/** Keys that have another name since version 2 of the configuration, by their path. */
 const renamed: ReadonlyMap<string, string> = new Map([
   ['journal.keep_keys', 'dedup_retention'],
   ['journal.keep_settled', 'keep_delivered'],

@@ -204,7 +204,7 @@ function firstPage(path: string, files: Files, head: Buffer): Buffer {
   }
 }
 
-/** Whether a journal of this program lies at `path`. Not for one that this process has open, as `head`. */
+/** Whether there is a journal of this program at `path`. Not for one that this process has open, like `head`. */
 export function isJournalThere(path: string, files: Files): boolean {
   try {
     return (

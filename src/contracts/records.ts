@@ -18,7 +18,7 @@ export interface DeadLetter {
   /** the entry's own time, as the API sent it */
   readonly time: string
   readonly type: string
-  /** as in `Parked`, like the reason */
+  /** code of the receiver's rejection, like the reason */
   readonly code: string
   readonly reason: string
   /** epoch ms */

@@ -1,4 +1,4 @@
-// Reconcile, as the daemon sees it: each step reads a page of a span, keeps nothing, and says what the journal has of it.
+// Reconcile in the daemon: each step reads a page of a span, keeps nothing, and returns what the journal knows of it.
 import { emptyDay } from '../contracts/jobs.ts'
 import type { Compared, ComparedDay, CompareQuery, Comparing } from '../contracts/jobs.ts'
 import type { Journal } from '../contracts/journal.ts'
@@ -19,12 +19,12 @@ interface CompareOptions {
   readonly clock: Clock
 }
 
-/** A step answers within this; a page that takes longer is read on meanwhile, for the same step asked again. */
+/** A step answers within this. A slower page is read on meanwhile, for the same step requested again. */
 const STEP_MS = 20_000
 const WAIT_MS = 5_000
-/** What was read and not fetched is kept so long; later it would be of another day. */
+/** A finished step waits this long to be fetched; later its counts would be outdated. */
 const KEPT_MS = 2 * STEP_MS
-/** So many of the unknown are named, a step. */
+/** Unknown entries named per step. */
 const NAMED = 20
 
 interface OpenStep {
@@ -89,9 +89,7 @@ export class Comparisons implements Comparing {
   }
 
   #begin(range: RangeReader, source: Source, query: CompareQuery, progress: Progress): OpenStep {
-    this.#steps
-      .get(range)
-      ?.stop.abort(new ConnectorError('aborted', 'The reconcile asked for something else'))
+    this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'The reconcile asked for something else'))
     const stop = new AbortController()
     const work = readStep(range, source, query, this.#options.journal, stop.signal)
     const step = { job: query.job, asked: JSON.stringify(query), stop, progress, work }
@@ -100,14 +98,14 @@ export class Comparisons implements Comparing {
     return step
   }
 
-  /** The command may be gone when it ends. */
+  /** The command may be gone when the step ends. */
   async #lapse(range: RangeReader, step: OpenStep): Promise<void> {
     await step.work.catch(() => undefined)
     await this.#options.clock.sleep(KEPT_MS, step.stop.signal)
     this.#drop(range, step)
   }
 
-  /** Another one that has taken its place stays. */
+  /** Keeps a step that has replaced this one. */
   #drop(range: RangeReader, step: OpenStep): void {
     step.stop.abort(new ConnectorError('aborted', 'The step is over'))
     if (this.#steps.get(range) === step) this.#steps.delete(range)
@@ -119,7 +117,7 @@ function untouched(range: RangeReader, { place }: CompareQuery): Compared {
   return { ...nothing, ...reported(notBegun), place, done: false, ...knownAt(range, place) }
 }
 
-/** What the place itself says. Only the audit log names who fetched it. */
+/** What the place itself shows. Only the audit log names the user of the key. */
 function knownAt({ origin, unread }: RangeReader, place: string | undefined) {
   return { unread: unread(place) ?? [], user: origin.source === 'audit' ? userOf(place) : undefined }
 }
@@ -217,13 +215,13 @@ class Tally {
   }
 }
 
-// Which reconciles are under way: one a stream, for as long as its command asks.
+// Which reconciles are under way: one per stream, as long as its command keeps asking.
 
 /** Longer than the longest pause that a command makes between an answer and its next question. */
 const GONE_MS = 40_000
 
 interface Asker {
-  /** each that it has come to: it may ask for them together, so they are its own until it ends */
+  /** the streams it has reached; they are its own until it ends */
   readonly streams: Set<string>
   /** by the clock that never jumps */
   heardAt: number
@@ -238,8 +236,8 @@ export class Turns {
   }
 
   /**
-   * False: it is under way and has to wait here for another. Two that each wait for what the other has would wait for ever: all
-   * go through the streams in the one order of the configuration. Throws ConnectorError where it would only begin.
+   * False: it must wait for another reconcile here. All go through the streams in the order of the configuration, so two never
+   * wait for each other. Throws ConnectorError if it has not begun yet.
    */
   mayStep(job: string, stream: string): boolean {
     const now = this.#clock.elapsed()
@@ -257,7 +255,7 @@ export class Turns {
     return !isTaken
   }
 
-  /** An answer may have taken long: the command's time begins with it. */
+  /** The command's time begins with the answer, which may have taken long. */
   answered(job: string): void {
     const own = this.#askers.get(job)
     if (own) own.heardAt = this.#clock.elapsed()

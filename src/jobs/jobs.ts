@@ -1,4 +1,5 @@
-// Backfills and replays: each reads its spans of a stream again beside live reading, and hands every page to the journal: to keep it, or to send it to one sink.
+// Backfills and replays: each reads spans of a stream again beside live reading. A backfill keeps what is new, a replay sends
+// every page to one sink.
 import { assertJobShare, jobKinds, matches, noCounts, statsForJobs } from '../contracts/jobs.ts'
 import type {
   Job,
@@ -40,7 +41,7 @@ export interface JobsOptions {
   readonly mostMarks?: number
 }
 
-/** How far live reading is. Right after a start its loop may not have reported yet where the process before it was. */
+/** How far live reading is. Right after a start the loop may not have reported the position of the last process yet. */
 export const liveReadTo =
   (
     journal: Pick<Journal, 'cursor'>,
@@ -55,7 +56,7 @@ export const liveReadTo =
     return reported()
   }
 
-/** Of each kind and stream one at a time is read. Without `run` they wait. */
+/** Reads one job of each kind and stream at a time. Without `run` they wait. */
 export class StreamJobs implements Jobs {
   readonly #options: JobsOptions
   readonly #table: JobTable
@@ -94,7 +95,7 @@ export class StreamJobs implements Jobs {
     for (const { origin, spans: asked } of reads) {
       const spans = this.#cut(asked, await this.#options.readTo(origin))
       const job = fresh({ kind: 'replay', origin, sink, asked, spans, startedAt })
-      // What one before it left behind would hide entries from this one.
+      // State that an earlier replay left behind would hide entries from this one.
       job.pageEntries = await this.#pages.entriesOf(job.record)
       job.isLoaded = true
       jobs.push(job)
@@ -102,7 +103,7 @@ export class StreamJobs implements Jobs {
     return dryRun === true ? jobs.map(jobOf) : this.#start(jobs)
   }
 
-  /** Or joins those that are under way over the same spans. No other command comes in between. */
+  /** Joins jobs under way over the same spans. No other command comes in between. */
   async #start(wanted: readonly JobState[]): Promise<readonly StartedJob[]> {
     const started = wanted.map((job) => {
       const active = this.#active(job.record)
@@ -132,7 +133,7 @@ export class StreamJobs implements Jobs {
       if (!(await this.#table.cancel(job, job.pageEntries))) continue
       count++
       const left = kind === 'replay' ? await this.#pages.entriesOf(job.record) : []
-      // They are the next one's, where that has started meanwhile.
+      // If another job has started meanwhile, they belong to that one.
       if (left.length > 0 && !this.#active(job.record))
         await this.#options.journal.changeNotes({ drop: left, put: [] })
     }
@@ -163,7 +164,7 @@ export class StreamJobs implements Jobs {
       )
   }
 
-  /** Cuts the spans where live reading is: what comes behind is new to every sink, and not this replay's. */
+  /** Cuts the spans at live reading: later entries are new to every sink anyway. */
   #cut(spans: readonly JobSpan[], readTo: number | undefined): JobSpan[] {
     const nowUs = this.#options.clock.now() * 1000
     const endUs = Math.min(nowUs, (readTo ?? nowUs) + 1)
@@ -206,7 +207,7 @@ export class StreamJobs implements Jobs {
     const record: JobRecord = { ...job.record, span: job.record.span + 1 }
     const unread = span && range.unread(record.place)
     if (unread) {
-      // What a backfill passed at first may have been read in the end.
+      // A backfill may have read in the end what it skipped first.
       const before = record.kind === 'backfill' ? 0 : record.counts.gaps
       record.counts = { ...record.counts, gaps: before + unread.length }
       record.unread = [...record.unread, ...unread]
@@ -217,12 +218,12 @@ export class StreamJobs implements Jobs {
     return this.#table.keep(job, record, signal)
   }
 
-  /** Its cursor is the place of this reading, and its journal is full once the share of jobs is. */
+  /** Its cursor is the place in the span, and its journal counts as full once the share of jobs is. */
   #collectOptions(range: RangeReader, job: JobState, span: JobSpan): CollectOptions {
     const { clock, random, journal } = this.#options
     const { log, wanted, keyWait } = range
     const isKept = job.record.kind === 'backfill'
-    // Of a replay nothing is taken in, and what is missing is no gap of live reading.
+    // A replay appends nothing new, and what it misses is no gap of live reading.
     const silent = { appended: () => undefined, gap: () => undefined }
     const watch = watching(range, job, isKept ? {} : silent)
     return {
@@ -240,7 +241,7 @@ export class StreamJobs implements Jobs {
     const { journal } = this.#options
     const { cursor: place = job.record.place, ...rest } = part
     if (part.entries.count + part.quarantined.length > 0) assertJobShare(journal.stats())
-    // A job says nothing of when the source was last read, but a gap is one of the source.
+    // A job does not change when the source was last read, but a gap counts for the source.
     const now = reads?.notes(false, part.gaps) ?? []
     const grown = ({ added, late, known, filtered, quarantined }: Appended): JobRecord =>
       withPage(job.record, place, {
@@ -248,14 +249,14 @@ export class StreamJobs implements Jobs {
         new: added + late,
         ...{ known, filtered, quarantined, gaps: part.gaps },
       })
-    // With the page: what a crash had read again would count as known, though this backfill had found it.
+    // In the page's transaction: after a crash the page would otherwise count as known, although this backfill found it.
     const notes = (appended: Appended) => [...now, ...this.#table.entriesOf(job, grown(appended))]
     const appended = await journal.append({ ...rest, cursor: undefined, notes })
     job.record = grown(appended)
     return appended
   }
 
-  /** Entries and place land together: nothing of a page comes twice, however its reading is broken off. */
+  /** Entries and place are one transaction, so nothing of a page is sent twice, however reading breaks off. */
   async #send(
     job: JobState,
     { origin, wanted }: RangeReader,
@@ -275,7 +276,7 @@ export class StreamJobs implements Jobs {
       malformed: seen.malformed,
       gaps: part.gaps,
     })
-    // What this answer returned can come again, where it returned anything; where the span is read from its start again, what comes behind it can too.
+    // If this answer returned anything, that can come again; if the span is read from its start again, so can what follows.
     if (part.void === 'walk' || (part.void && job.sent.size + seen.marks.length > 0)) record.voided = true
     const isWhole = part.cursor !== undefined && record.voided === undefined
     if (entries.count > 0) assertJobShare(journal.stats())
@@ -312,7 +313,7 @@ function withPage(record: JobRecord, place: string | undefined, more: Partial<Jo
   return { ...record, counts, ...(place !== undefined && { place }) }
 }
 
-/** A span given relative to now has moved since: the message names the one under way. */
+/** A span relative to now has moved since, so the message names the one under way. */
 function otherSpan({ kind, origin, sink, asked }: JobRecord): ConnectorError {
   const to = sink === undefined ? '' : ` to ${sink}`
   const from = isoFromUs(asked[0]?.fromUs ?? 0)

@@ -1,4 +1,4 @@
-// What a stream must offer for a span of it to be read again, and how far that reading is.
+// What a stream must offer for its spans to be read again, and the progress of that.
 import type { JobFilter, JobProgress, JobSpan, Lacking, RangeUse, Unread } from '../contracts/jobs.ts'
 import type { Note } from '../contracts/records.ts'
 import { silentWatch } from '../contracts/reporter.ts'
@@ -16,7 +16,7 @@ export interface RangeReader {
   readonly wanted: (type: string) => boolean
   /** where it is kept when the source last had a gap; absent: nowhere */
   readonly reads?: { notes(good: boolean, gaps: number): readonly Note[] } | undefined
-  /** of the key that it is read with; absent: it is shared with nobody */
+  /** waits of the key that it is read with; absent: no other reader has this key */
   readonly keyWait?: KeyWait | undefined
   /** Reads the span once; the cursor of its parts is a place in that span. */
   open(span: JobSpan, watch: SourceWatch, use: RangeUse): Source
@@ -56,7 +56,7 @@ export function lackingFor(
   return sink.sources.includes(origin.source) ? undefined : 'sources'
 }
 
-// How the reading of a span fares, without disturbing what is reported of its stream's live reading.
+// Progress of reading a span, kept apart from what is reported about live reading of its stream.
 
 export type Progress = { -readonly [name in keyof JobProgress]: JobProgress[name] }
 
@@ -67,7 +67,7 @@ export const notBegun: Progress = {
   atUs: undefined,
 }
 
-/** As commands and the status page see it: of an error no more than its code and its words. */
+/** As commands and the status page see it: of an error, only code and message. */
 export const reported = ({ error, ...rest }: Progress): JobProgress => ({
   ...rest,
   error: error && { code: error.code, message: error.message },
@@ -84,7 +84,7 @@ export function waitOf(
   return { waitsFor: isLimited ? 'limit' : 'rate_limit', waitReason: reason }
 }
 
-/** Counts requests and entries under the source; says nothing of where its live reading is, nor that it lives. To wait for room is no failure. */
+/** Counts requests and entries under the source, but reports nothing about its live reading. Waiting for room is no failure. */
 export function watching(
   { watch, rateWait }: Pick<RangeReader, 'watch' | 'rateWait'>,
   progress: Progress,

@@ -1,4 +1,5 @@
-// What replays have sent of the pages they are in: remembered until a page is whole, in memory and in state entries that land with its entries, so that neither an answer that breaks off nor a restart sends it twice.
+// Which entries of the current page a replay has sent: kept until the page is complete, in memory and in state entries of the
+// same transaction, so that neither a broken answer nor a restart sends them twice.
 import { createHash } from 'node:crypto'
 import type { Entries } from '../contracts/entries.ts'
 import type { JobSpan } from '../contracts/jobs.ts'
@@ -7,7 +8,7 @@ import type { NoteChange } from '../contracts/records.ts'
 import { entryOf, keyOf } from './record.ts'
 import type { JobRecord, JobState } from './record.ts'
 
-/** Of all replays together, however many streams they read: what an answer shows beyond comes once more where it breaks off behind it. Some 50 MB remember these. */
+/** For all replays together, some 50 MB. Entries beyond this are sent again if the answer breaks off after them. */
 const MOST_MARKS = 500_000
 /** An entry holds one mark at least. */
 const MOST_ENTRIES = MOST_MARKS + 1_000
@@ -17,13 +18,13 @@ const pagePrefix = (record: Pick<JobRecord, 'sink' | 'origin'>) => `replay-page:
 
 const MARK_LENGTH = 16
 
-/** Tells an entry of a page from the others, by id and content: 96 bits. @internal for tests */
+/** Identifies an entry of a page by id and content: 96 bits. @internal for tests */
 export function markOf(entries: Entries, index: number): string {
   const digest = createHash('sha256').update(entries.id(index)).update('\n').update(entries.raw(index))
   return digest.digest('base64url').slice(0, MARK_LENGTH)
 }
 
-/** The mark of what is no entry: by the hash of its bytes. */
+/** The mark of a malformed element, from the hash of its bytes. */
 const markOfHash = (sha256: string): string => sha256.slice(0, MARK_LENGTH)
 
 /** @internal for tests */
@@ -33,7 +34,7 @@ export function marksIn(value: string): string[] {
   )
 }
 
-/** What of a part lies in the span, and was not sent from this page before: once, however often the part has it. */
+/** The entries of a part that are in the span and were not sent from this page before, each once. */
 export function unsentOf(
   { sent }: Pick<JobState, 'sent'>,
   { entries: all, quarantined }: Pick<Append, 'entries' | 'quarantined'>,
@@ -54,12 +55,12 @@ export function unsentOf(
   return { entries, fresh, marks: [...marks, ...bad], malformed: bad.length }
 }
 
-/** What a part that is being written to the journal changes of its page. */
+/** How a part that is being appended changes its page. */
 interface PageUpdate {
   /** as it is with this part */
   readonly record: JobRecord
   readonly marks: readonly string[]
-  /** with this part its page is whole, and nothing of it can come again */
+  /** this part completes its page, and nothing of it can come again */
   readonly isWhole: boolean
 }
 
@@ -94,7 +95,7 @@ export class SentPages {
     job.isLoaded = true
   }
 
-  /** Has `write` put the entries and the marks in one transaction, and remembers what was sent. */
+  /** Writes entries and marks in one transaction with `write`, and remembers what was sent. */
   async land(
     job: JobState,
     { record, marks, isWhole }: PageUpdate,
@@ -115,7 +116,7 @@ export class SentPages {
     for (const mark of kept) job.sent.add(mark)
   }
 
-  /** What comes behind the span's end shows nothing of these pages again. */
+  /** After the end of the span these pages do not come again. */
   async forget(job: JobState): Promise<void> {
     const { pageEntries: drop } = job
     if (drop.length > 0) await this.#options.journal.changeNotes({ drop, put: [] })

@@ -1,11 +1,14 @@
 // What `auditferry api` says about an answer: its head, what a refusal likely means, and its body without the key.
+import { z } from 'zod'
 import type { WorkspaceConfig } from '../../config/schema.ts'
 import { retryAfterMs } from '../../core/backoff.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
+import { jsonOf } from '../../core/json.ts'
 import { printable } from '../../core/printable.ts'
 import type { Mask } from '../../observability/log.ts'
 import type { Answer, Ask } from '../../sources/http/client.ts'
+import { hold } from '../../sources/http/groups.ts'
 import {
   adviceOn,
   codeOfStatus,
@@ -17,16 +20,16 @@ import {
 } from '../../sources/http/reply.ts'
 import type { Operation } from './operations.ts'
 
-/** Of an error's body, as much is read. */
+/** An error's body larger than this is not quoted. */
 const MESSAGE_BODY_BYTES = 64 * 1024
 const MOST_MESSAGE = 300
 
-const toldHeaders =
+const shownHeaders =
   /^(content-(type|length|encoding)|date|server|retry-after|location)$|rate-?limit|(request|correlation|trace)-?id|traceparent/
 
 export function headText(ask: Ask, { head: { status, headers } }: Answer): string {
-  const told = Object.entries(headers).filter(([name]) => toldHeaders.test(name))
-  const lines = told.map(([name, value]) => `  ${printable(name)}: ${printable(value)}\n`)
+  const shown = Object.entries(headers).filter(([name]) => shownHeaders.test(name))
+  const lines = shown.map(([name, value]) => `  ${printable(name)}: ${printable(value)}\n`)
   return `${named(ask)} answered ${status}\n${lines.join('')}`
 }
 
@@ -49,7 +52,7 @@ export async function checkAnswer(checking: Checking, answer: Answer): Promise<s
     return mediaTypeOf(head) === 'text/html'
       ? 'the answer is text/html: a proxy or a login page may have answered; check base_url'
       : undefined
-  const said = isJson(head) ? messageIn(await start(answer.body)) : undefined
+  const said = isJson(head) ? messageIn(await hold(answer, MESSAGE_BODY_BYTES)) : undefined
   const quoted = said === undefined ? '' : `, "${printable(mask(said)).slice(0, MOST_MESSAGE)}"`
   const code = codeOfStatus(head.status)
   throw new ConnectorError(code, `${where}${quoted}: ${meaning(code, checking, answer)}`)
@@ -70,26 +73,11 @@ function meaning(code: ErrorCode, { operation, workspace, now }: Checking, { hea
   return `the key's rate limit is used up, by the daemon or by another tool: try again in ${wait}`
 }
 
-/** The first bytes of a body; the rest is not read. */
-async function start(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const pieces: Uint8Array[] = []
-  let bytes = 0
-  for await (const piece of body) {
-    pieces.push(piece)
-    if ((bytes += piece.length) > MESSAGE_BODY_BYTES) break
-  }
-  return Buffer.concat(pieces).toString()
-}
+/** Spec §7. */
+const errorBody = z.object({ error: z.string() })
 
-/** Spec §7: `{error: message}`. */
-function messageIn(text: string): string | undefined {
-  try {
-    const body = JSON.parse(text) as { readonly error?: unknown } | null
-    return typeof body?.error === 'string' ? body.error : undefined
-  } catch {
-    return undefined
-  }
-}
+const messageIn = (body: Uint8Array | undefined): string | undefined =>
+  body && jsonOf(errorBody, Buffer.from(body).toString())?.error
 
 /** As the log masks it: a shorter key would be found by chance. */
 const LEAST_KEY = 6
@@ -100,7 +88,7 @@ export async function* withoutKey(body: AsyncIterable<Uint8Array>, key: string):
   for await (const piece of body) {
     const text = held + Buffer.from(piece).toString('latin1')
     const masked = key.length < LEAST_KEY ? text : text.replaceAll(key, '***')
-    // Held back is only what the key may begin with.
+    // Only a possible beginning of the key waits for the next piece.
     let keep = Math.min(key.length - 1, masked.length)
     while (keep > 0 && !key.startsWith(masked.slice(-keep))) keep--
     held = masked.slice(masked.length - keep)

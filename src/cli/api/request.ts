@@ -26,7 +26,7 @@ export interface Request {
   ask(random: Random, stdin: World['stdin']): Promise<Ask>
 }
 
-/** What stands in `--body`. */
+/** `--body` with a file. */
 const FILE_BODY = /^@(.+)$/
 
 export function requestOf(operation: Operation, given: Given): Request {
@@ -36,7 +36,7 @@ export function requestOf(operation: Operation, given: Given): Request {
   const needed = Object.entries(operation.parameters).flatMap(([name, { required }]) =>
     required ? [name] : [],
   )
-  // Whoever brings a path or a body knows what belongs into it.
+  // With a path or a body of the user's own, the documented parameters are not required.
   for (const name of given.path === undefined && given.body === undefined ? needed : ids)
     if (!values.has(name))
       faults.push(`--param ${name} is missing: ${typeText(operation.parameters[name] ?? anyText)}`)

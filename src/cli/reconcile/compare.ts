@@ -1,4 +1,4 @@
-// Compares one stream, step after step, so that whoever holds the journal does its own work in between.
+// Compares one stream step by step, so that the daemon can do its other work in between.
 import { progressOf, summed } from '../../contracts/jobs.ts'
 import type { Compared, ComparedDay, Comparing, JobSpan, Unread } from '../../contracts/jobs.ts'
 import type { Origin } from '../../contracts/source.ts'
@@ -10,15 +10,15 @@ import { countText } from '../../observability/words.ts'
 import { progressText, troubleText } from '../shared/jobs.ts'
 import type { World } from '../shared/world.ts'
 
-/** What was read of a stream. */
+/** The counts of one stream. */
 export interface StreamCounts {
   readonly origin: Origin
   readonly days: readonly ComparedDay[]
-  /** of the unknown, the first ones */
+  /** the first unknown entries */
   readonly unknown: readonly { readonly id: string; readonly day: number }[]
-  /** places at which the API could not be read whole */
+  /** spans that could not be read completely */
   readonly gaps: number
-  /** which these are, as far as the source can tell */
+  /** these spans, if the source knows them */
   readonly unread: readonly Unread[]
   /** where live reading began, µs: nothing before was to be read; undefined: with the first entry there is, or it is not known */
   readonly startUs?: number | undefined
@@ -30,7 +30,7 @@ export interface StreamJob {
   readonly comparing: Pick<Comparing, 'compare'>
   readonly origin: Origin
   readonly span: JobSpan
-  /** tells this reconcile from another one */
+  /** identifies this reconcile */
   readonly job: string
   readonly clock: Clock
   readonly world: Pick<World, 'stderr' | 'signal'>
@@ -104,7 +104,7 @@ function lineText(
   return progressText(name, ratio, `${countText(fetched, 'entries')} fetched`, trouble)
 }
 
-/** What waiting may cure; the rest ends the command with its own words. */
+/** Returns an error that waiting may cure, and throws any other. */
 function retryable(error: unknown): ConnectorError {
   if (!(error instanceof ConnectorError)) throw error
   if (error.code === 'aborted')

@@ -216,7 +216,7 @@ function hostsOf({ workspaces }: Config): ReadonlyMap<string, string> {
   return new Map(workspaces.map(({ name, base_url }) => [name, new URL(base_url).host]))
 }
 
-// What `reconcile` prints where it was interrupted: the numbers so far, of which nothing is judged. Pure.
+// What `reconcile` prints if it was interrupted: the numbers so far, without a result. Pure.
 
 const rowsOf = (streams: readonly StreamCounts[]) =>
   streams.flatMap(({ origin, days }) =>

@@ -15,10 +15,10 @@ import type { World } from './world.ts'
 
 const LOOK_MS = 1_000
 const LINE_MS = 10_000
-/** A daemon that restarts is back within this, or the command leaves it. */
+/** The command waits this long for a daemon that restarts. */
 const PATIENCE_MS = 30_000
 
-/** In what the jobs of one command differ from those of the other. */
+/** Texts that differ between the commands. */
 export interface JobTexts {
   /** what it is called, and its command */
   readonly kind: JobKind
@@ -103,7 +103,7 @@ async function hear(
   }
 }
 
-/** The same one as it is now. One that is no longer there was cancelled, unless another is in its place: then it may have ended by itself. */
+/** The job as it is now. A missing job was cancelled, or may have ended if another one has its place. */
 function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   const over = (message: string): Job => ({
     ...job,
@@ -115,12 +115,12 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   if (same) {
     const { waitsFor: what } = same
     if (what !== 'source' && what !== 'sink' && what !== 'sources') return same
-    // It is kept for the day on which the daemon has again what it lacks, and followed no longer.
+    // The daemon keeps it until the configuration has again what it lacks; this command stops following it.
     return over(
       `${lackingText[what]}: it waits in the journal, and continues once ${what === 'sources' ? 'it' : `the ${what}`} is there again`,
     )
   }
-  // One that had ended before this one started is listed again now that this one has left its place.
+  // A job that ended before this one started is listed again once this one is gone.
   const isGone = alike.every(
     ({ startedAt, endedAt = Infinity }) => startedAt < job.startedAt && endedAt <= job.startedAt,
   )
@@ -130,7 +130,7 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   return over(`${how}; ${stays('it')}`)
 }
 
-/** `--status` and `--cancel`. Only the daemon is asked: it knows of jobs whose names this file, faulty or not, no longer has. */
+/** `--status` and `--cancel`. Only the daemon is asked: it knows jobs whose workspace or sink has left this file. */
 export async function look(
   world: World,
   file: string,
@@ -152,7 +152,7 @@ export async function look(
   const meant = all.filter((job) => matches(which, job))
   if (meant.length === 0) {
     const known = await there()
-    // A name that left the configuration is known as long as one of them has it.
+    // A name that left the configuration is known as long as a job has it.
     const names = {
       workspaces: [...known.workspaces, ...all.map(({ origin }) => ({ name: origin.workspace }))],
       sinks: [...known.sinks, ...all.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
@@ -175,9 +175,9 @@ export function withoutDaemon({ stderr }: World, file: string, { needs }: Pick<J
 
 // How far a job is: the same line for backfill, replay, reconcile and `status`.
 
-/** Looks that are answered in their time are closer together. */
+/** Answers normally arrive more often than this. */
 const SILENT_MS = 3_000
-/** To the line's beginning, and everything off it. */
+/** Back to the beginning of the line, and clears it. */
 const AGAIN = '\r\u001b[K'
 
 /** `ratio`: 0 to 1; undefined: not known yet. */
@@ -211,7 +211,7 @@ export function unreadText(unread: readonly Unread[]): string {
   return `${named.join('')}${more > 0 ? `\n  and ${more} more` : ''}`
 }
 
-/** What holds it up, if anything does. */
+/** Why it is not progressing, if anything. */
 export function troubleText({ error, waitsFor, waitReason }: Trouble): string {
   if (error) return `; trying again: ${printable(error.message)}`
   const text = waitText(waitsFor, waitReason)
@@ -224,7 +224,7 @@ interface Trouble {
   readonly waitReason?: string | null | undefined
 }
 
-/** What the daemon said last may no longer hold: that it says nothing is printed in place of it. */
+/** The last answer may be outdated, so the silence is printed instead. */
 const silenceText = (silentMs: number) =>
   silentMs < SILENT_MS ? '' : `; no answer from the daemon since ${Math.round(silentMs / 1000)} s`
 
@@ -235,7 +235,7 @@ function lineText({ countsText, endText }: JobTexts, job: Job, silence = ''): st
   return `${progressText(nameText(job), progressOf(job), countsText(job), silence || troubleText(job))}\n`
 }
 
-/** Of those under way: what holds one up is printed once on a screen, above the bar. */
+/** On a screen, each reason why a running job waits is printed once, above the bar. */
 function newTroubles(texts: JobTexts, open: readonly Job[], printed: Set<string>, silence: string): string {
   if (silence !== '') return ''
   const news = open.filter((job) => {

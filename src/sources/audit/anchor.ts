@@ -156,7 +156,7 @@ async function passUnreadable(step: Step, found: Found): Promise<Part> {
   const { cursor, options } = step
   const { probe, startUs } = cursor
   const fault = brokenEntry()
-  const again = probe ? askedAgain(probe, keptBytes(found)) : undefined
+  const again = probe ? askedAgain(probe, keptBytes(found.group)) : undefined
   if (again) cursor.probe = again
   else if (!probe) cursor.anchorTries++
   if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES)) return lastPart(step, { fault })

@@ -147,7 +147,7 @@ async function passFurther(step: Step, fromUs: number, found: Found): Promise<Co
   const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
   // The first request asked for the second of `fromUs`.
   const tried = walk.probe ?? probeAfter(fromUs - SECOND_US)
-  const again = askedAgain(tried, keptBytes(found))
+  const again = askedAgain(tried, keptBytes(found.group))
   if (!again && !(await isReadByTime(step, head?.at, 'sweep'))) return giveUp(step, brokenEntry())
   const probe = again ?? unreadableAt(tried, found.unreadableUs)
   if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }

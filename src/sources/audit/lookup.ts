@@ -27,8 +27,8 @@ export interface Found extends FoundEntry {
 }
 
 /** Of what is kept of an answer that is no entry. */
-export const keptBytes = ({ group }: Pick<Found, 'group'>): number =>
-  group?.quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0) ?? 0
+export const keptBytes = ({ quarantined }: Pick<Group, 'quarantined'> = { quarantined: [] }): number =>
+  quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
 
 /** The fault of a part that asks for it once more. */
 export const brokenEntry = () =>

@@ -100,7 +100,7 @@ async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
 async function passUnreadable(step: RangeStep, found: Found, atUs: number): Promise<Part> {
   const { place } = step
   const { probe } = place
-  const again = probe ? askedAgain(probe, keptBytes(found)) : undefined
+  const again = probe ? askedAgain(probe, keptBytes(found.group)) : undefined
   if (again) place.probe = again
   else if (!probe) place.tries++
   const isTriedAgain = again !== undefined || (!probe && place.tries < TRIES)

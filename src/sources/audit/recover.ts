@@ -172,7 +172,7 @@ async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
 }
 
 async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Parts {
-  const again = askedAgain(probe, keptBytes(found))
+  const again = askedAgain(probe, keptBytes(found.group))
   if (again) {
     drain.probe = again
     yield lastPart(step, { fault: brokenEntry() })

@@ -7,7 +7,7 @@ import { MINUTE_MS } from '../../core/time.ts'
 import { BodySample, hold, OneBehind, readGroups } from '../http/groups.ts'
 import { isTooMuch, isUnreadable, toldAs } from '../http/reply.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { anchorAt, askLatestAlone, isOfAll, reachUs } from './lookup.ts'
+import { anchorAt, askLatestAlone, isOfAll, keptBytes, reachUs } from './lookup.ts'
 import { horizonUs } from './clock.ts'
 import type { AuditCursor, Position, Walk } from './cursor.ts'
 import { forgetFailures, isKnownMalformed } from './cursor.ts'
@@ -264,13 +264,13 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
 }
 
 /** False if an earlier answer held more, so this one was cut: the longest is to be quarantined. */
-function isWhole(walk: Walk, { quarantined }: Left): boolean {
-  const bytes = quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
+function isWhole(walk: Walk, left: Left): boolean {
+  const bytes = keptBytes(left)
   walk.mostBadBytes = Math.max(bytes, walk.mostBadBytes ?? 0)
   return !isCut(bytes, walk.mostBadBytes) || walk.badTries >= CUT_TRIES
 }
 
-/** A place that only answered with errors of the server, for long, while other pages were good: as good as gone. */
+/** A position that answered only with server errors for ten minutes, while other pages were good, counts as gone. */
 export class NoAnswer extends ConnectorError {
   constructor(cause: ConnectorError) {
     super('not_found', `${cause.message}; it failed for ten minutes while other pages were good`, { cause })
