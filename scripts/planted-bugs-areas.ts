@@ -343,6 +343,6 @@ export const areaBugs: readonly PlantedBug[] = [
         title: 'a bucket that is not there holds its sink while it collects',
       },
     ],
-    says: /waited in vain for: held/,
+    says: /waited in vain for: blocked/,
   },
 ]

@@ -89,7 +89,9 @@ export class Comparisons implements Comparing {
   }
 
   #begin(range: RangeReader, source: Source, query: CompareQuery, progress: Progress): OpenStep {
-    this.#steps.get(range)?.stop.abort(new ConnectorError('aborted', 'The reconcile asked for something else'))
+    this.#steps
+      .get(range)
+      ?.stop.abort(new ConnectorError('aborted', 'The reconcile asked for something else'))
     const stop = new AbortController()
     const work = readStep(range, source, query, this.#options.journal, stop.signal)
     const step = { job: query.job, asked: JSON.stringify(query), stop, progress, work }
