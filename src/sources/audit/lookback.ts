@@ -11,7 +11,7 @@ import type { AuditCursor, Sweep, Walk } from './cursor.ts'
 import { goOn, walkFrom } from './cursor.ts'
 import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
 import type { AuditOptions, Step, Parts } from './step.ts'
-import { lastPart, MAX_TAKE } from './step.ts'
+import { lastChunk, MAX_TAKE } from './step.ts'
 import { noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
 
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
@@ -32,7 +32,7 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt
   const quickAt = cursor.lateUs > 0 ? believed(quickDueAt, QUICK_MIN_MS + options.sweepMs, now) : Infinity
   const dueAt = walk ? now : Math.min(believed(fullDueAt, FULL_MAX_MS, now), quickAt)
   if (!walk && dueAt > lastDueAt) return Infinity
-  return dueAt > now ? dueAt : options.client.announce('sweep')
+  return dueAt > now ? dueAt : options.client.announce('lookback')
 }
 
 /** Begins a lookback, reads one page of it, or skips an entry that cannot be read: one request, rarely two. */
@@ -116,9 +116,9 @@ const nothingFound = () =>
 async function* beginSweep(step: Step, fromUs: number): Parts {
   const { sweep } = step.cursor
   try {
-    const found = await anchorAt(step, fromUs, 'sweep')
+    const found = await anchorAt(step, fromUs, 'lookback')
     if (found.unreadable) {
-      yield lastPart(step, { fault: await passFurther(step, fromUs, found) })
+      yield lastChunk(step, { fault: await passFurther(step, fromUs, found) })
       return
     }
     const { walk } = sweep
@@ -126,7 +126,7 @@ async function* beginSweep(step: Step, fromUs: number): Parts {
     if (walk && back) {
       // Readable, but perhaps not the first that is.
       walk.probe = back
-      yield lastPart(step, found.group)
+      yield lastChunk(step, found.group)
       return
     }
     let fault: ConnectorError | undefined
@@ -134,10 +134,10 @@ async function* beginSweep(step: Step, fromUs: number): Parts {
     else if (found.position || fromUs > sweep.untilUs) endSweep(sweep, true)
     // Nothing where there must be something is no answer to go by.
     else fault = giveUp(step, nothingFound())
-    yield lastPart(step, { ...found.group, fault })
+    yield lastChunk(step, { ...found.group, fault })
   } catch (error) {
     if (!isUnreadable(error)) throw error
-    yield lastPart(step, { fault: giveUp(step, error) })
+    yield lastChunk(step, { fault: giveUp(step, error) })
   }
 }
 
@@ -148,7 +148,7 @@ async function passFurther(step: Step, fromUs: number, found: Found): Promise<Co
   // The first request asked for the second of `fromUs`.
   const tried = walk.probe ?? probeAfter(fromUs - SECOND_US)
   const again = askedAgain(tried, keptBytes(found.group))
-  if (!again && !(await isReadByTime(step, head?.at, 'sweep'))) return giveUp(step, brokenEntry())
+  if (!again && !(await isReadByTime(step, head?.at, 'lookback'))) return giveUp(step, brokenEntry())
   const probe = again ?? unreadableAt(tried, found.unreadableUs)
   if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }
   else endSweep(sweep, true)
@@ -160,7 +160,7 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
   try {
     yield* readPage(step, {
       walk,
-      lane: 'sweep',
+      priority: 'lookback',
       take: takeAt(walk, MAX_TAKE),
       stopUs: () => null,
       passedHead: false,
@@ -183,6 +183,6 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
   } catch (error) {
     if (!isGone(error)) throw error
     // Purged meanwhile: the next lookback finds its own start.
-    yield lastPart(step, { fault: giveUp(step, nothingFound()) })
+    yield lastChunk(step, { fault: giveUp(step, nothingFound()) })
   }
 }
