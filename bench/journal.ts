@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { openJournal } from '../src/journal/sqlite/open.ts'
+import { openRegistered } from '../test/fakes/registered.ts'
 import { COLUMNS, Entries } from '../src/contracts/entries.ts'
 import type { Append, Journal } from '../src/contracts/journal.ts'
 import type { Log } from '../src/core/log.ts'
@@ -106,7 +106,7 @@ async function settleAll(journal: Journal): Promise<void> {
     const batch = await journal.take('archive', { maxEntries: 1000, maxBytes: 2 ** 20 })
     if (batch === undefined) return
     const { first, last } = batch
-    await journal.ack('archive', { first, through: last, parked: [] })
+    await journal.ack('archive', { first, through: last, rejected: [] })
   }
 }
 
@@ -137,8 +137,8 @@ interface Store {
 
 function openStore(path: string, feed: Feed, keepKeysMs: number): Promise<Journal> {
   const clock = { now: () => feed.nowMs, elapsed: () => performance.now(), sleep: async () => {} }
-  return openJournal({
-    ...{ path, maxBytes: 2 ** 31, keepKeysMs, keepSettledBytes: 0, sinks: ['archive'], clock, log: quiet },
+  return openRegistered({
+    ...{ path, maxBytes: 2 ** 31, keepKeysMs, keepDeliveredBytes: 0, sinks: ['archive'], clock, log: quiet },
   })
 }
 

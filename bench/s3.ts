@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { AddressInfo } from 'node:net'
-import { openJournal } from '../src/journal/sqlite/open.ts'
+import { openRegistered } from '../test/fakes/registered.ts'
 import { COLUMNS, Entries } from '../src/contracts/entries.ts'
 import type { Log } from '../src/core/log.ts'
 import { MemoryBudget } from '../src/core/memory-budget.ts'
@@ -58,9 +58,9 @@ function page(from: number): Entries {
 }
 
 async function deliver(url: string, folder: string, megabytes: number, compression: string): Promise<void> {
-  const bounds = { maxBytes: 2 ** 32, keepKeysMs: 1e12, keepSettledBytes: 0, ballastBytes: 0 }
+  const bounds = { maxBytes: 2 ** 32, keepKeysMs: 1e12, keepDeliveredBytes: 0, ballastBytes: 0 }
   const path = join(folder, `${compression}.db`)
-  const journal = await openJournal({ path, ...bounds, sinks: ['s3'], clock: systemClock, log: quiet })
+  const journal = await openRegistered({ path, ...bounds, sinks: ['s3'], clock: systemClock, log: quiet })
   const pages = Math.ceil((megabytes * 2 ** 20) / (PAGE * ENTRY_BYTES))
   const stream = { workspace: 'acme', source: 'audit' } as const
   const rest = { quarantined: [], findings: [], headUs: undefined, cursor: undefined, gaps: 0 }

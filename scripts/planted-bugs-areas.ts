@@ -147,7 +147,7 @@ export const areaBugs: readonly PlantedBug[] = [
     law: 'the same history id with other content is shipped again, as a new version',
     edits: [
       {
-        file: 'src/journal/sqlite/dedup-index.ts',
+        file: 'src/journal/rules/dedup.ts',
         find: 'if (before.subarray(0, KEY_BYTES).equals(contentHash)) return 0',
         replace: 'if (before.length > 0 && contentHash.length > 0) return 0',
       },
@@ -269,7 +269,7 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/sqlite/dedup-index.ts',
-        find: 'taken[i] = versionAfter(before, digest(entries.raw(i))) === 0 ? 1 : 2',
+        find: 'taken[i] = versionOf(entries.raw(i), before).version === 0 ? 1 : 2',
         replace: 'taken[i] = 1',
       },
     ],
@@ -287,9 +287,9 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/jobs/jobs.ts',
-        find: 'await journal.resend({ sink, stream, runAt, entries, notes })',
-        replace: `await journal.changeNotes(notes)
-      await journal.resend({ sink, stream, runAt, entries, notes: { drop: [], put: [] } })`,
+        find: 'await journal.resend({ sink, stream, runAt, entries, state })',
+        replace: `await journal.state.change(state)
+      await journal.resend({ sink, stream, runAt, entries, state: { drop: [], put: [] } })`,
       },
     ],
     tests: [{ seeds: 1, from: 57 }],
@@ -301,9 +301,9 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/jobs/jobs.ts',
-        find: '    const appended = await journal.append({ ...rest, cursor: undefined, notes })',
+        find: '    const appended = await journal.append({ ...rest, cursor: undefined, state })',
         replace: `    if (place !== undefined) await this.#table.keep(job, { ...job.record, place }, new AbortController().signal)
-    const appended = await journal.append({ ...rest, cursor: undefined, notes })`,
+    const appended = await journal.append({ ...rest, cursor: undefined, state })`,
       },
     ],
     tests: [{ seeds: 1, from: 140 }],

@@ -147,13 +147,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/sqlite/append.ts',
-        find: '  if (ledger.pendingBytes < maxBytes) return\n',
-        replace: `  if (ledger.pendingBytes < maxBytes) return
-  for (const name of ledger.names) {
-    const stretch = { first: 1, last: ledger.lastSeq }
-    ledger.applyAck(name, ledger.writeAck(name, stretch), { count: 0, bytes: 0 })
+        find: '  if (pending.bytes < maxBytes) return\n',
+        replace: `  if (pending.bytes < maxBytes) return
+  for (const name of pending.names) {
+    const range = { first: 1, last: pending.lastSeq }
+    pending.applyAck(name, pending.writeAck(name, range), { count: 0, bytes: 0 })
   }
-  if (ledger.pendingBytes < maxBytes) return\n`,
+  if (pending.bytes < maxBytes) return\n`,
       },
     ],
     tests: [
@@ -506,7 +506,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '10: the key is source, time and id',
     edits: [
       {
-        file: 'src/journal/sqlite/dedup-index.ts',
+        file: 'src/journal/rules/dedup.ts',
         find: '  if (\n    end - start === 36 &&',
         replace:
           '  out.fill(0, at, at + KEY_BYTES)\n  if (end >= start) return\n  if (\n    end - start === 36 &&',
@@ -909,8 +909,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/sqlite/replay.ts',
-        find: '    const put = putChunks(core, ledger.lastSeq, address, packed)\n    writeNotes(notes, again.notes)\n    return put\n',
-        replace: '    return putChunks(core, ledger.lastSeq, address, packed)\n',
+        find: '    const put = putChunks(core, pending.lastSeq, address, packed)\n    core.state.write(again.state)\n    return put\n',
+        replace: '    return putChunks(core, pending.lastSeq, address, packed)\n',
       },
     ],
     tests: [

@@ -120,7 +120,7 @@ export class Access {
     const log = environment.log.with({ workspace: stream.workspace, source: stream.source })
     // In a single run a source is silent after its end: that is no stall.
     const reads = keptReads(stream, registry.source(stream, mode.once ? undefined : intervalMs), {
-      journal,
+      state: journal.state,
       clock,
     })
     const { reporter } = reads

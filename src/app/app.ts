@@ -5,7 +5,7 @@ import { journalSettings, journalWorkspaces } from '../config/journal.ts'
 import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
 import type { Comparing, Jobs } from '../contracts/jobs.ts'
-import type { Journal } from '../contracts/journal.ts'
+import type { ConfiguredWorkspace, Journal, HasState } from '../contracts/journal.ts'
 import { randomDigits, within } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
@@ -114,9 +114,26 @@ async function openTraced(
   { clock, log, tracing }: Environment,
   open: Open,
 ): Promise<Journal> {
-  const settings = { ...journalSettings(config), workspaces: journalWorkspaces(config) }
-  const journal = await open({ ...settings, clock, log })
+  const journal = await open({ ...journalSettings(config), clock, log })
+  await registerSinks(journal, config, journalWorkspaces(config))
   return tracing?.journal(journal) ?? journal
+}
+
+/** A journal that cannot register them is closed. */
+export async function registerSinks(
+  journal: Journal,
+  { sinks }: Config,
+  workspaces?: readonly ConfiguredWorkspace[],
+): Promise<void> {
+  try {
+    await journal.registerSinks(
+      sinks.map(({ name }) => name),
+      workspaces,
+    )
+  } catch (error) {
+    await journal.close()
+    throw error
+  }
 }
 
 interface RegistryParts extends Pick<Shared, 'config' | 'environment' | 'mode' | 'journal'> {
@@ -162,7 +179,7 @@ async function openReadings(parts: Shared, rooms: MemoryBudgets): Promise<readon
   const { config, environment, mode, journal } = parts
   const { clock, random } = environment
   const jobsOnly = mode.jobsOnly === true
-  const rateLimiters = new RateLimiters(config.workspaces, { journal, clock, random, jobsOnly })
+  const rateLimiters = new RateLimiters(config.workspaces, { state: journal.state, clock, random, jobsOnly })
   const keyWaits = new KeyWaits(clock)
   const toRead = {
     ...parts,
@@ -188,9 +205,9 @@ function jobsOf({ config, environment, journal, registry }: Shared, readings: re
   }
 }
 
-async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
+async function isAlive({ state }: HasState, clock: Clock): Promise<boolean> {
   try {
-    return (await within(ALIVE_MS, clock, journal.note('instance'))) !== undefined
+    return (await within(ALIVE_MS, clock, state.get('instance'))) !== undefined
   } catch {
     return false
   }
@@ -200,12 +217,8 @@ async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
  * The instance id, which distinguishes it from others that read the same workspace: constant as
  * long as the journal exists.
  */
-async function instanceOf(journal: Journal, { random }: Environment): Promise<string> {
-  const known = await journal.note('instance')
-  if (known !== undefined) return known
-  const instance = randomDigits(random, 24)
-  await journal.putNote('instance', instance)
-  return instance
+async function instanceOf({ state }: HasState, { random }: Environment): Promise<string> {
+  return (await state.get('instance')) ?? state.putIfAbsent('instance', randomDigits(random, 24))
 }
 
 // The running daemon: all loops from start to stop, and their common end.

@@ -7,10 +7,10 @@ import { readTextFile } from '../config/files.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { sinkLingerMs } from '../config/sink.ts'
 import { Entries, columnsOf } from '../contracts/entries.ts'
-import type { Journal, ChunkSlice } from '../contracts/journal.ts'
+import type { ChunkSlice, DeadLetters, Redelivery, State } from '../contracts/journal.ts'
 import { addressOf } from '../contracts/platform.ts'
 import type { Connection } from '../contracts/platform.ts'
-import type { DeadLetter, DeadLetterQuery, LeftLetters, Retried } from '../contracts/records.ts'
+import type { DeadLetter, DeadLetterQuery, LeftDeadLetters, Retried } from '../contracts/records.ts'
 import type { SinkDeps } from '../contracts/sink-kind.ts'
 import type { ObjectSink, Sink } from '../contracts/sink.ts'
 import { within } from '../core/clock.ts'
@@ -56,20 +56,21 @@ export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
 
 export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, coming: Coming): SinkDelivery {
   const { environment, journal, registry } = shared
+  const { state } = journal
   const { clock, random } = environment
   const log = environment.log.with({ sink: config.name })
   const reporter = registry.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const seen = earliest((endsAt) => reporter.certificateEnds(endsAt))
   const ear: Ear = { asked: () => reporter.asked(), heard: () => reporter.heard() }
-  const removed = fileLoss('file_removed', config.name, registry, { journal, clock })
-  const cut = fileLoss('file_cut', config.name, registry, { journal, clock })
+  const removed = fileLoss('file_removed', config.name, registry, { state, clock })
+  const cut = fileLoss('file_cut', config.name, registry, { state, clock })
   void removed.recall()
   void cut.recall()
   const opened = openSink(shared.config, config, environment, log, {
     certificateEnds: seen,
     fileRemoved: (message) => removed.tell(message),
     fileCut: (message) => cut.tell(message),
-    lastEnd: lastEndOf(config.name, journal),
+    lastEnd: lastEndOf(config.name, state),
     ear,
   })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
@@ -224,10 +225,10 @@ function hostOf(config: Config, workspace: string): string {
 // The warning that a sink's file was removed or truncated, kept in the journal for a day, so that a
 // restart or reload at night does not clear it unread.
 
-const noteSchema = z.object({ message: z.string(), sinceAt: z.number() })
+const lossSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
 interface Around {
-  readonly journal: Pick<Journal, 'note' | 'putNote'>
+  readonly state: State
   readonly clock: Pick<Clock, 'now'>
 }
 
@@ -236,21 +237,21 @@ export function fileLoss(
   code: 'file_removed' | 'file_cut',
   sink: string,
   registry: Pick<StatusRegistry, 'warn'>,
-  { journal, clock }: Around,
+  { state, clock }: Around,
 ) {
-  const name = `${code}:${sink}`
+  const scope = state.scope(code)
   const warned = { code, about: sink }
   return {
     /** `message` undefined: resolved. */
     tell(message: string | undefined): void {
       registry.warn(warned, message)
-      const note = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
+      const value = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
       // Delivery does not wait for it: if it cannot be stored, this process still reports it.
-      journal.putNote(name, note).catch(() => undefined)
+      scope.put(sink, value).catch(() => undefined)
     },
     /** Reports the state stored by an earlier process. */
     async recall(): Promise<void> {
-      const kept = jsonOf(noteSchema, (await journal.note(name).catch(() => undefined)) ?? '')
+      const kept = jsonOf(lossSchema, (await scope.get(sink).catch(() => undefined)) ?? '')
       if (!kept) return
       const now = clock.now()
       // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
@@ -262,26 +263,25 @@ export function fileLoss(
 }
 
 /** The end of the sink's file at an orderly stop. */
-function lastEndOf(sink: string, journal: Around['journal']): Required<SinkDeps>['lastEnd'] {
-  const name = `file_end:${sink}`
-  return { kept: () => journal.note(name), keep: (end) => journal.putNote(name, end) }
+function lastEndOf(sink: string, state: State): Required<SinkDeps>['lastEnd'] {
+  const scope = state.scope('file_end')
+  return { kept: () => scope.get(sink), keep: (end) => scope.put(sink, end) }
 }
 
 // Puts dead letters back: only those that their sink still wants. Others would be acknowledged as
 // filtered, and lost.
 
-type Letters = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
-type Why = LeftLetters['why'] | undefined
+type Why = LeftDeadLetters['why'] | undefined
 
 /** `sinks`: the current ones, which will receive the dead letters. */
 export async function retryWanted(
-  journal: Letters,
+  journal: DeadLetters & Redelivery,
   sinks: readonly SinkConfig[],
   query: DeadLetterQuery,
 ): Promise<Retried> {
   const judges = new Map(sinks.map((sink) => [sink.name, judgeOf(journal, sink)]))
   const wanted: number[] = []
-  const left = new Map<string, LeftLetters>()
+  const left = new Map<string, LeftDeadLetters>()
   for (const letter of await journal.deadLetters(query)) {
     const { id, sink } = letter
     const judge = judges.get(sink)
@@ -297,7 +297,7 @@ export async function retryWanted(
  * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
  * the sink has a deny rule.
  */
-function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
+function judgeOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
   const wanted = wantedBy(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
   return async (letter) => {

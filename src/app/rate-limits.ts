@@ -3,7 +3,7 @@
 import { askingAsOne, keyIdOf } from '../config/workspace.ts'
 import type { WorkspaceConfig } from '../config/schema.ts'
 import type { Clock, Random } from '../core/clock.ts'
-import type { Journal } from '../contracts/journal.ts'
+import type { State, StateEntry } from '../contracts/journal.ts'
 import { ConnectorError } from '../core/errors.ts'
 import { MINUTE_MS } from '../core/time.ts'
 import { RateLimiter, isStale, lastSaved } from '../sources/http/rate-limiter.ts'
@@ -14,7 +14,7 @@ import { JointRateLimiter } from '../sources/http/permits.ts'
 export type Area = keyof WorkspaceConfig['rate_limits']
 
 interface RateLimitersOptions {
-  readonly journal: Pick<Journal, 'note' | 'notes' | 'changeNotes'>
+  readonly state: State
   readonly clock: Clock
   readonly random: Random
   /** No live reading, only jobs. */
@@ -78,9 +78,9 @@ export class RateLimiters {
    * before a reload.
    */
   async load(): Promise<void> {
-    const { journal, clock } = this.#options
+    const { state, clock } = this.#options
     for (const workspace of this.#workspaces) {
-      const before = JSON.parse((await journal.note(ASKED_WITH + workspace.name)) ?? '[]') as Counting
+      const before = JSON.parse((await state.get(ASKED_WITH + workspace.name)) ?? '[]') as Counting
       for (const [key, until] of before)
         this.#linger(workspace, key, until === null ? LINGER_MS : Math.min(until - clock.now(), LINGER_MS))
     }
@@ -143,23 +143,23 @@ export class RateLimiters {
   }
 
   #rateLimiter(key: string, area: Area): RateLimiter {
-    const note = `${WINDOW}${key}:${area}`
-    const known = this.#opened.get(note)
+    const name = `${WINDOW}${key}:${area}`
+    const known = this.#opened.get(name)
     if (known) return known
-    const { journal, clock, random, jobsOnly = false } = this.#options
+    const { state, clock, random, jobsOnly = false } = this.#options
     const holders = this.#holders.get(key) ?? new Set()
-    const old = [...holders].map(({ name }) => `${OLD_WINDOW}${name}:${area}`)
+    const old = [...holders].map((holder) => `${OLD_WINDOW}${holder.name}:${area}`)
     const store = {
-      load: async () => lastSaved(await Promise.all([note, ...old].map((name) => journal.note(name)))),
-      save: (value: string) => journal.changeNotes({ drop: old, put: [{ name: note, value }] }),
+      load: async () => lastSaved(await Promise.all([name, ...old].map((each) => state.get(each)))),
+      save: (value: string) => state.change({ drop: old, put: [{ name, value }] }),
     }
     const limit = () => Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
     const rateLimiter = new RateLimiter({ limit, clock, random, store, jobsOnly })
-    this.#opened.set(note, rateLimiter)
+    this.#opened.set(name, rateLimiter)
     return rateLimiter
   }
 
-  #countingNote({ name }: Asking): { name: string; value: string } {
+  #countingEntry({ name }: Asking): StateEntry {
     const { clock } = this.#options
     const sinceMs = clock.now() - clock.elapsed()
     const counting: Counting = [...(this.#counting.get(name) ?? [])].map(([key, until]) => [
@@ -170,26 +170,26 @@ export class RateLimiters {
   }
 
   #remember(workspace: Asking): void {
-    const { journal } = this.#options
+    const { state } = this.#options
     // A disk error shows again when the request takes its permit.
-    journal.changeNotes({ drop: [], put: [this.#countingNote(workspace)] }).catch(() => undefined)
+    state.change({ drop: [], put: [this.#countingEntry(workspace)] }).catch(() => undefined)
   }
 
   /** Stores which workspace uses which key, and deletes windows of keys and names that are gone. */
   async #tidy(): Promise<void> {
-    const { journal, clock } = this.#options
+    const { state, clock } = this.#options
     const names = new Set(this.#workspaces.map(({ name }) => ASKED_WITH + name))
-    const known = await journal.notes(ASKED_WITH, ALL)
-    const windows = [...(await journal.notes(WINDOW, ALL)), ...(await journal.notes(OLD_WINDOW, ALL))]
+    const known = await state.list(ASKED_WITH, ALL)
+    const windows = [...(await state.list(WINDOW, ALL)), ...(await state.list(OLD_WINDOW, ALL))]
     const drop = [
       ...known.filter(({ name }) => !names.has(name)),
       ...windows.filter(({ name, value }) => !this.#opened.has(name) && isStale(value, clock.now())),
     ].map(({ name }) => name)
     const put = this.#workspaces
-      .map((one) => this.#countingNote(one))
-      .filter(({ name, value }) => !known.some((note) => note.name === name && note.value === value))
+      .map((one) => this.#countingEntry(one))
+      .filter(({ name, value }) => !known.some((entry) => entry.name === name && entry.value === value))
     if (drop.length + put.length === 0) return
     // A failed write is repeated at the next start: a full disk must not prevent the start.
-    await journal.changeNotes({ drop, put }).catch(unlessFull)
+    await state.change({ drop, put }).catch(unlessFull)
   }
 }

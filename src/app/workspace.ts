@@ -7,7 +7,7 @@ import { PROMPT_TYPE, isTraceSource, noticed, traceSources } from '../canary/tra
 import type { TraceSource } from '../canary/traces.ts'
 import type { SinkConfig, WorkspaceConfig } from '../config/schema.ts'
 import { sinkLingerMs } from '../config/sink.ts'
-import type { Journal } from '../contracts/journal.ts'
+import type { Intake } from '../contracts/journal.ts'
 import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
 import type { Source, SourceName } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
@@ -152,8 +152,9 @@ function historyRange(
   const { journal, environment } = access.shared
   const common = { ...rangeCommon(access, reader), kind, version, v1Until }
   const { stream } = common
-  const note = `versions:${stream.workspace}:${stream.source}`
-  const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
+  const name = `${stream.workspace}:${stream.source}`
+  const state = journal.state.scope('versions')
+  const versions = { load: () => state.get(name), save: (read: string) => state.put(name, read) }
   return {
     ...liveOf(reader),
     open: ({ fromUs, toUs: endUs }, reporter, use) => {
@@ -293,7 +294,7 @@ function destinationOf(
  */
 export async function isReady(
   readers: readonly Looked[],
-  journal: Pick<Journal, 'cursor'>,
+  journal: Pick<Intake, 'cursor'>,
   clock: Clock,
   stateOf: (source: SourceName) => SourceState | undefined,
 ): Promise<boolean> {

@@ -5,12 +5,12 @@ import type { Random } from '../core/clock.ts'
 import { believed, randomDigits } from '../core/clock.ts'
 import type { Entries } from '../contracts/entries.ts'
 import { ConnectorError } from '../core/errors.ts'
-import type { Journal } from '../contracts/journal.ts'
+import type { DeadLetters, HasState, Totals } from '../contracts/journal.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import type { Seq } from '../core/sequence.ts'
 import type { SourceName } from '../contracts/source.ts'
 import { FailureBackoff } from '../core/backoff.ts'
-import { awaited, MemoryNote, settledBy, stageOf } from './round.ts'
+import { awaited, StoredMemory, settledBy, stageOf } from './round.ts'
 import { delayAfter, Judge, type JudgeOptions } from './judge.ts'
 import type { CanaryMemory, Round } from './round.ts'
 import { isTraceSource, traceIn } from './traces.ts'
@@ -40,7 +40,7 @@ export interface CanaryOptions extends JudgeOptions {
   readonly ask: (question: CanaryQuestion, signal: AbortSignal) => Promise<number | undefined>
   /** all sources have caught up, except those that cannot read */
   readonly ready: () => Promise<boolean>
-  readonly journal: Pick<Journal, 'note' | 'putNote' | 'stats' | 'deadLetters'>
+  readonly journal: DeadLetters & HasState & Totals
   readonly random: Random
   /** for the key of the prompts; absent: it shares the key with no other part */
   readonly keyWait?: KeyWait | undefined
@@ -49,7 +49,7 @@ export interface CanaryOptions extends JudgeOptions {
 export class Canary {
   readonly #options: CanaryOptions
   readonly #judge: Judge
-  readonly #note: MemoryNote
+  readonly #note: StoredMemory
   readonly #failures: FailureBackoff
   #memory: CanaryMemory | undefined
   /** the prompt failed in this process: the next try need not wait for its interval */
@@ -60,7 +60,7 @@ export class Canary {
   constructor(options: CanaryOptions) {
     this.#options = options
     this.#judge = new Judge(options)
-    this.#note = new MemoryNote(options.journal, options.workspace)
+    this.#note = new StoredMemory(options.journal.state, options.workspace)
     this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 

@@ -1,6 +1,6 @@
 // One prompt and its traces so far, as stored across restarts.
 import { z } from 'zod'
-import type { Journal } from '../contracts/journal.ts'
+import type { DeadLetters, State, Totals } from '../contracts/journal.ts'
 import type { CanaryTrace } from '../contracts/reporter.ts'
 import { jsonOf } from '../core/json.ts'
 import { traceSources } from './traces.ts'
@@ -45,31 +45,31 @@ export type CanaryMemory = z.output<typeof memory>
 const fresh = (): CanaryMemory => ({ wholeAt: 0 })
 
 /** The content of the state entry; one with another format or version is ignored. */
-function readMemory(note: string | undefined): CanaryMemory {
-  return (note === undefined ? undefined : jsonOf(memory, note)) ?? fresh()
+function readMemory(value: string | undefined): CanaryMemory {
+  return (value === undefined ? undefined : jsonOf(memory, value)) ?? fresh()
 }
 
 // The canary's state as a state entry in the journal: loaded once, written on change.
 
-export class MemoryNote {
-  readonly #journal: Pick<Journal, 'note' | 'putNote'>
-  readonly #name: string
+export class StoredMemory {
+  readonly #state: State
+  readonly #workspace: string
   #saved = ''
 
-  constructor(journal: Pick<Journal, 'note' | 'putNote'>, workspace: string) {
-    this.#journal = journal
-    this.#name = `canary:${workspace}`
+  constructor(state: State, workspace: string) {
+    this.#state = state.scope('canary')
+    this.#workspace = workspace
   }
 
   async load(): Promise<CanaryMemory> {
-    this.#saved = (await this.#journal.note(this.#name)) ?? ''
+    this.#saved = (await this.#state.get(this.#workspace)) ?? ''
     return readMemory(this.#saved === '' ? undefined : this.#saved)
   }
 
   async save(memory: CanaryMemory): Promise<void> {
     const text = JSON.stringify(memory)
     if (text === this.#saved) return
-    await this.#journal.putNote(this.#name, text)
+    await this.#state.put(this.#workspace, text)
     this.#saved = text
   }
 }
@@ -105,7 +105,7 @@ export function awaited(round: Round, sinks: readonly Destination[]) {
 export async function settledBy(
   round: Round,
   sinks: readonly Destination[],
-  journal: Pick<Journal, 'stats' | 'deadLetters'>,
+  journal: DeadLetters & Totals,
 ): Promise<readonly string[]> {
   const waiting = awaited(round, sinks)
   if (waiting.length === 0) return []
@@ -120,11 +120,7 @@ export async function settledBy(
   return settled
 }
 
-async function isDeadLetter(
-  journal: Pick<Journal, 'deadLetters'>,
-  sink: string,
-  entryId: string,
-): Promise<boolean> {
+async function isDeadLetter(journal: DeadLetters, sink: string, entryId: string): Promise<boolean> {
   for (let after = 0; ;) {
     const letters = await journal.deadLetters({ sink, after, limit: PAGE })
     if (letters.some((letter) => letter.entryId === entryId)) return true

@@ -21,17 +21,16 @@ export const journalWorkspaces = ({ workspaces }: Config) =>
 
 const boundsOf = (journal: Config['journal']) => ({
   maxBytes: journal.max_bytes,
-  keepSettledBytes: journal.keep_delivered,
+  keepDeliveredBytes: journal.keep_delivered,
   maxEntryBytes: journal.limits.max_entry_bytes,
 })
 
-/** Where it lies, its bounds, and the sinks that it owes to. */
-export function journalSettings({ journal, sinks }: Config) {
+/** Its path and bounds. */
+export function journalSettings({ journal }: Pick<Config, 'journal'>) {
   return {
     path: journal.path,
     keepKeysMs: journal.dedup_retention,
     ...boundsOf(journal),
-    sinks: sinks.map(({ name }) => name),
   }
 }
 

@@ -32,7 +32,7 @@ export interface DayKept {
 }
 
 /**
- * Results for a day of one source at one sink: kept = before + accepted + filtered + parked +
+ * Results for a day of one source at one sink: kept = before + accepted + filtered + dead letters +
  * dropped + pending.
  */
 export interface DayDeliveries {
@@ -44,7 +44,7 @@ export interface DayDeliveries {
   readonly accepted: number
   readonly filtered: number
   /** current dead letters, and those dropped by an operator */
-  readonly parked: number
+  readonly deadLettered: number
   readonly dropped: number
   /** in addition to the rest */
   readonly replayed: number
@@ -65,7 +65,7 @@ export interface PendingStep {
   readonly more: boolean
 }
 
-/** The journal's methods for the accounts; part of its contract. */
+/** A role of the journal. */
 export interface Accounts {
   /** Stored entries and their results, by source, day and sink. */
   counts(
@@ -76,6 +76,11 @@ export interface Accounts {
    * for it, without replays.
    */
   pending(sink: string, after: number | undefined): Promise<PendingStep>
+  /**
+   * One bounded step over the entries that are still stored, behind `after` (undefined: all of
+   * them), without those put back.
+   */
+  storedDays(after: number | undefined): Promise<PendingStep>
 }
 
 /**
@@ -124,17 +129,17 @@ export async function accountReport(
         before = 0,
         accepted = 0,
         filtered = 0,
-        parked = 0,
+        deadLettered = 0,
         dropped = 0,
         replayed = 0,
       } = known.get(key) ?? {}
       const pending = pendingByKey.get(key) ?? 0
-      const missing = count - before - accepted - filtered - parked - dropped - pending
+      const missing = count - before - accepted - filtered - deadLettered - dropped - pending
       const outcomes = {
         before,
         accepted,
         filtered,
-        dead_lettered: parked,
+        dead_lettered: deadLettered,
         dropped,
         pending: pending,
         replayed,

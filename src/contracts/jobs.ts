@@ -1,7 +1,7 @@
 // Shared by backfill, replay and reconcile: a span of a stream, read again from the API.
 import { ConnectorError } from '../core/errors.ts'
 import type { ErrorCode } from '../core/errors.ts'
-import type { JournalStats } from './journal.ts'
+import type { Pressure } from './journal.ts'
 import type { Stream, SourceName } from './source.ts'
 
 /**
@@ -196,12 +196,12 @@ const JOB_SHARE = 0.5
 
 export const JOB_SHARE_IN_USE = "half of journal.max_bytes is in use, and the other half is live reading's"
 
-type Filling = Pick<JournalStats, 'bytes' | 'capacityBytes'>
+type Filling = Pick<Pressure, 'bytes' | 'capacityBytes'>
 
 const isInUse = ({ bytes, capacityBytes }: Filling) => bytes >= capacityBytes * JOB_SHARE
 
-/** Totals as jobs see them: the journal is full once their share is. */
-export const statsForJobs = (stats: JournalStats): JournalStats => ({ ...stats, full: isInUse(stats) })
+/** As jobs see it: the journal is full once their share is. */
+export const pressureForJobs = (pressure: Pressure): Pressure => ({ ...pressure, full: isInUse(pressure) })
 
 /**
  * Checks again, because an answer may be larger than the room found before the request. Throws

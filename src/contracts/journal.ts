@@ -1,18 +1,74 @@
-// Contract of the journal, the only durable state. Every method is one transaction; once it
-// resolves, the data is on disk.
+// Contract of the journal, the only durable state: one journal per shard, with a sequence of its
+// own. It is made of roles, and each consumer takes the roles that it needs.
+// Every method that returns a promise is one transaction: it lands whole or not at all, and once it
+// resolves, the data is on disk. Methods may be called concurrently; they take effect in call order.
+// They throw ConnectorError `journal_full` (append, replay and resend: nothing is stored),
+// `disk_full`, `disk_failed` and `journal_corrupt`.
 import type { Seq, SequenceRange } from '../core/sequence.ts'
-import type { Accounts, DayCount, DayOutcomes, PendingStep } from './accounts.ts'
+import type { Accounts, DayCount, DayOutcomes } from './accounts.ts'
 import type { Entries } from './entries.ts'
 import type {
   DeadLetter,
   DeadLetterQuery,
   FindingRecord,
-  Note,
-  NoteChange,
   QuarantineQuery,
   QuarantineRecord,
 } from './records.ts'
 import type { Appended, Cursor, Finding, Stream, PageChunk, Quarantined, SourceName } from './source.ts'
+
+export interface Journal
+  extends Intake, DeliveryQueue, Redelivery, DeadLetters, Quarantine, Accounts, Totals, HasState {
+  /**
+   * Call once, right after opening, with the sinks of the configuration; before, the journal knows
+   * no sink. A new sink starts at the oldest entry that is stored; one that left holds nothing back
+   * and is reported once. So are new and removed workspaces, if given.
+   */
+  registerSinks(sinks: readonly string[], workspaces?: readonly ConfiguredWorkspace[]): Promise<void>
+  /**
+   * Why the next process would not find this data, such as a removed file, and what to do;
+   * undefined: it would. A cheap check.
+   */
+  lost(): Promise<string | undefined>
+  /**
+   * Drops acknowledged chunks over `keepDeliveredBytes` and keys older than `keepKeysMs`; a bounded
+   * step, true if more is left.
+   */
+  prune(): Promise<boolean>
+  close(): Promise<void>
+}
+
+export interface ConfiguredWorkspace {
+  readonly name: string
+  /** for the log: where reading of its streams starts */
+  readonly starts: Readonly<Record<string, string>>
+}
+
+// Intake: pages of the sources.
+
+/** Takes in what a stream reads. */
+export interface Intake extends HasPressure {
+  cursor(stream: Stream): Promise<Cursor | undefined>
+  append(part: Append): Promise<Appended>
+  /**
+   * One byte per entry: 1 if its key is known, 2 if it is known and this content would be stored as
+   * a new version. Changes nothing.
+   */
+  known(stream: Stream, entries: Entries): Promise<Uint8Array>
+}
+
+/** Both loops act on it. */
+export interface HasPressure {
+  /** From memory: whether there is room. */
+  pressure(): Pressure
+}
+
+export interface Pressure {
+  /** pending payload: not yet acknowledged by every sink */
+  readonly bytes: number
+  readonly capacityBytes: number
+  /** pending payload has reached its bound: append throws `journal_full` */
+  readonly full: boolean
+}
 
 export interface Append {
   readonly stream: Stream
@@ -36,10 +92,32 @@ export interface Append {
    * written in the same transaction: state that must land if and only if this part does. A function
    * is called inside the transaction, and may be called again.
    */
-  readonly notes?: readonly Note[] | ((appended: Appended) => readonly Note[]) | undefined
+  readonly state?: readonly StateEntry[] | ((appended: Appended) => readonly StateEntry[]) | undefined
 }
 
-/** A range of one chunk: entries of one origin with consecutive sequence numbers. */
+// Delivery: each sink takes the oldest pending entries, and acknowledges them.
+
+/** The pending entries of each sink, and its in-flight records. */
+export interface DeliveryQueue extends HasPressure {
+  /**
+   * The oldest entries that are not acknowledged, unfiltered: the caller filters. Undefined: none.
+   */
+  take(sink: string, limits: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
+  take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
+  /** Exactly [first, last]: for an in-flight record found at start. */
+  range(first: Seq, last: Seq): Promise<Batch>
+  inFlightBatches(sink: string): Promise<readonly InFlight[]>
+  /** Writes an in-flight record; replaces one with the same `first`. */
+  recordInFlight(sink: string, inFlight: InFlight): Promise<void>
+  ack(sink: string, acknowledgement: Acknowledgement): Promise<void>
+  /**
+   * Resolves if there may be new entries for this sink since the last call resolved, or when the
+   * signal aborts.
+   */
+  arrival(sink: string, signal: AbortSignal): Promise<void>
+}
+
+/** A range of one chunk: entries of one stream with consecutive sequence numbers. */
 export interface ChunkSlice {
   readonly stream: Stream
   readonly firstSeq: Seq
@@ -51,7 +129,7 @@ export interface ChunkSlice {
   readonly entries: Entries
 }
 
-/** Consecutive runs of the journal: everything in [first, last]. */
+/** Consecutive slices of the journal: everything in [first, last]. */
 export interface Batch {
   readonly first: Seq
   readonly last: Seq
@@ -116,7 +194,7 @@ export interface Acknowledgement {
   /** all of [first, through] is acknowledged: accepted, filtered, or listed here as dead letters */
   readonly first: Seq
   readonly through: Seq
-  readonly parked: readonly Rejected[]
+  readonly rejected: readonly Rejected[]
   /** results of the others, without entries addressed to another sink alone */
   readonly outcomes?: readonly DayOutcomes[] | undefined
   /** written in the same transaction: the batch that is sent next */
@@ -124,7 +202,66 @@ export interface Acknowledgement {
   /**
    * written in the same transaction: state that must land if and only if this acknowledgement does
    */
-  readonly notes?: readonly Note[] | undefined
+  readonly state?: readonly StateEntry[] | undefined
+}
+
+// Dead letters and quarantine, for operators.
+
+export interface DeadLetters {
+  deadLetters(query: DeadLetterQuery): Promise<readonly DeadLetter[]>
+  deadLetterRaw(id: number): Promise<Uint8Array | undefined>
+  dropDeadLetters(query: DeadLetterQuery): Promise<number>
+}
+
+export interface Quarantine {
+  quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
+  quarantinedRaw(id: number): Promise<Uint8Array | undefined>
+  /**
+   * Deletes their bytes for good. Counts stay, and the same bytes read again soon are not kept
+   * again. Returns how many.
+   */
+  dropQuarantined(query: QuarantineQuery): Promise<number>
+}
+
+// State: small persisted facts of other modules, such as a rate limiter's window.
+
+export interface StateEntry {
+  /** plain ASCII */
+  readonly name: string
+  readonly value: string
+}
+
+export interface StateChange {
+  readonly drop: readonly string[]
+  readonly put: readonly StateEntry[]
+}
+
+/** A key-value store, or one scope of it. */
+export interface State {
+  /** The entries whose names begin with `name:`, under the rest of their names. */
+  scope(name: string): State
+  /** For `append`, `ack` and `resend`, which write it in their own transaction. */
+  entry(name: string, value: string): StateEntry
+  get(name: string): Promise<string | undefined>
+  /** Entries whose names begin with `prefix`, sorted by name. */
+  list(prefix: string, limit: number): Promise<readonly StateEntry[]>
+  put(name: string, value: string): Promise<void>
+  /** Drops, then puts, atomically. */
+  change(change: StateChange): Promise<void>
+  /** Returns the value that is there now: this one, or an earlier one. */
+  putIfAbsent(name: string, value: string): Promise<string>
+  /** False, and nothing changed, if the value is not `before`; undefined: there is none. */
+  compareAndSet(name: string, before: string | undefined, value: string): Promise<boolean>
+}
+
+export interface HasState {
+  readonly state: State
+}
+
+// Totals, from memory: only this process writes to its shard.
+
+export interface Totals {
+  stats(): JournalStats
 }
 
 export interface SinkPosition {
@@ -138,14 +275,9 @@ export interface SinkPosition {
   readonly deadLetters: number
 }
 
-export interface JournalStats {
+export interface JournalStats extends Pressure {
   /** pending entries: not yet acknowledged by every sink */
   readonly entries: number
-  /** pending payload, bytes */
-  readonly bytes: number
-  readonly capacityBytes: number
-  /** pending payload has reached its bound: append throws `journal_full` */
-  readonly full: boolean
   readonly sinks: readonly SinkPosition[]
   /**
    * sinks that have a position here but left the configuration: reported once, they do not retain
@@ -160,95 +292,13 @@ export interface JournalStats {
   readonly lastFindings: readonly FindingRecord[]
 }
 
-/**
- * Each method is one transaction that lands whole or not at all. Throws ConnectorError
- * `journal_full` (append, replay and resend: nothing of it is stored), `disk_full`, `disk_failed`,
- * `journal_corrupt`. Methods may be called concurrently; they take effect in call order.
- */
-export interface Journal extends Accounts {
-  cursor(stream: Stream): Promise<Cursor | undefined>
-  append(part: Append): Promise<Appended>
-  /**
-   * One byte per entry: 1 if its key is known, 2 if it is known and this content would be stored as
-   * a new version. Changes nothing.
-   */
-  known(stream: Stream, entries: Entries): Promise<Uint8Array>
-  /**
-   * The oldest entries that are not acknowledged, unfiltered: the caller filters. Undefined: none.
-   */
-  take(sink: string, limits: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
-  take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
-  /** Exactly [first, last]: for an in-flight record found at start. */
-  range(first: Seq, last: Seq): Promise<Batch>
-  inFlightBatches(sink: string): Promise<readonly InFlight[]>
-  /** Writes an in-flight record; replaces one with the same `first`. */
-  recordInFlight(sink: string, inFlight: InFlight): Promise<void>
-  ack(sink: string, acknowledgement: Acknowledgement): Promise<void>
-  /**
-   * Resolves if there may be new entries for this sink since the last call resolved, or when the
-   * signal aborts.
-   */
-  arrival(sink: string, signal: AbortSignal): Promise<void>
-  deadLetters(query: DeadLetterQuery): Promise<readonly DeadLetter[]>
-  deadLetterRaw(id: number): Promise<Uint8Array | undefined>
-  /**
-   * Puts them back at the journal's end, addressed to their sink only, even if it does not want
-   * them now. Returns how many.
-   */
-  retryDeadLetters(query: DeadLetterQuery): Promise<number>
-  dropDeadLetters(query: DeadLetterQuery): Promise<number>
-  /**
-   * One bounded step of a replay: puts entries that are still stored at the journal's end again,
-   * for one sink.
-   */
-  replay(query: ReplayQuery): Promise<Replayed>
-  /**
-   * Puts entries at the journal's end for one sink, marked as a replay, whether they are known or
-   * not: no dedup key is taken, nothing is counted as new. Throws `journal_full` as append does
-   * (never without entries), `misconfigured` if the sink is unknown.
-   */
-  resend(again: Resend): Promise<void>
-  /**
-   * One bounded step over the entries that are still stored, behind `after` (undefined: all of
-   * them), without those put back.
-   */
-  storedDays(after: Seq | undefined): Promise<PendingStep>
-  quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
-  quarantinedRaw(id: number): Promise<Uint8Array | undefined>
-  /**
-   * Deletes their bytes for good. Counts stay, and the same bytes read again soon are not kept
-   * again. Returns how many.
-   */
-  dropQuarantined(query: QuarantineQuery): Promise<number>
-  findings(limit: number): Promise<readonly FindingRecord[]>
-  /** State entries of other modules: the rate limiter's window, the instance id. */
-  note(name: string): Promise<string | undefined>
-  putNote(name: string, value: string): Promise<void>
-  /** State entries whose names begin with `prefix`, sorted by name. */
-  notes(prefix: string, limit: number): Promise<readonly Note[]>
-  /** Drops, then puts, atomically. */
-  changeNotes(change: NoteChange): Promise<void>
-  stats(): JournalStats
-  /**
-   * Why the next process would not find this data, such as a removed file, and what to do;
-   * undefined: it would. A cheap check.
-   */
-  lost(): Promise<string | undefined>
-  /**
-   * Drops acknowledged chunks over `keepSettledBytes` and keys older than `keepKeysMs`; a bounded
-   * step, true if more is left.
-   */
-  prune(): Promise<boolean>
-  close(): Promise<void>
-}
-
-// Caches what all entries of one origin and instant have in common in their lines. Keeps no
-// reference to the run, or a waiting sink would keep entries in memory that it has sent.
+// Caches what all entries of one stream and instant have in common in their lines. Keeps no
+// reference to the slice, or a waiting sink would keep entries in memory that it has sent.
 
 export type Shared = Pick<ChunkSlice, 'stream' | 'appendedAt' | 'replay'>
 
-/** The result of `make`, recomputed if a run has another origin or instant than the last one. */
-export function perStream<T>(make: (shared: Shared) => T): (run: Shared) => T {
+/** The result of `make`, recomputed if a slice has another stream or instant than the last one. */
+export function perStream<T>(make: (shared: Shared) => T): (slice: Shared) => T {
   let known: (Shared & { readonly made: T }) | undefined
   return ({ stream, appendedAt, replay }) => {
     if (known?.stream !== stream || known.appendedAt !== appendedAt || known.replay !== replay)
@@ -257,7 +307,26 @@ export function perStream<T>(make: (shared: Shared) => T): (run: Shared) => T {
   }
 }
 
-// Replays: entries appended to the journal again for one sink, from the journal or read from the API again.
+// Redelivery: entries appended to the journal again for one sink.
+
+export interface Redelivery {
+  /**
+   * Puts dead letters back at the journal's end, addressed to their sink only, even if it does not
+   * want them now. Returns how many.
+   */
+  retryDeadLetters(query: DeadLetterQuery): Promise<number>
+  /**
+   * One bounded step of a replay: puts entries that are still stored at the journal's end again,
+   * for one sink.
+   */
+  replay(query: ReplayQuery): Promise<Replayed>
+  /**
+   * Puts entries that were read again at the journal's end for one sink, marked as a replay,
+   * whether they are known or not: no dedup key is taken, nothing is counted as new. Throws
+   * `journal_full` as append does (never without entries), `misconfigured` if the sink is unknown.
+   */
+  resend(again: Resend): Promise<void>
+}
 
 /** Which entries to deliver again to one sink: by its sources and the entries' own time. */
 export interface ReplayQuery {
@@ -295,7 +364,7 @@ export interface Resend {
   /** as in ReplayQuery */
   readonly runAt: number
   /** written in the same transaction: the progress of reading */
-  readonly notes: NoteChange
+  readonly state: StateChange
 }
 
 export interface Replayed {

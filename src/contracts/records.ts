@@ -37,7 +37,7 @@ export interface DeadLetterQuery {
 }
 
 /** Selected dead letters of one sink that were not put back. */
-export interface LeftLetters {
+export interface LeftDeadLetters {
   readonly sink: string
   /** it left the configuration, or this key of its settings excludes them */
   readonly why: 'not_configured' | 'sources' | 'types' | 'deny'
@@ -47,7 +47,7 @@ export interface LeftLetters {
 export interface Retried {
   /** put back */
   readonly count: number
-  readonly left: readonly LeftLetters[]
+  readonly left: readonly LeftDeadLetters[]
 }
 
 /** A quarantined element. */
@@ -80,17 +80,4 @@ export interface FindingRecord {
   readonly entryUs: number | undefined
   /** epoch ms */
   readonly foundAt: number
-}
-
-// Small persisted facts by name, in addition to entries and cursors.
-
-/** A small persisted fact of another module. Names are plain ASCII. */
-export interface Note {
-  readonly name: string
-  readonly value: string
-}
-
-export interface NoteChange {
-  readonly drop: readonly string[]
-  readonly put: readonly Note[]
 }

@@ -2,8 +2,7 @@
 // stores objects.
 import type { ByteWriter } from '../core/bytes.ts'
 import type { Seq } from '../core/sequence.ts'
-import type { Journal, ChunkSlice } from './journal.ts'
-import type { Note } from './records.ts'
+import type { ChunkSlice, StateEntry, HasState, Totals } from './journal.ts'
 import type { Stream } from './source.ts'
 
 /**
@@ -169,7 +168,7 @@ export interface ObjectSink extends Receiver {
 // Contract of evidence: writes manifests of the stored objects, and the state that this needs.
 
 /** State kept across restarts in addition to acknowledgements. */
-export type Memory = Pick<Journal, 'note' | 'notes' | 'changeNotes' | 'stats'>
+export type Memory = HasState & Totals
 
 /**
  * The content of one acknowledgement: entries in no object that are not dead letters were filtered.
@@ -200,7 +199,7 @@ export interface Evidence {
    * All objects of the range [first, last] are stored: the result is written in the transaction
    * that acknowledges them. Called again for the same range if that failed.
    */
-  stored(stretch: StoredRange): readonly Note[]
+  stored(range: StoredRange): readonly StateEntry[]
   /**
    * Called before the first range, between two, and if nothing is to send: writes manifests that
    * are due. Returns the ms until the next call.

@@ -1,6 +1,7 @@
 // Requests of the control socket: their schemas and handlers.
 import { z } from 'zod'
-import type { Journal } from '../contracts/journal.ts'
+import type { DeadLetters, Quarantine, Redelivery, HasState } from '../contracts/journal.ts'
+import type { Accounts } from '../contracts/accounts.ts'
 import type { Log } from '../core/log.ts'
 import { jobKinds } from '../contracts/jobs.ts'
 import type { Comparing, Jobs } from '../contracts/jobs.ts'
@@ -12,19 +13,7 @@ import { MOST_LINES } from '../observability/taps.ts'
 import type { Taps } from '../observability/taps.ts'
 
 /** Journal methods for operators: dead letters, quarantine, and what is to be delivered again. */
-export type AskedJournal = Pick<
-  Journal,
-  | 'deadLetters'
-  | 'deadLetterRaw'
-  | 'dropDeadLetters'
-  | 'quarantined'
-  | 'quarantinedRaw'
-  | 'dropQuarantined'
-  | 'replay'
-  | 'counts'
-  | 'pending'
-  | 'storedDays'
->
+export type AskedJournal = DeadLetters & Quarantine & Accounts & Pick<Redelivery, 'replay'>
 
 /** Puts back the dead letters that their sink still wants. */
 export type Retry = (query: DeadLetterQuery) => Promise<Retried>
@@ -32,7 +21,7 @@ export type Retry = (query: DeadLetterQuery) => Promise<Retried>
 export interface ControlOptions {
   readonly journalPath: string
   readonly registry: Pick<StatusRegistry, 'status'>
-  readonly journal: AskedJournal & Pick<Journal, 'note'>
+  readonly journal: AskedJournal & HasState
   readonly taps: Pick<Taps, 'next'>
   readonly retry: Retry
   readonly jobs: Jobs
@@ -134,7 +123,7 @@ function pending({ journal }: ControlOptions, asked: unknown) {
 /** By method and path. Each parses its request, and throws ZodError if that is malformed. */
 export const questions: ReadonlyMap<string, Question> = new Map<string, Question>([
   ['GET /status', async ({ registry }) => registry.status()],
-  ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
+  ['GET /instance', async ({ journal }) => ({ instance: await journal.state.get('instance') })],
   ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(letterQuery.parse(asked))],
   ['POST /dead-letters/raw', ({ journal }, asked) => journal.deadLetterRaw(one.parse(asked).id)],
   ['POST /dead-letters/retry', ({ retry }, asked) => retry(letterQuery.parse(asked))],

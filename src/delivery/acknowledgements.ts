@@ -69,8 +69,8 @@ export class Unconfirmed {
     await journal.recordInFlight(sink.name, taken.inFlight)
     if (refusedBehind) {
       await journal.ack(sink.name, refusedBehind)
-      const { parked, outcomes } = refusedBehind
-      this.#reports.settled({ times: NO_TIMES, filtered: filteredOf(outcomes), parked })
+      const { rejected, outcomes } = refusedBehind
+      this.#reports.settled({ times: NO_TIMES, filtered: filteredOf(outcomes), rejected })
     }
     this.#add(taken, later, signal)
   }
@@ -85,9 +85,9 @@ export class Unconfirmed {
     const { journal, sink } = this.#options
     const { inFlight, times, outcomes } = judged
     const { first, last } = inFlight
-    await journal.ack(sink.name, { first, through: last, parked: [], outcomes })
+    await journal.ack(sink.name, { first, through: last, rejected: [], outcomes })
     this.#remove(judged)
-    this.#reports.settled({ times, filtered: filteredOf(outcomes), parked: [] })
+    this.#reports.settled({ times, filtered: filteredOf(outcomes), rejected: [] })
   }
 
   /**
@@ -201,19 +201,19 @@ function acceptedTimes({ times }: Loaded, { settled, refused }: Outcome): Float6
 
 function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcome) {
   const through = settled === lines.count ? last : (lines.seqs[settled] ?? first) - 1
-  const parked = refused.map(({ index, code, reason }): Rejected => ({
+  const rejected = refused.map(({ index, code, reason }): Rejected => ({
     seq: lines.seqs[index] ?? 0,
     code,
     reason,
   }))
-  return { through, parked }
+  return { through, rejected }
 }
 
 /** The part with its counts: the result of every entry in it that is not a dead letter. */
 function counted(
   sink: string,
   { lines: { seqs }, slices }: Loaded,
-  part: Pick<Acknowledgement, 'first' | 'through' | 'parked'>,
+  part: Pick<Acknowledgement, 'first' | 'through' | 'rejected'>,
 ): Counted {
   return { ...part, outcomes: outcomesOf(sink, slices, { ...part, seqs }) }
 }
@@ -247,7 +247,7 @@ function takenOf(sink: string, inFlight: InFlight, loaded: Loaded, outcome: Outc
   return {
     inFlight: { ...inFlight, first, last, detail: later.detail },
     times: times.slice(0, end),
-    outcomes: counted(sink, loaded, { first, through: last, parked: [] }).outcomes,
+    outcomes: counted(sink, loaded, { first, through: last, rejected: [] }).outcomes,
     refusedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
   }
 }
@@ -255,6 +255,6 @@ function takenOf(sink: string, inFlight: InFlight, loaded: Loaded, outcome: Outc
 /** The whole batch of an in-flight record found after a crash: the receiver took it before. */
 function takenBefore(sink: string, inFlight: InFlight, loaded: Loaded): TakenBatch {
   const { first, last: through } = inFlight
-  const { outcomes } = counted(sink, loaded, { first, through, parked: [] })
+  const { outcomes } = counted(sink, loaded, { first, through, rejected: [] })
   return { inFlight, times: loaded.times.slice(), outcomes }
 }

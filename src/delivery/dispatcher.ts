@@ -1,6 +1,6 @@
 // Delivery in batches, one dispatcher per sink: load a batch, write its in-flight record, deliver
 // it, acknowledge what the receiver answered for.
-import type { InFlight, Journal } from '../contracts/journal.ts'
+import type { DeliveryQueue, InFlight } from '../contracts/journal.ts'
 import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -235,7 +235,7 @@ export class BatchDispatcher implements Dispatcher {
     this.#answered = undefined
     this.#sending = undefined
     if (next) this.#sending = { loaded: this.#ahead.take(), inFlight: next, possibleDuplicate: false }
-    this.#reports.settled({ times, filtered, parked: acknowledgement.parked })
+    this.#reports.settled({ times, filtered, rejected: acknowledgement.rejected })
   }
 
   /** Throws the reason why a batch was never confirmed; it is sent again before anything new. */
@@ -365,7 +365,7 @@ async function inFlightOf(
 
 /** Throws errors of the sink or the journal; nothing is written then. */
 async function writeInFlight(
-  options: InFlightOptions & { readonly journal: Pick<Journal, 'recordInFlight'> },
+  options: InFlightOptions & { readonly journal: DeliveryQueue },
   loaded: Loaded,
   signal: AbortSignal,
 ): Promise<InFlight> {
@@ -379,7 +379,7 @@ async function writeInFlight(
 
 interface LeftInFlightOptions {
   readonly sink: Pick<Sink, 'name' | 'resume'>
-  readonly journal: Pick<Journal, 'inFlightBatches' | 'take'>
+  readonly journal: DeliveryQueue
   readonly limits: Pick<BatchLimits, 'maxEntries' | 'maxBytes'>
   readonly shape: string
   readonly log: Log

@@ -97,7 +97,7 @@ export class Loader {
     const full = batch.count >= maxEntries || memoryBytes(batch) >= maxBytes
     if (waitMs <= 0 || full || waitsInVain(this.#options)) return batch
     // A full journal accepts nothing until something is acknowledged.
-    return journal.stats().full ? batch : Math.min(waitMs, lookAgainMs)
+    return journal.pressure().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
   /** The whole range, regardless of the current limits: the batch of an in-flight record. */

@@ -1,6 +1,6 @@
 // Delivery loop: runs the steps of one sink's dispatcher, waits if there is nothing to do, and
 // decides what an error means.
-import type { Journal, ChunkSlice } from '../contracts/journal.ts'
+import type { ChunkSlice, DeliveryQueue, HasState, Totals } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
 import type { Format, Sink } from '../contracts/sink.ts'
 import { Tether, turns } from '../core/abort.ts'
@@ -123,7 +123,7 @@ export interface Dispatcher {
 
 export interface LoopOptions {
   readonly sink: Pick<Sink, 'name' | 'probe'>
-  readonly journal: Journal
+  readonly journal: DeliveryQueue & HasState & Totals
   readonly reporter: SinkReporter
   readonly log: Log
   readonly clock: Clock

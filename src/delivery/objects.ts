@@ -1,8 +1,7 @@
 // Delivery in objects, with the journal as the spool. A range is counted while it grows, closed by
 // its in-flight record, written to disk, stored object by object, and acknowledged as one.
 import { perStream } from '../contracts/journal.ts'
-import type { Batch, InFlight, Journal, ChunkSlice, Shared } from '../contracts/journal.ts'
-import type { Note } from '../contracts/records.ts'
+import type { Batch, InFlight, DeliveryQueue, ChunkSlice, Shared, StateEntry } from '../contracts/journal.ts'
 import type {
   Evidence,
   EvidenceState,
@@ -93,9 +92,9 @@ export class ObjectDispatcher implements Dispatcher {
   }
 
   /** State written with the acknowledgement; from then on it must appear in a manifest. */
-  #noted(stretch: StoredRange): readonly Note[] | undefined {
+  #stateOf(range: StoredRange): readonly StateEntry[] | undefined {
     this.#testified = false
-    return this.#evidence?.stored(stretch)
+    return this.#evidence?.stored(range)
   }
 
   async #resume(): Promise<ClosedRange | undefined> {
@@ -124,7 +123,7 @@ export class ObjectDispatcher implements Dispatcher {
     const now = clock.now()
     const untilMs = believed(open.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
     // A full journal accepts nothing until something is acknowledged.
-    if (untilMs <= 0 || waitsInVain(this.#options) || journal.stats().full) return this.#close()
+    if (untilMs <= 0 || waitsInVain(this.#options) || journal.pressure().full) return this.#close()
     this.collectsForMs = untilMs
     return Math.min(untilMs, lookAgainMs)
   }
@@ -158,8 +157,8 @@ export class ObjectDispatcher implements Dispatcher {
     const { first = 0, last = 0 } = this.#open
     const outcomes = this.#open.filtered.sums
     const filtered = filteredOf(outcomes)
-    const notes = this.#noted({ first, last, parked: 0, objects: [] })
-    await journal.ack(sink.name, { first, through: last, parked: [], outcomes, notes })
+    const state = this.#stateOf({ first, last, parked: 0, objects: [] })
+    await journal.ack(sink.name, { first, through: last, rejected: [], outcomes, state })
     this.#open = new OpenRange()
     reporter.settled({ accepted: 0, deadLettered: 0, filtered })
     return 'worked'
@@ -203,8 +202,8 @@ export class ObjectDispatcher implements Dispatcher {
     const { first, last } = inFlight
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)
     const filtered = filteredOf(outcomes.sums)
-    const notes = this.#noted({ first, last, parked: 0, objects: stored })
-    await journal.ack(sink.name, { first, through: last, parked: [], outcomes: outcomes.sums, notes })
+    const state = this.#stateOf({ first, last, parked: 0, objects: stored })
+    await journal.ack(sink.name, { first, through: last, rejected: [], outcomes: outcomes.sums, state })
     this.#closed = undefined
     reporter.settled({ accepted, deadLettered: 0, filtered })
     for (const { delays } of contents) delays.tell(reporter, clock.now())
@@ -252,7 +251,7 @@ async function writeAnew(closed: ClosedRange): Promise<void> {
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 
 interface PieceOptions extends ShareOptions {
-  readonly journal: Pick<Journal, 'take'>
+  readonly journal: DeliveryQueue
   readonly sink: { readonly name: string }
 }
 
@@ -410,7 +409,7 @@ const LOT = 8
 
 interface WritingOptions extends ShareOptions {
   readonly sink: Pick<ObjectSink, 'name' | 'open'>
-  readonly journal: Pick<Journal, 'take'>
+  readonly journal: DeliveryQueue
   readonly clock: Clock
 }
 

@@ -20,7 +20,7 @@ interface Settled {
   /** own times of the accepted entries, µs */
   readonly times: Float64Array
   readonly filtered: number
-  readonly parked: readonly Rejected[]
+  readonly rejected: readonly Rejected[]
 }
 
 /**
@@ -40,15 +40,15 @@ export class DeliveryReports {
     this.#throttle = new LogThrottle(() => listeners.clock.elapsed(), MINUTE_MS)
   }
 
-  settled({ times, filtered, parked }: Settled): void {
+  settled({ times, filtered, rejected }: Settled): void {
     const { reporter, clock } = this.#listeners
-    reporter.settled({ accepted: times.length, deadLettered: parked.length, filtered })
+    reporter.settled({ accepted: times.length, deadLettered: rejected.length, filtered })
     if (times.length > 0) reportAccepted(reporter, clock.now(), times)
-    for (const { code, reason } of parked) {
+    for (const { code, reason } of rejected) {
       this.#codes.add(code)
       if (this.#reasons.size < MOST_REASONS) this.#reasons.add(reason)
     }
-    this.#logDeadLetters(this.#throttle.next(parked.length))
+    this.#logDeadLetters(this.#throttle.next(rejected.length))
   }
 
   /**
@@ -202,7 +202,7 @@ interface Counted {
   readonly first: Seq
   readonly through: Seq
   /** counted by the journal, which has the dead letters */
-  readonly parked: readonly Rejected[]
+  readonly rejected: readonly Rejected[]
 }
 
 /**
@@ -212,10 +212,10 @@ interface Counted {
 export function outcomesOf(
   sink: string,
   slices: readonly CountedSlice[],
-  { seqs, first, through, parked }: Counted,
+  { seqs, first, through, rejected }: Counted,
 ): readonly DayOutcomes[] {
   const outcomes = new Tally()
-  const letters = new Set(parked.map(({ seq }) => seq))
+  const deadLetters = new Set(rejected.map(({ seq }) => seq))
   let line = 0
   for (const run of slices) {
     if (!isOwn(run, sink)) continue
@@ -224,7 +224,7 @@ export function outcomesOf(
       const seq = run.firstSeq + i
       while (line < seqs.length && (seqs[line] as number) < seq) line++
       const sent = seqs[line] === seq
-      if (letters.size > 0 && letters.has(seq)) continue
+      if (deadLetters.size > 0 && deadLetters.has(seq)) continue
       if (!run.replay) outcomes.add(run, dayOf(run, i), sent ? 'accepted' : 'filtered')
       else if (sent) outcomes.add(run, dayOf(run, i), 'replayed')
     }

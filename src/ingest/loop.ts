@@ -1,6 +1,6 @@
 // Ingest loop: requests the next page of a source, appends it to the journal, and decides what an
 // error means. Only the loop waits.
-import type { Append, Journal } from '../contracts/journal.ts'
+import type { Append, HasPressure, Intake } from '../contracts/journal.ts'
 import type { StreamReporter } from '../contracts/reporter.ts'
 import type { Appended, Cursor, PageChunk, Source } from '../contracts/source.ts'
 import { LogThrottle, FailureBackoff, backoffMs, logFailure } from '../core/backoff.ts'
@@ -19,7 +19,7 @@ const PAUSED_MS = 1_000
 const FULL_HOLD_MS = 30_000
 export interface IngestOptions {
   readonly source: Source
-  readonly journal: Pick<Journal, 'append' | 'cursor' | 'stats'>
+  readonly journal: Intake
   readonly reporter: StreamReporter
   readonly log: Log
   readonly clock: Clock
@@ -63,8 +63,8 @@ export async function ingestOnce(
     if (next.done) return undefined
     const part = next.value
     fault ??= part.fault
-    const notes = options.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
-    const now = await (kept ? appendOrWait(options, part, notes, signal) : append(options, part, notes))
+    const state = options.reads?.state(isGoodEnd(part) && !fault, part.gaps)
+    const now = await (kept ? appendOrWait(options, part, state, signal) : append(options, part, state))
     kept = true
     cursor = part.cursor ?? cursor
     return now
@@ -89,14 +89,14 @@ const isGoodEnd = ({ cursor, underWay }: PageChunk): boolean => cursor !== undef
 async function appendOrWait(
   options: IngestOptions,
   part: PageChunk,
-  notes: Append['notes'],
+  state: Append['state'],
   signal: AbortSignal,
 ): Promise<Appended> {
   const { clock, reporter } = options
   const giveUpAt = clock.elapsed() + FULL_HOLD_MS
   for (let hasWaited = false; ; hasWaited = true) {
     try {
-      const appended = await append(options, part, notes)
+      const appended = await append(options, part, state)
       if (hasWaited) reporter.state('reading')
       return appended
     } catch (error) {
@@ -111,7 +111,7 @@ async function appendOrWait(
 async function append(
   { source, journal, reporter, log, wanted, foreignTold, malformedTold }: IngestOptions,
   part: PageChunk,
-  notes: Append['notes'],
+  state: Append['state'],
 ) {
   const { entries, quarantined, findings, headUs, cursor, gaps } = part
   const appended = await journal.append({
@@ -123,7 +123,7 @@ async function append(
     cursor,
     gaps,
     wanted,
-    notes,
+    state,
     // Warnings from a failed response are repeated on the retry.
     ...((part.void ?? part.fault) && { void: part.void ?? ('answer' as const) }),
   })
@@ -161,7 +161,7 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
   while (!stopped()) {
     const plan = source.plan(cursor)
     if (once && plan.caughtUp) return
-    if (journal.stats().full) {
+    if (journal.pressure().full) {
       await clock.sleep(pauses.begin(), signal)
       continue
     }
@@ -260,7 +260,7 @@ const LOOK_MS = 1
 const LOOKS = 25
 
 interface Backpressure {
-  readonly journal: Pick<Journal, 'stats'>
+  readonly journal: HasPressure
   readonly clock: Clock
 }
 
@@ -271,7 +271,7 @@ interface Backpressure {
  */
 export async function giveWay({ journal, clock }: Backpressure, signal: AbortSignal): Promise<void> {
   for (let look = 0; look < LOOKS && !signal.aborted; look++) {
-    const { bytes } = journal.stats()
+    const { bytes } = journal.pressure()
     if (bytes <= NEAR_BYTES || bytes > FAR_BYTES) return
     await clock.sleep(LOOK_MS, signal)
   }

@@ -1,8 +1,7 @@
 // When a source was last read and last had a gap, stored in the journal: after a restart the status
 // registry would otherwise show "never" until the next poll.
 import type { Clock } from '../core/clock.ts'
-import type { Journal } from '../contracts/journal.ts'
-import type { Note } from '../contracts/records.ts'
+import type { State, StateEntry } from '../contracts/journal.ts'
 import type { Stream } from '../contracts/source.ts'
 import type { StreamReporter } from '../contracts/reporter.ts'
 
@@ -13,13 +12,13 @@ export interface KeptReads {
    * State written in the part's transaction, without an extra commit. `good`: it ends a successful
    * read; `gaps`: the number it found.
    */
-  notes(good: boolean, gaps: number): readonly Note[]
+  state(good: boolean, gaps: number): readonly StateEntry[]
   /** Reports the state of an earlier process. Call once, before the first read. */
   recall(): Promise<void>
 }
 
 interface Around {
-  readonly journal: Pick<Journal, 'note'>
+  readonly state: State
   readonly clock: Pick<Clock, 'now'>
 }
 
@@ -29,12 +28,13 @@ const SHAPE = /^\d{1,16}( \d{1,16})?$/
 export function keptReads(
   { workspace, source }: Stream,
   reporter: StreamReporter,
-  { journal, clock }: Around,
+  { state, clock }: Around,
 ): KeptReads {
-  const [readName, gapName] = [`read:${workspace}:${source}`, `gap:${workspace}:${source}`]
+  const name = `${workspace}:${source}`
+  const [reads, gapsAt] = [state.scope('read'), state.scope('gap')]
   let caughtUpAt = 0
-  const instants = async (name: string): Promise<readonly number[]> => {
-    const value = (await journal.note(name)) ?? ''
+  const instants = async (scope: State): Promise<readonly number[]> => {
+    const value = (await scope.get(name)) ?? ''
     // A time in the future was written by a clock that has since been set back: it is ignored.
     const believed = (at: number) => (at <= clock.now() ? at : 0)
     return SHAPE.test(value) ? value.split(' ').map((text) => believed(Number(text))) : []
@@ -47,14 +47,14 @@ export function keptReads(
         reporter.caughtUp()
       },
     },
-    notes(good, gaps) {
+    state(good, gaps) {
       const now = clock.now()
-      const read = good ? [{ name: readName, value: `${now} ${caughtUpAt}` }] : []
-      return gaps > 0 ? [...read, { name: gapName, value: String(now) }] : read
+      const read = good ? [reads.entry(name, `${now} ${caughtUpAt}`)] : []
+      return gaps > 0 ? [...read, gapsAt.entry(name, String(now))] : read
     },
     async recall() {
-      const [readAt = 0, knownAt = 0] = await instants(readName)
-      const [gapAt = 0] = await instants(gapName)
+      const [readAt = 0, knownAt = 0] = await instants(reads)
+      const [gapAt = 0] = await instants(gapsAt)
       caughtUpAt ||= knownAt
       reporter.recalled({ readAt, caughtUpAt: knownAt, gapAt })
     },

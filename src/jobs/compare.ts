@@ -1,7 +1,7 @@
 // Reconcile in the daemon: each step reads a page of a span, keeps nothing, and returns what the journal knows of it.
 import { emptyDay } from '../contracts/jobs.ts'
 import type { Compared, ComparedDay, CompareQuery, Comparing } from '../contracts/jobs.ts'
-import type { Journal } from '../contracts/journal.ts'
+import type { Intake } from '../contracts/journal.ts'
 import { nothingAppended } from '../contracts/source.ts'
 import type { PageChunk, Source } from '../contracts/source.ts'
 import { within } from '../core/clock.ts'
@@ -15,7 +15,7 @@ import type { Progress, RangeReader } from './range.ts'
 
 interface CompareOptions {
   readonly ranges: readonly RangeReader[]
-  readonly journal: Pick<Journal, 'known' | 'cursor'>
+  readonly journal: Pick<Intake, 'known' | 'cursor'>
   readonly clock: Clock
 }
 

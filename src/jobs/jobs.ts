@@ -1,6 +1,6 @@
 // Backfills and replays: each reads spans of a stream again beside live reading. A backfill keeps what is new, a replay sends
 // every page to one sink.
-import { assertJobShare, jobKinds, matches, noCounts, statsForJobs } from '../contracts/jobs.ts'
+import { assertJobShare, jobKinds, matches, noCounts, pressureForJobs } from '../contracts/jobs.ts'
 import type {
   Job,
   JobCounts,
@@ -11,12 +11,13 @@ import type {
   ReplayRequest,
   StartedJob,
 } from '../contracts/jobs.ts'
-import type { Append, Journal } from '../contracts/journal.ts'
+import type { Append, Intake, Redelivery, HasState } from '../contracts/journal.ts'
 import { isSameStream, nothingAppended } from '../contracts/source.ts'
 import type { Appended, Stream, Source } from '../contracts/source.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { overlay } from '../core/overlay.ts'
 import { isoFromUs } from '../core/time.ts'
 import { runIngest } from '../ingest/loop.ts'
 import type { IngestOptions } from '../ingest/loop.ts'
@@ -31,7 +32,7 @@ import { JobTable, keepUnlessStopped } from './table.ts'
 export interface JobsOptions {
   readonly ranges: readonly RangeReader[]
   readonly sinks: readonly JobSink[]
-  readonly journal: Journal
+  readonly journal: Intake & Redelivery & HasState
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
@@ -44,7 +45,7 @@ export interface JobsOptions {
 /** How far live reading is. Right after a start the loop may not have reported the position of the last process yet. */
 export const liveReadTo =
   (
-    journal: Pick<Journal, 'cursor'>,
+    journal: Pick<Intake, 'cursor'>,
     registry: Pick<StatusRegistry, 'reading'>,
     sources: readonly Pick<Source, 'stream' | 'plan'>[],
   ): JobsOptions['readTo'] =>
@@ -65,8 +66,13 @@ export class StreamJobs implements Jobs {
   constructor(options: JobsOptions) {
     const { journal, clock, log, mostMarks } = options
     this.#options = options
-    this.#table = new JobTable({ journal, clock, log, lacks: (record) => missingFor(options, record) })
-    this.#pages = new SentPages({ journal, mostMarks, open: () => this.#table.open() })
+    this.#table = new JobTable({
+      state: journal.state,
+      clock,
+      log,
+      lacks: (record) => missingFor(options, record),
+    })
+    this.#pages = new SentPages({ state: journal.state, mostMarks, open: () => this.#table.open() })
   }
 
   async origins() {
@@ -135,7 +141,7 @@ export class StreamJobs implements Jobs {
       const left = kind === 'replay' ? await this.#pages.entriesOf(job.record) : []
       // If another job has started meanwhile, they belong to that one.
       if (left.length > 0 && !this.#active(job.record))
-        await this.#options.journal.changeNotes({ drop: left, put: [] })
+        await this.#options.journal.state.change({ drop: left, put: [] })
     }
     return count
   }
@@ -229,20 +235,20 @@ export class StreamJobs implements Jobs {
     return {
       ...{ reporter, log, clock, random, wanted, keyWait, once: true },
       source: range.open(span, reporter, isKept ? 'keep' : 'send'),
-      journal: {
+      journal: overlay<Intake>(journal, {
         cursor: async () => job.record.place,
-        stats: () => statsForJobs(journal.stats()),
+        pressure: () => pressureForJobs(journal.pressure()),
         append: (part) => (isKept ? this.#keep(job, range, part) : this.#send(job, range, span, part)),
-      },
+      }),
     }
   }
 
   async #keep(job: JobState, { reads }: RangeReader, part: Append): Promise<Appended> {
     const { journal } = this.#options
     const { cursor: place = job.record.place, ...rest } = part
-    if (part.entries.count + part.quarantined.length > 0) assertJobShare(journal.stats())
+    if (part.entries.count + part.quarantined.length > 0) assertJobShare(journal.pressure())
     // A job does not change when the source was last read, but a gap counts for the source.
-    const now = reads?.notes(false, part.gaps) ?? []
+    const now = reads?.state(false, part.gaps) ?? []
     const grown = ({ added, late, known, filtered, quarantined }: Appended): JobRecord =>
       withPage(job.record, place, {
         read: part.entries.count + part.quarantined.length,
@@ -250,8 +256,8 @@ export class StreamJobs implements Jobs {
         ...{ known, filtered, quarantined, gaps: part.gaps },
       })
     // In the page's transaction: after a crash the page would otherwise count as known, although this backfill found it.
-    const notes = (appended: Appended) => [...now, ...this.#table.entriesOf(job, grown(appended))]
-    const appended = await journal.append({ ...rest, cursor: undefined, notes })
+    const state = (appended: Appended) => [...now, ...this.#table.entriesOf(job, grown(appended))]
+    const appended = await journal.append({ ...rest, cursor: undefined, state })
     job.record = grown(appended)
     return appended
   }
@@ -279,11 +285,11 @@ export class StreamJobs implements Jobs {
     // If this answer returned anything, that can come again; if the span is read from its start again, so can what follows.
     if (part.void === 'walk' || (part.void && job.sent.size + seen.marks.length > 0)) record.voided = true
     const isWhole = part.cursor !== undefined && record.voided === undefined
-    if (entries.count > 0) assertJobShare(journal.stats())
+    if (entries.count > 0) assertJobShare(journal.pressure())
     this.#table.assertCurrent(job)
-    await this.#pages.land(job, { record, marks: seen.marks, isWhole }, async (notes) => {
+    await this.#pages.land(job, { record, marks: seen.marks, isWhole }, async (state) => {
       const { sink = '', startedAt: runAt } = record
-      await journal.resend({ sink, stream, runAt, entries, notes })
+      await journal.resend({ sink, stream, runAt, entries, state })
       job.record = record
     })
     return nothingAppended

@@ -1,6 +1,6 @@
 // What a stream must offer for its spans to be read again, and the progress of that.
 import type { JobFilter, JobProgress, JobSpan, Missing, RangeUse, Unread } from '../contracts/jobs.ts'
-import type { Note } from '../contracts/records.ts'
+import type { StateEntry } from '../contracts/journal.ts'
 import { silentReporter } from '../contracts/reporter.ts'
 import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
 import { isSameStream } from '../contracts/source.ts'
@@ -15,7 +15,7 @@ export interface RangeReader {
   readonly log: Log
   readonly wanted: (type: string) => boolean
   /** where it is kept when the source last had a gap; absent: nowhere */
-  readonly reads?: { notes(good: boolean, gaps: number): readonly Note[] } | undefined
+  readonly reads?: { state(good: boolean, gaps: number): readonly StateEntry[] } | undefined
   /** waits of the key that it is read with; absent: no other reader has this key */
   readonly keyWait?: KeyWait | undefined
   /** Reads the span once; the cursor of its parts is a place in that span. */

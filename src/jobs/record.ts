@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { jobKinds, noCounts } from '../contracts/jobs.ts'
 import type { Job, JobCounts, Missing } from '../contracts/jobs.ts'
-import type { Note } from '../contracts/records.ts'
+import type { StateEntry } from '../contracts/journal.ts'
 import { sourceNames } from '../contracts/source.ts'
 import { jsonOf } from '../core/json.ts'
 import { notBegun, reported } from './range.ts'
@@ -118,7 +118,7 @@ export const nameOf = (record: Pick<JobRecord, 'kind' | 'stream' | 'sink'>): str
   `${record.kind}:${keyOf(record)}`
 
 /** `record`: as it is once the entry is written. */
-export const entryOf = ({ atUs }: Pick<Progress, 'atUs'>, record: JobRecord): Note => ({
+export const entryOf = ({ atUs }: Pick<Progress, 'atUs'>, record: JobRecord): StateEntry => ({
   name: nameOf(record),
   value: JSON.stringify({ ...record, atUs }),
 })

@@ -3,8 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { Entries } from '../contracts/entries.ts'
 import type { JobSpan } from '../contracts/jobs.ts'
-import type { Append, Journal } from '../contracts/journal.ts'
-import type { NoteChange } from '../contracts/records.ts'
+import type { Append, State, StateChange } from '../contracts/journal.ts'
 import { entryOf, keyOf } from './record.ts'
 import type { JobRecord, JobState } from './record.ts'
 
@@ -65,7 +64,7 @@ interface PageUpdate {
 }
 
 interface SentPagesOptions {
-  readonly journal: Pick<Journal, 'notes' | 'changeNotes'>
+  readonly state: State
   /** all that are under way: they share what may be remembered */
   readonly open: () => readonly JobState[]
   readonly mostMarks: number | undefined
@@ -99,7 +98,7 @@ export class SentPages {
   async land(
     job: JobState,
     { record, marks, isWhole }: PageUpdate,
-    write: (change: NoteChange) => Promise<void>,
+    write: (change: StateChange) => Promise<void>,
   ): Promise<void> {
     const kept = isWhole ? [] : marks.slice(0, this.#left())
     const number = String(job.pageEntries.length).padStart(6, '0')
@@ -119,12 +118,12 @@ export class SentPages {
   /** After the end of the span these pages do not come again. */
   async forget(job: JobState): Promise<void> {
     const { pageEntries: drop } = job
-    if (drop.length > 0) await this.#options.journal.changeNotes({ drop, put: [] })
+    if (drop.length > 0) await this.#options.state.change({ drop, put: [] })
     clear(job)
   }
 
   #read(record: Pick<JobRecord, 'sink' | 'stream'>) {
-    return this.#options.journal.notes(pagePrefix(record), MOST_ENTRIES)
+    return this.#options.state.list(pagePrefix(record), MOST_ENTRIES)
   }
 
   #left(): number {

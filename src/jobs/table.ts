@@ -1,8 +1,7 @@
 // All jobs, each in a state entry of the journal: under way over restarts, ended lately, or waiting for the configuration.
 import { jobKinds, missingText } from '../contracts/jobs.ts'
 import type { Missing } from '../contracts/jobs.ts'
-import type { Journal } from '../contracts/journal.ts'
-import type { Note } from '../contracts/records.ts'
+import type { State, StateEntry } from '../contracts/journal.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -18,7 +17,7 @@ const MOST_ENTRIES = 10_000
 const TRY_AGAIN_MS = 5_000
 
 interface TableOptions {
-  readonly journal: Pick<Journal, 'notes' | 'putNote' | 'changeNotes'>
+  readonly state: State
   readonly clock: Pick<Clock, 'now' | 'sleep'>
   readonly log: Log
   /** What the configuration lacks for it to run. */
@@ -94,7 +93,7 @@ export class JobTable {
     const before = new Map(jobs.map((job) => [job, this.#jobs.get(nameOf(job.record))]))
     for (const job of jobs) this.#jobs.set(nameOf(job.record), job)
     try {
-      await this.#options.journal.changeNotes({ drop, put: jobs.map((job) => entryOf(job, job.record)) })
+      await this.#options.state.change({ drop, put: jobs.map((job) => entryOf(job, job.record)) })
     } catch (error) {
       for (const job of jobs) {
         job.cancelled.abort(new ConnectorError('aborted', `The ${job.record.kind} could not be kept`))
@@ -122,7 +121,7 @@ export class JobTable {
       ? { drop, put: [entryOf(before, before.record)] }
       : { drop: [name, ...drop], put: [] }
     try {
-      await this.#options.journal.changeNotes(change)
+      await this.#options.state.change(change)
     } catch (error) {
       // The next process would find it in the journal: here too it stays under way.
       this.#jobs.set(name, job)
@@ -141,8 +140,7 @@ export class JobTable {
   /** What no loop would write again, as the job's record from then on. False: `signal` came first, and nothing of it was kept. */
   async keep(job: JobState, record: JobRecord, signal: AbortSignal): Promise<boolean> {
     const save = async () => {
-      for (const { name, value } of this.entriesOf(job, record))
-        await this.#options.journal.putNote(name, value)
+      for (const { name, value } of this.entriesOf(job, record)) await this.#options.state.put(name, value)
     }
     const isKept = await keepUnlessStopped(save, job, this.#options.clock, signal)
     if (isKept) job.record = record
@@ -150,7 +148,7 @@ export class JobTable {
   }
 
   /** To land with what the reading has come to by it: `record` as it is then. None of one that was cancelled meanwhile. */
-  entriesOf(job: JobState, record: JobRecord): readonly Note[] {
+  entriesOf(job: JobState, record: JobRecord): readonly StateEntry[] {
     return this.isCurrent(job) ? [entryOf(job, record)] : []
   }
 
@@ -164,9 +162,9 @@ export class JobTable {
   }
 
   async #read(): Promise<void> {
-    const { journal } = this.#options
+    const { state } = this.#options
     for (const kind of jobKinds)
-      for (const { name, value } of await journal.notes(`${kind}:`, MOST_ENTRIES)) {
+      for (const { name, value } of await state.list(`${kind}:`, MOST_ENTRIES)) {
         const job = readEntry(value)
         if (!job) {
           this.#options.log.warn(

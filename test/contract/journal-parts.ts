@@ -75,7 +75,7 @@ export function rawsOf(batch: Batch | undefined): string[] {
 }
 
 export function acknowledgement(first: number, through: number) {
-  return { first, through, parked: [] }
+  return { first, through, rejected: [] }
 }
 
 export class TestClock {

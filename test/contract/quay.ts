@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { openJournal } from '../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../fakes/registered.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import type { Journal } from '../../src/contracts/journal.ts'
 import type { DeadLetter } from '../../src/contracts/records.ts'
@@ -23,7 +23,7 @@ import { withMethods } from '../fakes/with-methods.ts'
 const PATIENCE_MS = 15_000
 
 /** All that delivery needs beside the sink itself. */
-export type Parts = Omit<DispatcherOptions, 'sink'>
+export type Parts = Omit<DispatcherOptions, 'sink'> & { readonly journal: Journal }
 
 interface Started {
   readonly sink: { readonly name: string; readonly assurance: Assurance; close(): Promise<void> }
@@ -59,8 +59,8 @@ const turn = () => new Promise<void>((resolve) => void setImmediate(resolve))
 
 async function openTemporary(sink: string, clock: Clock, log: LogLines): Promise<Journal> {
   const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-quay-'))
-  const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 0, ballastBytes: 0 }
-  const journal = await openJournal({
+  const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e12, keepDeliveredBytes: 0, ballastBytes: 0 }
+  const journal = await openRegistered({
     path: join(folder, 'journal.db'),
     ...bounds,
     sinks: [sink],

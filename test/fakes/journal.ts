@@ -3,11 +3,12 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { openJournal } from '../../src/journal/sqlite/open.ts'
-import type { JournalOptions } from '../../src/journal/sqlite/open.ts'
 import type { Journal } from '../../src/contracts/journal.ts'
+import type { JournalOptions } from '../../src/journal/sqlite/open.ts'
+import { openRegistered } from './registered.ts'
+import type { Registered } from './registered.ts'
 
-type Options = Partial<JournalOptions> & Pick<JournalOptions, 'clock' | 'log'>
+type Options = Partial<JournalOptions & Registered> & Pick<JournalOptions, 'clock' | 'log'>
 
 const DAY_MS = 86_400_000
 
@@ -16,11 +17,11 @@ export async function openTestJournal(
   options: Options,
   folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-test-')),
 ): Promise<{ readonly journal: Journal; readonly close: () => Promise<void> }> {
-  const journal = await openJournal({
+  const journal = await openRegistered({
     path: join(folder, 'journal.db'),
     maxBytes: 2 ** 31,
     keepKeysMs: 35 * DAY_MS,
-    keepSettledBytes: 0,
+    keepDeliveredBytes: 0,
     sinks: ['archive'],
     ballastBytes: 0,
     ...options,

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { realEnvironment } from '../../src/cli/shared/environment.ts'
 import { configSchema } from '../../src/config/schema.ts'
-import { openJournal } from '../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../fakes/registered.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { MemoryBudget } from '../../src/core/memory-budget.ts'
 import { openStatusRegistry } from '../../src/observability/status-registry.ts'
@@ -80,8 +80,8 @@ async function openDelivery(folder: string, sink: object, clock: Clock) {
   const signal = new AbortController().signal
   const context = { env: {}, version: '0.0.0', stdout: words, stderr: words, print: async () => {}, signal }
   const environment = { ...realEnvironment(config, context), clock, log }
-  const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 0, ballastBytes: 0 }
-  const journal = await openJournal({ path: config.journal.path, ...bounds, sinks: [NAME], clock, log })
+  const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e12, keepDeliveredBytes: 0, ballastBytes: 0 }
+  const journal = await openRegistered({ path: config.journal.path, ...bounds, sinks: [NAME], clock, log })
   const metrics = openMetrics({ version: context.version })
   const registry = openStatusRegistry({ clock, metrics, journalStats: () => journal.stats(), version: '0.0.0', rateLimiter: () => [] }) // prettier-ignore
   const parts = { config, environment, mode: { once: false }, journal, registry, memory: new MemoryBudget(32 * 2 ** 20), instance: 'i', taps: new Taps(clock) } // prettier-ignore

@@ -7,7 +7,7 @@ import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { runProgram } from '../../src/cli/program.ts'
 import type { CommandContext } from '../../src/cli/shared/world.ts'
-import { openJournal } from '../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../fakes/registered.ts'
 import type { Journal } from '../../src/contracts/journal.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
 import { MemoryBudget } from '../../src/core/memory-budget.ts'
@@ -100,11 +100,11 @@ async function openFeed(compression: 'gzip' | 'zstd' | 'none') {
   let aheadMs = 0
   const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
   const state = join(folder, `state-${runs}`)
-  journal = await openJournal({
+  journal = await openRegistered({
     ...{ path: join(state, 'journal.db'), sinks: ['archive'], clock, log: logOf(), ballastBytes: 0 },
-    ...{ maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 0 },
+    ...{ maxBytes: 2 ** 30, keepKeysMs: 1e12, keepDeliveredBytes: 0 },
   })
-  await journal.putNote('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
+  await journal.state.put('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
   closing.push(() => journal.close())
   const options = s3.options.parse({
     ...{ bucket: 'audit', prefix, endpoint: url, region: 'us-east-1', force_path_style: true, compression },

@@ -7,7 +7,7 @@ import { gzip } from '../../src/platform/gzip/gzip.ts'
 import { openJournal } from '../../src/journal/sqlite/open.ts'
 import type { Clock, Random } from '../../src/core/clock.ts'
 import type { Disk, DiskFile, Transport } from '../../src/contracts/platform.ts'
-import type { Append, Journal, Acknowledgement } from '../../src/contracts/journal.ts'
+import type { Append, Journal, Acknowledgement, State } from '../../src/contracts/journal.ts'
 import type { Log } from '../../src/core/log.ts'
 
 export interface Surroundings {
@@ -124,20 +124,43 @@ async function* mortalBody(
 }
 
 /** How far a backfill or a replay is, alone or with its entries. */
-function isOfPast(name: keyof Journal, note: unknown): boolean {
+function isOfPast(name: keyof Journal | keyof State, given: unknown): boolean {
   // With the page, made of what became of it.
-  if (name === 'append') return typeof (note as Append).notes === 'function'
-  if (name === 'putNote') return /^(backfill|replay)/.test(String(note))
-  return name === 'resend' || name === 'changeNotes'
+  if (name === 'append') return typeof (given as Append).state === 'function'
+  if (name === 'put') return /^(backfill|replay)/.test(String(given))
+  return name === 'resend' || name === 'change'
+}
+
+function mortalState(state: State, life: Life): State {
+  return new Proxy(state, {
+    get(target, name: keyof State) {
+      if (name === 'scope') return (scope: string) => mortalState(target.scope(scope), life)
+      if (name === 'entry') return target.entry.bind(target)
+      return mortalMethod(target, name, life)
+    },
+  })
+}
+
+function mortalMethod<T extends Journal | State>(
+  target: T,
+  name: keyof T & (keyof Journal | keyof State),
+  life: Life,
+) {
+  return life.guard(async (...args: unknown[]) => {
+    const answer: unknown = await (target[name] as (...args: unknown[]) => unknown).apply(target, args)
+    if (isOfPast(name, args[0])) await life.noted()
+    return answer
+  })
 }
 
 /** Every method of the journal is a step; its file is closed at death, as the kernel would. */
 function mortalJournal(journal: Journal, life: Life, settling: Surroundings['settling']): Journal {
   return new Proxy(journal, {
     get(target, name: keyof Journal) {
+      if (name === 'state') return mortalState(target.state, life)
       // Not a promise, and not to be taken for one.
       if (typeof target[name] !== 'function') return undefined
-      if (name === 'stats') return () => target.stats()
+      if (name === 'stats' || name === 'pressure') return () => target[name]()
       // Nobody takes its file away here; looking for that every few seconds would be half of all that ever happens.
       if (name === 'lost') return never
       if (name === 'ack')
@@ -145,11 +168,7 @@ function mortalJournal(journal: Journal, life: Life, settling: Surroundings['set
           settling(target, ...args)
           return target.ack(...args)
         })
-      return life.guard(async (...args: unknown[]) => {
-        const answer: unknown = await (target[name] as (...args: unknown[]) => unknown).apply(target, args)
-        if (isOfPast(name, args[0])) await life.noted()
-        return answer
-      })
+      return mortalMethod(target, name, life)
     },
   })
 }

@@ -6,9 +6,8 @@ import { loadToRun } from '../../config/environment-checks.ts'
 import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
 import { accountReport } from '../../contracts/accounts.ts'
-import type { AccountReport, DayRange } from '../../contracts/accounts.ts'
+import type { AccountReport, Accounts, DayRange } from '../../contracts/accounts.ts'
 import type { Comparing, Jobs, JobSpan } from '../../contracts/jobs.ts'
-import type { Journal } from '../../contracts/journal.ts'
 import { isSameStream } from '../../contracts/source.ts'
 import type { Stream } from '../../contracts/source.ts'
 import { connectControl } from '../../control/client.ts'
@@ -41,7 +40,7 @@ interface ReconcileOptions {
 interface Opened {
   readonly jobs: Pick<Jobs, 'origins'>
   readonly comparing: Comparing
-  readonly accounts: Pick<Journal, 'counts' | 'pending'>
+  readonly accounts: Accounts
   readonly instance: string | undefined
   readonly running: boolean
   close(): Promise<void>
@@ -145,7 +144,7 @@ async function open(context: CommandContext, file: string, known: Config): Promi
     comparing: app.comparing,
     accounts: app.journal,
     running: false,
-    instance: await app.journal.note('instance'),
+    instance: await app.journal.state.get('instance'),
     close: () => app.stop(),
   }
 }

@@ -1,5 +1,5 @@
 // `dead-letters`: lists, shows, retries, drops and exports entries that a receiver rejected for good. Content only where it is asked for by name.
-import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../contracts/records.ts'
+import type { DeadLetter, DeadLetterQuery, LeftDeadLetters } from '../../contracts/records.ts'
 import { parseInstantText } from '../../core/time.ts'
 import { countText, cutText, sizeText } from '../../observability/words.ts'
 import { withJournal } from '../shared/journal.ts'
@@ -148,12 +148,12 @@ function isUnnamed(context: CommandContext, options: LetterOptions): boolean {
   return true
 }
 
-function whyLeft({ sink, why }: LeftLetters): string {
+function whyLeft({ sink, why }: LeftDeadLetters): string {
   if (why === 'not_configured') return `${sink} is not in the configuration`
   return `${sink} no longer takes them (its ${why}): change that to send them, or remove them with dead-letters drop`
 }
 
-const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
+const sumOf = (left: readonly LeftDeadLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
 
 export async function retryLetters(context: CommandContext, options: LetterOptions): Promise<number> {
   if (isUnnamed(context, options)) return exitCodes.usage
@@ -163,7 +163,7 @@ export async function retryLetters(context: CommandContext, options: LetterOptio
       context.stdout(`${await noLetters(opened, options)}: nothing is put back\n`)
       return exitCodes.done
     }
-    const left: LeftLetters[] = []
+    const left: LeftDeadLetters[] = []
     const count = await inChunks(found, async (ids) => {
       const retried = await opened.retry({ ids })
       left.push(...retried.left)

@@ -1,6 +1,7 @@
 // The way to the journal: through the daemon that holds it, or into it itself when none runs.
 import { existsSync } from 'node:fs'
 import { parseDocument } from 'yaml'
+import { registerSinks } from '../../app/app.ts'
 import { retryWanted } from '../../app/delivery.ts'
 import { ConfigFaults } from '../../config/faults.ts'
 import { readConfigFile, realFiles } from '../../config/files.ts'
@@ -65,6 +66,7 @@ async function openHere(config: Config, there: OpenJournal['there']): Promise<Op
       { cause: error },
     )
   })
+  await registerSinks(opened, config)
   const connect = () => Promise.resolve(undefined)
   const retry: Retry = (query) => retryWanted(opened, config.sinks, query)
   const { sinks } = config

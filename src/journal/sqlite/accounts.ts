@@ -5,8 +5,8 @@ import type { Database } from 'better-sqlite3'
 import type { Seq } from '../../core/sequence.ts'
 import type { Stream } from '../../contracts/source.ts'
 import { epochDay } from '../../core/time.ts'
-import type { Origins } from './streams.ts'
-import type { Settled } from './pending.ts'
+import type { Streams } from './streams.ts'
+import type { Acknowledged } from '../rules/acknowledgement.ts'
 
 interface ChunkTimes {
   first: Seq
@@ -17,7 +17,7 @@ interface ChunkTimes {
   times: Buffer
 }
 
-interface Letter {
+interface CountedDeadLetter {
   readonly sink: string
   readonly source: number
   /** own time, µs */
@@ -30,20 +30,21 @@ interface Counted {
   day: number
 }
 
-export class Deliveries {
-  readonly #origins: Origins
+export class DeliveryAccounts {
+  readonly #streams: Streams
   readonly #statements: ReturnType<typeof prepare>
 
-  constructor(db: Database, origins: Origins) {
-    this.#origins = origins
+  constructor(db: Database, streams: Streams) {
+    this.#streams = streams
     this.#statements = prepare(db)
   }
 
   /** Call inside the transaction that acknowledges the counted entries. */
-  add(sink: string, tallies: readonly DayOutcomes[]): void {
-    for (const { stream, day, accepted, filtered, replayed } of tallies) {
-      const source = this.#origins.find(stream)
-      if (source === undefined) throw new Error('A settled origin is unknown to the journal')
+  add(sink: string, outcomes: readonly DayOutcomes[]): void {
+    for (const { stream, day, accepted, filtered, replayed } of outcomes) {
+      const source = this.#streams.find(stream)
+      if (source === undefined)
+        throw new Error('The stream of an acknowledged entry is unknown to the journal')
       this.#statements.add.run(sink, source, day, accepted, filtered, 0, 0, replayed)
     }
   }
@@ -52,8 +53,8 @@ export class Deliveries {
    * Call inside the transaction that adds a dead letter (1), or puts back or drops one (-1).
    * Replayed entries were counted when they were first sent.
    */
-  letter({ sink, source, at, replay }: Letter, parked: 1 | -1, dropped: 0 | 1 = 0): void {
-    if (!replay) this.#statements.add.run(sink, source, epochDay(at), 0, 0, parked, dropped, 0)
+  deadLetter({ sink, source, at, replay }: CountedDeadLetter, added: 1 | -1, dropped: 0 | 1 = 0): void {
+    if (!replay) this.#statements.add.run(sink, source, epochDay(at), 0, 0, added, dropped, 0)
   }
 
   /**
@@ -61,10 +62,10 @@ export class Deliveries {
    * kept that are neither counted nor pending become `before`. From then on kept = before +
    * accepted + filtered + dead_lettered + dropped + pending, on every day.
    */
-  begin(sink: string, settled: Settled): void {
+  begin(sink: string, acknowledged: Acknowledged): void {
     const pending = new Map<string, number>()
-    for (let after = settled.position; ;) {
-      const step = this.#pending(sink, settled, after)
+    for (let after = acknowledged.position; ;) {
+      const step = this.#pending(sink, acknowledged, after)
       for (const { source, day, count } of step.rows) {
         const key = `${source} ${day}`
         pending.set(key, (pending.get(key) ?? 0) + count)
@@ -95,8 +96,8 @@ export class Deliveries {
    * One bounded step over the entries behind `after` that are pending for this sink for the first
    * time, or again after they were dead letters.
    */
-  pending(sink: string, settled: Settled, after: Seq): PendingStep {
-    const { rows, ...step } = this.#pending(sink, settled, after)
+  pending(sink: string, acknowledged: Acknowledged, after: Seq): PendingStep {
+    const { rows, ...step } = this.#pending(sink, acknowledged, after)
     return { ...step, rows: rows.map((row) => this.#named(row)) }
   }
 
@@ -105,15 +106,15 @@ export class Deliveries {
    * entry once.
    */
   storedDays(after: Seq): PendingStep {
-    return this.pending(NOBODY, { position: after, ahead: [] }, after)
+    return this.pending(NO_SINK, { position: after, ahead: [] }, after)
   }
 
   #named<Row extends Counted>({ source, ...rest }: Row): Omit<Row, 'source'> & { stream: Stream } {
-    return { stream: this.#origins.stream(source), ...rest }
+    return { stream: this.#streams.stream(source), ...rest }
   }
 
-  #pending(sink: string, { ahead }: Settled, after: Seq) {
-    const isSettled = (seq: Seq) => ahead.some(({ first, last }) => first <= seq && seq <= last)
+  #pending(sink: string, { ahead }: Acknowledged, after: Seq) {
+    const isAcknowledged = (seq: Seq) => ahead.some(({ first, last }) => first <= seq && seq <= last)
     const chunks = this.#statements.times.all({ next: after + 1 })
     const counts = new Map<string, Counted & { count: number }>()
     let through = after
@@ -122,7 +123,7 @@ export class Deliveries {
       if (chunk.replay === 1 || (chunk.only_sink !== null && chunk.only_sink !== sink)) continue
       const times = new DataView(chunk.times.buffer, chunk.times.byteOffset, chunk.times.byteLength)
       for (let seq = Math.max(chunk.first, after + 1); seq <= chunk.last; seq++) {
-        if (ahead.length > 0 && isSettled(seq)) continue
+        if (ahead.length > 0 && isAcknowledged(seq)) continue
         const day = epochDay(times.getFloat64(8 * (seq - chunk.first), true))
         const key = `${chunk.source} ${day}`
         const known = counts.get(key)
@@ -138,7 +139,7 @@ export class Deliveries {
  * A name that no sink has: excludes entries addressed to one sink, and nothing counts as
  * acknowledged.
  */
-const NOBODY = ''
+const NO_SINK = ''
 
 function prepare(db: Database) {
   return {
@@ -162,7 +163,7 @@ function prepare(db: Database) {
       'SELECT source, day, new + late AS kept, filtered, quarantined FROM counts WHERE day >= ? AND day < ? ORDER BY source, day',
     ),
     delivered: db.prepare<[number, number], Counted & Omit<DayDeliveries, 'stream'>>(
-      `SELECT sink, source, day, before, accepted, filtered, parked, dropped, replayed FROM deliveries
+      `SELECT sink, source, day, before, accepted, filtered, parked AS deadLettered, dropped, replayed FROM deliveries
        WHERE day >= ? AND day < ? ORDER BY sink, source, day`,
     ),
     // Only a chunk's times are read, 8 bytes per entry; the slab behind them is not read.

@@ -6,14 +6,15 @@ import { makeWay } from '../../core/bytes.ts'
 import type { Batch, LoneLimits, ChunkSlice, TakeLimits, TooLarge } from '../../contracts/journal.ts'
 import type { Seq } from '../../core/sequence.ts'
 import { checksum, decode, encode, payloadBytes } from '../rules/chunk.ts'
+import { fitting } from '../rules/slicing.ts'
 import { corrupt } from './database.ts'
-import type { Origins } from './streams.ts'
+import type { Streams } from './streams.ts'
 
 /**
  * Cache of decoded chunks, so that several sinks, or a prefetch, read and verify each only once.
  */
-const AT_HAND_BYTES = 8 * 1024 * 1024
-const AT_HAND_CHUNKS = 64
+const CACHE_BYTES = 8 * 1024 * 1024
+const CACHE_CHUNKS = 64
 
 export interface Address {
   readonly source: number
@@ -35,7 +36,7 @@ interface Chunk {
   readonly first: Seq
   readonly last: Seq
   readonly payload: number
-  readonly run: ChunkSlice
+  readonly slice: ChunkSlice
   /** its size in memory */
   readonly bytes: number
 }
@@ -60,16 +61,16 @@ interface ChunkRow extends SizeRow {
 
 export class ChunkStore {
   readonly #path: string
-  readonly #origins: Origins
+  readonly #streams: Streams
   readonly #insert: Statement
   readonly #read: Statement<[number], ChunkRow>
   readonly #size: Statement<[number], SizeRow>
-  readonly #atHand = new Map<Seq, Chunk>()
-  #atHandBytes = 0
+  readonly #cache = new Map<Seq, Chunk>()
+  #cachedBytes = 0
 
-  constructor(db: Database, path: string, origins: Origins) {
+  constructor(db: Database, path: string, streams: Streams) {
     this.#path = path
-    this.#origins = origins
+    this.#streams = streams
     this.#insert = db.prepare('INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
     this.#read = db.prepare('SELECT * FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1')
     this.#size = db.prepare(
@@ -77,7 +78,7 @@ export class ChunkStore {
     )
   }
 
-  /** Writes into the running transaction; pass the result to `keepAtHand` once that has landed. */
+  /** Writes into the running transaction; pass the result to `cache` once that has landed. */
   put(first: Seq, address: Address, entries: Entries): Put {
     const { source, appendedAt, onlySink, replay } = address
     const last = first + entries.count - 1
@@ -106,16 +107,16 @@ export class ChunkStore {
   }
 
   /** Caches the new chunks: nearly always a sink takes them at once and need not read them back. */
-  keepAtHand(puts: readonly Put[]): void {
+  cache(puts: readonly Put[]): void {
     for (const put of puts) this.#touch(this.#chunk(put))
   }
 
   #chunk({ first, last, payload, address, entries }: Put): Chunk {
     const { source, appendedAt, onlySink, replay } = address
-    const stream = this.#origins.stream(source)
-    const run = { stream, firstSeq: first, appendedAt, onlySink, replay, entries }
+    const stream = this.#streams.stream(source)
+    const slice = { stream, firstSeq: first, appendedAt, onlySink, replay, entries }
     const bytes = entries.bytes.length + entries.columns.byteLength + entries.times.byteLength
-    return { first, last, payload, run, bytes }
+    return { first, last, payload, slice, bytes }
   }
 
   /**
@@ -135,7 +136,7 @@ export class ChunkStore {
       if (next > from && lone > limits.maxBytes - bytes) break
       const chunk = this.#chunkAt(next, lone)
       if (chunk === undefined) break
-      const { entries } = chunk.run
+      const { entries } = chunk.slice
       const start = next - chunk.first
       const end = Math.min(entries.count, until - chunk.first + 1, start + limits.maxEntries - (next - from))
       const memory = limits.maxBytes - bytes
@@ -144,44 +145,44 @@ export class ChunkStore {
         ? { index: end, taken: chunk.payload }
         : fitting(entries, start, end, memory, next === from)
       bytes += taken
-      if (index > start) slices.push({ ...chunk.run, firstSeq: next, entries: entries.slice(start, index) })
+      if (index > start) slices.push({ ...chunk.slice, firstSeq: next, entries: entries.slice(start, index) })
       next += index - start
       if (index < end) break
     }
     return next === from ? undefined : { first: from, last: next - 1, count: next - from, slices }
   }
 
-  /** One entry, with its run. */
-  entry(seq: Seq): { readonly run: ChunkSlice; readonly index: number } | undefined {
+  /** One entry, with its chunk. */
+  entry(seq: Seq): { readonly slice: ChunkSlice; readonly index: number } | undefined {
     const chunk = this.#chunkAt(seq)
-    return chunk && { run: chunk.run, index: seq - chunk.first }
+    return chunk && { slice: chunk.slice, index: seq - chunk.first }
   }
 
   /** Removes chunks from the cache that are no longer pending. */
   release(ackedTo: Seq): void {
-    for (const { first, last } of this.#atHand.values()) if (last <= ackedTo) this.forget(first)
+    for (const { first, last } of this.#cache.values()) if (last <= ackedTo) this.forget(first)
   }
 
   forget(first: Seq): void {
-    this.#atHandBytes -= this.#atHand.get(first)?.bytes ?? 0
-    this.#atHand.delete(first)
+    this.#cachedBytes -= this.#cache.get(first)?.bytes ?? 0
+    this.#cache.delete(first)
   }
 
-  #chunkAtHand(seq: Seq): Chunk | undefined {
-    for (const chunk of this.#atHand.values()) if (chunk.first <= seq && seq <= chunk.last) return chunk
+  #cachedChunk(seq: Seq): Chunk | undefined {
+    for (const chunk of this.#cache.values()) if (chunk.first <= seq && seq <= chunk.last) return chunk
     return undefined
   }
 
   /** The payload of an entry with a chunk of its own that is not cached; 0 for any other. */
   #loneBytes(seq: Seq): number {
-    if (this.#chunkAtHand(seq)) return 0
+    if (this.#cachedChunk(seq)) return 0
     const size = this.#size.get(seq)
     return size?.first === seq && size.last === seq ? size.payload : 0
   }
 
   #chunkAt(seq: Seq, loneBytes = this.#loneBytes(seq)): Chunk | undefined {
-    const atHand = this.#chunkAtHand(seq)
-    if (atHand) return this.#touch(atHand)
+    const cached = this.#cachedChunk(seq)
+    if (cached) return this.#touch(cached)
     // The driver uses extra memory for it: of huge entries, new or requested by several sinks, only
     // one stays cached.
     makeWay(loneBytes)
@@ -214,31 +215,16 @@ export class ChunkStore {
    */
   #touch(chunk: Chunk): Chunk {
     this.forget(chunk.first)
-    if (chunk.bytes > AT_HAND_BYTES) return chunk
-    this.#atHand.set(chunk.first, chunk)
-    this.#atHandBytes += chunk.bytes
-    for (const oldest of this.#atHand.keys()) {
-      const few = this.#atHandBytes <= AT_HAND_BYTES && this.#atHand.size <= AT_HAND_CHUNKS
+    if (chunk.bytes > CACHE_BYTES) return chunk
+    this.#cache.set(chunk.first, chunk)
+    this.#cachedBytes += chunk.bytes
+    for (const oldest of this.#cache.keys()) {
+      const few = this.#cachedBytes <= CACHE_BYTES && this.#cache.size <= CACHE_CHUNKS
       if (few) break
       this.forget(oldest)
     }
     return chunk
   }
-}
-
-/**
- * How many of entries [start, end) fit into `memory` bytes, and their size; an entry that is `alone`
- * always fits.
- */
-function fitting(entries: Entries, start: number, end: number, memory: number, alone: boolean) {
-  let taken = 0
-  let index = start
-  for (; index < end; index++) {
-    const size = entries.rawBytes(index)
-    if (taken + size > memory && !(alone && index === start)) break
-    taken += size
-  }
-  return { index, taken }
 }
 
 function label(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address): string {

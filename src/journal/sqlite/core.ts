@@ -1,12 +1,13 @@
 // Shared by every part of the journal: the open file, its prepared statements, its bounds.
 import type { Database } from 'better-sqlite3'
 import type { Clock } from '../../core/clock.ts'
-import type { Deliveries } from './accounts.ts'
-import type { Keys } from './dedup-index.ts'
-import type { Ledger } from './pending.ts'
-import type { Origins } from './streams.ts'
+import type { DeliveryAccounts } from './accounts.ts'
+import type { DedupIndex } from './dedup-index.ts'
+import type { Pending } from './pending.ts'
+import type { Streams } from './streams.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { ChunkStore } from './chunk-store.ts'
+import type { StateTable } from './state.ts'
 import type { Transactions } from './transactions.ts'
 
 export interface Core {
@@ -15,12 +16,13 @@ export interface Core {
   readonly clock: Clock
   readonly maxBytes: number
   readonly keepKeysMs: number
-  readonly keepSettledBytes: number
-  readonly origins: Origins
-  readonly keys: Keys
+  readonly keepDeliveredBytes: number
+  readonly streams: Streams
+  readonly dedupIndex: DedupIndex
   readonly chunkStore: ChunkStore
-  readonly ledger: Ledger
-  readonly deliveries: Deliveries
+  readonly pending: Pending
+  readonly accounts: DeliveryAccounts
   readonly quarantine: Quarantine
+  readonly state: StateTable
   readonly transactions: Transactions
 }

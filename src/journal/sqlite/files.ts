@@ -268,7 +268,7 @@ const USUAL_ENTRY_BYTES = 16 * MIB
 
 export interface Bounds {
   readonly maxBytes: number
-  readonly keepSettledBytes: number
+  readonly keepDeliveredBytes: number
   /** absent: the default */
   readonly maxEntryBytes?: number | undefined
 }
@@ -279,7 +279,7 @@ export const besideBytes = ({ maxEntryBytes = 0 }: Pick<Bounds, 'maxEntryBytes'>
 
 /** Without the dedup keys. */
 export const wantedBytes = (bounds: Bounds): number =>
-  bounds.maxBytes + bounds.keepSettledBytes + besideBytes(bounds)
+  bounds.maxBytes + bounds.keepDeliveredBytes + besideBytes(bounds)
 
 // Reads the database's first page from SQLite's log, for callers that may not open the database
 // itself. Pure.

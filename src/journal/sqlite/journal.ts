@@ -6,19 +6,22 @@ import type { Entries } from '../../contracts/entries.ts'
 import type {
   Append,
   Batch,
+  ConfiguredWorkspace,
   InFlight,
   Journal,
   LoneLimits,
   ReplayQuery,
   Resend,
+  State,
   Acknowledgement,
   TakeLimits,
   TakeWhere,
   TooLarge,
 } from '../../contracts/journal.ts'
-import type { DeadLetterQuery, NoteChange, QuarantineQuery } from '../../contracts/records.ts'
+import type { DeadLetterQuery, QuarantineQuery } from '../../contracts/records.ts'
 import type { Stream } from '../../contracts/source.ts'
 import type { Seq } from '../../core/sequence.ts'
+import type { Log } from '../../core/log.ts'
 import { append, prepareAppend } from './append.ts'
 import type { Core } from './core.ts'
 import { Presence, closeDatabase, corrupt } from './database.ts'
@@ -26,48 +29,71 @@ import type { Handover } from './database.ts'
 import { DeadLetters, ack } from './dead-letters.ts'
 import { preparePrune, prune } from './prune.ts'
 import { prepareReplay, replay, resend } from './replay.ts'
-import { listNotes, prepareNotes, writeNotes } from './state.ts'
-import * as findings from './totals.ts'
+import { ScopedState } from '../rules/state.ts'
+import { reportWorkspaces } from './streams.ts'
 import { Totals } from './totals.ts'
 
 function prepare(db: Database) {
-  const notes = prepareNotes(db)
   return {
-    append: prepareAppend(db, notes),
+    append: prepareAppend(db),
     prune: preparePrune(db),
     replay: prepareReplay(db),
     cursor: db.prepare<[number], string | null>('SELECT cursor FROM sources WHERE id = ?').pluck(),
-    findings: findings.prepareFindings(db),
-    notes,
   }
 }
 
+interface Surroundings {
+  /** as configured: possibly a link */
+  readonly path: string
+  readonly log: Log
+  readonly handover?: Handover | undefined
+  /** an error of the start, which nothing retries */
+  readonly startError: (error: unknown) => unknown
+}
+
 export class SqliteJournal implements Journal {
+  readonly state: State
   readonly #core: Core
+  readonly #surroundings: Surroundings
   readonly #statements: ReturnType<typeof prepare>
-  readonly #letters: DeadLetters
-  readonly #arrivals: Arrivals
+  readonly #deadLetters: DeadLetters
+  readonly #arrivals = new Arrivals()
   readonly #totals: Totals
   readonly #presence: Presence
-  readonly #handover: Handover | undefined
   #closed = false
 
-  constructor(
-    core: Core,
-    { path, handover }: { readonly path: string; readonly handover?: Handover | undefined },
-  ) {
+  constructor(core: Core, surroundings: Surroundings) {
+    this.state = new ScopedState(core.state)
     this.#core = core
-    this.#handover = handover
+    this.#surroundings = surroundings
     this.#statements = prepare(core.db)
-    this.#letters = new DeadLetters(core)
-    this.#arrivals = new Arrivals(core.ledger.positions().map(({ sink, position }) => [sink, position]))
-    this.#presence = new Presence(core.path, path)
-    this.#totals = new Totals(core, this.#statements.findings)
+    this.#deadLetters = new DeadLetters(core)
+    this.#presence = new Presence(core.path, surroundings.path)
+    this.#totals = new Totals(core)
+  }
+
+  async registerSinks(sinks: readonly string[], workspaces?: readonly ConfiguredWorkspace[]) {
+    const { accounts, clock, db, keepKeysMs, pending, quarantine, transactions } = this.#core
+    const { log, startError } = this.#surroundings
+    const land = () => {
+      const registered = pending.writeRegistered(sinks, log)
+      if (workspaces) reportWorkspaces(db, workspaces, log)
+      for (const [sink, { acknowledged }] of registered.sinks)
+        if (!accounts.isCounted(sink)) accounts.begin(sink, acknowledged)
+      quarantine.writeForgotten(clock.now() - keepKeysMs)
+      return registered
+    }
+    try {
+      pending.applyRegistered(transactions.write(land))
+    } catch (error) {
+      throw startError(error)
+    }
+    for (const { sink, position } of pending.positions()) this.#arrivals.reported(sink, position)
   }
 
   async cursor(stream: Stream) {
-    const { origins, transactions } = this.#core
-    const id = origins.find(stream)
+    const { streams, transactions } = this.#core
+    const id = streams.find(stream)
     if (id === undefined) return undefined
     return transactions.read(() => this.#statements.cursor.get(id)) ?? undefined
   }
@@ -80,18 +106,18 @@ export class SqliteJournal implements Journal {
   }
 
   async known(stream: Stream, entries: Entries) {
-    const { keys, origins, transactions } = this.#core
-    const id = origins.find(stream)
+    const { dedupIndex, streams, transactions } = this.#core
+    const id = streams.find(stream)
     return id === undefined
       ? new Uint8Array(entries.count)
-      : transactions.read(() => keys.known(id, stream.source, entries))
+      : transactions.read(() => dedupIndex.known(id, stream.source, entries))
   }
 
   async take(sink: string, lone: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
   async take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
   async take(sink: string, limits: TakeLimits, where?: TakeWhere) {
-    const { ledger, chunkStore, transactions } = this.#core
-    const { first, last } = ledger.nextPending(sink, where)
+    const { pending, chunkStore, transactions } = this.#core
+    const { first, last } = pending.nextPending(sink, where)
     return transactions.read(() => chunkStore.slice(first, last, limits))
   }
 
@@ -105,41 +131,41 @@ export class SqliteJournal implements Journal {
   }
 
   async inFlightBatches(sink: string) {
-    const { ledger, transactions } = this.#core
-    return transactions.read(() => ledger.inFlightBatches(sink))
+    const { pending, transactions } = this.#core
+    return transactions.read(() => pending.inFlightBatches(sink))
   }
 
   async recordInFlight(sink: string, inFlight: InFlight) {
-    const { ledger, transactions } = this.#core
-    transactions.write(() => ledger.writeInFlight(sink, inFlight))
+    const { pending, transactions } = this.#core
+    transactions.write(() => pending.writeInFlight(sink, inFlight))
   }
 
   async ack(sink: string, acknowledgement: Acknowledgement) {
-    ack(this.#core, this.#letters, this.#statements.notes, sink, acknowledgement)
+    ack(this.#core, this.#deadLetters, sink, acknowledgement)
   }
 
   async arrival(sink: string, signal: AbortSignal) {
-    await this.#arrivals.wait(sink, () => this.#core.ledger.lastSeq, signal)
+    await this.#arrivals.wait(sink, () => this.#core.pending.lastSeq, signal)
   }
 
   async deadLetters(query: DeadLetterQuery) {
-    return this.#core.transactions.read(() => this.#letters.list(query))
+    return this.#core.transactions.read(() => this.#deadLetters.list(query))
   }
 
   async deadLetterRaw(id: number) {
-    return this.#core.transactions.read(() => this.#letters.raw(id))
+    return this.#core.transactions.read(() => this.#deadLetters.raw(id))
   }
 
   async retryDeadLetters(query: DeadLetterQuery) {
-    const retried = this.#core.transactions.write(() => this.#letters.writeRetried(query))
-    this.#letters.applyRetried(retried)
+    const retried = this.#core.transactions.write(() => this.#deadLetters.writeRetried(query))
+    this.#deadLetters.applyRetried(retried)
     if (retried.rows.length > 0) this.#arrivals.wake()
     return retried.rows.length
   }
 
   async dropDeadLetters(query: DeadLetterQuery) {
-    const dropped = this.#core.transactions.write(() => this.#letters.writeDropped(query))
-    this.#letters.applyDropped(dropped)
+    const dropped = this.#core.transactions.write(() => this.#deadLetters.writeDropped(query))
+    this.#deadLetters.applyDropped(dropped)
     return dropped.length
   }
 
@@ -150,7 +176,7 @@ export class SqliteJournal implements Journal {
   }
 
   async resend(again: Resend) {
-    resend(this.#core, this.#statements.notes, again)
+    resend(this.#core, again)
     if (again.entries.count > 0) this.#arrivals.wake()
   }
 
@@ -171,53 +197,34 @@ export class SqliteJournal implements Journal {
     return dropped.count
   }
 
-  async findings(limit: number) {
-    return this.#core.transactions.read(() => findings.list(this.#core, this.#statements.findings, limit))
-  }
-
   async counts(range: DayRange) {
-    const { deliveries, transactions } = this.#core
-    return transactions.read(() => ({ kept: deliveries.kept(range), delivered: deliveries.delivered(range) }))
+    const { accounts, transactions } = this.#core
+    return transactions.read(() => ({ kept: accounts.kept(range), delivered: accounts.delivered(range) }))
   }
 
   async pending(sink: string, after: Seq | undefined) {
-    const { deliveries, ledger, transactions } = this.#core
-    const settled = ledger.settled(sink)
-    return transactions.read(() => deliveries.pending(sink, settled, after ?? settled.position))
+    const { accounts, pending, transactions } = this.#core
+    const acknowledged = pending.acknowledged(sink)
+    return transactions.read(() => accounts.pending(sink, acknowledged, after ?? acknowledged.position))
   }
 
   async storedDays(after: Seq | undefined) {
-    const { deliveries, transactions } = this.#core
-    return transactions.read(() => deliveries.storedDays(after ?? 0))
+    const { accounts, transactions } = this.#core
+    return transactions.read(() => accounts.storedDays(after ?? 0))
   }
 
-  async note(name: string) {
-    return this.#core.transactions.read(() => this.#statements.notes.get.get(name))
-  }
-
-  async putNote(name: string, value: string) {
-    await this.changeNotes({ drop: [], put: [{ name, value }] })
-  }
-
-  async notes(prefix: string, limit: number) {
-    return this.#core.transactions.read(() => listNotes(this.#statements.notes, prefix, limit))
-  }
-
-  async changeNotes(change: NoteChange) {
-    this.#core.transactions.write(() => {
-      writeNotes(this.#statements.notes, change)
-    })
+  pressure() {
+    const { pending, maxBytes } = this.#core
+    return { bytes: pending.bytes, capacityBytes: maxBytes, full: pending.bytes >= maxBytes }
   }
 
   stats() {
-    const { ledger, maxBytes, transactions } = this.#core
+    const { pending, transactions } = this.#core
     return {
-      entries: ledger.lastSeq - ledger.ackedTo,
-      bytes: ledger.pendingBytes,
-      capacityBytes: maxBytes,
-      full: ledger.pendingBytes >= maxBytes,
-      sinks: transactions.read(() => ledger.positions()),
-      unconfigured: ledger.unconfigured,
+      ...this.pressure(),
+      entries: pending.lastSeq - pending.ackedTo,
+      sinks: transactions.read(() => pending.positions()),
+      unconfigured: pending.unconfigured,
       ...this.#totals.stats,
     }
   }
@@ -240,7 +247,7 @@ export class SqliteJournal implements Journal {
     // any more.
     const isThere = this.#presence.lost === undefined
     closeDatabase(db, (error) => transactions.judge(error))
-    if (isThere && !transactions.metFault) this.#handover?.closed(path)
+    if (isThere && !transactions.metFault) this.#surroundings.handover?.closed(path)
   }
 }
 
@@ -248,17 +255,17 @@ export class SqliteJournal implements Journal {
 
 class Arrivals {
   /** the last sequence number reported to each sink */
-  readonly #told = new Map<string, Seq>()
+  readonly #reported = new Map<string, Seq>()
   readonly #waiting = new Set<() => void>()
 
-  constructor(positions: Iterable<readonly [string, Seq]>) {
-    for (const [sink, position] of positions) this.#told.set(sink, position)
+  reported(sink: string, seq: Seq): void {
+    this.#reported.set(sink, seq)
   }
 
   /** `lastSeq` is called at each wake-up. */
   async wait(sink: string, lastSeq: () => Seq, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted && lastSeq() <= (this.#told.get(sink) ?? 0)) await this.#next(signal)
-    this.#told.set(sink, lastSeq())
+    while (!signal.aborted && lastSeq() <= (this.#reported.get(sink) ?? 0)) await this.#next(signal)
+    this.#reported.set(sink, lastSeq())
   }
 
   wake(): void {

@@ -21,20 +21,20 @@ import { ownerCalls } from '../../core/file-owners.ts'
 import type { Log } from '../../core/log.ts'
 import { linkTarget, makeFolders, resolvedPath } from '../../core/paths.ts'
 import type { FolderCalls, LinkCalls } from '../../core/paths.ts'
-import { Deliveries } from './accounts.ts'
+import { DeliveryAccounts } from './accounts.ts'
 import { ChunkStore } from './chunk-store.ts'
 import type { Core } from './core.ts'
 import { Handover, LOG_BYTES, fileSystemTypeOf, openDatabase, translate } from './database.ts'
 import type { FileSystemType } from './database.ts'
-import { Keys } from './dedup-index.ts'
+import { DedupIndex } from './dedup-index.ts'
 import { unsafeFault } from './files.ts'
 import { SqliteJournal } from './journal.ts'
-import { Ledger } from './pending.ts'
+import { Pending } from './pending.ts'
 import { Quarantine } from './quarantine.ts'
 import { Ballast, Space, atStart, freeBytesOf, largestFileBytes } from './space.ts'
 import type { FreeBytes, LimitReached, VolumeBytes } from './space.ts'
-import { Origins, tellWorkspaces } from './streams.ts'
-import type { Configured } from './streams.ts'
+import { StateTable } from './state.ts'
+import { Streams } from './streams.ts'
 import { Transactions } from './transactions.ts'
 
 export interface JournalOptions {
@@ -42,11 +42,7 @@ export interface JournalOptions {
   /** of pending payload; at the bound append throws `journal_full` */
   readonly maxBytes: number
   readonly keepKeysMs: number
-  readonly keepSettledBytes: number
-  /** the sinks of the configuration, by name */
-  readonly sinks: readonly string[]
-  /** those of the configuration; absent: new and removed workspaces are not reported */
-  readonly workspaces?: readonly Configured[]
+  readonly keepDeliveredBytes: number
   readonly clock: Clock
   readonly log: Log
   /** of the largest entry that may come */
@@ -105,7 +101,7 @@ const endOfLinks = (path: string): string =>
   linkTarget(path, linkCalls) === undefined ? path : resolvedPath(path, linkCalls)
 
 /**
- * Throws ConnectorError `journal_in_use`, `journal_corrupt` (damaged, or its files do not belong
+ * Locks and migrates the file, and registers nothing. Throws ConnectorError `journal_in_use`, `journal_corrupt` (damaged, or its files do not belong
  * together), `config_invalid` (no such folder, no permission, a file of another user, a network
  * file system, a newer schema), `disk_full` or `disk_failed`.
  */
@@ -119,26 +115,27 @@ export async function openJournal(given: JournalOptions): Promise<Journal> {
   }
   const ballastBytes = options.ballastBytes ?? ballastBytesFor(options.maxEntryBytes ?? MAX_ENTRY_BYTES)
   const ballast = new Ballast(path, ballastBytes, options.freeBytes ?? freeBytesOf)
+  const startError = (error: unknown) => atStart(translate(error, path), () => ballast.shortage)
   try {
     await makeFolders(dirname(given.path), folderCalls)
     const unsafe = unsafeFault(given.path, path, ownerCalls(lstatSync))
     if (unsafe !== undefined) throw new ConnectorError('config_invalid', `The journal ${path}: ${unsafe}`)
     const db = openFile(options, ballast)
     try {
-      return new SqliteJournal(coreOf(db, ballast, options), given)
+      return new SqliteJournal(coreOf(db, ballast, options), { ...given, startError })
     } catch (error) {
       db.close()
       throw error
     }
   } catch (error) {
-    throw atStart(translate(error, path), () => ballast.shortage)
+    throw startError(error)
   }
 }
 
 type Options = JournalOptions & Required<Pick<JournalOptions, 'maxFileBytes' | 'largestFileBytes'>>
 
-const maxFileBytesOf = ({ maxBytes, keepSettledBytes }: JournalOptions) =>
-  2 * (maxBytes + keepSettledBytes) + ALLOWANCE_BYTES
+const maxFileBytesOf = ({ maxBytes, keepDeliveredBytes }: JournalOptions) =>
+  2 * (maxBytes + keepDeliveredBytes) + ALLOWANCE_BYTES
 
 function openFile(options: Options, ballast: Ballast): Database {
   const { path, clock, log, maxFileBytes, largestFileBytes } = options
@@ -168,33 +165,21 @@ function openFile(options: Options, ballast: Ballast): Database {
 }
 
 function coreOf(db: Database, ballast: Ballast, options: Options): Core {
-  const { path, clock, log, sinks, maxBytes, keepKeysMs, keepSettledBytes, limitReached } = options
+  const { path, clock, log, maxBytes, keepKeysMs, keepDeliveredBytes, limitReached } = options
   const { largestFileBytes, volumeBytes } = options
   const space = new Space({ path, db, ballast, largestFileBytes, volumeBytes, bounds: options })
   const transactions = new Transactions({ path, db, ballast, space, log, limitReached })
   if (!transactions.makeSpaceFor(TRANSACTION_BYTES))
     log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })
-  const origins = new Origins(db)
-  const chunkStore = new ChunkStore(db, path, origins)
-  const deliveries = new Deliveries(db, origins)
-  const opened = transactions.write(() => {
-    const ledger = new Ledger(db, sinks, log)
-    if (options.workspaces) tellWorkspaces(db, options.workspaces, log)
-    for (const sink of sinks) if (!deliveries.isCounted(sink)) deliveries.begin(sink, ledger.settled(sink))
-    return { ledger, quarantine: new Quarantine(db, origins, clock.now() - keepKeysMs) }
-  })
-  const limits = { maxBytes, keepKeysMs, keepSettledBytes }
+  const streams = new Streams(db)
   return {
-    path,
-    db,
-    clock,
-    ...limits,
-    origins,
-    keys: new Keys(db),
-    chunkStore,
-    ...opened,
-    deliveries,
-    transactions,
+    ...{ path, db, clock, maxBytes, keepKeysMs, keepDeliveredBytes, streams, transactions },
+    dedupIndex: new DedupIndex(db),
+    chunkStore: new ChunkStore(db, path, streams),
+    pending: new Pending(db),
+    accounts: new DeliveryAccounts(db, streams),
+    quarantine: new Quarantine(db, streams),
+    state: new StateTable(db, transactions),
   }
 }
 

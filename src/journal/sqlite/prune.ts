@@ -1,18 +1,12 @@
-// Pruning: deletes delivered chunks and old keys, oldest first, in bounded steps; never data that
-// may still be needed.
+// Pruning: deletes delivered chunks and old keys, oldest first, in bounded steps.
 import type { Database } from 'better-sqlite3'
+import { droppable, keyCutoffUs } from '../rules/pruning.ts'
+import type { ChunkSize } from '../rules/pruning.ts'
 import type { Core } from './core.ts'
 
 /** Bounds of a step: about ten milliseconds. */
 const STEP_CHUNKS = 256
-const STEP_BYTES = 16 * 1024 * 1024
 const STEP_KEYS = 20_000
-
-interface ChunkSize {
-  first: number
-  last: number
-  payload: number
-}
 
 interface SourceLow {
   id: number
@@ -40,46 +34,29 @@ export function preparePrune(db: Database) {
   }
 }
 
-/**
- * The oldest chunks that all sinks have acknowledged, as far as these exceed their bound: entries
- * sent again count like the others.
- */
 function dropChunks(
-  { ledger, chunkStore, keepSettledBytes, transactions }: Core,
+  { pending, chunkStore, keepDeliveredBytes, transactions }: Core,
   statements: PruneStatements,
 ): boolean {
-  const excess = ledger.keptBytes - ledger.pendingBytes - keepSettledBytes
+  const excess = pending.storedBytes - pending.bytes - keepDeliveredBytes
   if (excess <= 0) return false
-  const { ackedTo } = ledger
   const dropped = transactions.write(() => {
-    const chunks: ChunkSize[] = []
-    let bytes = 0
-    for (const chunk of statements.oldest.all(STEP_CHUNKS)) {
-      if (chunk.last > ackedTo || bytes >= excess || bytes >= STEP_BYTES) break
-      chunks.push(chunk)
-      bytes += chunk.payload
-    }
-    const last = chunks.at(-1)
+    const found = droppable(statements.oldest.all(STEP_CHUNKS), pending.ackedTo, excess)
+    const last = found.chunks.at(-1)
     if (last) statements.dropChunks.run(last.first)
-    return { chunks, bytes }
+    return found
   })
   for (const { first } of dropped.chunks) chunkStore.forget(first)
-  ledger.applyPruned(dropped.bytes)
+  pending.applyPruned(dropped.bytes)
   return dropped.bytes > 0 && dropped.bytes < excess
 }
 
-/**
- * A key is deleted if its entry is older than the retention of keys, and older than everything that
- * this source has read on its last two reading days: a drain of last year's entries may have to
- * read a page again, and must recognise it. The time is that of the newest entry of any source: a
- * clock that is ahead deletes no keys that are needed once it is corrected.
- */
 function dropKeys({ clock, keepKeysMs, transactions }: Core, statements: PruneStatements): boolean {
   return transactions.write(() => {
-    const oldest = Math.min(clock.now() * 1000, statements.newest.get() ?? -Infinity) - keepKeysMs * 1000
-    for (const { id, low_at, low_before } of statements.lows.all()) {
-      const cutoff = Math.floor(Math.min(oldest, low_at ?? -Infinity, low_before ?? Infinity))
-      if (!Number.isFinite(cutoff)) continue
+    const ages = { nowMs: clock.now(), keepKeysMs, newestUs: statements.newest.get() }
+    for (const { id, low_at: lowUs, low_before: lowBeforeUs } of statements.lows.all()) {
+      const cutoff = keyCutoffUs({ ...ages, lowUs, lowBeforeUs })
+      if (cutoff === undefined) continue
       const behind = statements.keyBehind.get(id, cutoff, STEP_KEYS)
       if (behind) {
         statements.dropKeysBefore.run(id, behind.at, behind.id)

@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3'
 import type { Amount, QuarantineQuery, QuarantineRecord } from '../../contracts/records.ts'
 import type { Quarantined } from '../../contracts/source.ts'
-import type { Origins } from './streams.ts'
+import type { Streams } from './streams.ts'
 
 interface QuarantineRow {
   id: number
@@ -25,19 +25,19 @@ interface Chosen {
  * transaction once it has landed.
  */
 export class Quarantine {
-  readonly #origins: Origins
+  readonly #streams: Streams
   readonly #statements: ReturnType<typeof prepareQuarantine>
   #held: Amount
 
-  /**
-   * Call inside a transaction. Elements dropped before `forgetBefore` (epoch ms) are no longer
-   * known here.
-   */
-  constructor(db: Database, origins: Origins, forgetBefore: number) {
-    this.#origins = origins
+  constructor(db: Database, streams: Streams) {
+    this.#streams = streams
     this.#statements = prepareQuarantine(db)
-    this.#statements.forget.run(-forgetBefore)
     this.#held = { count: 0, bytes: 0, ...this.#statements.held.get() }
+  }
+
+  /** Call inside a transaction. Elements dropped before `before` (epoch ms) are no longer known here. */
+  writeForgotten(before: number): void {
+    this.#statements.forget.run(-before)
   }
 
   /** What is kept now. */
@@ -51,7 +51,7 @@ export class Quarantine {
       ids === undefined ? list.all({ after, limit }) : listOf.all({ after, limit, ids: JSON.stringify(ids) })
     return rows.map((row) => ({
       id: row.id,
-      stream: this.#origins.stream(row.source),
+      stream: this.#streams.stream(row.source),
       reason: row.reason,
       totalBytes: row.total_bytes,
       keptBytes: row.kept_bytes,

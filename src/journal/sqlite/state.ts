@@ -1,30 +1,48 @@
-// State entries of other modules, by name: kept beside the entries so that they land in the same
+// State entries of other modules, by name: stored beside the entries so that they land in the same
 // transaction.
 import type { Database } from 'better-sqlite3'
-import type { Note, NoteChange } from '../../contracts/records.ts'
+import type { StateChange, StateEntry } from '../../contracts/journal.ts'
+import type { StateCondition, StateStore } from '../rules/state.ts'
+import type { Transactions } from './transactions.ts'
 
 /** The greatest code point: sorts after every name with the prefix. */
 const LAST = '\u{10ffff}'
 
-export type NoteStatements = ReturnType<typeof prepareNotes>
+export class StateTable implements StateStore {
+  readonly #transactions: Transactions
+  readonly #statements
 
-export function prepareNotes(db: Database) {
-  return {
-    get: db.prepare<[string], string>('SELECT value FROM notes WHERE name = ?').pluck(),
-    list: db.prepare<[string, string, number], Note>(
-      'SELECT name, value FROM notes WHERE name >= ? AND name < ? ORDER BY name LIMIT ?',
-    ),
-    put: db.prepare('INSERT OR REPLACE INTO notes VALUES (?, ?)'),
-    drop: db.prepare('DELETE FROM notes WHERE name = ?'),
+  constructor(db: Database, transactions: Transactions) {
+    this.#transactions = transactions
+    this.#statements = {
+      get: db.prepare<[string], string>('SELECT value FROM notes WHERE name = ?').pluck(),
+      list: db.prepare<[string, string, number], StateEntry>(
+        'SELECT name, value FROM notes WHERE name >= ? AND name < ? ORDER BY name LIMIT ?',
+      ),
+      put: db.prepare('INSERT OR REPLACE INTO notes VALUES (?, ?)'),
+      drop: db.prepare('DELETE FROM notes WHERE name = ?'),
+    }
   }
-}
 
-export function listNotes({ list }: NoteStatements, prefix: string, limit: number): Note[] {
-  return list.all(prefix, `${prefix}${LAST}`, limit)
-}
+  async get(name: string) {
+    return this.#transactions.read(() => this.#statements.get.get(name))
+  }
 
-/** Call inside a transaction. */
-export function writeNotes({ put, drop }: NoteStatements, change: Partial<NoteChange>): void {
-  for (const name of change.drop ?? []) drop.run(name)
-  for (const { name, value } of change.put ?? []) put.run(name, value)
+  async list(prefix: string, limit: number) {
+    return this.#transactions.read(() => this.#statements.list.all(prefix, `${prefix}${LAST}`, limit))
+  }
+
+  async change(change: StateChange, only?: StateCondition) {
+    return this.#transactions.write(() => {
+      if (only && this.#statements.get.get(only.name) !== only.value) return false
+      this.write(change)
+      return true
+    })
+  }
+
+  /** Call inside a transaction. */
+  write({ drop = [], put = [] }: Partial<StateChange>): void {
+    for (const name of drop) this.#statements.drop.run(name)
+    for (const { name, value } of put) this.#statements.put.run(name, value)
+  }
 }

@@ -1,11 +1,12 @@
 // The small number that represents a source of a workspace in every table.
 import type { Database } from 'better-sqlite3'
+import type { ConfiguredWorkspace } from '../../contracts/journal.ts'
 import type { Stream, SourceName } from '../../contracts/source.ts'
 import type { Log } from '../../core/log.ts'
 
-export class Origins {
+export class Streams {
   readonly #ids = new Map<string, number>()
-  readonly #origins = new Map<number, Stream>()
+  readonly #streams = new Map<number, Stream>()
   readonly #insert
 
   constructor(db: Database) {
@@ -26,14 +27,14 @@ export class Origins {
   }
 
   stream(id: number): Stream {
-    const stream = this.#origins.get(id)
+    const stream = this.#streams.get(id)
     if (stream === undefined) throw new Error(`The journal has no source ${id}`)
     return stream
   }
 
   remember(id: number, { workspace, source }: Stream): number {
     this.#ids.set(nameOf({ workspace, source }), id)
-    this.#origins.set(id, { workspace, source })
+    this.#streams.set(id, { workspace, source })
     return id
   }
 }
@@ -45,13 +46,6 @@ function nameOf({ workspace, source }: Stream): string {
 // Reports workspaces that are new to the journal, and known ones that left the configuration: a
 // renamed one is both.
 
-/** A workspace of the configuration. */
-export interface Configured {
-  readonly name: string
-  /** for the log: where reading of its streams starts */
-  readonly starts: Readonly<Record<string, string>>
-}
-
 /** For one with pages that left the configuration. */
 const LEFT = 'workspace_left:'
 /** For a configured one: its first page may land much later. */
@@ -61,7 +55,7 @@ const MET = 'workspace_met:'
  * Call inside a transaction. With an empty journal all are new, and nothing is reported. Each is
  * reported once.
  */
-export function tellWorkspaces(db: Database, configured: readonly Configured[], log: Log): void {
+export function reportWorkspaces(db: Database, configured: readonly ConfiguredWorkspace[], log: Log): void {
   const known = db
     .prepare<[], string>('SELECT DISTINCT workspace FROM sources ORDER BY workspace')
     .pluck()

@@ -1,11 +1,11 @@
-// Totals for operators since the journal began: read from the disk once, so that reading the stats
-// costs no query.
-import type { Database } from 'better-sqlite3'
+// Totals for operators since the journal began, and the last findings: read from the disk once, so
+// that reading the stats costs no query.
 import type { Append, JournalStats } from '../../contracts/journal.ts'
 import type { FindingRecord } from '../../contracts/records.ts'
 import type { Appended } from '../../contracts/source.ts'
 import type { Core } from './core.ts'
 import type { Quarantine } from './quarantine.ts'
+import type { Streams } from './streams.ts'
 
 /** This many are returned with the totals; all of them stay stored. */
 const LAST_FINDINGS = 10
@@ -19,9 +19,13 @@ export class Totals {
   #sums: Sums
   #last: readonly FindingRecord[]
 
-  constructor(core: Core, statement: FindingStatement) {
+  constructor(core: Core) {
     this.#quarantine = core.quarantine
-    this.#lastOnDisk = () => core.transactions.read(() => list(core, statement, LAST_FINDINGS))
+    const last = core.db.prepare<[number], FindingRow>(
+      'SELECT source, kind, entry_id, at, found_at FROM findings ORDER BY id DESC LIMIT ?',
+    )
+    this.#lastOnDisk = () =>
+      core.transactions.read(() => last.all(LAST_FINDINGS).map((row) => findingOf(core.streams, row)))
     const sums = core.db.prepare<[], Sums>(
       'SELECT (SELECT total(gaps) FROM sources) AS gaps, (SELECT count(*) FROM findings) AS findings',
     )
@@ -40,8 +44,6 @@ export class Totals {
   }
 }
 
-// Reading findings: audit fetches under our user that none of our instances made.
-
 interface FindingRow {
   source: number
   kind: FindingRecord['kind']
@@ -50,21 +52,12 @@ interface FindingRow {
   found_at: number
 }
 
-export type FindingStatement = ReturnType<typeof prepareFindings>
-
-export function prepareFindings(db: Database) {
-  return db.prepare<[number], FindingRow>(
-    'SELECT source, kind, entry_id, at, found_at FROM findings ORDER BY id DESC LIMIT ?',
-  )
-}
-
-/** Newest first. */
-export function list({ origins }: Core, statement: FindingStatement, limit: number): FindingRecord[] {
-  return statement.all(limit).map(({ source, kind, entry_id, at, found_at }) => ({
-    stream: origins.stream(source),
+function findingOf(streams: Streams, { source, kind, entry_id, at, found_at }: FindingRow): FindingRecord {
+  return {
+    stream: streams.stream(source),
     kind,
     entryId: entry_id.toString(),
     entryUs: at ?? undefined,
     foundAt: found_at,
-  }))
+  }
 }

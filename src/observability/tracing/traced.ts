@@ -1,7 +1,7 @@
 // Adds tracing with one OpenTelemetry tracer: wraps sources and sinks in decorators. Loaded only if
 // tracing is on.
 import type { Span, Tracer } from '@opentelemetry/api'
-import type { Append, Journal, Acknowledgement } from '../../contracts/journal.ts'
+import type { Acknowledgement, Append, DeliveryQueue, Intake } from '../../contracts/journal.ts'
 import type { Transport } from '../../contracts/platform.ts'
 import type { Tracing } from '../../contracts/reporter.ts'
 import type { Lines, ObjectContent, ObjectSink, OpenObject, ReadyObject, Sink } from '../../contracts/sink.ts'
@@ -65,11 +65,11 @@ function beginTry(
   return span
 }
 
-function tracedAck(journal: Journal, { begin, tries }: Delivering) {
+function tracedAck(journal: DeliveryQueue, { begin, tries }: Delivering) {
   return (sink: string, acknowledgement: Acknowledgement): Promise<void> => {
-    const { first, through, parked } = acknowledgement
+    const { first, through, rejected } = acknowledgement
     const parent = tries.get(sink)?.findLast((each) => each.first <= through && first <= each.last)?.span
-    const facts = { sink, entries: through - first + 1, dead_lettered: parked.length }
+    const facts = { sink, entries: through - first + 1, dead_lettered: rejected.length }
     return within(begin('ack', facts, { parent }), () => journal.ack(sink, acknowledgement))
   }
 }
@@ -165,7 +165,7 @@ function tracedTransport(stream: Stream, send: Transport, begin: Begin, reads: R
   }
 }
 
-function tracedAppend(journal: Journal, begin: Begin, reads: Reads, pages: Pages) {
+function tracedAppend(journal: Intake, begin: Begin, reads: Reads, pages: Pages) {
   return (part: Append): Promise<Appended> => {
     const { stream, entries } = part
     const { workspace, source } = stream

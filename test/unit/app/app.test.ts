@@ -370,7 +370,11 @@ describe('the journal', () => {
     let tampered = false
     const { app: daemon } = await start({
       tamper: (journal) =>
-        withMethods(journal, { note: (name) => (tampered && note ? note() : journal.note(name)) }),
+        withMethods(journal, {
+          state: withMethods(journal.state, {
+            get: (name) => (tampered && note ? note() : journal.state.get(name)),
+          }),
+        }),
     })
     tampered = true
     expect(await daemon.alive()).toBe(alive)

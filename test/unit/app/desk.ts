@@ -105,8 +105,8 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
   const journal = await journalOfTest({ clock, log })
   const reporter = new SourceNotes()
   const store = {
-    load: () => journal.note('budget'),
-    save: (state: string) => journal.putNote('budget', state),
+    load: () => journal.state.get('budget'),
+    save: (state: string) => journal.state.put('budget', state),
   }
   const rateLimiter = new RateLimiter({ limit: () => limit, clock, random: () => 0.5, store })
   const client = new Client({

@@ -1,4 +1,5 @@
 // The warnings of a removed file and of a cut one over a restart: told for its day, whoever restarts the daemon meanwhile.
+import { stateIn } from '../../fakes/state.ts'
 import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -10,15 +11,12 @@ const HOUR = 3_600_000
 
 function openLives() {
   const notes = new Map<string, string>()
-  const journal = {
-    note: async (name: string) => notes.get(name),
-    putNote: async (name: string, value: string) => void notes.set(name, value),
-  }
+  const state = stateIn(notes)
   /** A process, so long after the first. */
   const live = async (afterMs: number, sink = 'archive') => {
     const { registry, clock, metrics } = openBoardStand()
     clock.pass(afterMs)
-    const kept = fileLoss('file_removed', sink, registry, { journal, clock })
+    const kept = fileLoss('file_removed', sink, registry, { state, clock })
     await kept.recall()
     return { kept, clock, metrics, told: () => registry.status().warnings }
   }

@@ -58,7 +58,7 @@ async function ended(list: () => Promise<readonly { readonly endedAt: number | u
   throw new Error('no end')
 }
 
-const versionsRead = (daemon: App) => daemon.journal.note('versions:acme:history.usage')
+const versionsRead = (daemon: App) => daemon.journal.state.get('versions:acme:history.usage')
 
 test('a replay ends where the daemon’s own live reading is', async () => {
   const { place, app: daemon } = await start()
@@ -107,18 +107,18 @@ test('days that the API refuses are told as unread by a backfill and counted by 
     const from = Number(new URL(url).searchParams.get('start_time') ?? Infinity)
     return from * 1000 < Date.now() - 2 * DAY ? reply(400, { error: 'too old' }) : undefined
   })
-  expect(await daemon.journal.note('gap:acme:history.usage')).toBeUndefined()
+  expect(await daemon.journal.state.get('gap:acme:history.usage')).toBeUndefined()
   await begin(daemon, usage, past(place))
   await ended(() => daemon.jobs.all('replay'))
   const [replay] = await daemon.jobs.all('replay')
   expect(replay?.counts.gaps).toBe(1)
   // It is no gap of live reading.
-  expect(await daemon.journal.note('gap:acme:history.usage')).toBeUndefined()
+  expect(await daemon.journal.state.get('gap:acme:history.usage')).toBeUndefined()
   await daemon.jobs.backfill(usage, past(place))
   await ended(() => daemon.jobs.all('backfill'))
   const [backfill] = await daemon.jobs.all('backfill')
   expect(backfill?.unread).toEqual([{ ...past(place), why: 'refused' }])
-  expect(await daemon.journal.note('gap:acme:history.usage')).toBeDefined()
+  expect(await daemon.journal.state.get('gap:acme:history.usage')).toBeDefined()
 })
 
 test('when a backfill of the audit log last met a gap is kept', async () => {
@@ -127,14 +127,14 @@ test('when a backfill of the audit log last met a gap is kept', async () => {
     dead.id !== '' && url.includes(dead.id) ? reply(404, { error: 'not found' }) : undefined,
   )
   dead.id = place.mock.entries()[0]?.id ?? ''
-  expect(await daemon.journal.note('gap:acme:audit')).toBeUndefined()
+  expect(await daemon.journal.state.get('gap:acme:audit')).toBeUndefined()
   await daemon.jobs.backfill(audit, {
     fromUs: (place.clock.now() - DAY) * 1000,
     toUs: place.clock.now() * 1000,
   })
   await ended(() => daemon.jobs.all('backfill'))
   expect((await daemon.jobs.all('backfill'))[0]?.counts.gaps).toBe(1)
-  expect(await daemon.journal.note('gap:acme:audit')).toBeDefined()
+  expect(await daemon.journal.state.get('gap:acme:audit')).toBeDefined()
 })
 
 test.each([

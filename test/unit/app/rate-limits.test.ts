@@ -1,8 +1,9 @@
 // Whose requests count together: the limit is the key's, whatever the workspaces are called (invariant 5).
+import { stateIn } from '../../fakes/state.ts'
 import { afterEach, expect, test } from 'vitest'
 import { RateLimiters } from '../../../src/app/rate-limits.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { NoteChange } from '../../../src/contracts/records.ts'
+import type { StateChange } from '../../../src/contracts/journal.ts'
 import { Secret, SecretLook } from '../../../src/core/secret.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 import { fastClock, openHouse, reply, until } from './house.ts'
@@ -21,19 +22,12 @@ type Workspaces = ReturnType<typeof workspace>[]
 /** A journal's notes and a clock, over which one set of budgets follows another. */
 function place(kept: Readonly<Record<string, string>> = {}) {
   const notes = new Map(Object.entries(kept))
-  const journal = {
-    note: async (name: string) => notes.get(name),
-    notes: async (prefix: string) =>
-      [...notes].filter(([name]) => name.startsWith(prefix)).map(([name, value]) => ({ name, value })),
-    changeNotes: async ({ drop, put }: NoteChange) => {
-      for (const name of drop) notes.delete(name)
-      for (const { name, value } of put) notes.set(name, value)
-    },
-  }
+  const hook: { changes: (change: StateChange) => void } = { changes: () => undefined }
+  const state = stateIn(notes, (change) => hook.changes(change))
   const clock = new VirtualClock(0)
   const open = (...workspaces: Workspaces) =>
-    new RateLimiters(workspaces, { journal, clock, random: () => 0.5 })
-  return { notes, clock, open, journal }
+    new RateLimiters(workspaces, { state, clock, random: () => 0.5 })
+  return { notes, clock, open, hook }
 }
 
 const rateLimitersOf = (...workspaces: Workspaces) => ({ rateLimiters: place().open(...workspaces) })
@@ -192,31 +186,33 @@ test.each([
   ['a disk that fails', new ConnectorError('disk_failed', 'no'), false],
   ['a mistake of ours', new TypeError('no'), false],
 ])('a start goes on over a full disk alone: %s', async (_, error, goesOn) => {
-  const { open, journal } = place()
-  journal.changeNotes = () => Promise.reject(error)
+  const { open, hook } = place()
+  hook.changes = () => {
+    throw error
+  }
   const loading = open(workspace('one', 'k')).load()
   await (goesOn ? loading : expect(loading).rejects.toBe(error))
 })
 
 test('a rotation that cannot be written down is no reason to fail', async () => {
   const one = workspace('one', 'k')
-  const { open, journal } = place()
+  const { open, hook } = place()
   const rateLimiter = await started(open, one)
-  journal.changeNotes = () => Promise.reject(new ConnectorError('disk_full', 'no'))
+  hook.changes = () => {
+    throw new ConnectorError('disk_full', 'no')
+  }
   rotate(one, 'fresh')
   expect(rateLimiter.freeAt('live')).toBe(0)
   await settled()
 })
 
 test('a start that finds all as it was writes nothing', async () => {
-  const { open, journal } = place()
+  const { open, hook } = place()
   const both = [workspace('one', 'k'), workspace('two', 'l')] as const
   await open(...both).load()
-  const { changeNotes } = journal
   let writes = 0
-  journal.changeNotes = (change) => {
+  hook.changes = () => {
     writes++
-    return changeNotes(change)
   }
   await open(...both).load()
   expect(writes).toBe(0)

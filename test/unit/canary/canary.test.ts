@@ -89,7 +89,7 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
     async ack(sink: string) {
       const last = journal.stats().sinks.find((one) => one.sink === sink) ?? expect.fail()
       const through = last.position + last.pendingEntries
-      await journal.ack(sink, { first: last.position + 1, through, parked: [] })
+      await journal.ack(sink, { first: last.position + 1, through, rejected: [] })
     },
   }
   perch.restart()
@@ -341,7 +341,7 @@ test('a sink that refuses the entry for good has not accepted it', async () => {
   await perch.read('audit', perch.audit())
   await perch.journal.ack('siem', {
     ...{ first: 1, through: 1 },
-    parked: [{ seq: 1, code: 'refused', reason: 'no' }],
+    rejected: [{ seq: 1, code: 'refused', reason: 'no' }],
   })
   await perch.step()
   perch.pass(2 * HOUR)
@@ -372,7 +372,7 @@ test('the loop sleeps until a trace is shown to it, and looks at the sinks each 
 test('a note that is none of ours is as good as none', async () => {
   const perch = await openPerch()
   for (const note of ['', '{', '[]', '{"round":{"nonce":1}}']) {
-    await perch.journal.putNote('canary:acme', note)
+    await perch.journal.state.put('canary:acme', note)
     perch.restart()
     expect(await perch.step()).toBe(0)
   }

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { awaited, settledBy, undelivered } from '../../../src/canary/round.ts'
 import type { Round } from '../../../src/canary/round.ts'
-import type { Journal, SinkPosition } from '../../../src/contracts/journal.ts'
+import type { DeadLetters, SinkPosition, Totals } from '../../../src/contracts/journal.ts'
 import type { DeadLetterQuery } from '../../../src/contracts/records.ts'
 
 const sinks = [
@@ -35,7 +35,7 @@ function journalOf(siem: Partial<SinkPosition>, letters: readonly string[]) {
         .filter(({ id }) => id > after)
         .slice(0, limit)
     },
-  } as unknown as Pick<Journal, 'stats' | 'deadLetters'>
+  } as unknown as DeadLetters & Totals
   return { journal, asked }
 }
 

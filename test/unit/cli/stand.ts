@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openJournal } from '../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../fakes/registered.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { logOf, part, spec } from '../../contract/journal-parts.ts'
@@ -23,9 +23,9 @@ server: { listen: 127.0.0.1:1 }
   const { context, stop, heard } = openWorld()
   return {
     ...{ folder, config, path, context, stop, heard },
-    openJournal: (sinks = ['siem', 'archive'], keepSettledBytes = 0) =>
-      openJournal({
-        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes, sinks },
+    openJournal: (sinks = ['siem', 'archive'], keepDeliveredBytes = 0) =>
+      openRegistered({
+        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes, sinks },
         ...{ clock: systemClock, log: logOf(), ballastBytes: 0 },
       }),
     remove: () => rmSync(folder, { recursive: true, force: true }),
@@ -38,6 +38,6 @@ export async function fill(journal: Journal): Promise<void> {
   const bytes = Buffer.from('{"planted":"\u001b"}')
   const quarantined = [{ reason: 'no_id', bytes, totalBytes: 14, sha256: 'ab'.repeat(32) }] as const
   await journal.append(part([spec(1), spec(2, refused), spec(3, refused), spec(4)], { quarantined }))
-  const parked = [2, 3].map((seq) => ({ seq, code: 'refused', reason: 'Splunk said: \u001b[31mno' }))
-  await journal.ack('siem', { first: 1, through: 4, parked })
+  const rejected = [2, 3].map((seq) => ({ seq, code: 'refused', reason: 'Splunk said: \u001b[31mno' }))
+  await journal.ack('siem', { first: 1, through: 4, rejected })
 }

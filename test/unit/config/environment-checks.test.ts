@@ -21,7 +21,7 @@ import { realFiles, readTextFile, type Files } from '../../../src/config/files.t
 import { examineConfig } from '../../../src/config/load.ts'
 import { loadToRun, lookAround } from '../../../src/config/environment-checks.ts'
 import { SCHEMA, schemaIn } from '../../../src/journal/sqlite/files.ts'
-import { openJournal } from '../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../fakes/registered.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import { certificate } from '../../fakes/certificates.ts'
@@ -147,8 +147,8 @@ test('a journal that others may read is a warning, one that they may replace a f
   symlinkSync('/dev/null', `${journal}.ballast`)
   const [fault = ''] = around(console).faults
   expect(fault).toContain(`1 journal.path: the folder ${state} can be written by every user of this machine`)
-  const opening = openJournal({
-    ...{ path: journal, maxBytes: 1e9, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: [] },
+  const opening = openRegistered({
+    ...{ path: journal, maxBytes: 1e9, keepKeysMs: 1e9, keepDeliveredBytes: 0, sinks: [] },
     ...{ clock: systemClock, log: new LogLines() },
   })
   await expect(opening).rejects.toThrow(fault.slice('1 journal.path: '.length))
@@ -361,8 +361,8 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   }
   writeFileSync(path, '')
   expect(around(console, path).faults).toEqual([])
-  const journal = await openJournal({
-    ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+  const journal = await openRegistered({
+    ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes: 0 },
     ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
   })
   // By another process: this one would drop the journal's lock.
@@ -415,8 +415,8 @@ describe('a journal that an earlier version left in the working directory', () =
   beforeEach(() => mkdirSync(join(folder, 'cwd', 'data'), { recursive: true }))
   const openAt = async (path: string) =>
     (
-      await openJournal({
-        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+      await openRegistered({
+        ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes: 0 },
         ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
       })
     ).close()
@@ -450,8 +450,8 @@ describe('a journal that an earlier version left in the working directory', () =
 test('a journal of a newer version is a fault in the words of `run`, and so it is where only its log says so', async () => {
   const path = join(folder, 'a.db')
   const open = () =>
-    openJournal({
-      ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+    openRegistered({
+      ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes: 0 },
       ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
     })
   await (await open()).close()
@@ -512,8 +512,8 @@ test('an empty database, and a journal from before there was a mark, are in orde
   change('PRAGMA journal_mode = WAL')
   expect(around(console, path).faults).toEqual([])
   rmSync(path)
-  const journal = await openJournal({
-    ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+  const journal = await openRegistered({
+    ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes: 0 },
     ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
   })
   await journal.close()

@@ -41,7 +41,7 @@ test('what is said of the journal reaches it, the largest entry too', () => {
     path: '/a.db',
     maxBytes: 2 ** 31,
     keepKeysMs: 35 * 86_400_000,
-    keepSettledBytes: 2 ** 28,
+    keepDeliveredBytes: 2 ** 28,
     maxEntryBytes: 2 ** 26,
     sinks: ['console'],
   })

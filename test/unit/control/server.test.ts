@@ -1,4 +1,5 @@
 // The control socket: real sockets in a temporary folder, both ends.
+import { stateIn } from '../../fakes/state.ts'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -40,7 +41,7 @@ afterEach(async () => {
 
 const asked: DeadLetterQuery[] = []
 const journal: ControlOptions['journal'] = {
-  note: async () => 'abc123',
+  state: stateIn(new Map([['instance', 'abc123']])),
   deadLetters: async (query) => (asked.push(query), []),
   deadLetterRaw: async (id) => (id === 7 ? Buffer.from([123, 0, 255, 125]) : undefined),
   dropDeadLetters: async () => {

@@ -3,8 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { accountReport, type DayOutcomes } from '../../../src/contracts/accounts.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { Journal, ChunkSlice } from '../../../src/contracts/journal.ts'
-import type { Note } from '../../../src/contracts/records.ts'
+import type { Journal, ChunkSlice, StateEntry } from '../../../src/contracts/journal.ts'
 import type { Evidence, ObjectSink, StoredRange } from '../../../src/contracts/sink.ts'
 import type { StepResult } from '../../../src/delivery/loop.ts'
 import {
@@ -291,7 +290,7 @@ describe('what an object holds', () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(2)
-    await quay.journal.ack('archive', { first: 1, through: 1, parked: [{ seq: 1, code: 'refused', reason: 'no' }] }) // prettier-ignore
+    await quay.journal.ack('archive', { first: 1, through: 1, rejected: [{ seq: 1, code: 'refused', reason: 'no' }] }) // prettier-ignore
     await quay.journal.retryDeadLetters({ sink: 'archive' })
     pass(quay, HOUR_MS)
     await pier.ack()
@@ -535,7 +534,8 @@ describe('crashes', () => {
           shape: 'one',
           detail: 'a ticket',
         })
-      for (const first of ahead) await quay.journal.ack('archive', { first, through: first + 2, parked: [] })
+      for (const first of ahead)
+        await quay.journal.ack('archive', { first, through: first + 2, rejected: [] })
       pass(quay, HOUR_MS)
       await pier.ack()
       const settledBefore = ahead.flatMap((first) => range(first, first + 2))
@@ -555,7 +555,7 @@ describe('crashes', () => {
     const wanted = ({ firstSeq }: ChunkSlice, index: number) => firstSeq + index > 3
     const pier = openPier(quay, { options: { wanted } })
     await quay.append(9)
-    await quay.journal.ack('archive', { first: 4, through: 6, parked: [] })
+    await quay.journal.ack('archive', { first: 4, through: 6, rejected: [] })
     pass(quay, HOUR_MS)
     await pier.ack()
     expectEachOnce(pier.fake, someIds(7, 9))
@@ -764,7 +764,7 @@ describe('evidence', () => {
   class Notary implements Evidence {
     readonly told: StoredRange[] = []
     readonly asked: { idle: boolean; last: boolean }[] = []
-    stored = (stretch: StoredRange): readonly Note[] => {
+    stored = (stretch: StoredRange): readonly StateEntry[] => {
       this.told.push(stretch)
       return [{ name: `stretch:${stretch.first}`, value: String(stretch.objects.length) }]
     }
@@ -787,7 +787,7 @@ describe('evidence', () => {
       pier.fake.entries.map(({ key }) => key).toSorted(),
     )
     expect(objects.reduce((sum, { count }) => sum + count, 0)).toBe(30)
-    expect(await quay.journal.note('stretch:1')).toBe('12')
+    expect(await quay.journal.state.get('stretch:1')).toBe('12')
     expect(notary.asked.some(({ idle }) => !idle) && notary.asked.some(({ idle }) => idle)).toBe(true)
   })
 

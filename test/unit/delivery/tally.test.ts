@@ -52,17 +52,17 @@ test('each entry of the stretch counts once, as what became of it, on its own da
         )
         const lines = all.filter((entry) => entry.sent).map(({ seq }) => seq)
         const inside = lines.filter((seq) => seq >= first && seq <= through)
-        const parked = inside.slice(0, letter % 2).map((seq) => ({ seq, code: 'refused', reason: '' }))
+        const rejected = inside.slice(0, letter % 2).map((seq) => ({ seq, code: 'refused', reason: '' }))
         const told = outcomesOf('siem', batch.slices, {
           seqs: Float64Array.from(lines),
           first,
           through,
-          parked,
+          rejected,
         })
         const slow = new Map<string, number>()
         for (const { each, seq, day, sent: was } of all) {
           if (seq < first || seq > through || each.onlySink === 'archive') continue
-          if (parked.some((one) => one.seq === seq) || (each.replay && !was)) continue
+          if (rejected.some((one) => one.seq === seq) || (each.replay && !was)) continue
           const outcome = each.replay ? 'replayed' : was ? 'accepted' : 'filtered'
           const key = `${each.stream.source} ${day} ${outcome}`
           slow.set(key, (slow.get(key) ?? 0) + 1)

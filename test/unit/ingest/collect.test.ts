@@ -96,7 +96,7 @@ it('behind each part that it kept, reading gives way to deliveries that are clos
   const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
   const { collector } = collectorOf(quay, source)
   const journal = withMethods(quay.journal, {
-    stats: () => ({ ...quay.journal.stats(), bytes: 6 * 1024 * 1024 }),
+    pressure: () => ({ ...quay.journal.pressure(), bytes: 6 * 1024 * 1024 }),
   })
   await driven(quay.clock, ingestOnce({ ...collector, journal }, undefined, never))
   expect(quay.clock.now() - START).toBe(50)
@@ -132,7 +132,7 @@ function remembering(quay: Quay, source: FakeSource) {
     caughtUp: () => notes.caughtUp(),
     recalled: (last: Recalled) => notes.recalled(last),
   }
-  const reads = keptReads(stream, told, quay)
+  const reads = keptReads(stream, told, { state: quay.journal.state, clock: quay.clock })
   return { notes, reads, ...collectorOf(quay, source, { reads, reporter: reads.reporter }) }
 }
 
@@ -148,7 +148,7 @@ it('when a read last succeeded lands with its last part, and the next process is
   expect(next.notes.recalls).toEqual([{ readAt: START, caughtUpAt: START, gapAt: 0 }])
   // What was known of being caught up goes on to the process after that.
   await ingestOnce(next.collector, 'six', never)
-  expect(await quay.journal.note('read:acme:audit')).toBe(`${START} ${START}`)
+  expect(await quay.journal.state.get('read:acme:audit')).toBe(`${START} ${START}`)
 })
 
 it.each([
@@ -172,7 +172,7 @@ it.each([
 
 it.each([`${START + MINUTE} 0`, 'not a time', ''])('a kept success of %j says nothing', async (value) => {
   const quay = await openQuay()
-  await quay.journal.putNote('read:acme:audit', value)
+  await quay.journal.state.put('read:acme:audit', value)
   const { reads, notes } = remembering(quay, new FakeSource(() => []))
   await reads.recall()
   expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
@@ -381,7 +381,7 @@ it('a full journal is not read into: the loop waits, says paused, and goes on wh
   await pass(quay, START + MINUTE)
   expect([source.starts, new Set(reporter.states)]).toEqual([[], new Set(['paused'])])
   source.dueAt = START + 60 * MINUTE
-  await quay.journal.ack('archive', { first: 1, through: 5, parked: [] })
+  await quay.journal.ack('archive', { first: 1, through: 5, rejected: [] })
   await pass(quay, START + 61 * MINUTE)
   expect(source.starts.length).toBeGreaterThan(0)
   stopping.abort()
@@ -409,7 +409,7 @@ it('a pause at journal.max_bytes is told once, and once when it ends, also where
     expect(ofRoom(quay)).toEqual([expect.stringContaining('journal.max_bytes')])
     expect(JSON.stringify(quay.log.lines)).not.toContain('Reading failed')
     source.dueAt = START + 60 * MINUTE
-    await quay.journal.ack('archive', { first: 1, through: 5, parked: [] })
+    await quay.journal.ack('archive', { first: 1, through: 5, rejected: [] })
     await pass(quay, START + 21 * MINUTE)
     expect(ofRoom(quay)).toHaveLength(2)
     stopping.abort()
@@ -424,9 +424,9 @@ it('a journal that is full and not full by turns writes few lines, and the last 
   const { collector } = collectorOf(quay, source)
   let isFull = false
   const journal = withMethods(quay.journal, {
-    stats: () => {
+    pressure: () => {
       isFull = quay.clock.now() < START + 10 * MINUTE && !isFull
-      return { ...quay.journal.stats(), full: isFull }
+      return { ...quay.journal.pressure(), full: isFull }
     },
   })
   source.plan = () => ({ dueAt: quay.clock.now() + 1_000, priority: 'live' as const, caughtUp: false })

@@ -1,7 +1,7 @@
 // When reading waits for deliveries that are close behind, and when it does not.
 import { expect, test } from 'vitest'
 import { giveWay } from '../../../src/ingest/loop.ts'
-import type { JournalStats } from '../../../src/contracts/journal.ts'
+import type { Pressure } from '../../../src/contracts/journal.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { driven } from '../app/desk.ts'
 
@@ -11,8 +11,8 @@ const MIB = 1024 * 1024
 async function waitedMs(pending: readonly number[], signal = new AbortController().signal): Promise<number> {
   const clock = new VirtualClock(0)
   let look = 0
-  const stats = () => ({ bytes: pending[Math.min(look++, pending.length - 1)] ?? 0 }) as JournalStats
-  await driven(clock, giveWay({ journal: { stats }, clock }, signal))
+  const pressure = () => ({ bytes: pending[Math.min(look++, pending.length - 1)] ?? 0 }) as Pressure
+  await driven(clock, giveWay({ journal: { pressure }, clock }, signal))
   return clock.elapsed()
 }
 

@@ -142,10 +142,12 @@ test('a disk too full for the note of its end stops neither the backfill nor the
   const desk = await openLateDesk({}, 100)
   let refused = 0
   const full = withMethods(desk.journal, {
-    putNote: async (name, value) => {
-      if (++refused <= 3) throw new ConnectorError('disk_full', 'no room for a note')
-      await desk.journal.putNote(name, value)
-    },
+    state: withMethods(desk.journal.state, {
+      put: async (name, value) => {
+        if (++refused <= 3) throw new ConnectorError('disk_full', 'no room for a note')
+        await desk.journal.state.put(name, value)
+      },
+    }),
   })
   const past = pastOf(desk, ['*'], full)
   await past.backfill({}, SPAN)
@@ -176,10 +178,12 @@ test('a backfill that is begun while those before it are cancelled stays', async
   const desk = await openLateDesk({}, 10)
   let again = 0
   const journal = withMethods(desk.journal, {
-    changeNotes: async (change) => {
-      await desk.journal.changeNotes(change)
-      if (change.drop.length > 0 && again++ < 3) await past.backfill({}, SPAN)
-    },
+    state: withMethods(desk.journal.state, {
+      change: async (change) => {
+        await desk.journal.state.change(change)
+        if (change.drop.length > 0 && again++ < 3) await past.backfill({}, SPAN)
+      },
+    }),
   })
   const past = pastOf(desk, ['*'], journal)
   await past.backfill({}, SPAN)
@@ -191,7 +195,7 @@ test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
   'a note of a backfill that is damaged or of another version is as good as none: %s',
   async (note) => {
     const desk = await openLateDesk({}, 10)
-    await desk.journal.putNote(`backfill:${stream.workspace}:${stream.source}`, note)
+    await desk.journal.state.put(`backfill:${stream.workspace}:${stream.source}`, note)
     const past = pastOf(desk)
     expect(await past.all('backfill')).toEqual([])
     await past.backfill({}, SPAN)
@@ -216,10 +220,12 @@ test('one that is joined goes on, though nothing can be kept just then', async (
   const desk = await openLateDesk({}, 10)
   let isFull = false
   const journal = withMethods(desk.journal, {
-    changeNotes: async (change) => {
-      if (isFull) throw new ConnectorError('disk_full', 'no room for a note')
-      await desk.journal.changeNotes(change)
-    },
+    state: withMethods(desk.journal.state, {
+      change: async (change) => {
+        if (isFull) throw new ConnectorError('disk_full', 'no room for a note')
+        await desk.journal.state.change(change)
+      },
+    }),
   })
   const past = pastOf(desk, ['*'], journal)
   const [first] = await past.backfill({}, SPAN)
@@ -234,17 +240,19 @@ test('what is begun of several sources is over one span, whatever another comman
   const other = { fromUs: SPAN.fromUs, toUs: SPAN.fromUs + DAY * 1000 }
   let second: Promise<string> | undefined
   const journal = withMethods(desk.journal, {
-    changeNotes: async (change) => {
-      if (!second) {
-        const asked = past.backfill({ source: usage.source }, other)
-        second = asked.then(
-          () => 'begun',
-          (error: unknown) => String(error),
-        )
-        await second
-      }
-      await desk.journal.changeNotes(change)
-    },
+    state: withMethods(desk.journal.state, {
+      change: async (change) => {
+        if (!second) {
+          const asked = past.backfill({ source: usage.source }, other)
+          second = asked.then(
+            () => 'begun',
+            (error: unknown) => String(error),
+          )
+          await second
+        }
+        await desk.journal.state.change(change)
+      },
+    }),
   })
   const ranges = [rangeOn(desk), { ...rangeOn(desk), stream: usage }]
   const past = new StreamJobs({
@@ -349,7 +357,7 @@ test('half of the journal is left to live reading: a backfill waits there and go
   const desk = await openLateDesk({}, 3_000)
   let bytes = 0
   const journal = withMethods(desk.journal, {
-    stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes: 1000 }),
+    pressure: () => ({ ...desk.journal.pressure(), bytes, capacityBytes: 1000 }),
   })
   const past = pastOf(desk, ['*'], journal)
   bytes = 500
@@ -370,7 +378,7 @@ test('an answer that is larger than what is left stops at half of the journal to
   let most = 0
   let capacityBytes = 8e6
   const journal = withMethods(desk.journal, {
-    stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes }),
+    pressure: () => ({ ...desk.journal.pressure(), bytes, capacityBytes }),
     append: async (part) => {
       if (part.entries.count > 0) most = Math.max(most, bytes)
       for (let i = 0; i < part.entries.count; i++) bytes += part.entries.raw(i).length
@@ -391,10 +399,12 @@ test('a backfill that could not be kept was not begun', async () => {
   const desk = await openLateDesk({}, 10)
   let failing = true
   const journal = withMethods(desk.journal, {
-    changeNotes: async (change) => {
-      if (failing) throw new Error('no room')
-      await desk.journal.changeNotes(change)
-    },
+    state: withMethods(desk.journal.state, {
+      change: async (change) => {
+        if (failing) throw new Error('no room')
+        await desk.journal.state.change(change)
+      },
+    }),
   })
   const past = pastOf(desk, ['*'], journal)
   await expect(past.backfill({}, SPAN)).rejects.toThrow('no room')

@@ -197,17 +197,17 @@ test('a crash at any moment of a backfill loses nothing, sends nothing twice, an
     const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 2 * DAY } } })
     desk.server.events = around(HOUR, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(60_000) } }))
     let calls = 0
-    const dying = new Proxy(desk.journal, {
-      get(target, name: keyof Journal) {
-        const own = Reflect.get(target, name) as unknown
-        if (typeof own !== 'function') return own
-        if (name !== 'append' && name !== 'putNote') return own.bind(target) as unknown
-        return async (...given: unknown[]) => {
-          const answer: unknown = await (own as (...all: unknown[]) => unknown).apply(target, given)
-          if (++calls === dies) throw new Error('died here')
-          return answer
-        }
-      },
+    const dyingAfter = async <T>(landed: Promise<T>) => {
+      const answer = await landed
+      if (++calls === dies) throw new Error('died here')
+      return answer
+    }
+    const { journal } = desk
+    const dying = withMethods(journal, {
+      append: (part) => dyingAfter(journal.append(part)),
+      state: withMethods(journal.state, {
+        put: (name, value) => dyingAfter(journal.state.put(name, value)),
+      }),
     })
     const first = pastOf(desk, {}, dying)
     const stop = new AbortController()
@@ -302,12 +302,12 @@ test('when a backfill last met a gap is kept with the part that met it, and is n
   const { journal, clock, log } = desk
   const recalls: Recalled[] = []
   const told = { ...silentReporter, recalled: (last: Recalled) => void recalls.push(last) }
-  const range = { ...desk.range(), reads: keptReads(stream, told, { journal, clock }) }
+  const range = { ...desk.range(), reads: keptReads(stream, told, { state: journal.state, clock }) }
   await filled(
     desk,
     new StreamJobs({ ...{ ranges: [range], sinks: [], journal, clock, log }, ...{ random, readTo } }),
   )
-  await keptReads(stream, told, { journal, clock }).recall()
+  await keptReads(stream, told, { state: journal.state, clock }).recall()
   expect(recalls).toMatchObject([{ readAt: 0, caughtUpAt: 0 }])
   expect(recalls[0]?.gapAt).toBeGreaterThan(START)
 })
@@ -442,7 +442,7 @@ test.each([
   ],
 ])('what is noted of the versions of the past is held against a backfill: %s', async (_, note) => {
   const desk = await openHistoryDesk()
-  await desk.journal.putNote('versions:acme:history.usage', note)
+  await desk.journal.state.put('versions:acme:history.usage', note)
   const past = pastOf(desk)
   await past.backfill({}, { fromUs: (TO - DAY) * 1000, toUs: TO * 1000 })
   await runUntil(desk, past, ([one]) => one?.error !== undefined)
@@ -496,7 +496,7 @@ test('a span whose answer broke off has nothing remembered of the pages of the n
   const remembered: number[] = []
   const journal = withMethods(desk.journal, {
     resend: async (again) => {
-      const [order, page] = again.notes.put
+      const [order, page] = again.state.put
       if (page) remembered.push((JSON.parse(order?.value ?? '') as { span: number }).span)
       await desk.journal.resend(again)
     },
@@ -537,7 +537,7 @@ test('rows without times that come late in a replay do not send the days before 
   const rows = within(desk.server.events).length
   expect(await desk.ids()).toHaveLength(rows)
   expect(replays.list()[0]?.counts).toMatchObject({ read: rows, sent: rows, gaps: 0 })
-  expect(await desk.journal.note('versions:acme:history.usage')).toBeUndefined()
+  expect(await desk.journal.state.get('versions:acme:history.usage')).toBeUndefined()
 })
 
 test('parts of a day that failed as a whole do not come again with the day, when a row without a time asks for it', async () => {

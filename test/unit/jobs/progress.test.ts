@@ -1,4 +1,5 @@
 // What a walk over the past tells of itself under its source's name, and what it keeps silent about.
+import { stateIn } from '../../fakes/state.ts'
 import { expect, test } from 'vitest'
 import { keptReads } from '../../../src/ingest/read-times.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
@@ -15,7 +16,7 @@ test('live reading that has silently died is told as failing while a backfill of
   const stand = openBoardStand()
   ack(stand)
   const kept = keptReads({ workspace: 'acme', source: 'audit' }, stand.source, {
-    journal: { note: async () => undefined },
+    state: stateIn(new Map()),
     clock: stand.clock,
   })
   const progress = { ...notBegun }

@@ -52,14 +52,14 @@ test.each([backfillV1, replayV1])('what is written is read as it was: %o', (old)
 test('an unfinished backfill and an unfinished replay of an earlier build come to their end, and nothing comes twice', async () => {
   const late = await openLateDesk({}, 300)
   const zero = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
-  await late.journal.putNote('backfill:acme:audit', JSON.stringify({ ...backfillV1, counts: zero }))
+  await late.journal.state.put('backfill:acme:audit', JSON.stringify({ ...backfillV1, counts: zero }))
   const past = pastOf(late)
   await runUntil(late, past, isDone)
   expect((await late.ids()).toSorted()).toEqual(idsIn(late, SPAN))
   const desk = await openReadDesk({}, 300)
   const none = { read: 0, sent: 0, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
   const old = { ...replayV1, asked: JSON.stringify([SPAN]), counts: none }
-  await desk.journal.putNote('replay:archive:acme:audit', JSON.stringify(old))
+  await desk.journal.state.put('replay:archive:acme:audit', JSON.stringify(old))
   const replays = replaysOf(desk)
   expect(await replay(replays, { ...REQUEST, startedAt: 6 })).toMatchObject({ startedAt: 5, isJoined: true })
   await runUntil(desk, replays, isDone)
@@ -72,11 +72,11 @@ test.each([
 ] as const)('an entry of a %s that cannot be read is reported, and kept', async (kind, name) => {
   const desk = await openLateDesk({}, 10)
   const text = JSON.stringify({ v: 3, kind })
-  await desk.journal.putNote(name, text)
+  await desk.journal.state.put(name, text)
   const log = new LogLines()
   const jobs = pastOf({ ...desk, log })
   expect(await jobs.all(kind)).toEqual([])
   const report = new RegExp(`^A ${kind} in the journal cannot be read: .*start it again.*${name}`)
   expect(log.lines).toEqual([expect.stringMatching(report)])
-  expect(await desk.journal.note(name)).toBe(text)
+  expect(await desk.journal.state.get(name)).toBe(text)
 })

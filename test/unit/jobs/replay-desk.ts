@@ -49,6 +49,6 @@ export async function openReadDesk(options: DeskOptions, entries: number): Promi
 export async function forget({ journal }: Desk): Promise<void> {
   const [{ position, pendingEntries } = { position: 0, pendingEntries: 0 }] = journal.stats().sinks
   if (pendingEntries > 0)
-    await journal.ack('archive', { first: position + 1, through: position + pendingEntries, parked: [] })
+    await journal.ack('archive', { first: position + 1, through: position + pendingEntries, rejected: [] })
   while (await journal.prune());
 }

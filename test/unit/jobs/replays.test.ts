@@ -1,7 +1,8 @@
 // Replays from the API: whole and nothing twice at the one sink, marked, over restarts, in the middle of a page too; live reading does not notice.
+import { stateIn } from '../../fakes/state.ts'
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { Note, NoteChange } from '../../../src/contracts/records.ts'
+import type { StateEntry, StateChange } from '../../../src/contracts/journal.ts'
 import { noCounts } from '../../../src/contracts/jobs.ts'
 import type { Job } from '../../../src/contracts/jobs.ts'
 import { stateOf } from '../../../src/jobs/record.ts'
@@ -74,12 +75,11 @@ test('the same replay that is begun right behind a restart is joined, whether or
 })
 
 test('a page that is whole leaves nothing remembered: neither marks nor names of notes', async () => {
-  const changes: NoteChange[] = []
-  const journal = { notes: async () => [], changeNotes: async () => undefined }
+  const changes: StateChange[] = []
   const asked = { asked: [SPAN], spans: [SPAN], span: 0, counts: noCounts, unread: [] }
   const job = stateOf({ v: 2, kind: 'replay', ...REQUEST, ...asked })
   const { record } = job
-  const pages = new SentPages({ journal, open: () => [job], mostMarks: undefined })
+  const pages = new SentPages({ state: stateIn(new Map()), open: () => [job], mostMarks: undefined })
   const mark = 'm'.repeat(16)
   const land = (isWhole: boolean) =>
     pages.land(job, { record, marks: [mark], isWhole }, async (notes) => void changes.push(notes))
@@ -115,7 +115,7 @@ test.each([1, 2, 3])(
     await runUntil(desk, second, isDone)
     expect(await desk.ids()).toEqual(inOrder(desk))
     expect(counts(second.list())).toMatchObject({ read: 1_500, sent: 1_500, unknown: 0 })
-    expect(await desk.journal.notes('replay-page:', 10)).toEqual([])
+    expect(await desk.journal.state.list('replay-page:', 10)).toEqual([])
   },
 )
 
@@ -133,7 +133,7 @@ test.each([
     expect(desk.asked().flatMap(({ faults }) => faults)).toEqual(nth.map(() => 'truncated'))
     expect(await desk.ids()).toEqual(inOrder(desk))
     expect(counts(replays.list())).toMatchObject({ read: 1_500, sent: 1_500, gaps: 0 })
-    expect(await desk.journal.notes('replay-page:', 10)).toEqual([])
+    expect(await desk.journal.state.list('replay-page:', 10)).toEqual([])
   },
 )
 
@@ -145,7 +145,7 @@ test('all replays together remember no more of what they sent than the bound, an
   const journal = withMethods(desk.journal, {
     resend: async (again) => {
       await desk.journal.resend(again)
-      const notes = await desk.journal.notes('replay-page:', 1e6)
+      const notes = await desk.journal.state.list('replay-page:', 1e6)
       most = Math.max(
         most,
         notes.reduce((sum, { value }) => sum + marksIn(value).length, 0),
@@ -163,10 +163,10 @@ test('all replays together remember no more of what they sent than the bound, an
 test('only what was sent is noted, and after a restart in the middle of a broken page it is known', async () => {
   const desk = await openHugeDesk(24_000)
   breakOff(desk, [2, 3, 4])
-  const notes: Note[] = []
+  const notes: StateEntry[] = []
   const journal = withMethods(desk.journal, {
     resend: async (again) => {
-      notes.push(...again.notes.put.filter(({ name }) => name.startsWith('replay-page:')))
+      notes.push(...again.state.put.filter(({ name }) => name.startsWith('replay-page:')))
       await desk.journal.resend(again)
     },
   })
@@ -193,10 +193,10 @@ test('what a replay before it left behind hides nothing from the next one', asyn
     Array.from({ length: entries.count }, (_, i) => markOf(entries, i)),
   )
   await forget(desk)
-  await desk.journal.putNote('replay-page:archive:acme:audit:000007', marks?.join('') ?? '')
+  await desk.journal.state.put('replay-page:archive:acme:audit:000007', marks?.join('') ?? '')
   const second = replaysOf(desk)
   await replay(second, { ...REQUEST, startedAt: 78_000 })
-  expect(await desk.journal.notes('replay-page:', 10)).toHaveLength(0)
+  expect(await desk.journal.state.list('replay-page:', 10)).toHaveLength(0)
   // Not from the journal's notes either, after a restart.
   const third = replaysOf(desk)
   await third.all('replay')
@@ -303,7 +303,7 @@ test('one that is cancelled in the middle of a page ends, and comes back neither
   expect(await replays.cancel('replay', { sink: 'siem' })).toBe(0)
   await runUntil(desk, replays, (told) => told.length === 0)
   expect(await replaysOf(desk).all('replay')).toEqual([])
-  expect(await desk.journal.notes('replay', 10)).toEqual([])
+  expect(await desk.journal.state.list('replay', 10)).toEqual([])
 })
 
 test.each([
@@ -315,7 +315,7 @@ test.each([
   async (what, left) => {
     const desk = await openReadDesk({}, 100)
     await replay(replaysOf(desk))
-    await desk.journal.putNote('replay-page:archive:acme:audit:000007', 'x')
+    await desk.journal.state.put('replay-page:archive:acme:audit:000007', 'x')
     const replays = replaysOf(desk, left)
     expect(await replays.all('replay')).toMatchObject([
       { sink: 'archive', endedAt: undefined, waitsFor: what },
@@ -324,7 +324,7 @@ test.each([
     expect(await replays.cancel('replay', { sink: 'other' })).toBe(0)
     expect(await replays.cancel('replay', { sink: 'archive' })).toBe(1)
     expect(await replays.all('replay')).toEqual([])
-    expect(await desk.journal.notes('replay', 10)).toEqual([])
+    expect(await desk.journal.state.list('replay', 10)).toEqual([])
   },
 )
 
@@ -332,11 +332,13 @@ test('a disk too full for the notes of its end stops neither the replay nor the 
   const desk = await openReadDesk({}, 100)
   let refused = 0
   const full = withMethods(desk.journal, {
-    putNote: async (name, value) => {
-      // That a span is read, and that all are.
-      if (++refused % 3 !== 0) throw new ConnectorError('disk_full', 'no room for a note')
-      await desk.journal.putNote(name, value)
-    },
+    state: withMethods(desk.journal.state, {
+      put: async (name, value) => {
+        // That a span is read, and that all are.
+        if (++refused % 3 !== 0) throw new ConnectorError('disk_full', 'no room for a note')
+        await desk.journal.state.put(name, value)
+      },
+    }),
   })
   const replays = replaysOf(desk, { journal: full })
   const middle = (TODAY - 2 * DAY) * 1000
@@ -356,7 +358,7 @@ test('one that is cancelled while a part of a page is on its way into the journa
   let cancelled: Promise<number> | undefined
   const landing = withMethods(desk.journal, {
     resend: async (again) => {
-      if (again.notes.put.some(({ name }) => name.startsWith('replay-page:')))
+      if (again.state.put.some(({ name }) => name.startsWith('replay-page:')))
         cancelled ??= replays.cancel('replay', { sink: 'archive' })
       await desk.journal.resend(again)
     },
@@ -365,7 +367,7 @@ test('one that is cancelled while a part of a page is on its way into the journa
   await replay(replays)
   await runUntil(desk, replays, (told) => told.length === 0)
   expect(await cancelled).toBe(1)
-  expect(await desk.journal.notes('replay', 10)).toEqual([])
+  expect(await desk.journal.state.list('replay', 10)).toEqual([])
 })
 
 test('one that is begun while its like is being cancelled keeps the notes of its pages', async () => {
@@ -373,19 +375,21 @@ test('one that is begun while its like is being cancelled keeps the notes of its
   const page = { name: 'replay-page:archive:acme:audit:000000', value: '' }
   let next: Promise<unknown> | undefined
   const journal = withMethods(desk.journal, {
-    changeNotes: async (change) => {
-      await desk.journal.changeNotes(change)
-      if (change.put.length > 0 || next) return
-      next = replay(replays, { ...REQUEST, startedAt: 78_000 })
-      await next
-      await desk.journal.putNote(page.name, page.value)
-    },
+    state: withMethods(desk.journal.state, {
+      change: async (change) => {
+        await desk.journal.state.change(change)
+        if (change.put.length > 0 || next) return
+        next = replay(replays, { ...REQUEST, startedAt: 78_000 })
+        await next
+        await desk.journal.state.put(page.name, page.value)
+      },
+    }),
   })
   const replays = replaysOf(desk, { journal })
   await replay(replays)
   expect(await replays.cancel('replay', { sink: 'archive' })).toBe(1)
   expect(replays.list()).toMatchObject([{ startedAt: 78_000 }])
-  expect(await desk.journal.notes('replay-page:', 10)).toEqual([page])
+  expect(await desk.journal.state.list('replay-page:', 10)).toEqual([page])
 })
 
 test('the same order is joined, another is refused while the first is under way, and so is what is not there', async () => {
@@ -408,10 +412,12 @@ test('of several streams all start or none: also where one is over another span,
   const ranges = [rangeOn(desk), { ...rangeOn(desk), stream: other }]
   let isFull = false
   const journal = withMethods(desk.journal, {
-    changeNotes: async (change) => {
-      if (isFull) throw new ConnectorError('disk_full', 'no room')
-      await desk.journal.changeNotes(change)
-    },
+    state: withMethods(desk.journal.state, {
+      change: async (change) => {
+        if (isFull) throw new ConnectorError('disk_full', 'no room')
+        await desk.journal.state.change(change)
+      },
+    }),
   })
   const replays = replaysOf(desk, { ranges, journal })
   const first = await replay(replays, {
@@ -436,7 +442,7 @@ test('half of the journal is left to live reading: it waits there and goes on wh
   const desk = await openReadDesk({}, 500)
   let bytes = 500
   const journal = withMethods(desk.journal, {
-    stats: () => ({ ...desk.journal.stats(), bytes, capacityBytes: 1000 }),
+    pressure: () => ({ ...desk.journal.pressure(), bytes, capacityBytes: 1000 }),
   })
   const replays = replaysOf(desk, { journal })
   await replay(replays)
@@ -455,7 +461,7 @@ test('an answer that is larger than what is left stops at half of the journal to
   let most = 0
   let capacityBytes = 8e6
   const journal = withMethods(desk.journal, {
-    stats: () => ({ ...desk.journal.stats(), bytes: put, capacityBytes }),
+    pressure: () => ({ ...desk.journal.pressure(), bytes: put, capacityBytes }),
     resend: async (again) => {
       most = Math.max(most, put)
       for (let i = 0; i < again.entries.count; i++) put += again.entries.raw(i).length
@@ -476,10 +482,12 @@ test('an order that could not be kept was not begun', async () => {
   const desk = await openReadDesk({}, 10)
   let failing = true
   const journal = withMethods(desk.journal, {
-    changeNotes: async (change) => {
-      if (failing) throw new Error('no room')
-      await desk.journal.changeNotes(change)
-    },
+    state: withMethods(desk.journal.state, {
+      change: async (change) => {
+        if (failing) throw new Error('no room')
+        await desk.journal.state.change(change)
+      },
+    }),
   })
   const replays = replaysOf(desk, { journal })
   await expect(replay(replays)).rejects.toThrow('no room')
@@ -525,7 +533,7 @@ test.each(['no JSON', 'null', '{"v":2}', '{"v":1}'])(
   'a note that is damaged or of another version is as good as none: %s',
   async (note) => {
     const desk = await openReadDesk({}, 10)
-    await desk.journal.putNote('replay:archive:acme:audit', note)
+    await desk.journal.state.put('replay:archive:acme:audit', note)
     expect(await replaysOf(desk).all('replay')).toEqual([])
   },
 )

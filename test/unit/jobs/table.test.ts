@@ -1,6 +1,6 @@
 // Jobs in state entries of the journal: kept before they count, found by whoever waits, listed for a day.
+import { stateIn } from '../../fakes/state.ts'
 import { expect, test } from 'vitest'
-import type { Note, NoteChange } from '../../../src/contracts/records.ts'
 import type { Log } from '../../../src/core/log.ts'
 import { DAY_MS } from '../../../src/core/time.ts'
 import { noCounts } from '../../../src/contracts/jobs.ts'
@@ -29,20 +29,13 @@ function openTable({ refuses = '' } = {}) {
     warn: (sentence, fields) => void logged.push([sentence, fields]),
   }
   const state = { now: 1_000, refuses }
-  const journal = {
-    notes: async (prefix: string): Promise<Note[]> =>
-      [...entries].map(([name, value]) => ({ name, value })).filter(({ name }) => name.startsWith(prefix)),
-    putNote: async (name: string, value: string) => void entries.set(name, value),
-    async changeNotes({ drop, put }: NoteChange) {
-      const names = [...drop, ...put.map(({ name }) => name)]
-      if (names.includes(entry(state.refuses))) throw new Error('no room')
-      for (const name of drop) entries.delete(name)
-      for (const { name, value } of put) entries.set(name, value)
-    },
-  }
+  const stored = stateIn(entries, ({ drop, put }) => {
+    const names = [...drop, ...put.map(({ name }) => name)]
+    if (names.includes(entry(state.refuses))) throw new Error('no room')
+  })
   const clock = { now: () => state.now, sleep: async () => undefined }
   const again = (lacks: (record: JobRecord) => Missing | undefined = () => undefined) =>
-    new JobTable({ journal, clock, lacks, log })
+    new JobTable({ state: stored, clock, lacks, log })
   return { table: again(), again, entries, state, logged }
 }
 

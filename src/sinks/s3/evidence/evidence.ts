@@ -2,7 +2,7 @@
 // Once per interval it fixes, signs and stores a manifest.
 import type { Clock } from '../../../core/clock.ts'
 import { ConnectorError } from '../../../core/errors.ts'
-import type { Note } from '../../../contracts/records.ts'
+import type { StateEntry } from '../../../contracts/journal.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Evidence, EvidenceState, Memory, StoredRange } from '../../../contracts/sink.ts'
 import {
@@ -64,7 +64,7 @@ class ManifestChain implements Evidence {
     this.#memory = memory
   }
 
-  stored({ first, last, parked, objects }: StoredRange): readonly Note[] {
+  stored({ first, last, parked, objects }: StoredRange): readonly StateEntry[] {
     const { sink, prefix } = this.#options
     const delivered = objects.reduce((sum, { count }) => sum + count, 0)
     const filtered = last - first + 1 - delivered - parked
@@ -89,7 +89,7 @@ class ManifestChain implements Evidence {
   async #goOn({ last }: EvidenceState, signal: AbortSignal): Promise<number> {
     const { sink, clock, intervalMs } = this.#options
     for (;;) {
-      const waiting = await this.#memory.note(pendingName(sink))
+      const waiting = await this.#memory.state.get(pendingName(sink))
       if (waiting !== undefined) await this.#store(readPending(sink, waiting), signal)
       const chain = await this.#chain()
       const nowAt = clock.now()
@@ -108,14 +108,14 @@ class ManifestChain implements Evidence {
 
   /** The oldest acknowledged batches that no manifest lists yet. */
   async #unlisted(limit: number): Promise<SettledNote[]> {
-    return (await this.#memory.notes(settledPrefix(this.#options.sink), limit)).map(readSettledNote)
+    return (await this.#memory.state.list(settledPrefix(this.#options.sink), limit)).map(readSettledNote)
   }
 
   /** Everything up to here is acknowledged. */
   #position(): number {
     const { sink: name } = this.#options
     const found = this.#memory.stats().sinks.find(({ sink }) => sink === name)
-    if (!found) throw new Error(`The journal was opened without a sink named ${name}`)
+    if (!found) throw new Error(`No sink named ${name} is registered with the journal`)
     return found.position
   }
 
@@ -123,13 +123,13 @@ class ManifestChain implements Evidence {
   async #chain(): Promise<Chain> {
     const { sink, clock } = this.#options
     const name = chainName(sink)
-    const known = await this.#memory.note(name)
+    const known = await this.#memory.state.get(name)
     if (known !== undefined) return readChain(sink, known)
     const [record] = await this.#unlisted(1)
     const position = this.#position()
     const through = record ? Math.min(position, record.settled.first - 1) : position
     const chain: Chain = { number: 0, sha256: '', fromAt: clock.now(), through }
-    await this.#memory.changeNotes({ drop: [], put: [{ name, value: JSON.stringify(chain) }] })
+    await this.#memory.state.put(name, JSON.stringify(chain))
     return chain
   }
 
@@ -142,13 +142,13 @@ class ManifestChain implements Evidence {
     const listed = listSettled(records, chain.through, position)
     const pending = await this.#sign(chain, listed, untilAt)
     const note = { name: pendingName(sink), value: JSON.stringify(pending) }
-    await this.#memory.changeNotes({ drop: listed.records.map(({ name }) => name), put: [note] })
+    await this.#memory.state.change({ drop: listed.records.map(({ name }) => name), put: [note] })
     this.#fresh = pending.key
   }
 
   async #sign(chain: Chain, listed: Listed, untilAt: number): Promise<Pending> {
     const { sink, bucket, prefix, clock, keyFile, readKey, intervalMs } = this.#options
-    const instance = await this.#memory.note('instance')
+    const instance = await this.#memory.state.get('instance')
     if (instance === undefined) throw new Error('The journal has no instance id yet')
     // Read again for each manifest: a changed key counts from the next one on.
     const key = signingKey(keyFile, readKey)
@@ -175,7 +175,7 @@ class ManifestChain implements Evidence {
     })
     if (answer === 'there') await this.#compare(pending, signal)
     this.#fresh = undefined
-    await this.#memory.changeNotes({
+    await this.#memory.state.change({
       drop: [pendingName(sink)],
       put: [{ name: chainName(sink), value: JSON.stringify(then) }],
     })

@@ -1,6 +1,6 @@
 // Decides which interval a manifest is for, and which acknowledged batches it lists. Pure.
 import { z } from 'zod'
-import type { Note } from '../../../contracts/records.ts'
+import type { StateEntry } from '../../../contracts/journal.ts'
 import type { StoredObject } from '../../../contracts/sink.ts'
 import type { Seq } from '../../../core/sequence.ts'
 import { manifestObject, manifestInterval, microTime } from './manifest.ts'
@@ -168,7 +168,7 @@ export const chainName = (sink: string) => `evidence:${sink}:chain`
 export const pendingName = (sink: string) => `evidence:${sink}:pending`
 export const settledPrefix = (sink: string) => `evidence:${sink}:settled:`
 
-export function settledNote(sink: string, record: Settled): Note {
+export function settledNote(sink: string, record: Settled): StateEntry {
   return {
     name: `${settledPrefix(sink)}${String(record.first).padStart(16, '0')}`,
     value: JSON.stringify(record),
@@ -183,7 +183,7 @@ function read<T>(schema: z.ZodType<T>, name: string, value: string): T {
   return found.data
 }
 
-export const readSettledNote = ({ name, value }: Note): SettledNote => ({
+export const readSettledNote = ({ name, value }: StateEntry): SettledNote => ({
   name,
   settled: read(settled, name, value),
 })

@@ -71,7 +71,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     await journal.ack('siem', {
       first: 5,
       through: 5,
-      parked: [{ seq: 5, code: 'refused', reason: 'no' }],
+      rejected: [{ seq: 5, code: 'refused', reason: 'no' }],
     })
     if (!held) await journal.close()
     await listLetters(stand.context, options())
@@ -111,7 +111,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     await journal.append(part([], { quarantined: more }))
     await journal.ack('archive', {
       ...{ first: 1, through: 4 },
-      parked: [{ seq: 1, code: 'refused', reason: 'no' }],
+      rejected: [{ seq: 1, code: 'refused', reason: 'no' }],
     })
     if (!held) await journal.close()
     for (const list of [listLetters, listQuarantine]) {
@@ -366,8 +366,8 @@ test('letters by the thousand are put back in chunks, each once', async () => {
   const many = Array.from({ length: 1200 }, (_, i) => spec(100 + i))
   const { part } = await import('../../../contract/journal-parts.ts')
   await journal.append(part(many))
-  const parked = many.map((_, i) => ({ seq: 5 + i, code: 'refused', reason: 'no' }))
-  await journal.ack('siem', { first: 5, through: 1204, parked })
+  const rejected = many.map((_, i) => ({ seq: 5 + i, code: 'refused', reason: 'no' }))
+  await journal.ack('siem', { first: 5, through: 1204, rejected })
   expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(0)
   expect(stand.heard().stdout).toContain('1,202 dead letters put back')
   expect(await journal.deadLetters({})).toEqual([])

@@ -25,10 +25,10 @@ beforeEach(async () => {
   await journal.append(part(many, { quarantined: [...quarantined, element(4, 'too_large')] }))
   const quarantinedToo = [element(5, 'no_id')]
   await journal.append(part([spec(701)], { stream: usage, quarantined: quarantinedToo }))
-  const parked = Array.from({ length: 701 }, (_, i) => ({
+  const rejected = Array.from({ length: 701 }, (_, i) => ({
     ...{ seq: i + 1, code: i < 700 ? 'refused' : 'too_large', reason: 'no' },
   }))
-  await journal.ack('siem', { first: 1, through: 701, parked })
+  await journal.ack('siem', { first: 1, through: 701, rejected })
   await journal.close()
 })
 afterEach(() => stand.remove())
@@ -127,7 +127,7 @@ async function addOfAnother() {
   const stream = { workspace: 'other', source: 'audit' } as const
   await journal.append(part([spec(702)], { stream, quarantined: [element(6, 'no_id')] }))
   await journal.ack('siem', {
-    ...{ first: 702, through: 702, parked: [{ seq: 702, code: 'refused', reason: 'no' }] },
+    ...{ first: 702, through: 702, rejected: [{ seq: 702, code: 'refused', reason: 'no' }] },
   })
   await journal.close()
 }

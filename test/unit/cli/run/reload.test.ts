@@ -17,7 +17,7 @@ import type { Log } from '../../../../src/core/log.ts'
 import type { Tracing } from '../../../../src/contracts/reporter.ts'
 import type { StatusReport } from '../../../../src/observability/status.ts'
 import { connectControl } from '../../../../src/control/client.ts'
-import { openJournal } from '../../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../../fakes/registered.ts'
 import { logOf, part, spec } from '../../../contract/journal-parts.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
 import { withMethods } from '../../../fakes/with-methods.ts'
@@ -273,13 +273,13 @@ describe('a valid configuration', () => {
 async function parkOne(): Promise<void> {
   stopping.abort()
   await daemon
-  const journal = await openJournal({
-    ...{ path: `${house.folder}/a.db`, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes: 0 },
+  const journal = await openRegistered({
+    ...{ path: `${house.folder}/a.db`, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes: 0 },
     ...{ sinks: ['one'], clock: systemClock, log: logOf(), ballastBytes: 0 },
   })
   const { last = 0 } = await journal.append(part([spec(1)]))
   await journal.ack('one', {
-    ...{ first: last, through: last, parked: [{ seq: last, code: 'refused', reason: 'no' }] },
+    ...{ first: last, through: last, rejected: [{ seq: last, code: 'refused', reason: 'no' }] },
   })
   await journal.close()
   start()

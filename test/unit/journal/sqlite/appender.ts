@@ -1,11 +1,11 @@
 // A process to be killed: appends pages, delivers to a file of its own, settles, prunes, until it dies. `node appender.ts PATH SINK_FILE`
 import { appendFileSync } from 'node:fs'
-import { openJournal } from '../../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../../fakes/registered.ts'
 import { idsOf, logOf, part, acknowledgement, spec, TestClock } from '../../../contract/journal-parts.ts'
 
 const [, , path = '', received = ''] = process.argv
-const journal = await openJournal({
-  ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e12, keepSettledBytes: 2000, sinks: ['a'] },
+const journal = await openRegistered({
+  ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e12, keepDeliveredBytes: 2000, sinks: ['a'] },
   ...{ clock: new TestClock(), log: logOf(), ballastBytes: 0 },
 })
 const next = Number((await journal.cursor({ workspace: 'acme', source: 'audit' })) ?? 0)

@@ -43,7 +43,7 @@ let path: string
 let opened: Journal[]
 let sentences: string[]
 const open = journalStand((stand) => ({ folder, path, opened, sentences } = stand), 'state/journal.db', {
-  keepSettledBytes: 2 ** 20,
+  keepDeliveredBytes: 2 ** 20,
   ballastBytes: 0,
 })
 
@@ -64,7 +64,7 @@ describe('one journal, one process', () => {
       const { openJournal } = await import(${JSON.stringify(new URL('../../../../src/journal/sqlite/open.ts', import.meta.url).href)})
       const log = { debug() {}, info() {}, warn() {}, error() {}, with: () => log }
       const clock = { now: () => 0, elapsed: () => 0, sleep: async () => {} }
-      await openJournal({ path: ${JSON.stringify(path)}, maxBytes: 1e9, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: [], clock, log, ballastBytes: 0 })
+      await openJournal({ path: ${JSON.stringify(path)}, maxBytes: 1e9, keepKeysMs: 1e9, keepDeliveredBytes: 0, sinks: [], clock, log, ballastBytes: 0 })
         .then(() => console.log('opened'), (error) => console.log(error.code))`
     const second = () =>
       execFileSync(process.execPath, ['--input-type=module', '-e', script]).toString().trim()
@@ -625,7 +625,7 @@ describe('no room', () => {
   }
 
   it('at the bound of the file nothing more comes in, delivering and pruning go on and make room', async () => {
-    const journal = await open({ maxFileBytes: 1_500_000, keepSettledBytes: 0, ballastBytes: 1000 })
+    const journal = await open({ maxFileBytes: 1_500_000, keepDeliveredBytes: 0, ballastBytes: 1000 })
     let kept = 0
     const fill = async () => {
       for (;;) {
@@ -651,7 +651,7 @@ describe('no room', () => {
     const before = ballast()
     const huge = part([spec(1, { body: 'x'.repeat(3_000_000) })])
     await expect(journal.append(huge)).rejects.toMatchObject({ code: 'disk_full' })
-    await expect(journal.putNote('x', 'y'.repeat(3_000_000))).rejects.toMatchObject({ code: 'disk_full' })
+    await expect(journal.state.put('x', 'y'.repeat(3_000_000))).rejects.toMatchObject({ code: 'disk_full' })
     expect(before).toBeDefined()
     expect(ballast()).toBe(before)
     expect(sentences.join()).not.toContain('gave up')
@@ -695,15 +695,15 @@ describe('no room', () => {
   })
 
   it('where dead letters fill the file the error says what makes room, over a restart too, and dropping does', async () => {
-    const settings = { maxFileBytes: 1_010_000, keepSettledBytes: 0 }
+    const settings = { maxFileBytes: 1_010_000, keepDeliveredBytes: 0 }
     let journal = await open(settings)
     let kept = 0
     const fill = async () => {
       for (;;) {
         await journal.append(big(kept + 1))
         kept++
-        const parked = [{ seq: kept, code: 'refused', reason: 'as told' }]
-        await journal.ack('a', { first: kept, through: kept, parked })
+        const rejected = [{ seq: kept, code: 'refused', reason: 'as told' }]
+        await journal.ack('a', { first: kept, through: kept, rejected })
         while (await journal.prune()) continue
       }
     }
@@ -759,7 +759,7 @@ describe('no room', () => {
       code: 'disk_full',
       message: expect.stringContaining('0 MiB are free, the journal wants 1 MiB: make room') as string,
     })
-    await journal.putNote('x', 'y')
+    await journal.state.put('x', 'y')
     free = 2e7
     expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 1 })
     expect(statSync(`${path}.ballast`).size).toBe(2 ** 19)
@@ -776,7 +776,7 @@ describe('no room', () => {
   it('free pages of the file take in what comes where the disk has no room for the ballast, and the error says what is so large', async () => {
     let free = 1e9
     const settings = {
-      ...{ ballastBytes: MB, keepSettledBytes: 0, freeBytes: () => free, volumeBytes: () => 6 * MB },
+      ...{ ballastBytes: MB, keepDeliveredBytes: 0, freeBytes: () => free, volumeBytes: () => 6 * MB },
     }
     let journal = await open(settings)
     for (let n = 1; n <= 40; n++) await journal.append(big(n))
@@ -879,7 +879,7 @@ describe('no room', () => {
   it(
     'on a full disk the ballast goes first: reading pauses, delivery goes on, a restart too, and room brings all back',
     mounted(async (mount) => {
-      const settings = { path: join(mount, 'journal.db'), ballastBytes: 600_000, keepSettledBytes: 0 }
+      const settings = { path: join(mount, 'journal.db'), ballastBytes: 600_000, keepDeliveredBytes: 0 }
       let journal = await open(settings)
       for (let n = 1; n <= 3; n++) await journal.append(big(n))
       const foreign = join(mount, 'foreign')
@@ -910,7 +910,7 @@ describe('no room', () => {
   it(
     'a journal that filled its volume gives out all, and takes in again inside its file, over a restart too',
     mounted(async (mount) => {
-      const settings = { path: join(mount, 'journal.db'), keepSettledBytes: 0, ballastBytes: undefined }
+      const settings = { path: join(mount, 'journal.db'), keepDeliveredBytes: 0, ballastBytes: undefined }
       const once = async () => {
         let kept = 0
         const fill = async () => {
@@ -939,7 +939,7 @@ describe('no room', () => {
   it(
     'what is taken in without a ballast goes into a log that begins anew, since it may not grow',
     mounted(async (mount) => {
-      const settings = { path: join(mount, 'journal.db'), keepSettledBytes: 0, ballastBytes: MB }
+      const settings = { path: join(mount, 'journal.db'), keepDeliveredBytes: 0, ballastBytes: MB }
       const before = await open(settings)
       for (let n = 1; n <= 40; n++) await before.append(big(n))
       await before.close()
@@ -949,8 +949,8 @@ describe('no room', () => {
       const journal = await open(settings)
       await journal.ack('a', acknowledgement(1, 40))
       while (await journal.prune()) continue
-      await journal.putNote('x', 'x'.repeat(1.3 * MB))
-      await journal.putNote('x', '')
+      await journal.state.put('x', 'x'.repeat(1.3 * MB))
+      await journal.state.put('x', '')
       writeFileSync(foreign, Buffer.alloc(freeBytesOf(mount) - 30_000), { flag: 'a' })
       expect(await journal.append(big(41))).toMatchObject({ added: 1 })
     }, '16m'),
@@ -959,7 +959,7 @@ describe('no room', () => {
   it(
     'nothing is taken in without a ballast while the file has yet to grow by what the log holds',
     mounted(async (mount) => {
-      const settings = { path: join(mount, 'journal.db'), keepSettledBytes: 0, ballastBytes: MB }
+      const settings = { path: join(mount, 'journal.db'), keepDeliveredBytes: 0, ballastBytes: MB }
       const journal = await open(settings)
       for (let n = 1; n <= 40; n++) await journal.append(big(n))
       const foreign = join(mount, 'foreign')
@@ -982,11 +982,11 @@ describe('no room', () => {
       await journal.append(part([spec(1, { body: 'x'.repeat(2 ** 24 - 200) })]))
       for (let n = 2; n <= 16; n++) await journal.append(part([spec(n, { body: 'x'.repeat(2 ** 20) })]))
       writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 65_536))
-      const parked = [{ seq: 1, code: 'refused', reason: 'as told' }]
-      await journal.ack('a', { first: 1, through: 1, parked })
+      const rejected = [{ seq: 1, code: 'refused', reason: 'as told' }]
+      await journal.ack('a', { first: 1, through: 1, rejected })
       expect(sentences.join()).toContain('gave up')
       // More than the log has room for: it is folded meanwhile.
-      for (let n = 0; n < 40; n++) await journal.putNote('x', String(n % 10).repeat(MB))
+      for (let n = 0; n < 40; n++) await journal.state.put('x', String(n % 10).repeat(MB))
       await journal.ack('b', acknowledgement(1, 16))
       while (await journal.prune()) continue
     }, '160m'),
@@ -999,11 +999,11 @@ describe('no room', () => {
       const settings = { path: join(mount, 'journal.db') }
       const before = await open(settings)
       await before.append(big(1))
-      for (const value of ['x'.repeat(MB), '']) await before.putNote('x', value)
+      for (const value of ['x'.repeat(MB), '']) await before.state.put('x', value)
       await before.close()
       const journal = await open(settings)
       writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 0.8 * MB))
-      for (let n = 0; n < 20; n++) await journal.putNote('x', String(n % 10).repeat(MB / 4))
+      for (let n = 0; n < 20; n++) await journal.state.put('x', String(n % 10).repeat(MB / 4))
       expect(freeBytesOf(mount)).toBeLessThan(300_000)
       await journal.ack('a', acknowledgement(1, 1))
     }),
@@ -1037,7 +1037,7 @@ describe('SIGKILL', () => {
       child.kill('SIGKILL')
       await once(child, 'exit')
     }
-    const journal = await open({ keepSettledBytes: 2000, keepKeysMs: 1e12 })
+    const journal = await open({ keepDeliveredBytes: 2000, keepKeysMs: 1e12 })
     const lines = readFileSync(received, 'latin1').trim().split('\n')
     const distinct = [...new Set(lines)]
     expect(lines.length - distinct.length).toBeLessThanOrEqual(7 * kills)

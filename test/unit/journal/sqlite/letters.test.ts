@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { openJournal } from '../../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../../fakes/registered.ts'
 import { TRANSACTION_BYTES } from '../../../../src/contracts/entries.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import { idsOf, logOf, part, plenty, spec, TestClock, uuid } from '../../../contract/journal-parts.ts'
@@ -15,9 +15,9 @@ let journal: Journal
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'auditferry-letters-'))
   clock = new TestClock()
-  const limits = { maxBytes: 2 ** 30, keepKeysMs: 1e9, keepSettledBytes: 2 ** 20 }
+  const limits = { maxBytes: 2 ** 30, keepKeysMs: 1e9, keepDeliveredBytes: 2 ** 20 }
   const path = join(folder, 'journal.db')
-  journal = await openJournal({ path, ...limits, sinks: ['a'], clock, log: logOf(), ballastBytes: 10_000 })
+  journal = await openRegistered({ path, ...limits, sinks: ['a'], clock, log: logOf(), ballastBytes: 10_000 })
 })
 afterEach(async () => {
   vi.restoreAllMocks()
@@ -26,8 +26,8 @@ afterEach(async () => {
 })
 
 const parkAll = async (count: number) => {
-  const parked = Array.from({ length: count }, (_, i) => ({ seq: i + 1, code: 'refused', reason: 'no' }))
-  await journal.ack('a', { first: 1, through: count, parked })
+  const rejected = Array.from({ length: count }, (_, i) => ({ seq: i + 1, code: 'refused', reason: 'no' }))
+  await journal.ack('a', { first: 1, through: count, rejected })
 }
 
 it('letters that are retried come back in pieces of 4 MB at most, however many bytes they are together', async () => {

@@ -1,5 +1,6 @@
 // A process whose files may not become large: fills a journal, gives out, takes in again, and tells what it met. `node limited.ts SETTINGS`
-import { type JournalOptions, openJournal } from '../../../../src/journal/sqlite/open.ts'
+import type { JournalOptions } from '../../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../../fakes/registered.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import { logOf, part, acknowledgement, spec, TestClock } from '../../../contract/journal-parts.ts'
 
@@ -24,8 +25,8 @@ const toldOf = async (work: () => Promise<unknown>): Promise<string> => {
 
 const settings = JSON.parse(process.argv[2] ?? '{}') as Pick<JournalOptions, 'path'>
 const sentences: string[] = []
-const journal = await openJournal({
-  ...{ maxBytes: 2 ** 30, keepKeysMs: 1e9, keepSettledBytes: 0, sinks: ['a'] },
+const journal = await openRegistered({
+  ...{ maxBytes: 2 ** 30, keepKeysMs: 1e9, keepDeliveredBytes: 0, sinks: ['a'] },
   ...{ clock: new TestClock(), log: logOf(sentences), ...settings },
 })
 const big = (n: number) => part([spec(n, { body: 'x'.repeat(500_000) })])

@@ -33,7 +33,7 @@ let path: string
 let opened: Journal[]
 let sentences: string[]
 const open = journalStand((stand) => ({ folder, path, opened, sentences } = stand), 'journal.db', {
-  keepSettledBytes: 0,
+  keepDeliveredBytes: 0,
   ballastBytes: 10_000,
 })
 

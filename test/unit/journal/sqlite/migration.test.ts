@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite, { type Database } from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openJournal } from '../../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../../fakes/registered.ts'
 import { migrate } from '../../../../src/journal/sqlite/schema.ts'
 import { accountReport } from '../../../../src/contracts/accounts.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
@@ -36,8 +36,8 @@ afterEach(async () => {
 })
 
 async function open(path: string): Promise<Journal> {
-  const journal = await openJournal({
-    ...{ path, maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 2 ** 20, sinks: ['a', 'b'] },
+  const journal = await openRegistered({
+    ...{ path, maxBytes: 2 ** 30, keepKeysMs: 1e12, keepDeliveredBytes: 2 ** 20, sinks: ['a', 'b'] },
     ...{ clock: new TestClock(), log: logOf(), ballastBytes: 0 },
   })
   opened.push(journal)
@@ -52,7 +52,7 @@ function delivered(first: number, through: number, audits: number, usages = 0) {
     { ...sums, stream: audit, accepted: audits },
     { ...sums, stream: usage, accepted: usages },
   ].filter(({ accepted }) => accepted > 0)
-  return { first, through, parked: [], outcomes }
+  return { first, through, rejected: [], outcomes }
 }
 
 const finding = { index: 0, kind: 'foreign_fetch' as const }
@@ -70,12 +70,12 @@ async function fill(path: string): Promise<void> {
     ),
   )
   await journal.append(part([spec(5), spec(6)], { stream: usage, cursor: 'there' }))
-  const parked = [{ seq: 2, code: 'refused', reason: 'no' }]
-  await journal.ack('a', { ...delivered(1, 2, 1), parked })
+  const rejected = [{ seq: 2, code: 'refused', reason: 'no' }]
+  await journal.ack('a', { ...delivered(1, 2, 1), rejected })
   await journal.ack('a', delivered(4, 4, 1))
   await journal.ack('b', delivered(1, 6, 4, 2))
   await journal.recordInFlight('a', { first: 3, last: 3, shape: 'shape', detail: 'detail' })
-  await journal.putNote('instance', '123')
+  await journal.state.put('instance', '123')
   await journal.close()
 }
 
@@ -136,10 +136,10 @@ const seqs = (letters: readonly { seq: number }[]) => letters.map(({ seq }) => s
 async function expectWhole(path: string): Promise<void> {
   const journal = await open(path)
   expect([await journal.cursor(audit), await journal.cursor(usage)]).toEqual(['here', 'there'])
-  expect(await journal.note('instance')).toBe('123')
+  expect(await journal.state.get('instance')).toBe('123')
   expect(journal.stats()).toMatchObject({ gaps: 1, findings: 1, quarantined: 1 })
   expect(await journal.quarantined({})).toMatchObject([{ sha256: 'ab', keptBytes: 3 }])
-  expect(await journal.findings(10)).toMatchObject([{ kind: 'foreign_fetch', entryId: spec(1).id }])
+  expect(journal.stats().lastFindings).toMatchObject([{ kind: 'foreign_fetch', entryId: spec(1).id }])
   expect(await journal.inFlightBatches('a')).toEqual([
     { first: 3, last: 3, shape: 'shape', detail: 'detail' },
   ])

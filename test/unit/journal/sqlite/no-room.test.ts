@@ -9,7 +9,7 @@ import { messageOf } from '../../../../src/observability/words.ts'
 
 const path = `/var/lib/auditferry/${'volume-of-the-journal/'.repeat(4)}auditferry.db`
 const LARGE = 100 * 2 ** 30
-const bounds = { maxBytes: 2 ** 31, keepSettledBytes: 2 ** 28 }
+const bounds = { maxBytes: 2 ** 31, keepDeliveredBytes: 2 ** 28 }
 const thrown = (code: string) => Object.assign(new Error('as told'), { code })
 
 function spaceOf(largestFileBytes: number, volumeBytes: number, ownBytes = LARGE): Space {
@@ -21,10 +21,10 @@ function spaceOf(largestFileBytes: number, volumeBytes: number, ownBytes = LARGE
   })
 }
 
-function filledWith(quarantined: number, letterBytes: number, isSystems: boolean): unknown {
+function filledWith(quarantined: number, deadLetterBytes: number, isSystems: boolean): unknown {
   const core = {
     path,
-    ledger: { letterBytes },
+    pending: { deadLetterBytes },
     quarantine: { held: { bytes: quarantined } },
     transactions: { fileBytes: { bound: 2 * LARGE, left: 0, isSystems } },
   } as unknown as Core

@@ -3,8 +3,13 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decode, encode, pack } from '../../../../src/journal/rules/chunk.ts'
-import { writeKey } from '../../../../src/journal/sqlite/dedup-index.ts'
-import { aheadCount, nextFree, type Settled, withAcked } from '../../../../src/journal/sqlite/pending.ts'
+import { writeKey } from '../../../../src/journal/rules/dedup.ts'
+import {
+  aheadCount,
+  nextFree,
+  type Acknowledged,
+  withAcked,
+} from '../../../../src/journal/rules/acknowledgement.ts'
 import { COLUMNS, Entries, ID_END, ID_START, VERSION } from '../../../../src/contracts/entries.ts'
 import { entriesOf, spec } from '../../../contract/journal-parts.ts'
 
@@ -18,7 +23,7 @@ describe('what is settled', () => {
     fc.assert(
       fc.property(stretches, (list) => {
         const all = new Set<number>()
-        let settled: Settled = { position: 0, ahead: [] }
+        let settled: Acknowledged = { position: 0, ahead: [] }
         for (const { first, size } of list) {
           settled = withAcked(settled, { first, last: first + size })
           for (let seq = first; seq <= first + size; seq++) all.add(seq)

@@ -1,7 +1,7 @@
 // What is asked on the thread that everything else runs on goes to its rows by their keys, however many others there are.
 import Sqlite from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
-import { prepareLetters } from '../../../../src/journal/sqlite/dead-letters.ts'
+import { prepareDeadLetters } from '../../../../src/journal/sqlite/dead-letters.ts'
 import { prepareQuarantine } from '../../../../src/journal/sqlite/quarantine.ts'
 import { prepareReplay } from '../../../../src/journal/sqlite/replay.ts'
 import { migrate } from '../../../../src/journal/sqlite/schema.ts'
@@ -19,7 +19,7 @@ test.each([
   [
     'dead letters by their ids',
     'dead_letters',
-    (db: Sqlite.Database) => prepareLetters(db).listOf.source,
+    (db: Sqlite.Database) => prepareDeadLetters(db).listOf.source,
     [named],
   ],
   ['quarantine by ids', 'quarantine', (db: Sqlite.Database) => prepareQuarantine(db).listOf.source, [named]],

@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Core } from '../../../../src/journal/sqlite/core.ts'
-import { openJournal } from '../../../../src/journal/sqlite/open.ts'
-import { Origins } from '../../../../src/journal/sqlite/streams.ts'
-import { Ledger } from '../../../../src/journal/sqlite/pending.ts'
+import { openRegistered } from '../../../fakes/registered.ts'
+import { Streams } from '../../../../src/journal/sqlite/streams.ts'
+import { Pending } from '../../../../src/journal/sqlite/pending.ts'
 import { preparePrune, prune } from '../../../../src/journal/sqlite/prune.ts'
-import { Deliveries } from '../../../../src/journal/sqlite/accounts.ts'
+import { DeliveryAccounts } from '../../../../src/journal/sqlite/accounts.ts'
 import { migrate } from '../../../../src/journal/sqlite/schema.ts'
 import { accountReport } from '../../../../src/contracts/accounts.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
@@ -31,8 +31,8 @@ let journal: Journal
 let clock: TestClock
 
 async function open(sinks: readonly string[]): Promise<void> {
-  journal = await openJournal({
-    ...{ path: join(folder, 'a.db'), maxBytes: 2 ** 30, keepKeysMs, keepSettledBytes: 0, sinks },
+  journal = await openRegistered({
+    ...{ path: join(folder, 'a.db'), maxBytes: 2 ** 30, keepKeysMs, keepDeliveredBytes: 0, sinks },
     ...{ clock, log: logOf(), ballastBytes: 0 },
   })
 }
@@ -118,13 +118,14 @@ it('an owed chunk is never pruned, even where the totals say that there is room 
   migrate(db, 'memory')
   const put = db.prepare("INSERT INTO chunks VALUES (?, ?, 1, 100, 0, 0, NULL, 0, '[]', x'', x'', x'')")
   for (const first of [1, 3, 5]) put.run(first, first + 1)
-  const ledger = new Ledger(db, ['a'], logOf())
+  const pending = new Pending(db)
+  pending.applyRegistered(pending.writeRegistered(['a'], logOf()))
   // Up to the middle of the second chunk.
-  ledger.applyAck('a', ledger.writeAck('a', { first: 1, last: 3 }), { count: 0, bytes: 0 })
-  ledger.keptBytes += 10_000
+  pending.applyAck('a', pending.writeAck('a', { first: 1, last: 3 }), { count: 0, bytes: 0 })
+  pending.storedBytes += 10_000
   const chunkStore = { forget: () => undefined }
   const transactions = { write: <T>(work: () => T): T => work() }
-  const core = { db, ledger, chunkStore, transactions, clock, keepKeysMs, keepSettledBytes: 0 }
+  const core = { db, pending, chunkStore, transactions, clock, keepKeysMs, keepDeliveredBytes: 0 }
   prune(core as unknown as Core, preparePrune(db))
   expect(db.prepare('SELECT first FROM chunks ORDER BY first').pluck().all()).toEqual([3, 5])
   db.close()
@@ -132,8 +133,8 @@ it('an owed chunk is never pruned, even where the totals say that there is room 
 
 it('an entry parked twice is one dead letter, with the number and the time of the first', async () => {
   await journal.append(part([spec(1), spec(2)]))
-  const parked = [{ seq: 1, code: 'refused', reason: 'no' }]
-  const park = () => journal.ack('a', { first: 1, through: 1, parked })
+  const rejected = [{ seq: 1, code: 'refused', reason: 'no' }]
+  const park = () => journal.ack('a', { first: 1, through: 1, rejected })
   await park()
   const before = await journal.deadLetters({})
   clock.nowMs += 5_000
@@ -161,7 +162,7 @@ it('books that counted more than there was come out even when a sink is met anew
     INSERT INTO sinks VALUES ('a', 9, 0, 0);
     INSERT INTO counts VALUES (1, 5, 3, 0, 0, 0, 0), (1, 6, 3, 0, 0, 0, 0), (1, 7, 3, 0, 0, 0, 0);
     INSERT INTO deliveries (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
-  const deliveries = new Deliveries(db, new Origins(db))
+  const deliveries = new DeliveryAccounts(db, new Streams(db))
   deliveries.begin('a', { position: 9, ahead: [] })
   const told = deliveries.delivered({ fromDay: 0, toDay: 9 })
   expect(told.map(({ day, before, accepted }) => [day, before, accepted])).toEqual([
@@ -183,11 +184,12 @@ it('the books of a sink that lost entries while it was away come out even', asyn
 })
 
 describe('letters', () => {
-  const parked = (...seqs: number[]) => seqs.map((seq) => ({ seq, code: 'refused', reason: 'no' }))
+  const lettersOf = (...seqs: number[]) => seqs.map((seq) => ({ seq, code: 'refused', reason: 'no' }))
 
   it('of several sinks are put back in one go, each for its own', async () => {
     await journal.append(part([spec(1), spec(2)]))
-    for (const sink of ['a', 'b']) await journal.ack(sink, { first: 1, through: 2, parked: parked(1, 2) })
+    for (const sink of ['a', 'b'])
+      await journal.ack(sink, { first: 1, through: 2, rejected: lettersOf(1, 2) })
     expect(await journal.retryDeadLetters({})).toBe(4)
     await reopen(['a', 'b'])
     const batch = await journal.take('a', { maxEntries: 10, maxBytes: 1e6 })
@@ -201,7 +203,7 @@ describe('letters', () => {
 
   it('of a sink that left the configuration stay, and are put back once it is there again', async () => {
     await journal.append(part([spec(1)]))
-    await journal.ack('b', { first: 1, through: 1, parked: parked(1) })
+    await journal.ack('b', { first: 1, through: 1, rejected: lettersOf(1) })
     await reopen(['a'])
     expect(await journal.retryDeadLetters({})).toBe(0)
     expect(await journal.deadLetters({})).toHaveLength(1)
@@ -215,8 +217,8 @@ describe('letters', () => {
     ['behind', 3, 2],
   ])('%s what is settled cannot be parked, and then nothing of it lands', async (_, seq, settled) => {
     await journal.append(part([spec(1), spec(2), spec(3)]))
-    const settling = journal.ack('a', { first: settled, through: settled, parked: parked(seq) })
-    await expect(settling).rejects.toThrow('outside of what it settled')
+    const settling = journal.ack('a', { first: settled, through: settled, rejected: lettersOf(seq) })
+    await expect(settling).rejects.toThrow('outside of what it acknowledged')
     expect(await journal.deadLetters({})).toEqual([])
     expect(journal.stats().sinks[0]).toMatchObject({ position: 0, pendingEntries: 3 })
   })

@@ -3,7 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach } from 'vitest'
-import { type JournalOptions, openJournal } from '../../../../src/journal/sqlite/open.ts'
+import type { JournalOptions } from '../../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../../fakes/registered.ts'
+import type { Registered } from '../../../fakes/registered.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import { logOf, part, spec, TestClock } from '../../../contract/journal-parts.ts'
 
@@ -16,13 +18,13 @@ interface Stand {
   readonly sentences: string[]
 }
 
-type Open = (settings?: Partial<JournalOptions>) => Promise<Journal>
+type Open = (settings?: Partial<JournalOptions & Registered>) => Promise<Journal>
 
 /** `began` is called before each test. Answers how a journal is opened in it; `name`: from the folder on. */
 export function journalStand(
   began: (stand: Stand) => unknown,
   name: string,
-  defaults: Pick<JournalOptions, 'keepSettledBytes' | 'ballastBytes'>,
+  defaults: Pick<JournalOptions, 'keepDeliveredBytes' | 'ballastBytes'>,
 ): Open {
   let stand: Stand
   beforeEach(async () => {
@@ -35,7 +37,7 @@ export function journalStand(
     await rm(stand.folder, { recursive: true, force: true })
   })
   return async (settings) => {
-    const journal = await openJournal({
+    const journal = await openRegistered({
       ...{ path: stand.path, maxBytes: 2 ** 30, keepKeysMs: 1e9, sinks: ['a'] },
       ...{ clock: new TestClock(), log: logOf(stand.sentences), ...defaults, ...settings },
     })

@@ -55,7 +55,7 @@ describe('an object', () => {
     await expect(ready.put(signal)).rejects.toThrow('planted words')
     expect(await ready.put(signal)).toBe(stored)
     const journal = tracing.journal({ ack: async () => undefined } as unknown as Journal)
-    await journal.ack('evidence', { first: 5, through: 20, parked: [] })
+    await journal.ack('evidence', { first: 5, through: 20, rejected: [] })
     const [failed, done, settled] = spans()
     expect(failed?.attributes).toEqual({
       ...{ 'auditferry.sink': 'evidence', 'auditferry.type': 's3', 'auditferry.entries': 7 },
@@ -72,7 +72,7 @@ describe('an object', () => {
   it('what a settlement settles that no try carried has no parent', async () => {
     const { tracing, spans } = open()
     const journal = tracing.journal({ ack: async () => undefined } as unknown as Journal)
-    await journal.ack('evidence', { first: 1, through: 2, parked: [] })
+    await journal.ack('evidence', { first: 1, through: 2, rejected: [] })
     expect(spans()[0]?.parentSpanContext).toBeUndefined()
   })
 })
@@ -109,7 +109,7 @@ describe('a part under a decorator', () => {
     const journal = tracing.journal({
       ack: () => Promise.reject(new Error('planted')),
     } as unknown as Journal)
-    await expect(journal.ack('x', { first: 1, through: 2, parked: [] })).rejects.toThrow('planted')
+    await expect(journal.ack('x', { first: 1, through: 2, rejected: [] })).rejects.toThrow('planted')
     expect(spans()[0]).toMatchObject({
       attributes: { 'auditferry.outcome': 'bug' },
       status: { code: 2 },

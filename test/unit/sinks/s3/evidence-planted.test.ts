@@ -92,7 +92,7 @@ describe('a body without end under the name of the next manifest', () => {
       stand.bucket.refuse = () => new ConnectorError('server_error', 'down')
       await expect(stand.step()).rejects.toThrow('down')
       stand.bucket.refuse = undefined
-      const { key, body } = JSON.parse((await stand.journal.note('evidence:archive:pending')) ?? '') as {
+      const { key, body } = JSON.parse((await stand.journal.state.get('evidence:archive:pending')) ?? '') as {
         key: string
         body: string
       }
@@ -147,7 +147,7 @@ describe('objects that no manifest lists', () => {
     await long.runDispatcher(10)
     await long.hour()
     short = await Stand.open()
-    await short.journal.putNote('instance', 'ffffffffffffffffffffffff')
+    await short.journal.state.put('instance', 'ffffffffffffffffffffffff')
     await short.append(8)
     await short.step()
     await short.runDispatcher(8)

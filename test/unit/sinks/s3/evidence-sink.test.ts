@@ -45,7 +45,7 @@ async function openDock(
   nothingMoreComes = () => false,
   lookAgainMs = Infinity,
 ) {
-  await quay.journal.putNote('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
+  await quay.journal.state.put('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
   const fake = new FakeS3()
   const fate = new Fate()
   const send = s3Transport(fake, quay.clock)
@@ -252,7 +252,7 @@ it('without evidence nothing but objects is stored, and nothing is noted', async
   dock.pass(5 * HOUR_MS)
   await dock.work()
   expect([...dock.fake.objects.keys()].filter((key) => !/\/workspace=|\.auditferry/.test(key))).toEqual([])
-  expect(await quay.journal.notes('evidence:', 10)).toEqual([])
+  expect(await quay.journal.state.list('evidence:', 10)).toEqual([])
 })
 
 it('whatever fails and dies when, the bucket verifies: each entry once, each object listed once, one chain', async () => {

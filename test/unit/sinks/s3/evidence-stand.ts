@@ -1,10 +1,11 @@
 // Evidence on a real journal with a bucket in memory: entries go in, objects and manifests come out, and the process may die at any call.
+import { overlay } from '../../../../src/core/overlay.ts'
 import { createHash, generateKeyPairSync } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
-import { openJournal } from '../../../../src/journal/sqlite/open.ts'
+import { openRegistered } from '../../../fakes/registered.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import type { Evidence, EvidenceState, Memory, StoredObject } from '../../../../src/contracts/sink.ts'
 import { openEvidence, type ManifestStore } from '../../../../src/sinks/s3/evidence/evidence.ts'
@@ -149,15 +150,15 @@ export class Stand {
   static async open(sink = 'archive'): Promise<Stand> {
     const stand = new Stand(await mkdtemp(join(tmpdir(), 'auditferry-evidence-')), sink)
     await stand.#start()
-    await stand.journal.putNote('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
+    await stand.journal.state.put('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
     return stand
   }
 
   async #start(): Promise<void> {
     const { clock } = this
-    this.journal = await openJournal({
+    this.journal = await openRegistered({
       ...{ path: join(this.#folder, 'journal.db'), sinks: [this.sink], ballastBytes: 0, clock, log: logOf() },
-      ...{ maxBytes: 2 ** 30, keepKeysMs: 35 * 24 * HOUR_MS, keepSettledBytes: 2 ** 30 },
+      ...{ maxBytes: 2 ** 30, keepKeysMs: 35 * 24 * HOUR_MS, keepDeliveredBytes: 2 ** 30 },
     })
     this.evidence = this.anew()
   }
@@ -166,9 +167,10 @@ export class Stand {
   anew(): Evidence {
     const { journal, fate, sink, bucket, clock, intervalMs } = this
     const memory: Memory = {
-      note: (name) => journal.note(name),
-      notes: (prefix, limit) => journal.notes(prefix, limit),
-      changeNotes: (change) => fate.through(() => journal.changeNotes(change)),
+      state: overlay(journal.state, {
+        put: (name, value) => fate.through(() => journal.state.put(name, value)),
+        change: (change) => fate.through(() => journal.state.change(change)),
+      }),
       stats: () => journal.stats(),
     }
     const readKey = () => this.pem
@@ -236,11 +238,11 @@ export class Stand {
       return own.length === 0 ? [] : [this.#object(own, half, packed)]
     })
     const { first, last } = batch
-    const notes = evidence ? this.evidence.stored({ first, last, parked, objects }) : undefined
+    const state = evidence ? this.evidence.stored({ first, last, parked, objects }) : undefined
     await this.fate.through(() =>
       this.journal.ack(this.sink, {
-        ...{ first, through: last, accepted: kept.length, filtered, notes },
-        parked: lines
+        ...{ first, through: last, accepted: kept.length, filtered, state },
+        rejected: lines
           .slice(filtered, filtered + parked)
           .map(({ seq }) => ({ seq, code: 'refused', reason: 'r' })),
       }),

@@ -477,7 +477,7 @@ describe('a journal made anew', () => {
   it('begins a chain of its own beside the old one, and both are told', async () => {
     const second = await Stand.open()
     try {
-      await second.journal.putNote('instance', 'ffffffffffffffffffffffff')
+      await second.journal.state.put('instance', 'ffffffffffffffffffffffff')
       await second.append(8)
       await second.step()
       await second.runDispatcher(8, { filtered: 3 })

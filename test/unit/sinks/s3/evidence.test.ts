@@ -184,8 +184,8 @@ describe('what a manifest holds', () => {
   it('what is settled ahead of a hole waits until the hole is: it is no gap', async () => {
     await stand.append(9)
     await stand.step()
-    const notes = stand.evidence.stored({ first: 7, last: 9, parked: 0, objects: [] })
-    await stand.journal.ack('archive', { first: 7, through: 9, parked: [], notes })
+    const state = stand.evidence.stored({ first: 7, last: 9, parked: 0, objects: [] })
+    await stand.journal.ack('archive', { first: 7, through: 9, rejected: [], state })
     // Nothing can be listed yet: asked for the last time it makes no manifest of nothing.
     await stand.step(stand.last)
     expect(stand.bucket.keys('manifest/')).toEqual([])
@@ -266,13 +266,13 @@ describe('a bucket that fails', () => {
     stand.clock.nowMs += HOUR_MS
     stand.bucket.refuse = () => new ConnectorError('server_error', 'the bucket is down')
     expect(await codeOf(stand.step())).toBe('server_error')
-    const pending = await stand.journal.note('evidence:archive:pending')
+    const pending = await stand.journal.state.get('evidence:archive:pending')
     expect(await stand.step(stand.busy)).toBeGreaterThan(0)
     await stand.runDispatcher(4)
     expect(await codeOf(stand.step(stand.idle))).toBe('server_error')
     stand.clock.nowMs += 31_000
     expect(await codeOf(stand.step(stand.busy))).toBe('server_error')
-    expect(await stand.journal.note('evidence:archive:pending')).toBe(pending)
+    expect(await stand.journal.state.get('evidence:archive:pending')).toBe(pending)
     stand.bucket.refuse = undefined
     await stand.step()
     await stand.hour()
@@ -397,7 +397,7 @@ describe('death at any moment', () => {
           [],
         ])
         expect([told, objects]).toEqual([told, stand.bucket.keys('workspace=').length])
-        expect(await stand.journal.notes('evidence:archive:settled:', 10)).toEqual([])
+        expect(await stand.journal.state.list('evidence:archive:settled:', 10)).toEqual([])
       }
       if (lived) break
     }

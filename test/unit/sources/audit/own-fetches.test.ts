@@ -159,7 +159,7 @@ describe('in the feed', () => {
     await polls(desk, 3)
     const { id } = desk.mock.add(foreign)
     await polls(desk, 20)
-    const findings = await desk.journal.findings(10)
+    const findings = desk.journal.stats().lastFindings
     expect(findings.map(({ entryId, kind }) => [entryId, kind])).toEqual([[id, 'foreign_fetch']])
   })
 
@@ -176,7 +176,7 @@ describe('in the feed', () => {
       await desk.live(desk.clock.now() + 2 * MINUTE)
       const { id } = desk.mock.add(foreign)
       await desk.live(desk.clock.now() + 20 * HOUR)
-      const findings = await desk.journal.findings(10)
+      const findings = desk.journal.stats().lastFindings
       expect(findings.map(({ entryId, kind }) => [entryId, kind])).toEqual([[id, 'foreign_fetch']])
       expect((await desk.ids()).length).toBe(3)
     },
@@ -215,7 +215,7 @@ describe('in the feed', () => {
     await desk.live(desk.clock.now() + 2 * MINUTE)
     const { id } = desk.mock.add({ ...foreign, userAgent: 'api-client' })
     await polls(desk, 3)
-    expect((await desk.journal.findings(10)).map(({ entryId }) => entryId)).toEqual([id])
+    expect(desk.journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([id])
   })
 
   it('fetches of a walk over the past beside live reading are no findings either, where the user agent is not recorded', async () => {

@@ -145,7 +145,7 @@ it('an outage at the first request leaves no trace: the next try begins anew', a
 
 it('a start that is settled and then meets an outage is told as no read', async () => {
   const desk = await openDesk({ source: { start: { kind: 'latest' } }, faults: { error_500: 1 } })
-  const kept = () => keptReads(stream, desk.reporter, desk)
+  const kept = () => keptReads(stream, desk.reporter, { state: desk.journal.state, clock: desk.clock })
   const reading = ingestOnce({ ...desk.collector, reads: kept() }, undefined, new AbortController().signal)
   await expect(driven(desk.clock, reading)).rejects.toThrow()
   await kept().recall()

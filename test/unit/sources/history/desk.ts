@@ -52,8 +52,8 @@ export class HistoryDesk {
     this.server = server
     this.journal = journal
     const store = {
-      load: () => journal.note('budget'),
-      save: (state: string) => journal.putNote('budget', state),
+      load: () => journal.state.get('budget'),
+      save: (state: string) => journal.state.put('budget', state),
     }
     this.#client = new Client({
       baseUrl: 'https://api.test',
@@ -99,7 +99,10 @@ export class HistoryDesk {
       ...({ kind: 'usage', version: 'v2' } as const),
       ...{ stream, client: this.#client, clock, log, v1Until: undefined },
       ...{ maxEntryBytes: 16 * 2 ** 20, maxDepth: 512, live: () => journal.cursor(stream) },
-      versions: { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) },
+      versions: {
+        load: () => journal.state.get(note),
+        save: (read: string) => journal.state.put(note, read),
+      },
     }
     return {
       ...{ stream, reporter, log, wanted: () => true },

@@ -243,7 +243,7 @@ test('rows without a time that are shown for any day prove no unit', async () =>
 async function settleAll(desk: Awaited<ReturnType<typeof openHistoryDesk>>): Promise<number> {
   const batch = await desk.batch()
   if (!batch) return 0
-  await desk.journal.ack('archive', { first: batch.first, through: batch.last, parked: [] })
+  await desk.journal.ack('archive', { first: batch.first, through: batch.last, rejected: [] })
   return batch.count
 }
 
