@@ -10,7 +10,7 @@ import { DASH } from '../../core/bytes.ts'
 export const KEY_BYTES = 16
 
 /** What became of the entries of a part that were looked up. */
-export interface Claim {
+export interface NewEntries {
   /** indices of the new entries; undefined: all that are wanted */
   readonly fresh: Uint32Array | undefined
   readonly freshCount: number

@@ -4,7 +4,7 @@ import { TYPE } from '../../contracts/entries.ts'
 import type { Append } from '../../contracts/journal.ts'
 import type { Appended } from '../../contracts/source.ts'
 import { epochDay } from '../../core/time.ts'
-import type { Claim } from './dedup.ts'
+import type { NewEntries } from './dedup.ts'
 
 /** Indices of the entries whose type is wanted; undefined: all. Each type is checked once. */
 export function wantedOf({ entries, wanted }: Pick<Append, 'entries' | 'wanted'>): Uint32Array | undefined {
@@ -41,7 +41,7 @@ const KNOWN = 1
 const FRESH = 2
 
 /** One outcome per entry. */
-function outcomesOf(count: number, wanted: Uint32Array | undefined, { fresh }: Claim): Uint8Array {
+function outcomesOf(count: number, wanted: Uint32Array | undefined, { fresh }: NewEntries): Uint8Array {
   const all = wanted === undefined && fresh === undefined
   const outcomes = new Uint8Array(count).fill(all ? FRESH : wanted === undefined ? KNOWN : FILTERED)
   if (all) return outcomes
@@ -69,11 +69,11 @@ class Days {
 export function countsOf(
   { entries, headUs = -Infinity }: Pick<Append, 'entries' | 'headUs'>,
   wanted: Uint32Array | undefined,
-  claim: Claim,
+  found: NewEntries,
   quarantined: number,
   nowMs: number,
 ): PartCounts {
-  const outcomes = outcomesOf(entries.count, wanted, claim)
+  const outcomes = outcomesOf(entries.count, wanted, found)
   const days = new Days()
   let oldestUs = Infinity
   let late = 0
@@ -94,7 +94,7 @@ export function countsOf(
   if (quarantined > 0) days.of(epochDay(nowMs * 1000)).quarantined += quarantined
   const filtered = wanted === undefined ? 0 : entries.count - wanted.length
   return {
-    outcomes: { added: claim.freshCount - late, late, known: claim.knownCount, filtered, latestBehindUs },
+    outcomes: { added: found.freshCount - late, late, known: found.knownCount, filtered, latestBehindUs },
     days: days.byDay,
     oldestUs,
   }
@@ -104,5 +104,8 @@ export function countsOf(
  * Whether a finding of entry `index` is reported: known entries were reported when they were new. A
  * stolen key is reported whether or not its fetches are wanted as entries.
  */
-export const isNews = (index: number, wanted: Uint32Array | undefined, { fresh = wanted }: Claim): boolean =>
-  fresh?.includes(index) !== false || wanted?.includes(index) === false
+export const isNews = (
+  index: number,
+  wanted: Uint32Array | undefined,
+  { fresh = wanted }: NewEntries,
+): boolean => fresh?.includes(index) !== false || wanted?.includes(index) === false

@@ -120,20 +120,20 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
   let puts: readonly Put[] = []
   let kept: Amount = { count: 0, bytes: 0 }
   const land = (): Appended => {
-    const claim = core.dedupIndex.claim(source, stream.source, entries, wanted, () => transactions.restart())
+    const found = core.dedupIndex.add(source, stream.source, entries, wanted, () => transactions.restart())
     const now = core.clock.now()
-    if (claim.freshCount > 0) {
-      const packed = pack(entries, claim.fresh ?? wanted, claim.versions)
+    if (found.freshCount > 0) {
+      const packed = pack(entries, found.fresh ?? wanted, found.versions)
       const address = { source, appendedAt: now, onlySink: undefined, replay: false }
       puts = putChunks(core, pending.lastSeq, address, packed)
     }
     kept = quarantine.writeKept(source, part.quarantined, now)
-    const { outcomes, days, oldestUs } = countsOf(part, wanted, claim, kept.count, now)
+    const { outcomes, days, oldestUs } = countsOf(part, wanted, found, kept.count, now)
     writeCounts(statements, source, days)
     if (part.cursor !== undefined || part.gaps > 0)
       statements.source.run(part.cursor ?? null, part.gaps, source)
     if (oldestUs !== Infinity) statements.low.run({ id: source, at: oldestUs, day: epochDay(now * 1000) })
-    const news = (index: number) => isNews(index, wanted, claim)
+    const news = (index: number) => isNews(index, wanted, found)
     const appended = {
       ...outcomes,
       known: outcomes.known + part.quarantined.length - kept.count,
@@ -180,7 +180,7 @@ function explained(
   // full.
   if (left > mostBytes) return error
   const kinds = [
-    { bytes: quarantine.held.bytes, are: 'quarantined elements', command: 'quarantine' },
+    { bytes: quarantine.stored.bytes, are: 'quarantined elements', command: 'quarantine' },
     { bytes: pending.deadLetterBytes, are: 'dead letters', command: 'dead-letters' },
   ]
   const filling = kinds.filter(({ bytes }) => bytes >= bound * SET_ASIDE_SHARE)

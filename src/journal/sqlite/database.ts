@@ -491,6 +491,6 @@ export class Presence {
   }
 
   #inWords(what: string): string {
-    return `The journal is lost to the next start: ${what}. While this process lives it goes on delivering; let it deliver what it owes, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
+    return `The journal is lost to the next start: ${what}. While this process lives it goes on delivering; let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
   }
 }

@@ -11,7 +11,7 @@ import {
   versionOf,
   versionToSend,
 } from '../rules/dedup.ts'
-import type { Claim } from '../rules/dedup.ts'
+import type { NewEntries } from '../rules/dedup.ts'
 
 interface PageKeys {
   /** 16 bytes each */
@@ -58,16 +58,16 @@ export class DedupIndex {
    * Takes the keys of the entries of `wanted` (all if undefined) and returns which were free. Must
    * come first in its transaction: `restart` rolls back and begins again.
    */
-  claim(
+  add(
     source: number,
     name: SourceName,
     entries: Entries,
     wanted: Uint32Array | undefined,
     restart: () => void,
-  ): Claim {
+  ): NewEntries {
     return hasVersions(name)
-      ? this.#claimVersions(source, entries, wanted)
-      : this.#claimFirsts(source, entries, wanted, restart)
+      ? this.#addVersions(source, entries, wanted)
+      : this.#addFirsts(source, entries, wanted, restart)
   }
 
   /**
@@ -105,12 +105,12 @@ export class DedupIndex {
     return versions
   }
 
-  #claimFirsts(
+  #addFirsts(
     source: number,
     entries: Entries,
     wanted: Uint32Array | undefined,
     restart: () => void,
-  ): Claim {
+  ): NewEntries {
     const count = wanted?.length ?? entries.count
     const all = { fresh: undefined, freshCount: count, knownCount: 0, versions: undefined }
     if (count === 0) return all
@@ -125,15 +125,15 @@ export class DedupIndex {
         return { fresh: new Uint32Array(0), freshCount: 0, knownCount: count, versions: undefined }
       restart()
     }
-    return this.#claimMixed(source, entries, wanted, keys)
+    return this.#addMixed(source, entries, wanted, keys)
   }
 
-  #claimMixed(
+  #addMixed(
     source: number,
     entries: Entries,
     wanted: Uint32Array | undefined,
     { ids, firstUs, times }: PageKeys,
-  ): Claim {
+  ): NewEntries {
     const count = wanted?.length ?? entries.count
     const taken = new Uint8Array(count)
     const known = this.#knownOfPage.all(times, source, firstUs, ids)
@@ -148,7 +148,7 @@ export class DedupIndex {
     return { fresh, freshCount: fresh.length, knownCount: count - fresh.length, versions: undefined }
   }
 
-  #claimVersions(source: number, entries: Entries, wanted: Uint32Array | undefined): Claim {
+  #addVersions(source: number, entries: Entries, wanted: Uint32Array | undefined): NewEntries {
     const count = wanted?.length ?? entries.count
     const { ids } = this.#keysOf(entries, wanted)
     const versions = new Uint32Array(entries.count)

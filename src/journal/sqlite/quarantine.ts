@@ -27,12 +27,12 @@ interface Chosen {
 export class Quarantine {
   readonly #streams: Streams
   readonly #statements: ReturnType<typeof prepareQuarantine>
-  #held: Amount
+  #stored: Amount
 
   constructor(db: Database, streams: Streams) {
     this.#streams = streams
     this.#statements = prepareQuarantine(db)
-    this.#held = { count: 0, bytes: 0, ...this.#statements.held.get() }
+    this.#stored = { count: 0, bytes: 0, ...this.#statements.stored.get() }
   }
 
   /** Call inside a transaction. Elements dropped before `before` (epoch ms) are no longer known here. */
@@ -40,9 +40,9 @@ export class Quarantine {
     this.#statements.forget.run(-before)
   }
 
-  /** What is kept now. */
-  get held(): Amount {
-    return this.#held
+  /** What is stored now. */
+  get stored(): Amount {
+    return this.#stored
   }
 
   list({ ids, limit = -1, after = 0 }: QuarantineQuery): QuarantineRecord[] {
@@ -81,7 +81,7 @@ export class Quarantine {
   }
 
   applyKept({ count, bytes }: Amount): void {
-    this.#held = { count: this.#held.count + count, bytes: this.#held.bytes + bytes }
+    this.#stored = { count: this.#stored.count + count, bytes: this.#stored.bytes + bytes }
   }
 
   /**
@@ -111,7 +111,7 @@ export function prepareQuarantine(db: Database) {
     list: db.prepare<[Chosen], QuarantineRow>(listed('')),
     listOf: db.prepare<[Chosen], QuarantineRow>(listed('AND id IN (SELECT value FROM json_each(:ids))')),
     raw: db.prepare<[number], Buffer>('SELECT bytes FROM quarantine WHERE id = ? AND kept_at >= 0').pluck(),
-    held: db.prepare<[], Amount>(
+    stored: db.prepare<[], Amount>(
       'SELECT count(*) AS count, total(length(bytes)) AS bytes FROM quarantine WHERE kept_at >= 0',
     ),
     drop: db.prepare("UPDATE quarantine SET kept_at = ?, bytes = x'' WHERE id = ?"),

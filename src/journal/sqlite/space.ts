@@ -198,7 +198,7 @@ export class Ballast {
    */
   get shortage(): string {
     if (this.hasSpace(0)) return ''
-    return `${inMib(this.freeBytes)} are free, the journal wants ${inMib(2 * this.bytes)}`
+    return `${inMib(this.freeBytes)} are free, the journal needs ${inMib(2 * this.bytes)}`
   }
 
   /** True if there was something to free. */

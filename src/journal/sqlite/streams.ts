@@ -62,8 +62,8 @@ export function reportWorkspaces(db: Database, configured: readonly ConfiguredWo
     .all()
   const isThere = new Set(configured.map(({ name }) => name))
   const forget = db.prepare('DELETE FROM notes WHERE name = ?')
-  const note = db.prepare("INSERT OR IGNORE INTO notes VALUES (?, '')")
-  const isNew = (name: string) => note.run(name).changes > 0
+  const add = db.prepare("INSERT OR IGNORE INTO notes VALUES (?, '')")
+  const isNew = (name: string) => add.run(name).changes > 0
   for (const { name: workspace, starts } of configured)
     if (isNew(MET + workspace) && known.length > 0 && !known.includes(workspace))
       log.info(

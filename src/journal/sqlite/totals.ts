@@ -40,7 +40,7 @@ export class Totals {
   }
 
   get stats(): Stats {
-    return { quarantined: this.#quarantine.held.count, ...this.#sums, lastFindings: this.#last }
+    return { quarantined: this.#quarantine.stored.count, ...this.#sums, lastFindings: this.#last }
   }
 }
 

@@ -21,7 +21,7 @@ import { audit, entriesOf, spec, START_US, usage, uuid } from '../../../contract
 
 const DAY = START_US / 86_400_000_000
 const DAY_US = 86_400_000_000
-const claimOf = (fresh: number[] | undefined, freshCount: number, knownCount: number) => ({
+const foundOf = (fresh: number[] | undefined, freshCount: number, knownCount: number) => ({
   ...{ fresh: fresh && Uint32Array.from(fresh), freshCount, knownCount, versions: undefined },
 })
 
@@ -58,9 +58,9 @@ test('each entry of a part has one outcome, counted over the part and by its own
   const part = { entries: entriesOf(specs), wanted: (type: string) => type !== 'skipped' }
   const wanted = wantedOf(part)
   expect(wanted && [...wanted]).toEqual([0, 2, 3, 4])
-  const claim = claimOf([2, 3, 4], 3, 1)
+  const found = foundOf([2, 3, 4], 3, 1)
   const headUs = START_US + 4_000_000
-  const { outcomes, days, oldestUs } = countsOf({ ...part, headUs }, wanted, claim, 2, START_US / 1000)
+  const { outcomes, days, oldestUs } = countsOf({ ...part, headUs }, wanted, found, 2, START_US / 1000)
   expect(outcomes).toEqual({ added: 2, late: 1, known: 1, filtered: 1, latestBehindUs: 1_000_000 })
   expect([...days]).toEqual([
     [DAY, { added: 1, late: 1, known: 1, filtered: 1, quarantined: 2 }],
@@ -68,8 +68,8 @@ test('each entry of a part has one outcome, counted over the part and by its own
   ])
   expect(oldestUs).toBe(START_US + 1_000_000)
   // Known, unwanted, new.
-  expect([0, 1, 2].map((index) => isNews(index, wanted, claim))).toEqual([false, true, true])
-  expect(isNews(0, undefined, claimOf(undefined, 5, 0))).toBe(true)
+  expect([0, 1, 2].map((index) => isNews(index, wanted, found))).toEqual([false, true, true])
+  expect(isNews(0, undefined, foundOf(undefined, 5, 0))).toBe(true)
 })
 
 test('a part is cut into chunks of bounded count; a usual one is stored as it came', () => {

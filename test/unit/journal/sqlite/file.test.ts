@@ -731,10 +731,10 @@ describe('no room', () => {
 
   it('a start on a full disk says that nothing was begun, what is wanted, and to start again', () => {
     const full = translate(Object.assign(new Error('full'), { code: 'SQLITE_FULL' }), path)
-    const told = atStart(full, () => '3 MiB are free, the journal wants 96 MiB')
+    const told = atStart(full, () => '3 MiB are free, the journal needs 96 MiB')
     expect(told).toMatchObject({
       code: 'disk_full',
-      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal wants 96 MiB): make room, and start again. Nothing was begun or lost. The journal is ${path}`,
+      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal needs 96 MiB): make room, and start again. Nothing was begun or lost. The journal is ${path}`,
     })
     expect(atStart(translate(new Error('other'), path), () => '')).toEqual(new Error('other'))
   })
@@ -757,7 +757,7 @@ describe('no room', () => {
     expect(sentences.join()).toContain('no room')
     await expect(journal.append(part([spec(1)]))).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.stringContaining('0 MiB are free, the journal wants 1 MiB: make room') as string,
+      message: expect.stringContaining('0 MiB are free, the journal needs 1 MiB: make room') as string,
     })
     await journal.state.put('x', 'y')
     free = 2e7

@@ -25,7 +25,7 @@ function filledWith(quarantined: number, deadLetterBytes: number, isSystems: boo
   const core = {
     path,
     pending: { deadLetterBytes },
-    quarantine: { held: { bytes: quarantined } },
+    quarantine: { stored: { bytes: quarantined } },
     transactions: { fileBytes: { bound: 2 * LARGE, left: 0, isSystems } },
   } as unknown as Core
   try {
@@ -56,7 +56,7 @@ const running: Record<string, unknown> = {
 }
 const starting = Object.entries(opening).map(
   ([what, error]) =>
-    [`${what}, at a start`, atStart(error, () => '1 MiB are free, the journal wants 96 MiB')] as const,
+    [`${what}, at a start`, atStart(error, () => '1 MiB are free, the journal needs 96 MiB')] as const,
 )
 const variants = [...Object.entries(running), ...starting]
 
@@ -85,7 +85,7 @@ it('a full disk is told with what is free and what is wanted, and little else', 
   const db = { pragma: () => 1 } as unknown as Database
   const space = new Space({ path, ballast, largestFileBytes: Infinity, volumeBytes: () => LARGE, bounds, db })
   expect(diskFull(path, space.lack).message).toBe(
-    `44 MiB are free, the journal wants 96 MiB: make room, and reading goes on by itself. Delivery goes on. The journal is ${path}`,
+    `44 MiB are free, the journal needs 96 MiB: make room, and reading goes on by itself. Delivery goes on. The journal is ${path}`,
   )
 })
 
