@@ -1,15 +1,14 @@
-// The people of the mock's workspaces, their addresses and clients, and the metadata of an entry of
-// each type.
+// The people of the mock's workspaces, what they work on, and the metadata of their entries.
 import type { Random } from '../core/clock.ts'
 import { DAY_US } from '../core/time.ts'
-import { below, mix, pick, uuidStream } from './random.ts'
+import { below, keyedBy, mix, pick, uuidStream } from './random.ts'
 import { stampOf } from './render.ts'
 
 const first = 'ada ben chloe dmitri elena farid grace hugo ines jonas keiko liam maria noor omar priya'.split(
   ' ',
 )
 const last = 'adler bauer costa duval evans fischer garcia haddad ito jensen kovac lopez'.split(' ')
-const PEOPLE = 60
+export const PEOPLE = 60
 
 const names = Array.from(
   { length: PEOPLE },
@@ -95,8 +94,7 @@ export function dataOf(type: string, atUs: number, random: Random, exotic: boole
   return random() < 0.3 ? '{}' : pick(random, shapes)(random)
 }
 
-// The subjects of the mock's people, by number: vault projects, review tables, playbooks, workflows, spaces, matters.
-// All areas use the same names.
+// What the people work on, by number. All areas use the same names.
 
 const subjects = [
   'Alder Holdings merger',
@@ -157,13 +155,6 @@ export const spaces: readonly string[] = ['Client portal Alder', 'Co-counsel Ced
 /** Client-matter number `n`, as `cm_id` writes it. */
 export function matterId(n: number): string {
   return `${100_000 + (mix(n, 71) % 900_000)}-${String(1 + (mix(n, 72) % 99)).padStart(2, '0')}`
-}
-
-/** A number from an entry's id, so that every area makes the same choices. */
-export function keyedBy(entryId: string, salt: number): number {
-  let hash = salt
-  for (let i = 0; i < entryId.length; i++) hash = mix(hash, entryId.charCodeAt(i))
-  return hash
 }
 
 /** The vault project of an audit entry about the vault: its history event names it, the vault changes it. */

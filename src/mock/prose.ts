@@ -1,5 +1,4 @@
-// Invented law-firm prose for questions and answers, some of it long, some in spellings that break
-// careless readers.
+// Invented law-firm prose for questions and answers; some texts break careless readers.
 import type { Random } from '../core/clock.ts'
 import { below, pick } from './random.ts'
 
