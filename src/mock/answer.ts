@@ -108,37 +108,30 @@ export function broken(): ConnectorError {
   return new ConnectorError('unreachable', 'mock API: a fault broke the connection')
 }
 
-/** A counted body is cut anew; pieces of another are sent in groups. */
-async function* drip(
-  { body }: Answer,
-  { pieces, pauseMs }: Manner & { kind: 'drip' },
-  pause: (ms: number) => Promise<void>,
-): AsyncGenerator<Uint8Array, void> {
-  const size = Math.max(1, Math.ceil((body.length ?? body.count) / pieces))
-  if (body.length === undefined) {
+function* slices(body: Body, count: number): Generator<Uint8Array, void> {
+  const whole = Buffer.concat([...body.pieces()])
+  const size = Math.max(1, Math.ceil(whole.length / count))
+  for (let at = 0; at < whole.length; at += size) yield whole.subarray(at, at + size)
+}
+
+async function* flow(answer: Answer, clock: Clock, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
+  const { body, manner } = answer
+  if (manner.kind === 'drip') {
+    const isCounted = body.length !== undefined
+    const pieces = isCounted ? slices(body, manner.pieces) : body.pieces()
+    const each = isCounted ? 1 : Math.max(1, Math.ceil(body.count / manner.pieces))
     let number = 0
-    for (const piece of body.pieces()) {
-      if (number > 0 && number % size === 0) await pause(pauseMs)
+    for (const piece of pieces) {
+      if (number > 0 && number % each === 0) await clock.sleep(manner.pauseMs, signal)
       number++
       yield piece
     }
     return
   }
-  const whole = Buffer.concat([...body.pieces()])
-  for (let at = 0; at < whole.length; at += size) {
-    if (at > 0) await pause(pauseMs)
-    yield whole.subarray(at, at + size)
-  }
-}
-
-async function* flow(answer: Answer, clock: Clock, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
-  const { body, manner } = answer
-  if (manner.kind === 'drip') yield* drip(answer, manner, (ms) => clock.sleep(ms, signal))
-  else
-    for (const piece of body.length === undefined ? grouped(body.pieces()) : body.pieces())
-      if (piece.length > 0) yield piece
+  for (const piece of body.length === undefined ? grouped(body.pieces()) : body.pieces())
+    if (piece.length > 0) yield piece
   while (manner.kind === 'endless') yield manner.unit
-  if (manner.kind === 'whole' || manner.kind === 'drip') return
+  if (manner.kind === 'whole') return
   if (manner.kind === 'cut' && manner.silenceMs > 0) await clock.sleep(manner.silenceMs, signal)
   throw signal.aborted ? aborted() : broken()
 }

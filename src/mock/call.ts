@@ -69,8 +69,8 @@ export function faultyPage<T>({ struck, seed, ordinal }: Call, page: readonly T[
 
 /** The page before of the same key and area, where that fault strikes; and remembers this one. */
 export function pageOrRepeated<T>({ struck, workspace, key, area }: Call, page: readonly T[]): readonly T[] {
-  const pages = workspace.lastPages[area] as Map<Key, readonly T[]>
-  const before = struck.has('repeated_page') ? pages.get(key) : undefined
-  if (page.length > 0) pages.set(key, page)
-  return before ?? page
+  const slot = workspace.slotOf(area, key)
+  const before = struck.has('repeated_page') ? workspace.lastPages.get(slot) : undefined
+  if (page.length > 0) workspace.lastPages.set(slot, page)
+  return (before as readonly T[] | undefined) ?? page
 }

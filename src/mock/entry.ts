@@ -25,17 +25,14 @@ export interface EntryFacts {
   readonly defect?: Defect | undefined
 }
 
-export class Entry {
-  readonly id: string
-  readonly atUs: number
-  readonly type: string
-  readonly visibleAt: number
-  readonly origin: EntryFacts['origin']
-  readonly user: string
-  readonly number: number
-  readonly historyAt: number
-  readonly historyDefect: HistoryDefect | undefined
-  readonly defect: Defect | undefined
+/** A class with the facts as its fields. */
+const Facts = class {
+  constructor(facts: EntryFacts) {
+    Object.assign(this, facts)
+  }
+} as new (facts: EntryFacts) => EntryFacts
+
+export class Entry extends Facts {
   purged = false
   /** the answers of the history that contained its events: see `markShown` */
   historyShown = 0
@@ -49,16 +46,7 @@ export class Entry {
 
   /** `make` is called once, when the bytes are first requested. */
   constructor(facts: EntryFacts, make: (entry: Entry) => Uint8Array) {
-    this.id = facts.id
-    this.atUs = facts.atUs
-    this.type = facts.type
-    this.visibleAt = facts.visibleAt
-    this.origin = facts.origin
-    this.user = facts.user
-    this.number = facts.number
-    this.historyAt = facts.historyAt
-    this.historyDefect = facts.historyDefect
-    this.defect = facts.defect
+    super(facts)
     this.#make = make
   }
 

@@ -4,7 +4,7 @@ import { HOUR_MS } from '../core/time.ts'
 import type { Entry } from './entry.ts'
 import { matterId, playbooks, projectName, projectOf, reviewTableOf, spaces, workflows } from './people.ts'
 import { answer, escaped, question, withOddity } from './prose.ts'
-import { below, dice, keyedBy, mix, pick } from './random.ts'
+import { below, dice, keyedBy, listOf, mix, pick } from './random.ts'
 import type { Fields } from './render.ts'
 import { stampOf } from './render.ts'
 
@@ -83,12 +83,9 @@ interface EventSource {
 }
 
 const MATTERS = 40
-const documentNames = [
-  'Agreement.docx',
-  'Side letter (signed).pdf',
-  'Data room index.xlsx',
-  'Minutes, March.docx',
-]
+const documentNames = listOf(
+  'Agreement.docx; Side letter (signed).pdf; Data room index.xlsx; Minutes, March.docx',
+)
 
 /** `YYYY-MM-DD HH:MM:SS`, UTC. */
 const secondOf = (us: number) => stampOf(us).slice(0, 19).replace('T', ' ')

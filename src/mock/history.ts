@@ -200,17 +200,6 @@ function markShown(shown: readonly Shown[], listing: Listing): void {
     entry.historyShown |= bitOf(listing, version)
 }
 
-/** One version of an event's content, for tests. */
-interface MockHistoryVersion {
-  /** epoch ms: from when on answers contained it, by the server's clock */
-  readonly from: number
-  /** as v2 and v1 serve it, including line breaks between tokens; created on demand */
-  readonly raw: Uint8Array
-  readonly rawV1: Uint8Array
-  /** versions of the API that sent it, in an answer that was sent to its end */
-  readonly shownBy: readonly Version[]
-}
-
 /** The ground truth about one event, for tests. */
 export interface MockHistoryEvent {
   /** `unique_usage_id`: shared by the usage and the query event of one question */
@@ -223,7 +212,7 @@ export interface MockHistoryEvent {
   readonly visibleAt: number
   readonly defect: HistoryDefect | undefined
   /** those that began up to now, oldest first; in v1, which has no feedback, all are the same bytes */
-  readonly versions: readonly MockHistoryVersion[]
+  readonly versions: readonly ReturnType<typeof versionOf>[]
 }
 
 /** Every event up to now, including those not visible yet, usage before query. */
@@ -243,17 +232,21 @@ function eventOf(workspace: Workspace, entry: Entry, kind: Kind, now: number): M
   return { id: usageId(entry, workspace.seed), kind, entryId, user, atUs, visibleAt, defect, versions }
 }
 
-function versionOf(workspace: Workspace, shown: Shown, kind: Kind, from: number): MockHistoryVersion {
-  const bytes = (api: Version) => Buffer.concat([...piecesOf(workspace, shown, { kind, api })])
+/** One version of an event's content, for tests. */
+function versionOf(workspace: Workspace, shown: Shown, kind: Kind, from: number) {
+  const bytes = (api: Version): Uint8Array => Buffer.concat([...piecesOf(workspace, shown, { kind, api })])
   return {
+    /** epoch ms: from when on answers contained it, by the server's clock */
     from,
+    /** as v2 and v1 serve it, including line breaks between tokens; created on demand */
     get raw() {
       return bytes('v2')
     },
     get rawV1() {
       return bytes('v1')
     },
-    get shownBy() {
+    /** versions of the API that sent it, in an answer that was sent to its end */
+    get shownBy(): readonly Version[] {
       const { entry, version } = shown
       return (['v1', 'v2'] as const).filter((api) => entry.historyShown & bitOf({ kind, api }, version))
     },

@@ -1,7 +1,7 @@
 // The people of the mock's workspaces, what they work on, and the metadata of their entries.
 import type { Random } from '../core/clock.ts'
 import { DAY_US } from '../core/time.ts'
-import { below, keyedBy, mix, pick, uuidStream } from './random.ts'
+import { below, keyedBy, listOf, mix, pick, uuidStream } from './random.ts'
 import { stampOf } from './render.ts'
 
 const first = 'ada ben chloe dmitri elena farid grace hugo ines jonas keiko liam maria noor omar priya'.split(
@@ -96,18 +96,10 @@ export function dataOf(type: string, atUs: number, random: Random, exotic: boole
 
 // What the people work on, by number. All areas use the same names.
 
-const subjects = [
-  'Alder Holdings merger',
-  'Birch lease portfolio',
-  'Cedar licence dispute',
-  'Dogwood tender',
-  'Elm settlement',
-  'Fir supply agreements',
-  'Ginkgo board minutes',
-  'Hazel data room',
-  'Ivy employment claims',
-  'Juniper refinancing',
-]
+const subjects = listOf(`
+  Alder Holdings merger; Birch lease portfolio; Cedar licence dispute; Dogwood tender; Elm settlement;
+  Fir supply agreements; Ginkgo board minutes; Hazel data room; Ivy employment claims; Juniper refinancing
+`)
 const kinds = ['Due diligence', 'Contracts', 'Correspondence', 'Precedents']
 
 /** Number of vault projects that people work in; the listing may have more. */
@@ -135,20 +127,13 @@ export function reviewTableId(n: number, table: number): number {
   return 700_000 + n * 10 + (table % 3)
 }
 
-export const playbooks: readonly string[] = [
-  'NDA (mutual)',
-  'Share purchase, buyer’s side',
-  'SaaS terms',
-  'Data processing addendum',
-  'Commercial lease',
-]
+export const playbooks = listOf(
+  'NDA (mutual); Share purchase, buyer’s side; SaaS terms; Data processing addendum; Commercial lease',
+)
 
-export const workflows: readonly string[] = [
-  'Draft a chronology',
-  'Summarise a deposition',
-  'Compare with precedent',
-  'Translate and flag risks',
-]
+export const workflows = listOf(
+  'Draft a chronology; Summarise a deposition; Compare with precedent; Translate and flag risks',
+)
 
 export const spaces: readonly string[] = ['Client portal Alder', 'Co-counsel Cedar', 'Panel firms']
 

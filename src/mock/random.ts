@@ -45,6 +45,11 @@ export function pick<T>(random: Random, list: readonly T[]): T {
   return list[below(random, list.length)] as T
 }
 
+/** The items of a text, separated by semicolons. */
+export function listOf(text: string): readonly string[] {
+  return text.trim().split(/;\s+/)
+}
+
 export function shuffled<T>(list: readonly T[], seed: number): T[] {
   const random = dice(seed)
   const order = [...list]

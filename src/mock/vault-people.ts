@@ -398,34 +398,39 @@ export class Vault {
 /** age of the oldest project at the start */
 const PAST_DAYS = 400
 
-/** A manual change, for tests and faults. `project` is an id. Omitted values are generated. */
-export type VaultChange = (
-  | { readonly do: 'create'; readonly id?: string; readonly name?: string; readonly knowledgeBase?: boolean }
-  | { readonly do: 'rename'; readonly project: string; readonly name: string }
-  | { readonly do: 'knowledge_base'; readonly project: string; readonly value: boolean }
-  | { readonly do: 'upload'; readonly project: string; readonly files?: readonly NewFile[] }
-  | { readonly do: 'delete_files'; readonly project: string; readonly files: readonly string[] }
-  | { readonly do: 'query'; readonly project: string }
-  | { readonly do: 'review'; readonly project: string; readonly title?: string }
+type On<Do extends string, More = unknown> = { readonly do: Do; readonly project: string } & More
+
+type OfProject =
+  | On<'rename', { readonly name: string }>
+  | On<'knowledge_base', { readonly value: boolean }>
+  | On<'upload', { readonly files?: readonly NewFile[] }>
+  | On<'delete_files', { readonly files: readonly string[] }>
+  | On<'query'>
+  | On<'review', { readonly title?: string }>
   /** a new share, or another permission for an existing one */
-  | {
-      readonly do: 'share'
-      readonly project: string
-      readonly with: Partner
-      readonly permission?: Permission
-    }
-  | { readonly do: 'unshare'; readonly project: string; readonly with: Partner }
+  | On<'share', { readonly with: Partner; readonly permission?: Permission }>
+  | On<'unshare', { readonly with: Partner }>
   /** `atOnce`: it leaves the listing without the delay of the switch `deletion_takes` */
-  | { readonly do: 'delete'; readonly project: string; readonly atOnce?: boolean }
-  /** text of a person in a review table; no documented type covers it, so it leaves no entry */
-  | {
-      readonly do: 'edit_cell'
-      readonly review: number
-      readonly file: string
-      readonly column: string
-      readonly edit: CellEdit
-    }
-) & { readonly by?: string }
+  | On<'delete', { readonly atOnce?: boolean }>
+
+interface NewProject {
+  readonly do: 'create'
+  readonly id?: string
+  readonly name?: string
+  readonly knowledgeBase?: boolean
+}
+
+/** Text of a person in a review table; no documented type covers it, so it leaves no entry. */
+interface CellChange {
+  readonly do: 'edit_cell'
+  readonly review: number
+  readonly file: string
+  readonly column: string
+  readonly edit: CellEdit
+}
+
+/** A manual change, for tests and faults. `project` is an id. Omitted values are generated. */
+export type VaultChange = (NewProject | OfProject | CellChange) & { readonly by?: string }
 
 /** The result of a change. */
 export interface Changed {
@@ -437,7 +442,6 @@ export interface Changed {
 
 /** The type of the entry that the change leaves, without `user:`; and what it concerned besides the project. */
 type Trace = readonly [type: string, concerned?: Omit<Changed, 'project'>]
-type OfProject = Exclude<VaultChange, { do: 'create' | 'edit_cell' }>
 
 function changed(vault: Vault, edit: Edit, change: OfProject, project: Project): Trace {
   const { state } = vault
@@ -493,12 +497,9 @@ export function changeProject(workspace: Workspace, change: VaultChange, now: nu
     return { project: found.project.id }
   }
   const leave = (project: string, [type, concerned = {}]: Trace): Changed => {
-    const { files, review: table } = concerned
-    const named_ = {
-      ...(files ? { file_ids: files } : {}),
-      ...(table === undefined ? {} : { review_table_id: table }),
-    }
-    workspace.add({ type: `user:${type}`, user, data: { project_id: project, ...named_ } }, now)
+    const { files: file_ids, review: review_table_id } = concerned
+    const data = { project_id: project, file_ids, review_table_id }
+    workspace.add({ type: `user:${type}`, user, data }, now)
     return { project, ...concerned }
   }
   if (change.do === 'create') {

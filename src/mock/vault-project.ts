@@ -1,6 +1,6 @@
 // What the vault holds: names, files, review tables, and a project's bytes in the listing (spec §2.5).
 import type { Random } from '../core/clock.ts'
-import { below, dice, mix, pick, streamSeed } from './random.ts'
+import { below, dice, listOf, mix, pick, streamSeed } from './random.ts'
 import { stampOf } from './render.ts'
 import type { Project, VaultFile } from './vault-state.ts'
 
@@ -61,41 +61,24 @@ export function renderProject(project: Project, identities: Identities): Buffer 
 }
 
 /** The formats that may be uploaded (spec §2.6). */
-const contentTypes: Readonly<Record<string, string>> = {
-  doc: 'application/msword',
-  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
-  xls: 'application/vnd.ms-excel',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-  ppt: 'application/vnd.ms-powerpoint',
-  pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
-  txt: 'text/plain',
-  md: 'text/markdown',
-  html: 'text/html',
-  csv: 'text/csv',
-  rtf: 'application/rtf',
-  xml: 'application/xml',
-  eml: 'message/rfc822',
-  msg: 'application/vnd.ms-outlook',
-  jpeg: 'image/jpeg',
-  png: 'image/png',
-  tiff: 'image/tiff',
-  c: 'text/x-c',
-  cpp: 'text/x-c++',
-  java: 'text/x-java',
-  js: 'text/javascript',
-  json: 'application/json',
-  php: 'application/x-php',
-  py: 'text/x-python',
-  tex: 'application/x-tex',
-  ts: 'text/x-typescript',
-  rb: 'text/x-ruby',
-  css: 'text/css',
-}
+const contentTypes = new Map(
+  listOf(`
+    doc application/msword; docx application/vnd.openxmlformats-officedocument.wordprocessingml.document;
+    xls application/vnd.ms-excel; xlsx application/vnd.openxmlformats-officedocument.spreadsheetml.sheet;
+    ppt application/vnd.ms-powerpoint;
+    pptx application/vnd.openxmlformats-officedocument.presentationml.presentation; txt text/plain;
+    md text/markdown; html text/html; csv text/csv; rtf application/rtf; xml application/xml;
+    eml message/rfc822; msg application/vnd.ms-outlook; jpeg image/jpeg; png image/png; tiff image/tiff;
+    c text/x-c; cpp text/x-c++; java text/x-java; js text/javascript; json application/json;
+    php application/x-php; py text/x-python; tex application/x-tex; ts text/x-typescript; rb text/x-ruby;
+    css text/css
+  `).map((pair) => pair.split(' ') as [extension: string, type: string]),
+)
 
 /** Undefined if files with that name cannot be uploaded. */
 export function contentTypeOf(fileName: string): string | undefined {
   const extension = /\.([a-z]+)$/i.exec(fileName)?.[1]?.toLowerCase() ?? ''
-  return Object.hasOwn(contentTypes, extension) ? contentTypes[extension] : undefined
+  return contentTypes.get(extension)
 }
 
 const matters = 'Alder Birch Cedar Dogwood Elm Fir Ginkgo Hazel Juniper Larch Maple Oak'.split(' ')
@@ -155,14 +138,7 @@ export interface CellEdit {
   readonly flagged?: boolean
 }
 
-const columns: readonly string[] = [
-  'Governing law',
-  'Term',
-  'Change of control',
-  'Liability cap',
-  'Assignment',
-  'Notice period',
-]
+const columns = listOf('Governing law; Term; Change of control; Liability cap; Assignment; Notice period')
 
 const answers = ['Yes', 'No', 'Not found', 'England and Wales', '24 months', 'With consent', 'EUR 2,000,000']
 const reasons = [

@@ -72,13 +72,8 @@ export class Workspace {
   /** questions asked through the API, by the id of their audit entry */
   readonly completions = new Map<string, Completion>()
   readonly vault: Vault
-  /** the last page of each key, for the fault that repeats it */
-  readonly lastPages: Readonly<Record<Area, Map<Key, unknown>>> = {
-    audit: new Map(),
-    history: new Map(),
-    vault: new Map(),
-    assistant: new Map(),
-  }
+  /** the last page of each area and key, for the fault that repeats it */
+  readonly lastPages = new Map<string, readonly unknown[]>()
   readonly #minutes = new Map<string, Minute>()
   /** entries other than traffic, by id */
   readonly #own = new Map<string, Entry>()
@@ -170,11 +165,9 @@ export class Workspace {
     const historyAt = given.historyVisibleAt ?? soonest + this.switches.history_visible_after
     const { historyDefect, raw, userAgent = 'hand-made' } = given
     const data = JSON.stringify(given.data ?? {})
+    const facts = { id, atUs, type, user, visibleAt, origin, number, historyAt, historyDefect, defect }
     const content = { id, atUs, type, user, ip, userAgent, data }
-    const entry = new Entry(
-      { ...content, visibleAt, origin, number, historyAt, historyDefect, defect },
-      () => raw ?? renderEntry(content, undefined, defect, this.#sizes()),
-    )
+    const entry = new Entry(facts, () => raw ?? renderEntry(content, undefined, defect, this.#sizes()))
     this.#own.set(id, entry)
     this.ledger.insert(entry)
     return entry
@@ -191,10 +184,14 @@ export class Workspace {
     return [...this.ledger.entries]
   }
 
+  /** Names what one key has in one area. */
+  slotOf(area: Area, key: Key): string {
+    return `${area} ${this.keys.indexOf(key)}`
+  }
+
   /** The rolling minute in which requests of `key` to `area` count. */
   minuteOf(area: Area, key: Key): Minute {
-    const isShared = this.switches.rate_scope === 'workspace'
-    const name = isShared ? area : `${area} ${this.keys.indexOf(key)}`
+    const name = this.switches.rate_scope === 'workspace' ? area : this.slotOf(area, key)
     const minute = this.#minutes.get(name) ?? new Minute()
     this.#minutes.set(name, minute)
     return minute
