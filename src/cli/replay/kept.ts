@@ -4,7 +4,7 @@ import { JOB_SHARE_IN_USE, leftOut } from '../../contracts/jobs.ts'
 import type { Job } from '../../contracts/jobs.ts'
 import type { ReplayQuery, Replayed } from '../../contracts/journal.ts'
 import { isSameStream } from '../../contracts/source.ts'
-import type { AskedJournal } from '../../control/questions.ts'
+import type { OperatorJournal } from '../../control/questions.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { printable } from '../../core/printable.ts'
@@ -59,7 +59,7 @@ export function queryOf(
 
 /** Where a step fails that is tried no more, what was put so far is told before the error. */
 export async function queueKept(
-  journal: Pick<AskedJournal, 'replay'>,
+  journal: Pick<OperatorJournal, 'replay'>,
   query: Query,
   { signal, stderr }: CommandContext,
   clock: Pick<Clock, 'sleep'>,

@@ -176,7 +176,7 @@ describe('an object that was replaced', () => {
     expect([verified.faults, pauses]).toEqual([0, [1_000, 5_000]])
   })
 
-  it('ends the verification where it was called off', async () => {
+  it('ends the verification where it was cancelled', async () => {
     const get = async () => {
       throw new ConnectorError('aborted', 'called off')
     }

@@ -32,7 +32,7 @@ function open(limit: number, given: { clock?: VirtualClock; store?: RateLimitSto
 
 /** Uses a place up. */
 async function spend(rateLimiter: RateLimiter, places: number) {
-  for (let i = 0; i < places; i++) (await rateLimiter.enter('live', never))()
+  for (let i = 0; i < places; i++) (await rateLimiter.acquire('live', never))()
 }
 
 const written = (more: object) =>
@@ -43,7 +43,7 @@ test('within one lane the last to ask is the last to go, however many wait', asy
   await spend(rateLimiter, 1)
   const order: number[] = []
   const all = [1, 2, 3, 4].map(async (nth) => {
-    const answered = await rateLimiter.enter('live', never)
+    const answered = await rateLimiter.acquire('live', never)
     order.push(nth)
     answered()
   })
@@ -55,13 +55,13 @@ test('nobody overtakes those who wait, even where a place has come free this mom
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const order: string[] = []
-  const live = rateLimiter.enter('live', never).then((answered) => {
+  const live = rateLimiter.acquire('live', never).then((answered) => {
     order.push('live')
     answered()
   })
   await settled()
   clock.advance(START + 2 * MINUTE)
-  const past = rateLimiter.enter('job', never).then(() => order.push('job'))
+  const past = rateLimiter.acquire('job', never).then(() => order.push('job'))
   await driven(clock, Promise.all([live, past]))
   expect(order).toEqual(['live', 'job'])
 })
@@ -70,26 +70,26 @@ test('whoever was let in and stops later takes nobody else out of the queue', as
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const stopping = new AbortController()
-  const first = rateLimiter.enter('live', stopping.signal)
-  const second = rateLimiter.enter('live', never)
+  const first = rateLimiter.acquire('live', stopping.signal)
+  const second = rateLimiter.acquire('live', never)
   const answered = await driven(clock, first)
   stopping.abort()
   answered()
   await driven(clock, second)
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
 test('whoever has a place at once is not told to wait', async () => {
   const { rateLimiter } = open(2)
   let told = 0
-  await rateLimiter.enter('live', never, () => (told += 1))
+  await rateLimiter.acquire('live', never, () => (told += 1))
   expect(told).toBe(0)
 })
 
 test('whoever asks when it is to stop already neither waits nor takes a place', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
-  const entering = expect(rateLimiter.enter('live', AbortSignal.abort())).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', AbortSignal.abort())).rejects.toThrow()
   await settled()
   expect(clock.advance(Infinity)).toBe(false)
   await entering
@@ -99,20 +99,20 @@ test('whoever stops while its place is written down does not go, and its place c
   const { store, land } = slowStore()
   const { clock, rateLimiter } = open(1, { store })
   const stopping = new AbortController()
-  const entering = expect(rateLimiter.enter('live', stopping.signal)).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', stopping.signal)).rejects.toThrow()
   await settled()
   stopping.abort()
   await land()
   await entering
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
 test('where the last who waited has left nothing sleeps on', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const leaving = new AbortController()
-  const entering = expect(rateLimiter.enter('live', leaving.signal)).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', leaving.signal)).rejects.toThrow()
   await settled()
   leaving.abort()
   await entering
@@ -130,8 +130,8 @@ test('a budget of one request a minute lets every lane have its turn', async () 
 test('once loaded, a place that is free is taken before the call returns', async () => {
   const { rateLimiter } = open(2)
   await rateLimiter.load()
-  void rateLimiter.enter('live', never)
-  expect(rateLimiter.used.places).toBe(1)
+  void rateLimiter.acquire('live', never)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
 test('what the store knows is taken over once, however often it is asked for', async () => {
@@ -139,14 +139,14 @@ test('what the store knows is taken over once, however often it is asked for', a
   const { rateLimiter } = open(10, { store })
   await Promise.all([rateLimiter.load(), rateLimiter.load()])
   await rateLimiter.load()
-  expect(rateLimiter.used.places).toBe(2)
+  expect(rateLimiter.used.permits).toBe(2)
 })
 
 test('what was used is told as it is now, not as it was when somebody asked last', async () => {
   const { clock, rateLimiter } = open(2)
   await spend(rateLimiter, 2)
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
 test('when a place comes free is told in whole milliseconds, and never too early', async () => {
@@ -241,7 +241,7 @@ test('a budget that is closed while its store is read does not write over what i
 test('the exact window is written behind what is being written, and closing waits for both', async () => {
   const { state, store, land } = slowStore()
   const { clock, rateLimiter } = open(60, { store })
-  const entering = rateLimiter.enter('live', never)
+  const entering = rateLimiter.acquire('live', never)
   await settled()
   let closed = false
   const closing = rateLimiter.close().then(() => (closed = true))
