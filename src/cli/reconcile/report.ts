@@ -1,12 +1,11 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
 import type { AccountReport, AccountRow, DayRange } from '../../contracts/accounts.ts'
 import { emptyDay } from '../../contracts/jobs.ts'
-import type { ComparedDay, Unread } from '../../contracts/jobs.ts'
+import type { ComparedDay, ComparedStream, Unread } from '../../contracts/jobs.ts'
 import { isSameStream } from '../../contracts/source.ts'
 import { DAY_MS, DAY_US, dayStart, dayText, isoFromUs } from '../../core/time.ts'
 import { REREAD_MAX_MS } from '../../sources/history/due.ts'
 import type { Start } from '../../sources/shared.ts'
-import type { StreamCounts } from './compare.ts'
 
 /**
  * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `changed`: all is here, some
@@ -86,7 +85,7 @@ interface Findings {
   readonly nowMs: number
   /** keys of entries from here on are all kept */
   readonly keysSinceMs: number
-  readonly streams: readonly StreamCounts[]
+  readonly streams: readonly ComparedStream[]
   readonly accountReport: AccountReport
 }
 
@@ -115,7 +114,7 @@ export function reportOf(findings: Findings): ReconcileReport {
   }
 }
 
-function sourceOf({ hosts, reread, nowMs }: Findings, counts: StreamCounts) {
+function sourceOf({ hosts, reread, nowMs }: Findings, counts: ComparedStream) {
   const { stream, user, gaps, unread, unknown, startUs } = counts
   const { workspace, source } = stream
   const rereadMs = source === 'audit' ? undefined : rereadFrom(reread.get(workspace), startUs, nowMs)
@@ -132,7 +131,7 @@ function sourceOf({ hosts, reread, nowMs }: Findings, counts: StreamCounts) {
   }
 }
 
-function readRows(findings: Findings, counts: StreamCounts): ReadRow[] {
+function readRows(findings: Findings, counts: ComparedStream): ReadRow[] {
   const { fromDay, toDay } = findings.days
   return Array.from({ length: toDay - fromDay }, (_, i) => {
     const day = fromDay + i
@@ -142,8 +141,8 @@ function readRows(findings: Findings, counts: StreamCounts): ReadRow[] {
 
 function readRow(
   { accountReport, nowMs, keysSinceMs }: Findings,
-  { stream, startUs = -Infinity }: StreamCounts,
-  { day, early = 0, ...shown }: ComparedDay,
+  { stream, startUs = -Infinity }: ComparedStream,
+  { day, early, ...shown }: ComparedDay,
 ): ReadRow {
   const accounts = accountReport.kept.find((row) => row.day === day && isSameStream(row.stream, stream))
   const kept = accounts?.kept ?? 0
