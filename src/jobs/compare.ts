@@ -160,10 +160,10 @@ class Comparison {
         },
         this.#stop.signal,
       )
-      const { aborted, reason } = this.#stop.signal
-      if (aborted && isAbort(reason)) throw reason
-      this.#progress = { ...notBegun, error: aborted ? (reason as ConnectorError) : undefined }
-      if (aborted) break
+      const why = this.#stop.signal.reason as ConnectorError | undefined
+      if (why && isAbort(why)) throw why
+      this.#progress = { ...notBegun, error: why }
+      if (why) break
     }
     this.#isDone = true
   }

@@ -1,4 +1,5 @@
-// `reconcile`: reads whole UTC days from the API again, keeps nothing, and compares them with the journal's accounts and keys.
+// `reconcile`: reads full UTC days from the API again and compares them with the journal's accounts
+// and keys. Stores nothing.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { openApp } from '../../app/app.ts'
@@ -47,7 +48,7 @@ interface Opened {
   close(): Promise<void>
 }
 
-/** While the daemon works an entry may be between two columns for a moment: what stays uneven so often is uneven. */
+/** An entry in flight is in neither of two columns for a moment: a difference must last this often. */
 const BALANCE_TRIES = 5
 const BALANCE_MS = 1_000
 
@@ -87,7 +88,7 @@ export async function reconcile(
   }
 }
 
-/** Whole UTC days, rounded outwards; up to the last midnight unless told. */
+/** Full UTC days, rounded outwards; by default up to the last midnight. */
 function daysMeant(
   context: CommandContext,
   { from, to }: ReconcileOptions,
@@ -189,7 +190,7 @@ function explained(error: unknown): never {
   )
 }
 
-/** Days that are still to come are not read. */
+/** The ratio excludes future days, which are not read. */
 function lineText({ streams, ...progress }: Compared, { fromUs, toUs }: JobSpan, clock: Clock): string {
   const { stream, days = [] } = streams.at(-1) ?? {}
   const spans = [{ fromUs, toUs: Math.max(fromUs + 1, Math.min(toUs, clock.now() * 1000)) }]
@@ -223,7 +224,7 @@ function hostsOf({ workspaces }: Config): ReadonlyMap<string, string> {
   return new Map(workspaces.map(({ name, base_url }) => [name, new URL(base_url).host]))
 }
 
-// What `reconcile` prints if it was interrupted: the numbers so far, without a result. Pure.
+// Output of an interrupted `reconcile`: the counts so far, without a result. Pure.
 
 const rowsOf = (streams: readonly ComparedStream[]) =>
   streams.flatMap(({ stream, days }) =>
@@ -240,8 +241,7 @@ const unknownOf = (streams: readonly ComparedStream[]) =>
     unknown.map(({ id, day }) => ({ ...stream, id, day: dayText(day * DAY_MS) })),
   )
 
-/** @internal for tests */
-export function partialText(streams: readonly ComparedStream[]): string {
+function partialText(streams: readonly ComparedStream[]): string {
   const rows = rowsOf(streams)
   const counts = ['FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'BEFORE START', 'UNKNOWN']
   const lines = rows.map((row) => [
@@ -256,6 +256,6 @@ export function partialText(streams: readonly ComparedStream[]): string {
   return `PARTIAL: the run was interrupted, and these are its counts so far. Days may be incomplete or missing: there is no verdict, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
 }
 
-/** `ok` as in the whole report: who looks at that alone is not misled. */
+/** With `ok: false`, for scripts that check only `ok`. */
 const partialJson = (streams: readonly ComparedStream[]): string =>
   `${JSON.stringify({ partial: true, ok: false, read: rowsOf(streams), unknown: unknownOf(streams) }, null, 2)}\n`
