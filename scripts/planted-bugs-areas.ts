@@ -233,8 +233,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/jobs/compare.ts',
-        find: 'if (error || part.void) outcomes.clear()',
-        replace: 'if (part.void === "walk") outcomes.clear()',
+        find: 'if (fault || chunk.void) {',
+        replace: 'if (chunk.void === "walk") {',
       },
     ],
     tests: [
