@@ -341,7 +341,7 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/app/app.test.ts',
-        title: 'a bucket that is not there holds its sink while it collects',
+        title: 'a missing bucket blocks its sink while it collects',
       },
     ],
     says: /waited in vain for: blocked/,
