@@ -620,7 +620,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       },
     ],
     tests: [
-      { file: 'test/unit/sinks/file/sink.test.ts', title: 'what was delivered outlives a power cut at once' },
+      { file: 'test/unit/sinks/file/sink.test.ts', title: 'a delivered batch survives a power cut at once' },
       someSeeds,
     ],
     says: /AssertionError|archive: .*is missing|not valid JSON|string literal in JSON/,
@@ -681,7 +681,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/sink.test.ts',
-        title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
+        title: 'code 6 with N takes 0..N-1, refuses N, and leaves the rest pending',
       },
     ],
     says: /AssertionError/,
@@ -700,7 +700,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/sink.test.ts',
-        title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
+        title: 'code 6 with N takes 0..N-1, refuses N, and leaves the rest pending',
       },
     ],
     says: /AssertionError/,
@@ -732,7 +732,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'a batch is owed until the indexers have it, and the next goes out meanwhile',
+        title: 'a batch is pending until the indexers have it, and the next goes out meanwhile',
       },
       someSeeds,
     ],
@@ -751,7 +751,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'an indexer that counts anew confirms nothing that it lost, even after a kill',
+        title: 'an indexer that restarts its count confirms nothing that it lost, even after a kill',
       },
     ],
     says: /AssertionError|settled before they were safe/,
@@ -769,7 +769,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'a channel on which something unheard may still be waiting confirms no other batch',
+        title: 'a channel on which a batch without an answer may still wait confirms no other batch',
       },
     ],
     says: /AssertionError/,
@@ -788,7 +788,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
         title:
-          'what an indexer lost before it was safe goes out again after ack_timeout, under a new channel',
+          'a batch that an indexer lost before it was safe goes out again after ack_timeout, under a new channel',
       },
       someSeeds,
     ],
