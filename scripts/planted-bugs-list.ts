@@ -295,7 +295,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/http/rate-limiter.test.ts',
-        title: 'a place comes back a minute after its answer came, not after it was sent',
+        title: 'a permit comes back a minute after its answer came, not after it was sent',
       },
     ],
     says: /AssertionError/,
@@ -313,7 +313,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/http/guaranteed.test.ts',
-        title: 'where fewer are left than three times two, live reading, lookback and jobs have turns',
+        title: 'with a limit below three times two, live reading, lookback and jobs take turns',
       },
     ],
     says: /AssertionError/,
@@ -572,7 +572,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/http/client.test.ts',
-        title: 'a compression that we do not know is a bad reply, and its connection is left: constructor',
+        title: 'an unknown compression is a bad reply, and its connection is closed: constructor',
       },
     ],
     says: /AssertionError|Error/,

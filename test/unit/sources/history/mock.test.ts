@@ -1,4 +1,4 @@
-// The history’s reader before the mock, in each of its ways.
+// The history’s reader before the mock, in each of its modes.
 import { expect, test } from 'vitest'
 import { openMock } from '../../../../src/mock/mock.ts'
 import type { MockOptions } from '../../../../src/mock/mock.ts'
@@ -46,7 +46,7 @@ test.each(cases)(
     expect(shown.length).toBeGreaterThan(50)
     const ids = await desk.ids()
     const known = new Set(ids)
-    // Rows without a time are told apart by their day too.
+    // Rows without a time are distinguished by their day too.
     const times = await desk.times()
     expect(new Set(ids.map((id, i) => `${id} ${times[i]}`)).size).toBe(ids.length)
     if (version === 'v2') expect(shown.filter(({ id }) => !known.has(id))).toEqual([])
