@@ -1,6 +1,6 @@
-// What is asked of the open page, as text: it runs in the browser, whose names this project does not know.
+// Questions to the open page, as text: it runs in the browser, whose names this project does not know.
 
-/** Where somebody is on the page: what is read, where the focus is, what is open, and whether a row is still the same one. */
+/** The reader's state on the page: what is read, where the focus is, what is open, and whether a row is still the same one. */
 export interface Place {
   readonly at: number
   readonly focus: string
@@ -27,7 +27,7 @@ export const watchNews = `(() => {
 
 export const told = 'globalThis.told'
 
-/** Tries what the page's policy must not let in; gives the directives that refused. */
+/** Tries what the page's policy must not allow; returns the directives that refused. */
 export const trespass = `(async () => {
   const refused = new Set()
   const tries = 6

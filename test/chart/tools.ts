@@ -1,4 +1,4 @@
-// The programs that the chart is held against, as .ci/tools/helm.sh brings them; what is missing is told loudly.
+// The programs that test the chart, as .ci/tools/helm.sh brings them; a missing one is reported loudly.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -28,7 +28,7 @@ export interface Result {
   readonly told: string
 }
 
-/** All that it says, and how it ends. */
+/** Its whole output, and how it ends. */
 export function run(
   program: string,
   args: readonly string[],
@@ -55,7 +55,7 @@ export function run(
   }
 }
 
-/** Throws with what Helm said. */
+/** Throws with Helm's message. */
 export function template(helm: Helm, args: readonly string[]): string {
   const { code, told } = run(helm, ['template', 'release', chart, '--namespace', 'space', ...args])
   if (code !== 0) throw new Error(told)

@@ -1,4 +1,4 @@
-// The chart on a real cluster, by each Helm: what happens to a release in its life, and that every entry arrives through all of it.
+// The chart on a real cluster, by each Helm: the life of a release, and that every entry arrives through all of it.
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -93,7 +93,7 @@ async function live(helm: Helm, stand: Stand): Promise<void> {
   expect(await pod()).not.toBe(whole)
   await arrived(stand, 'after the upgrade of the values')
 
-  // What the daemon refuses fails the upgrade, and the next good one heals it by itself.
+  // A configuration that the daemon refuses fails the upgrade, and the next good one repairs it automatically.
   const bad = ['--set', 'config.log.level=loud', '--wait', '--timeout', '10s', '--namespace', namespace]
   const upgrade = ['upgrade', 'auditferry', chart, '-f', stand.values]
   expect((await call(join(toolsFolder, 'bin', helm), [...upgrade, ...bad])).code).not.toBe(0)
@@ -139,7 +139,7 @@ function judge(stand: Stand): void {
   expect([...file, ...bucket, ...collector].filter((id) => !known.has(id))).toEqual([])
 }
 
-/** Else the rest would prove nothing of it. */
+/** Otherwise the rest would prove nothing of it. */
 async function refusesTheUnrestricted(namespace: string): Promise<void> {
   const { code, stderr } = await tryKubectl('-n', namespace, 'run', 'loose', '--image=pause:local')
   expect(stderr).toContain('violates PodSecurity "restricted')

@@ -16,7 +16,7 @@ export const clusterMissing = home === '' ? 'no cluster: .ci/tools/cluster.sh br
 export const kubectl = (...args: string[]): Promise<string> => ok(call(kubectlProgram, args))
 export const tryKubectl = (...args: string[]): Promise<Result> => call(kubectlProgram, args)
 
-/** What an object says at a JSONPath. */
+/** An object's value at a JSONPath. */
 export const told = (namespace: string, object: string, path: string): Promise<string> =>
   kubectl('-n', namespace, 'get', object, '-o', `jsonpath={${path}}`)
 
@@ -29,7 +29,7 @@ export async function loadImage(tag: string, folder: string): Promise<void> {
 
 let turn: Promise<void> = Promise.resolve()
 
-/** The kubelet dies; its keeper starts another one. Resolves when that one has told the node's state. One at a time. */
+/** The kubelet dies; its keeper starts another one. Resolves when that one has reported the node's state. One at a time. */
 export function restartKubelet(): Promise<void> {
   turn = turn.catch(() => undefined).then(killKubelet)
   return turn
@@ -59,7 +59,7 @@ export interface Reachable {
   close(): Promise<void>
 }
 
-/** Carries connections of pods to what listens on the loopback. */
+/** Carries connections of pods to listeners on the loopback. */
 export async function reachable(loopback: string): Promise<Reachable> {
   const port = Number(new URL(loopback).port)
   const open = new Set<Socket>()

@@ -21,7 +21,7 @@ export interface Stand {
   readonly mock: Mock
   /** ids that each receiver has, repeats too */
   received(): Record<'file' | 'bucket' | 'collector', string[]>
-  /** Writes the Secret anew, with this key of the API. */
+  /** Rewrites the Secret with this key of the API. */
   writeSecret(apiKey: string): Promise<void>
   close(): Promise<void>
 }

@@ -32,7 +32,7 @@ async function openRound(batchEntries: number, maxInFlight: number): Promise<Sta
   })
 }
 
-/** Requests and polls that are answered by nobody, indexers that die with what they had not written, cookies that end. */
+/** Requests and polls without an answer, indexers that die with what they had not written, cookies that end. */
 function trouble({ hec }: Stage, roll: ReturnType<typeof dice>): { doubts: number } {
   const counted = { doubts: 0 }
   const perhaps = (share: number) => {

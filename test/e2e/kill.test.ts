@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => built.remove())
 
-/** What may have come twice at the receiver. */
+/** Entries that may be at the receiver twice. */
 interface Doubts {
   count: number
 }
@@ -80,7 +80,7 @@ describe.concurrent('the built program, killed again and again, loses nothing an
     await round(seed, (stage, roll) => killAtRandom(built, stage, roll))
   })
 
-  test.for(roundsOf(seeds(0, STEP_ROUNDS), 1))('at each step of the walk, round %i', async (number) => {
+  test.for(roundsOf(seeds(0, STEP_ROUNDS), 1))('at each named step, round %i', async (number) => {
     let death = number * KILLS
     await round(1000 + number, (stage, roll) => {
       const step = crashSteps[death++ % crashSteps.length] as CrashStep

@@ -1,4 +1,4 @@
-// The check of a large journal at start, with the daemon as a process: it ends when it is told to, and leaves nobody behind.
+// The check of a large journal at start, with the daemon as a process: it ends on demand, and leaves no process behind.
 import {
   closeSync,
   existsSync,
@@ -19,7 +19,7 @@ import { startChild, until, untilStarted } from './child.ts'
 
 const LARGE_BYTES = 70 * 2 ** 20
 const PATIENCE_MS = 60_000
-/** what is promised of every stop */
+/** the promised limit of every stop */
 const STOP_MS = 10_000
 
 let built: Built
@@ -46,7 +46,7 @@ server: { listen: 127.0.0.1:0 }
   )
 })
 
-/** In whichever process checks the file: says which one, and, with `hangs`, has a disk that never answers. */
+/** In the process that checks the file: reports which one, and, with `hangs`, has a disk that never answers. */
 const preload = (told: string, hangs: boolean) => `
 const Sqlite = require(${JSON.stringify(resolve('node_modules/better-sqlite3'))})
 const { pragma } = Sqlite.prototype
@@ -135,7 +135,7 @@ test('a large journal is checked once, and the daemon starts on it', async () =>
   expect(checking()).not.toContain(daemon.pid)
 })
 
-test('a large journal that is damaged is told as any other', async () => {
+test('a large journal that is damaged is reported like any other', async () => {
   const file = openSync(at('a.db'), 'r+')
   writeSync(file, Buffer.alloc(8192, 255), 0, 8192, LARGE_BYTES / 2)
   closeSync(file)

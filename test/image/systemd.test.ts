@@ -69,7 +69,7 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
     writeFileSync(join(context, 'Dockerfile'), dockerfile)
     await ok(docker('build', '-q', '--network=host', '-t', UNIT_TAG, context))
     const free = [
-      // What systemd itself needs to build a service's walls.
+      // What systemd itself needs to sandbox a service.
       '--cap-add=SYS_ADMIN',
       '--cap-add=SYS_PTRACE',
       '--security-opt=seccomp=unconfined',
@@ -109,7 +109,7 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
   const journal = async () =>
     (await inside('journalctl', '-u', 'auditferry', '-n', '40', '--output=cat')).stdout
 
-  it('start returns when the daemon is ready, and it delivers within its walls', async () => {
+  it('start returns when the daemon is ready, and it delivers within its sandbox', async () => {
     await configure()
     const started = await inside('systemctl', 'start', 'auditferry')
     if (started.code !== 0) throw new Error(`${started.stderr}\n${await journal()}`)
@@ -131,7 +131,7 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
     )
   })
 
-  it('reload takes another configuration without another process', async () => {
+  it('reload applies another configuration without another process', async () => {
     const before = await told('MainPID')
     await configure({ log: { level: 'debug' } })
     await ok(inside('systemctl', 'reload', 'auditferry'))
@@ -152,7 +152,7 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
     expect(await told('ExecMainStatus')).toBe('0')
   })
 
-  it('a configuration at fault is not tried again', async () => {
+  it('an invalid configuration is not tried again', async () => {
     await configure({ sinks: [] })
     expect((await inside('systemctl', 'start', 'auditferry')).code).not.toBe(0)
     expect(await told('ExecMainStatus')).toBe('78')

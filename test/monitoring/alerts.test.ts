@@ -16,7 +16,7 @@ import { systemClock } from '../../src/platform/clock.ts'
 const PATIENCE_MS = 45_000
 const CALM_SECONDS = 4
 
-/** What their troubles must raise; nothing else may come. */
+/** The alerts that their faults must raise; no other may come. */
 const expected: readonly Readonly<Record<string, string>>[] = [
   { alertname: 'AuditferryKeyRefused', workspace: 'acme', source: 'audit' },
   { alertname: 'AuditferrySourceStalled', workspace: 'acme', source: 'audit' },
@@ -72,7 +72,7 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
       throw new Error(`${String(error)}; there came:\n${told(tower.arrived)}`)
     })
 
-  test('a house in order raises nothing, and every rule can be evaluated', async () => {
+  test('a healthy daemon raises nothing, and every rule can be evaluated', async () => {
     await until('some seconds of it', async () => {
       const [seen] = await tower.query('min(count_over_time(auditferry_build_info[5m]))')
       return Number(seen?.value[1]) > CALM_SECONDS
@@ -83,9 +83,9 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
     for (const rule of rules) expect(rule, rule.lastError).toMatchObject({ health: 'ok' })
   })
 
-  test('each trouble arrives at the receiver as an alert of its own, and nothing else does', async () => {
+  test('each fault arrives at the receiver as an alert of its own, and nothing else does', async () => {
     await stand.spoil()
-    // Mended sooner, the source would be read again before it counts as stalled.
+    // Fixed sooner, the source would be read again before it counts as stalled.
     await Promise.all(expected.slice(0, 2).map((labels) => arrives('firing', labels)))
     stand.mendKey()
     await Promise.all(expected.map((labels) => arrives('firing', labels)))
@@ -93,7 +93,7 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
     expect(told(others)).toBe('')
   }, 60_000)
 
-  test('an alert says how bad it is and leads to its page, and holds nothing of an entry', () => {
+  test('an alert has its severity and a link to its page, and no content of an entry', () => {
     for (const { labels, annotations } of tower.arrived) {
       expect(labels['severity']).toMatch(/^(critical|warning)$/)
       expect(existsSync(annotations['runbook_url'] ?? '')).toBe(true)
@@ -109,7 +109,7 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
   test('every query of the dashboard is answered, and with something where there is something', async () => {
     for (const { title, expr, mayBeEmpty } of dashboardQueries()) {
       let samples = await tower.query(expr)
-      // A sink that fails is tried ever more rarely, every half a minute in the end: a rate over seconds is 0 in between.
+      // A failing sink retries less and less often, every half a minute in the end: a rate over seconds is 0 in between.
       for (let look = 0; !mayBeEmpty && samples.length === 0 && look < 40; look++) {
         await systemClock.sleep(1_000)
         samples = await tower.query(expr)
@@ -118,7 +118,7 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
     }
   }, 60_000)
 
-  test('what is mended is resolved, and a daemon that is gone is told by its job', async () => {
+  test('a fixed fault is resolved, and a daemon that is gone is reported by its job', async () => {
     stand.mendConfig()
     await stand.leave()
     await arrives('resolved', { alertname: 'AuditferryKeyRefused', workspace: 'acme' })

@@ -1,4 +1,4 @@
-// A real Prometheus and a real Alertmanager on the loopback, and the receiver that alerts arrive at.
+// A real Prometheus and a real Alertmanager on the loopback, and the receiver of the alerts.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -93,7 +93,7 @@ async function started(
 
 function startAlertmanager(folder: string, port: number, webhook: string): Promise<Running> {
   const file = join(folder, 'alertmanager.yaml')
-  // What belongs together is one message elsewhere; here each alert is to be seen as it comes.
+  // Related alerts are one message elsewhere; here each is to be seen as it comes.
   const route = {
     receiver: 'test',
     group_by: ['...'],
@@ -131,7 +131,7 @@ function startPrometheus(
   writeFileSync(file, stringify(config))
   return started(folder, 'prometheus', port, [
     ...[`--config.file=${file}`, `--storage.tsdb.path=${join(folder, 'prometheus')}`, '--log.level=warn'],
-    // A resolved alert is told for so long; the daemons here live for a minute.
+    // A resolved alert is sent for so long; the daemons here live for a minute.
     '--rules.alert.resend-delay=1s',
   ])
 }
