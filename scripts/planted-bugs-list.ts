@@ -191,7 +191,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'hold'", replace: "unauthorized: 'exit'" }],
     tests: [
       {
-        file: 'test/unit/ingest/hold.test.ts',
+        file: 'test/unit/ingest/blocked.test.ts',
         title: 'a key that is refused as unauthorized is held and tried on, for as long as it takes',
       },
     ],

@@ -5,8 +5,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { chromiumPath, openBrowser } from './chromium.ts'
 import { axeFindings, background, focus, overflow, place, told, trespass, watchNews } from './in-page.ts'
 import type { Focus, Place } from './in-page.ts'
-import { openStand, trouble } from './stand.ts'
-import type { Stand } from './stand.ts'
+import { openStand, trouble } from './sample-status.ts'
+import type { Stand } from './sample-status.ts'
 
 const path = chromiumPath()
 if (path === undefined)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { helms, root, toolsFolder, toolsMissing, type Helm } from '../chart/tools.ts'
 import { buildImage, call, imageImpossible, ok, TAG, until } from '../image/engine.ts'
-import { clusterMissing, kubectl, loadImage, restartKubelet, told, tryKubectl } from './place.ts'
+import { clusterMissing, kubectl, loadImage, restartKubelet, told, tryKubectl } from './cluster.ts'
 import { openStand, type Stand } from './release.ts'
 
 const missing = clusterMissing ?? toolsMissing() ?? (await imageImpossible())

@@ -10,7 +10,7 @@ import { FakeHec, listenHec } from '../fakes/hec.ts'
 import { openS3Server } from '../fakes/s3-server.ts'
 import { FakeS3 } from '../fakes/s3.ts'
 import { TAG } from '../image/engine.ts'
-import { kubectl, reachable } from './place.ts'
+import { kubectl, reachable } from './cluster.ts'
 
 const HEC_TOKEN = 'hec-token-of-the-cluster'
 const S3_SECRET = 's3-secret-of-the-cluster'

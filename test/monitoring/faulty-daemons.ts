@@ -14,7 +14,7 @@ import type { HecListener } from '../fakes/hec-server.ts'
 import { freePort, HOST, until } from '../integration/receivers/ports.ts'
 import { startProcess } from '../integration/receivers/process.ts'
 import type { Running } from '../integration/receivers/program.ts'
-import type { Target } from './tower.ts'
+import type { Target } from './prometheus.ts'
 
 const KEY = 'the-first-key'
 const FRESH_KEY = 'the-next-key'
