@@ -93,7 +93,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     expect(await marks()).toEqual({ ...before, at: expect.closeTo(before.at, -1) as number })
   })
 
-  it('tells a screen reader when a state changes, and not when seconds pass', async () => {
+  it('announces to a screen reader when a state changes, and not when seconds pass', async () => {
     const page = await open({ held: true })
     const news = page.locator('[role=status]')
     await page.evaluate(watchNews)

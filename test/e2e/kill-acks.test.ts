@@ -27,7 +27,7 @@ async function openRound(batchEntries: number, maxInFlight: number): Promise<Sta
     traffic: { backlog: BACKLOG, entriesPerHour: 3_600, rhythm: 'steady', exotic: 0.2 },
     switches: { latency: 10, retry_after: 'none' },
     receiver: { ackDelayMs: 200, indexers: maxInFlight > 1 ? 2 : 1 },
-    // Asked for the last time long after it was safe: what is not known by then was lost.
+    // Asked for the last time long after it was safe: a batch that is unknown by then was lost.
     splunk: { acks: true, ack_timeout: '1s', max_in_flight: maxInFlight },
   })
 }

@@ -43,7 +43,7 @@ function listener(answer: Answer, base: string): RequestListener {
           outgoing.on('close', () => clearTimeout(timer))
         }
       })
-      // The sender went away in mid-body: nothing was asked, so nothing is answered.
+      // The sender went away in mid-body: no request, so no answer.
       .catch(() => outgoing.destroy())
   }
 }

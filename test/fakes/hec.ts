@@ -239,7 +239,7 @@ export function answerHec(fake: FakeHec, request: HttpRequest, clock: Pick<Clock
   const body = unpack(fake.options, request)
   let answered: Answered
   if (routed) answered = dispatch({ fake, request, url, body, now, indexer: routed.indexer })
-  // A balancer without indexers answers for itself; an indexer that is gone and has none before it does not answer.
+  // A balancer without indexers answers itself; without a balancer a missing indexer does not answer.
   else if (fake.options.indexers > 1) answered = page(503, 'Service Temporarily Unavailable')
   else answered = { ...plain(0, '', ''), reset: true }
   const reply = { ...answered, headers: { ...routed?.headers, ...answered.headers } }

@@ -117,7 +117,7 @@ export class SinkNotes implements SinkReporter {
     return { moved: () => undefined, over: () => undefined }
   }
   heard(): void {
-    // nobody waits
+    // nothing waits
   }
   request(): void {
     this.requests++

@@ -157,7 +157,7 @@ async function survive(kind: FaultyReceiver, fault: Fault, toxiproxy: Toxiproxy)
   const before = delivery.failures()
   await delivery.append(200)
   if (fault.slows) await until('the entries over a slow line', delivery, all)
-  // A sink that only hands bytes to a socket may feel nothing, and has them all sent: it must notice afterwards.
+  // A sink that only writes to a socket may not notice at once: it must notice afterwards.
   else await until('the fault', delivery, () => delivery.failures() > before || all())
   await line.mend()
   await delivery.append(20)

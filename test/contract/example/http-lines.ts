@@ -100,7 +100,7 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
       }
     },
     async close() {
-      // Its connections belong to whoever made the transport.
+      // Its connections belong to the creator of the transport.
     },
   }
 }

@@ -30,13 +30,13 @@ it('is the same under the same settings, whatever else is set', () => {
 
 it.each<[string, object, string, boolean]>([
   ['the format', { format: 'envelope' }, 'one', true],
-  ['what the sink says of itself', {}, 'two', true],
+  ['the sink’s own settings', {}, 'two', true],
   ['a field that is left out', { redact: [{ fields: ['ip'], with: 'drop' }] }, 'one', true],
-  ['what is denied', { deny: { type: ['auth:login'] } }, 'one', true],
+  ['a denied entry', { deny: { type: ['auth:login'] } }, 'one', true],
   ['the sources', { sources: ['audit', 'history.usage'] }, 'one', false],
   ['the types', { types: ['auth:*'] }, 'one', false],
 ])(
-  '%s changes the fingerprint of an object, which covers all entries; that of a line covers its content',
+  '%s: changes the fingerprint of an object, and that of a line only if its bytes change',
   (_, changed, shape, line) => {
     const now = shapesOf(changed, shape)
     expect([now.object !== first.object, now.line !== first.line]).toEqual([true, line])

@@ -1,4 +1,4 @@
-// What the whole daemon passes to jobs: each connection is tested by what is missing without it.
+// How the whole daemon connects jobs: each connection is tested by the failure without it.
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app/app.ts'
 import type { HttpRequest } from '../../../src/contracts/platform.ts'

@@ -24,7 +24,7 @@ it('of a huge line only its bytes count, and later writes make no copy', () => {
   expect(out.view().equals(Buffer.concat([HUGE, HUGE]))).toBe(true)
 })
 
-it('a restart frees the memory of a huge line without waiting for garbage collection', () => {
+it('clearing the writer frees the memory of a huge line without garbage collection', () => {
   const out = new ByteWriter()
   out.copy(HUGE)
   const before = process.memoryUsage.rss()

@@ -550,7 +550,7 @@ describe('crashes', () => {
     },
   )
 
-  it('if nothing is wanted before out-of-order acknowledgements, the rest is sent without them', async () => {
+  it('unwanted entries before an out-of-order acknowledgement are acknowledged alone, and the entries behind it are sent', async () => {
     const quay = await openQuay()
     const wanted = ({ firstSeq }: ChunkSlice, index: number) => firstSeq + index > 3
     const pier = openPier(quay, { options: { wanted } })

@@ -220,7 +220,7 @@ test.each(['EMFILE', 'ENFILE'])('too many open files is not blamed on the other 
   })
 })
 
-test('a workspace has no tls keys: an error of its API names what is set around the process', async () => {
+test('an error of a workspace’s API names the environment’s settings, since a workspace has no tls keys', async () => {
   const port = await secure(served, hello)
   const send = open({ to: 'api' })
   const error = await send(get(port, 'https'), never).catch((each: unknown) => each)

@@ -16,7 +16,7 @@ const cases: [string, MockOptions['switches'], 'v1' | 'v2'][] = [
     { history_end_time: 'required', history_status: '201', history_end: 'inclusive' },
     'v2',
   ],
-  ['an end still to come is refused', { history_future_end: 'refused' }, 'v2'],
+  ['a future end is refused', { history_future_end: 'refused' }, 'v2'],
   ['events that show hours later', { history_visible_after: 5 * HOUR }, 'v2'],
   ['v1', { history_end: 'inclusive' }, 'v1'],
   ['v1 without times', { history_v1_time: 'off' }, 'v1'],

@@ -117,7 +117,7 @@ it('a reader that pauses longer than any limit still gets the rest of the body',
   deadline.close()
 })
 
-it('a body ends at the longest time for any body, however quick it is', async () => {
+it('a body is cut off at the overall time limit, however fast it is', async () => {
   const clock = new VirtualClock(0)
   const deadline = new Deadline(
     clock,

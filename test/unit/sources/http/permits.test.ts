@@ -46,7 +46,7 @@ it('while one of several limiters has no permit, none of the others is held, als
   expect([clock.now() - START, free.used.places, blocked.used.places]).toEqual([MINUTE, 1, 1])
 })
 
-it('a limit that one of several limiters has reached is reported for all', async () => {
+it('a 429 of one of several limiters is reported for all', async () => {
   const clock = new VirtualClock(START)
   const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
   await Promise.all([blocked.load(), free.load()])

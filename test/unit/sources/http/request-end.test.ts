@@ -105,7 +105,7 @@ it('the minute of a permit begins when the answer is complete, however long it i
   expect(seen).toEqual([1, 1, 0])
 })
 
-it('an answer without a reader is read to its end, so that a truncated one counts as none', async () => {
+it('touch() reads an answer to its end, so that a truncated one fails', async () => {
   async function* broken() {
     yield* bodyOf('[', '1')
     await settled()
@@ -115,7 +115,7 @@ it('an answer without a reader is read to its end, so that a truncated one count
   expect((await errorOf(client.touch('/x', 'live', never))).code).toBe('unreachable')
 })
 
-it('an answer without a reader may be empty', async () => {
+it('touch() accepts an empty answer', async () => {
   await expect(answering(204).client.touch('/x', 'live', never)).resolves.toBeUndefined()
 })
 

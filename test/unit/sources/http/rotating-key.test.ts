@@ -53,7 +53,7 @@ test('a request that waits out a 429 of its key gets a permit of the next key as
   expect([first.used.places, second.used.places]).toEqual([0, 1])
 })
 
-test('a key without a file is not checked for changes', async () => {
+test('a key that cannot change is not checked for changes', async () => {
   const { file, place, pass } = await stand()
   const stop = new AbortController()
   const placed = place(stop.signal, false)

@@ -122,7 +122,7 @@ it('an answer that is not JSON is accepted only if it was asked for', async () =
   expect(sent[0]?.headers['accept']).toBe('application/json, text/event-stream')
 })
 
-it('an answer may be given longer than a page has', async () => {
+it('a request may have a longer time limit than a page', async () => {
   const { send, clock } = open({}, 45_000)
   const stream = (async function* () {
     yield Buffer.from('a')
