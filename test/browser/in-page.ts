@@ -18,14 +18,14 @@ export const place = `(() => {
   }
 })()`
 
-/** From now on \`told\` counts how often a screen reader has something new to say. */
+/** From now on \`announced\` counts how often a screen reader has something new to say. */
 export const watchNews = `(() => {
-  globalThis.told = 0
+  globalThis.announced = 0
   const change = { subtree: true, childList: true, characterData: true }
-  new MutationObserver(() => globalThis.told++).observe(document.getElementById('news'), change)
+  new MutationObserver(() => globalThis.announced++).observe(document.getElementById('news'), change)
 })()`
 
-export const told = 'globalThis.told'
+export const announced = 'globalThis.announced'
 
 /** Tries what the page's policy must not allow; returns the directives that refused. */
 export const trespass = `(async () => {

@@ -45,7 +45,7 @@ function steppedClock(): Clock & { pass(ms: number): void } {
   }
 }
 
-export async function openStand() {
+export async function openSetup() {
   const clock = steppedClock()
   const metrics = openMetrics({ version: '1.0.0', processMetrics: false })
   const pending = { siem: 0, archive: 0 }
@@ -113,10 +113,10 @@ export async function openStand() {
   return { url, clock, registry, readers, siem, archive, pending, more, hour, close: () => http.close() }
 }
 
-export type Stand = Awaited<ReturnType<typeof openStand>>
+export type Setup = Awaited<ReturnType<typeof openSetup>>
 
 /** A night with failures: each part of the page has something to show. */
-export function trouble({ siem, readers, more, pending, clock }: Stand, words = ''): void {
+export function trouble({ siem, readers, more, pending, clock }: Setup, words = ''): void {
   const [audit, usage] = readers
   siem.state(
     'failing',

@@ -3,10 +3,10 @@ import axe from 'axe-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { chromiumPath, openBrowser } from './chromium.ts'
-import { axeFindings, background, focus, overflow, place, told, trespass, watchNews } from './in-page.ts'
+import { axeFindings, background, focus, overflow, place, announced, trespass, watchNews } from './in-page.ts'
 import type { Focus, Place } from './in-page.ts'
-import { openStand, trouble } from './sample-status.ts'
-import type { Stand } from './sample-status.ts'
+import { openSetup, trouble } from './sample-status.ts'
+import type { Setup } from './sample-status.ts'
 
 const path = chromiumPath()
 if (path === undefined)
@@ -16,7 +16,7 @@ if (path === undefined)
 
 describe.skipIf(path === undefined)('the status page in Chromium', () => {
   let browser: Browser
-  let stand: Stand
+  let setup: Setup
   /** the browser's complaints: refused by the policy, thrown, not found */
   let complaints: string[]
 
@@ -26,12 +26,12 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
   afterAll(() => browser.close())
   beforeEach(async () => {
     complaints = []
-    stand = await openStand()
-    stand.hour()
+    setup = await openSetup()
+    setup.hour()
   })
   afterEach(async () => {
     await Promise.all(browser.contexts().map((context) => context.close()))
-    await stand.close()
+    await setup.close()
     expect(complaints).toEqual([])
   })
 
@@ -45,7 +45,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     page.on('console', (message) => {
       if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
     })
-    await page.goto(stand.url)
+    await page.goto(setup.url)
     return page
   }
 
@@ -76,7 +76,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     const marks = () => page.evaluate<Place>(place)
     const before = await marks()
     expect(before).toMatchObject({ focus: 'PRE', open: [false, true], sameRow: true })
-    trouble(stand)
+    trouble(setup)
     await page.clock.runFor(6_000)
     await page.locator('h1.bad').waitFor()
     expect(await state(page, 'sink siem').textContent()).toBe('failing')
@@ -85,8 +85,8 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     )
     expect(await page.title()).toMatch(/^attention/)
     expect(await marks()).toEqual({ ...before, at: expect.closeTo(before.at, -1) as number })
-    stand.siem.success()
-    stand.readers[1]?.success()
+    setup.siem.success()
+    setup.readers[1]?.success()
     await page.clock.runFor(6_000)
     await page.locator('h1.good').waitFor()
     expect(await page.locator('tr.fault[data-key="sink siem fault"]').count()).toBe(0)
@@ -97,12 +97,12 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     const page = await open({ held: true })
     const news = page.locator('[role=status]')
     await page.evaluate(watchNews)
-    const changes = () => page.evaluate<number>(told)
-    stand.clock.pass(5_000)
+    const changes = () => page.evaluate<number>(announced)
+    setup.clock.pass(5_000)
     await page.clock.runFor(6_000)
     await page.locator('h1', { hasText: '19' }).waitFor()
     expect(await changes()).toBe(0)
-    trouble(stand)
+    trouble(setup)
     await page.clock.runFor(6_000)
     await page.locator('h1.bad').waitFor()
     expect(await changes()).toBe(1)
@@ -114,7 +114,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     const button = page.getByRole('button', { name: 'Pause' })
     await button.click()
     expect(await button.getAttribute('aria-pressed')).toBe('true')
-    stand.clock.pass(60_000)
+    setup.clock.pass(60_000)
     await page.clock.runFor(30_000)
     expect(await heading(page).textContent()).toContain('14')
     await button.click()
@@ -125,16 +125,16 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
   it('a request from before the pause changes nothing within it', async () => {
     const page = await open({ held: true })
     const { promise: answered, resolve: answer } = Promise.withResolvers<undefined>()
-    await page.route(stand.url, async (route) => {
+    await page.route(setup.url, async (route) => {
       await answered
       await route.continue()
     })
-    const asked = page.waitForRequest(stand.url)
+    const asked = page.waitForRequest(setup.url)
     await page.clock.runFor(6_000)
     await asked
     await page.getByRole('button', { name: 'Pause' }).click()
-    stand.clock.pass(60_000)
-    const replied = page.waitForResponse(stand.url)
+    setup.clock.pass(60_000)
+    const replied = page.waitForResponse(setup.url)
     answer(undefined)
     await (await replied).finished()
     await page.evaluate(
@@ -158,14 +158,14 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
 
   it('text of a receiver stays text: nothing in it runs or loads', async () => {
     trouble(
-      stand,
+      setup,
       '<script>document.title="run"</script><img src="/x" onerror="document.title=\'run\'"></main>',
     )
     const asked: string[] = []
     const page = await open({ held: true })
     page.on('request', (request) => asked.push(new URL(request.url()).pathname))
-    stand.siem.state('sending')
-    stand.clock.pass(5_000)
+    setup.siem.state('sending')
+    setup.clock.pass(5_000)
     await page.clock.runFor(6_000)
     await page.locator('h1', { hasText: '5 s' }).waitFor()
     expect(await page.title()).toMatch(/^attention/)
@@ -195,7 +195,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     const page = await open({ viewport: { width, height: 640 } })
     const wider = () => page.evaluate<number>(overflow)
     expect(await wider()).toBeLessThanOrEqual(0)
-    trouble(stand, 'x'.repeat(300))
+    trouble(setup, 'x'.repeat(300))
     await page.reload()
     await page.locator('summary', { hasText: 'Configuration' }).click()
     expect(await wider()).toBeLessThanOrEqual(0)
@@ -238,7 +238,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
   it.each(schemes)(
     'axe finds no problem: $colorScheme, $width px, failing: $bad',
     async ({ colorScheme, width, bad }) => {
-      if (bad) trouble(stand)
+      if (bad) trouble(setup)
       const page = await open({ colorScheme, viewport: { width, height: 800 } })
       await page.locator('summary', { hasText: 'Configuration' }).click()
       // Through the debugger: the page's own policy would not allow it.

@@ -25,7 +25,7 @@ export function toolsMissing(): string | undefined {
 
 export interface Result {
   readonly code: number
-  readonly told: string
+  readonly reported: string
 }
 
 /** Its whole output, and how it ends. */
@@ -37,8 +37,13 @@ export function run(
   const path = existsSync(join(bin, program)) ? join(bin, program) : program
   try {
     const env = { ...process.env, ...options.env }
-    const told = execFileSync(path, args, { cwd: options.cwd ?? root, encoding: 'utf8', stdio: 'pipe', env })
-    return { code: 0, told }
+    const reported = execFileSync(path, args, {
+      cwd: options.cwd ?? root,
+      encoding: 'utf8',
+      stdio: 'pipe',
+      env,
+    })
+    return { code: 0, reported }
   } catch (error) {
     const {
       status,
@@ -51,13 +56,13 @@ export function run(
       stderr?: string
       message: string
     }
-    return { code: status ?? -1, told: stdout + stderr || message }
+    return { code: status ?? -1, reported: stdout + stderr || message }
   }
 }
 
 /** Throws with Helm's message. */
 export function template(helm: Helm, args: readonly string[]): string {
-  const { code, told } = run(helm, ['template', 'release', chart, '--namespace', 'space', ...args])
-  if (code !== 0) throw new Error(told)
-  return told
+  const { code, reported } = run(helm, ['template', 'release', chart, '--namespace', 'space', ...args])
+  if (code !== 0) throw new Error(reported)
+  return reported
 }

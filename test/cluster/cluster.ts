@@ -17,7 +17,7 @@ export const kubectl = (...args: string[]): Promise<string> => ok(call(kubectlPr
 export const tryKubectl = (...args: string[]): Promise<Result> => call(kubectlProgram, args)
 
 /** An object's value at a JSONPath. */
-export const told = (namespace: string, object: string, path: string): Promise<string> =>
+export const reported = (namespace: string, object: string, path: string): Promise<string> =>
   kubectl('-n', namespace, 'get', object, '-o', `jsonpath={${path}}`)
 
 /** From the engine into the node. */
@@ -37,7 +37,7 @@ export function restartKubelet(): Promise<void> {
 
 async function killKubelet(): Promise<void> {
   const pid = () => Number(readFileSync(join(home, 'kubelet.pid'), 'utf8'))
-  const beat = () => told('kube-node-lease', 'lease/localhost', '.spec.renewTime')
+  const beat = () => reported('kube-node-lease', 'lease/localhost', '.spec.renewTime')
   const before = pid()
   // Zero would be this very process and all of its group.
   if (!(before > 1)) throw new Error('nobody knows which process is the kubelet')

@@ -15,7 +15,7 @@ import { kubectl, reachable } from './cluster.ts'
 const HEC_TOKEN = 'hec-token-of-the-cluster'
 const S3_SECRET = 's3-secret-of-the-cluster'
 
-export interface Stand {
+export interface Setup {
   readonly namespace: string
   readonly values: string
   readonly mock: Mock
@@ -99,7 +99,7 @@ async function apply(folder: string, name: string, object: unknown): Promise<voi
 }
 
 /** Everything around the release, and nothing of the release itself. */
-export async function openStand(namespace: string, apiKey: string, folder: string): Promise<Stand> {
+export async function openSetup(namespace: string, apiKey: string, folder: string): Promise<Setup> {
   const mock = openMock({
     clock: systemClock,
     workspaces: [{ name: 'acme', keys: [{ key: apiKey }] }],

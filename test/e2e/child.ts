@@ -43,16 +43,16 @@ export function startChild(args: readonly string[], env: Readonly<Record<string,
   }
 }
 
-/** Looks until `ready`; throws with the text of `told` if that takes too long. */
+/** Looks until `ready`; throws with the text of `reported` if that takes too long. */
 export async function until(
   ready: () => boolean,
   timeoutMs: number,
-  told: () => string,
+  reported: () => string,
   everyMs = 20,
 ): Promise<void> {
   const deadline = Date.now() + timeoutMs
   while (!ready()) {
-    if (Date.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${told()}`)
+    if (Date.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${reported()}`)
     await sleep(everyMs)
   }
 }

@@ -58,7 +58,7 @@ describe.concurrent('the built program, killed while batches wait for their ackn
       const stage = await openRound(batchEntries, maxInFlight)
       try {
         const counted = trouble(stage, roll)
-        const { told, logs } = await die(KILLS, async () => {
+        const { reported, logs } = await die(KILLS, async () => {
           const death = await killAtRandom(built, stage, roll)
           await death.child.ended
           // Half of the time the power is gone for the indexers too.
@@ -69,7 +69,7 @@ describe.concurrent('the built program, killed while batches wait for their ackn
         const waiting = batchEntries * maxInFlight
         const mayRepeat = waiting * (2 * KILLS + counted.doubts + 1)
         const faults = judge(stage, { mayRepeat, unordered: true })
-        expect(faults, `${maxInFlight} in flight, killed: ${told}`).toEqual([])
+        expect(faults, `${maxInFlight} in flight, killed: ${reported}`).toEqual([])
       } finally {
         await stage.close()
       }

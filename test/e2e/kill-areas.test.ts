@@ -93,7 +93,7 @@ async function round(
   const roll = dice(seed)
   const stage = await openRound(seed, api)
   try {
-    const { told, logs } = await die(KILLS, () => kill(stage, roll))
+    const { reported, logs } = await die(KILLS, () => kill(stage, roll))
     const since = Date.now()
     expectNoSecret(logs + (await calm(built, stage)))
     const mayRepeat = BATCH * (KILLS + 1)
@@ -103,7 +103,7 @@ async function round(
       mayRepeat: mayRepeat - areas.repeats,
       only: (line) => lineOf(Buffer.from(line).toString('latin1')).source === 'audit',
     })
-    expect([...audit, ...areas.faults], `seed ${seed}, killed: ${told}`).toEqual([])
+    expect([...audit, ...areas.faults], `seed ${seed}, killed: ${reported}`).toEqual([])
   } finally {
     await stage.close()
   }

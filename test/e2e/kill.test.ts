@@ -63,11 +63,11 @@ async function round(seed: number, kill: (stage: Stage, roll: Dice) => Promise<D
   const batchEntries = roll.pick([100, 500, 1000])
   const stage = await openRound(seed, roll, batchEntries, doubts)
   try {
-    const { told, logs } = await die(KILLS, () => kill(stage, roll))
+    const { reported, logs } = await die(KILLS, () => kill(stage, roll))
     expectNoSecret(logs + (await calm(built, stage)))
     // The stop in the end may leave one more request without its answer.
     const mayRepeat = batchEntries * (KILLS + doubts.count + 1)
-    expect(judge(stage, { mayRepeat }), `seed ${seed}, killed: ${told}`).toEqual([])
+    expect(judge(stage, { mayRepeat }), `seed ${seed}, killed: ${reported}`).toEqual([])
   } finally {
     await stage.close()
   }

@@ -15,7 +15,7 @@ const PATIENCE_MS = 90_000
 
 export interface Death {
   readonly child: Child
-  readonly told: string
+  readonly reported: string
 }
 
 /** One that has begun to work. */
@@ -33,7 +33,7 @@ export async function killAtRandom({ main }: Built, stage: Stage, roll: Dice): P
   if (!starting) await untilStarted(child, PATIENCE_MS)
   await sleep(waitMs)
   child.kill('SIGKILL')
-  return { child, told: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }
+  return { child, reported: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }
 }
 
 /** Dies when it reaches a step for the `nth` time. */
@@ -49,23 +49,23 @@ export async function killAt(
     PATIENCE_MS,
     () => `${step} ${nth}: ${child.stderr()}`,
   )
-  return { child, told: `${step}, time ${nth}` }
+  return { child, reported: `${step}, time ${nth}` }
 }
 
 /** So many deaths, one after the other. Returns how each came about, and all that was logged. */
 export async function die(
   times: number,
   kill: () => Promise<Death>,
-): Promise<{ readonly told: string; readonly logs: string }> {
-  const told: string[] = []
+): Promise<{ readonly reported: string; readonly logs: string }> {
+  const reported: string[] = []
   let logs = ''
   for (let death = 0; death < times; death++) {
-    const { child, told: how } = await kill()
+    const { child, reported: how } = await kill()
     expect(await child.ended, `${how}: ${child.stderr()}`).toEqual({ code: null, signal: 'SIGKILL' })
-    told.push(how)
+    reported.push(how)
     logs += child.stderr()
   }
-  return { told: told.join('; '), logs }
+  return { reported: reported.join('; '), logs }
 }
 
 export function expectNoSecret(logs: string): void {

@@ -68,8 +68,8 @@ typed.each(lines)('%s', async (line) => {
 })
 
 typed('a day in the life of a file', async () => {
-  const told = `${setting}\nset -e\n${vaultBlock}`.replaceAll('http://127.0.0.1:8080', server.url)
-  const script = told.replaceAll(/^curl /gm, 'curl -fsS ')
+  const reported = `${setting}\nset -e\n${vaultBlock}`.replaceAll('http://127.0.0.1:8080', server.url)
+  const script = reported.replaceAll(/^curl /gm, 'curl -fsS ')
   const { stdout } = await run('bash', ['-c', script], { cwd: folder })
   expect(stdout).toContain('api:vault_delete_project')
 })

@@ -205,13 +205,13 @@ test.each([
     '"msg":"The daemon cannot continue and stops"',
   ],
   ['a rejection that nothing catches', `void Promise.reject(new TypeError(${words}))`, '"code":"bug"'],
-])('standard error carries JSON lines only, also for %s', async (what, how, told) => {
+])('standard error carries JSON lines only, also for %s', async (what, how, reported) => {
   const stage = await stageOf({ traffic: steady(0), switches: { latency: 1_000 } })
   const args = ['run', '--once', '--timeout', '2s', '--config', stage.config]
   const child = startNode(noisy(how), built.main, ...args)
   await child.ended
   expect(jsonLines(child).length, child.stderr()).toBeGreaterThan(0)
-  expect(child.stderr()).toContain(told)
+  expect(child.stderr()).toContain(reported)
   if (what !== 'a warning of Node') expect(child.stderr()).not.toContain('planted')
 })
 

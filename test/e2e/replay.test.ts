@@ -132,8 +132,8 @@ async function replayOver(
     { code: null, signal: 'SIGINT' },
   ]).toContainEqual(await command.ended)
   for (const [step, nth] of steps) {
-    const { child, told } = await killAt(built, stage, step, nth)
-    expect(await child.ended, told).toEqual({ code: null, signal: 'SIGKILL' })
+    const { child, reported } = await killAt(built, stage, step, nth)
+    expect(await child.ended, reported).toEqual({ code: null, signal: 'SIGKILL' })
   }
   const last = await startDaemon(built, stage)
   await untilSaid(stage, /from the API: done: .* 0 filtered, 0 malformed\n$/, '--status')

@@ -47,12 +47,12 @@ server: { listen: 127.0.0.1:0 }
 })
 
 /** In the process that checks the file: reports which one, and, with `hangs`, has a disk that never answers. */
-const preload = (told: string, hangs: boolean) => `
+const preload = (reported: string, hangs: boolean) => `
 const Sqlite = require(${JSON.stringify(resolve('node_modules/better-sqlite3'))})
 const { pragma } = Sqlite.prototype
 Sqlite.prototype.pragma = function (source, ...rest) {
   if (source.startsWith('quick_check')) {
-    require('node:fs').appendFileSync(${JSON.stringify(told)}, process.pid + '\\n')
+    require('node:fs').appendFileSync(${JSON.stringify(reported)}, process.pid + '\\n')
     if (${hangs}) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
   }
   return pragma.call(this, source, ...rest)
@@ -60,7 +60,7 @@ Sqlite.prototype.pragma = function (source, ...rest) {
 `
 
 function start(hangs: boolean, ...more: string[]) {
-  writeFileSync(at('hook.cjs'), preload(at('told'), hangs))
+  writeFileSync(at('hook.cjs'), preload(at('reported'), hangs))
   const daemon = startChild([
     '--require',
     at('hook.cjs'),
@@ -79,7 +79,7 @@ function start(hangs: boolean, ...more: string[]) {
 
 /** Which processes began a check. */
 const checking = () =>
-  existsSync(at('told')) ? readFileSync(at('told'), 'utf8').trim().split('\n').map(Number) : []
+  existsSync(at('reported')) ? readFileSync(at('reported'), 'utf8').trim().split('\n').map(Number) : []
 
 const untilChecked = () =>
   until(

@@ -68,18 +68,18 @@ export const hardened = [
   ...['--user=65532:65532', '--pids-limit=64', '--memory=512m'],
 ]
 
-/** Looks until there is something; throws with the text of `told` if that takes too long. */
+/** Looks until there is something; throws with the text of `reported` if that takes too long. */
 export async function until<T>(
   what: string,
   withinMs: number,
   look: () => Promise<T | undefined>,
-  told: () => Promise<string> = () => Promise.resolve(''),
+  reported: () => Promise<string> = () => Promise.resolve(''),
 ): Promise<T> {
   const deadline = Date.now() + withinMs
   for (;;) {
     const found = await look()
     if (found !== undefined) return found
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${withinMs} ms: ${await told()}`)
+    if (Date.now() > deadline) throw new Error(`${what}: not within ${withinMs} ms: ${await reported()}`)
     await sleep(100)
   }
 }

@@ -34,7 +34,7 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
   let api: Listening
   let port: number
   const inside = (...args: string[]) => docker('exec', container, ...args)
-  const told = async (property: string) =>
+  const reported = async (property: string) =>
     ok(inside('systemctl', 'show', 'auditferry', '--value', '-p', property))
 
   async function configure(more: Readonly<Record<string, unknown>> = {}): Promise<void> {
@@ -125,14 +125,14 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
       },
       journal,
     )
-    expect(await told('ActiveState')).toBe('active')
+    expect(await reported('ActiveState')).toBe('active')
     expect(await ok(inside('stat', '-c', '%U %a', '/var/lib/auditferry/entries.ndjson'))).toBe(
       'auditferry 600',
     )
   })
 
   it('reload applies another configuration without another process', async () => {
-    const before = await told('MainPID')
+    const before = await reported('MainPID')
     await configure({ log: { level: 'debug' } })
     await ok(inside('systemctl', 'reload', 'auditferry'))
     await until(
@@ -141,22 +141,22 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
       async () => ((await journal()).includes('takes over now') ? true : undefined),
       journal,
     )
-    expect(await told('MainPID')).toBe(before)
+    expect(await reported('MainPID')).toBe(before)
   })
 
   it('stop ends it in order within ten seconds', async () => {
     const since = Date.now()
     await ok(inside('systemctl', 'stop', 'auditferry'))
     expect(Date.now() - since).toBeLessThan(10_000)
-    expect(await told('Result')).toBe('success')
-    expect(await told('ExecMainStatus')).toBe('0')
+    expect(await reported('Result')).toBe('success')
+    expect(await reported('ExecMainStatus')).toBe('0')
   })
 
   it('an invalid configuration is not tried again', async () => {
     await configure({ sinks: [] })
     expect((await inside('systemctl', 'start', 'auditferry')).code).not.toBe(0)
-    expect(await told('ExecMainStatus')).toBe('78')
-    expect(await told('ActiveState')).toBe('failed')
-    expect(await told('NRestarts')).toBe('0')
+    expect(await reported('ExecMainStatus')).toBe('78')
+    expect(await reported('ActiveState')).toBe('failed')
+    expect(await reported('NRestarts')).toBe('0')
   })
 })

@@ -26,7 +26,7 @@ const JOURNAL_BYTES = '32KiB'
 const BURST_ENTRIES = 16
 const LONGEST_MESSAGE = 4_000
 
-export interface Stand {
+export interface Setup {
   readonly targets: readonly Target[]
   /** All sources have been read and all sinks have delivered. */
   inOrder(): Promise<void>
@@ -147,7 +147,7 @@ async function openReading(folder: string) {
   return { acme, beta, gamma, daemon, mendKey }
 }
 
-export async function openStand(folder: string): Promise<Stand> {
+export async function openSetup(folder: string): Promise<Setup> {
   const [reading, delivering] = await Promise.all([openReading(folder), openReceivers(folder)])
   const daemons = [reading.daemon, delivering.daemon]
   const apis = [reading.acme, reading.beta, reading.gamma, delivering.api]

@@ -25,7 +25,7 @@ interface RuleState {
   readonly lastError?: string
 }
 
-export interface Tower {
+export interface Prometheus {
   /** what Alertmanager sent, in its order */
   readonly arrived: readonly Alert[]
   /** Throws with Prometheus' own words when it cannot answer. */
@@ -137,7 +137,11 @@ function startPrometheus(
 }
 
 /** `rules`: the text of a rules file. */
-export async function openTower(folder: string, rules: string, targets: readonly Target[]): Promise<Tower> {
+export async function openPrometheus(
+  folder: string,
+  rules: string,
+  targets: readonly Target[],
+): Promise<Prometheus> {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'rules.yaml'), rules)
   const webhook = await openWebhook()
@@ -153,10 +157,10 @@ export async function openTower(folder: string, rules: string, targets: readonly
       `http://${HOST}:${prometheusPort}/api/v1/${path}`,
       Object.keys(form).length > 0 ? { method: 'POST', body } : {},
     )
-    const told = (await reply.json()) as { status: string; error?: string; data: T }
-    if (told.status !== 'success')
-      throw new Error(`Prometheus: ${told.error ?? reply.status}: ${form['query'] ?? path}`)
-    return told.data
+    const reported = (await reply.json()) as { status: string; error?: string; data: T }
+    if (reported.status !== 'success')
+      throw new Error(`Prometheus: ${reported.error ?? reply.status}: ${form['query'] ?? path}`)
+    return reported.data
   }
   try {
     running.push(await startAlertmanager(folder, alertmanagerPort, webhook.url))
