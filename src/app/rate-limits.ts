@@ -37,7 +37,7 @@ const LINGER_MS = 2 * MINUTE_MS
 const WINDOW = 'requests:'
 const OLD_WINDOW = 'budget:'
 /** Which keys count a workspace's requests: a key changed while no daemon runs was rotated too. */
-const ASKED_WITH = 'asked-with:'
+const KEYS_USED = 'asked-with:'
 /** Until when each counts, epoch ms; null: the key in use. */
 type Counting = readonly (readonly [key: string, until: number | null])[]
 /** More than any journal has. */
@@ -56,8 +56,8 @@ export class RateLimiters {
    */
   readonly #counting = new Map<string, Map<string, number>>()
   /** by key: the workspaces that have used it */
-  readonly #holders = new Map<string, Set<Asking>>()
-  readonly #asked: (readonly [Asking, Area])[] = []
+  readonly #users = new Map<string, Set<Asking>>()
+  readonly #requested: (readonly [Asking, Area])[] = []
   /** by the name of their state entry */
   readonly #opened = new Map<string, RateLimiter>()
 
@@ -80,11 +80,11 @@ export class RateLimiters {
   async load(): Promise<void> {
     const { state, clock } = this.#options
     for (const workspace of this.#workspaces) {
-      const before = JSON.parse((await state.get(ASKED_WITH + workspace.name)) ?? '[]') as Counting
+      const before = JSON.parse((await state.get(KEYS_USED + workspace.name)) ?? '[]') as Counting
       for (const [key, until] of before)
         this.#linger(workspace, key, until === null ? LINGER_MS : Math.min(until - clock.now(), LINGER_MS))
     }
-    const rateLimiters = this.#asked.flatMap(([workspace, area]) => this.#rateLimitersOf(workspace, area))
+    const rateLimiters = this.#requested.flatMap(([workspace, area]) => this.#rateLimitersOf(workspace, area))
     await Promise.all(rateLimiters.map((rateLimiter) => rateLimiter.load()))
     await this.#tidy()
   }
@@ -94,7 +94,7 @@ export class RateLimiters {
    * lowest limit applies.
    */
   of(workspace: Asking, area: Area): RateLimiting {
-    this.#asked.push([workspace, area])
+    this.#requested.push([workspace, area])
     return new JointRateLimiter(() => this.#rateLimitersOf(workspace, area), this.#options.clock)
   }
 
@@ -112,7 +112,7 @@ export class RateLimiters {
       const isRotated = counting.size > 0
       counting.set(key, Infinity)
       this.#counting.set(workspace.name, counting)
-      this.#hold(workspace, key)
+      this.#addUser(workspace, key)
       if (isRotated) this.#remember(workspace)
     }
     for (const [other, until] of counting) if (until <= now) this.#leave(workspace, other)
@@ -124,7 +124,7 @@ export class RateLimiters {
     const counting = this.#counting.get(workspace.name)
     if (!counting || counting.has(key) || ms <= 0) return
     counting.set(key, this.#options.clock.elapsed() + ms)
-    this.#hold(workspace, key)
+    this.#addUser(workspace, key)
   }
 
   /**
@@ -133,13 +133,13 @@ export class RateLimiters {
    */
   #leave(workspace: Asking, key: string): void {
     this.#counting.get(workspace.name)?.delete(key)
-    const holders = this.#holders.get(key)
-    if (holders && holders.size > 1) holders.delete(workspace)
+    const users = this.#users.get(key)
+    if (users && users.size > 1) users.delete(workspace)
   }
 
-  #hold(workspace: Asking, key: string): void {
-    const holders = this.#holders.get(key) ?? new Set()
-    this.#holders.set(key, holders.add(workspace))
+  #addUser(workspace: Asking, key: string): void {
+    const users = this.#users.get(key) ?? new Set()
+    this.#users.set(key, users.add(workspace))
   }
 
   #rateLimiter(key: string, area: Area): RateLimiter {
@@ -147,13 +147,13 @@ export class RateLimiters {
     const known = this.#opened.get(name)
     if (known) return known
     const { state, clock, random, jobsOnly = false } = this.#options
-    const holders = this.#holders.get(key) ?? new Set()
-    const old = [...holders].map((holder) => `${OLD_WINDOW}${holder.name}:${area}`)
+    const users = this.#users.get(key) ?? new Set()
+    const old = [...users].map((user) => `${OLD_WINDOW}${user.name}:${area}`)
     const store = {
       load: async () => lastSaved(await Promise.all([name, ...old].map((each) => state.get(each)))),
       save: (value: string) => state.change({ drop: old, put: [{ name, value }] }),
     }
-    const limit = () => Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
+    const limit = () => Math.min(...[...users].map(({ rate_limits: limits }) => limits[area]))
     const rateLimiter = new RateLimiter({ limit, clock, random, store, jobsOnly })
     this.#opened.set(name, rateLimiter)
     return rateLimiter
@@ -166,7 +166,7 @@ export class RateLimiters {
       key,
       until === Infinity ? null : until + sinceMs,
     ])
-    return { name: ASKED_WITH + name, value: JSON.stringify(counting) }
+    return { name: KEYS_USED + name, value: JSON.stringify(counting) }
   }
 
   #remember(workspace: Asking): void {
@@ -178,8 +178,8 @@ export class RateLimiters {
   /** Stores which workspace uses which key, and deletes windows of keys and names that are gone. */
   async #tidy(): Promise<void> {
     const { state, clock } = this.#options
-    const names = new Set(this.#workspaces.map(({ name }) => ASKED_WITH + name))
-    const known = await state.list(ASKED_WITH, ALL)
+    const names = new Set(this.#workspaces.map(({ name }) => KEYS_USED + name))
+    const known = await state.list(KEYS_USED, ALL)
     const windows = [...(await state.list(WINDOW, ALL)), ...(await state.list(OLD_WINDOW, ALL))]
     const drop = [
       ...known.filter(({ name }) => !names.has(name)),

@@ -5,7 +5,7 @@ import type { State, StateEntry } from '../contracts/journal.ts'
 import type { Stream } from '../contracts/source.ts'
 import type { StreamReporter } from '../contracts/reporter.ts'
 
-export interface KeptReads {
+export interface ReadTimes {
   /** use instead of the given reporter: it passes everything on */
   readonly reporter: StreamReporter
   /**
@@ -23,13 +23,13 @@ interface Around {
 }
 
 /** Times, epoch ms; two for reads: `read caught-up`. */
-const SHAPE = /^\d{1,16}( \d{1,16})?$/
+const FORMAT = /^\d{1,16}( \d{1,16})?$/
 
-export function keptReads(
+export function openReadTimes(
   { workspace, source }: Stream,
   reporter: StreamReporter,
   { state, clock }: Around,
-): KeptReads {
+): ReadTimes {
   const name = `${workspace}:${source}`
   const [reads, gapsAt] = [state.scope('read'), state.scope('gap')]
   let caughtUpAt = 0
@@ -37,7 +37,7 @@ export function keptReads(
     const value = (await scope.get(name)) ?? ''
     // A time in the future was written by a clock that has since been set back: it is ignored.
     const believed = (at: number) => (at <= clock.now() ? at : 0)
-    return SHAPE.test(value) ? value.split(' ').map((text) => believed(Number(text))) : []
+    return FORMAT.test(value) ? value.split(' ').map((text) => believed(Number(text))) : []
   }
   return {
     reporter: {
