@@ -28,7 +28,7 @@ test('a start that was settled by a clock far ahead is settled anew once the clo
   expect(ahead.log.lines.filter((line) => line.includes('3000'))).toHaveLength(1)
   await desk.live(START + DAY)
   expect(await desk.ids()).toHaveLength(8 * 24 + 1)
-  expect(desk.log.lines.filter((line) => line.includes('It is set again'))).toHaveLength(1)
+  expect(desk.log.lines.filter((line) => line.includes('It has been corrected'))).toHaveLength(1)
 })
 
 test('a start that lies ahead by the server’s clock is settled anew by it, while ours is still wrong', async () => {

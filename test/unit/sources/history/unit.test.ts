@@ -7,7 +7,7 @@ import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 import { eventsFrom, openHistoryDesk } from './desk.ts'
 import type { HistoryDesk } from './desk.ts'
 
-const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
+const latest = { start: { kind: 'latest' }, lookbackMs: 0 } as const
 
 /** What is asked for in milliseconds is answered so; all else as the server does. Returns what was asked so. */
 function inMilliseconds(desk: HistoryDesk, status: number, body: string): string[] {
