@@ -48,7 +48,7 @@ export interface App {
   readonly taps: Pick<Taps, 'next'>
   /** Backfills and replays: run by `run`, except with `once`. */
   readonly jobs: Jobs
-  /** Steps of reconcile. */
+  /** The comparisons of reconcile. */
   readonly comparing: Comparing
   /**
    * Starts every loop; rejects with errors that must stop the process. Resolves after `stop`; with
@@ -180,10 +180,10 @@ async function openReadings(parts: Shared, budgets: MemoryBudgets): Promise<read
 function jobsOf({ config, environment, journal, registry }: Shared, readings: readonly Reading[]) {
   const { clock, random, log } = environment
   const sources = readings.flatMap(({ readers }) => readers.map(({ source }) => source))
-  const common = { journal, clock, ranges: readings.flatMap(({ ranges }) => ranges) }
+  const common = { journal, clock, random, ranges: readings.flatMap(({ ranges }) => ranges) }
   const readTo = liveReadTo(journal, registry, sources)
   return {
-    jobs: new StreamJobs({ ...common, random, log, sinks: config.sinks, readTo }),
+    jobs: new StreamJobs({ ...common, log, sinks: config.sinks, readTo }),
     comparing: new Comparisons(common),
   }
 }

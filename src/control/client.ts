@@ -156,7 +156,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
       cancel: async (kind, which) =>
         (await json<{ count: number }>('/jobs/cancel', { kind, ...which })).count,
     },
-    compare: (query) => json<Compared>('/compare', query),
+    compare: (request) => json<Compared>('/compare', request),
     endCompare: async (job) => {
       await json('/compare/end', { job })
     },

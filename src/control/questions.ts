@@ -79,7 +79,7 @@ const replayRequest = z.strictObject({
 })
 const jobsQuery = z.strictObject({ kind })
 const cancelQuery = z.strictObject({ kind, ...streams, sink: z.string().exactOptional() })
-const compareQuery = z.strictObject({ stream, ...span, place: z.string().optional(), job: z.string() })
+const compareRequest = z.strictObject({ ...span, job: z.string(), workspace: z.string().exactOptional() })
 const endQuery = z.strictObject({ job: z.string() })
 const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
 const afterQuery = z.strictObject({ after: z.int().min(0).optional() })
@@ -116,11 +116,6 @@ async function cancel({ jobs }: ControlOptions, asked: unknown) {
   return { count: await jobs.cancel(meant, which) }
 }
 
-function compare({ comparing }: ControlOptions, asked: unknown) {
-  const { place, ...rest } = compareQuery.parse(asked)
-  return comparing.compare({ ...rest, place })
-}
-
 async function endCompare({ comparing }: ControlOptions, asked: unknown) {
   await comparing.endCompare(endQuery.parse(asked).job)
   return {}
@@ -151,7 +146,7 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['POST /jobs/backfill', backfill],
   ['POST /jobs/replay', ({ jobs }, asked) => jobs.replay(replayRequest.parse(asked))],
   ['POST /jobs/cancel', cancel],
-  ['POST /compare', compare],
+  ['POST /compare', ({ comparing }, asked) => comparing.compare(compareRequest.parse(asked))],
   ['POST /compare/end', endCompare],
   ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
   ['POST /pending', pending],

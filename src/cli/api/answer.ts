@@ -1,4 +1,4 @@
-// What `auditferry api` says about an answer: its head, what a refusal likely means, and its body without the key.
+// Output of `auditferry api`: headers, the likely reason of an error, and the body without the key.
 import { z } from 'zod'
 import type { WorkspaceConfig } from '../../config/schema.ts'
 import { retryAfterMs } from '../../core/backoff.ts'
@@ -42,7 +42,7 @@ interface Checking {
   readonly now: number
 }
 
-/** Returns what is odd about a success. Throws ConnectorError for any other answer. */
+/** Returns a warning about a suspicious success. Throws ConnectorError for any other answer. */
 export async function checkAnswer(checking: Checking, answer: Answer): Promise<string | undefined> {
   const { ask, mask } = checking
   const { head } = answer
@@ -79,16 +79,16 @@ const errorBody = z.object({ error: z.string() })
 const messageIn = (body: Uint8Array | undefined): string | undefined =>
   body && jsonOf(errorBody, Buffer.from(body).toString())?.error
 
-/** As the log masks it: a shorter key would be found by chance. */
+/** As in the log: a shorter key would match by chance. */
 const LEAST_KEY = 6
 
-/** An answer that repeats the key is printed with `***` in its place. */
+/** Replaces the key by `***` where the answer repeats it. */
 export async function* withoutKey(body: AsyncIterable<Uint8Array>, key: string): AsyncGenerator<Uint8Array> {
   let held = ''
   for await (const piece of body) {
     const text = held + Buffer.from(piece).toString('latin1')
     const masked = key.length < LEAST_KEY ? text : text.replaceAll(key, '***')
-    // Only a possible beginning of the key waits for the next piece.
+    // Holds back only a possible start of the key.
     let keep = Math.min(key.length - 1, masked.length)
     while (keep > 0 && !key.startsWith(masked.slice(-keep))) keep--
     held = masked.slice(masked.length - keep)

@@ -1,4 +1,4 @@
-// `auditferry run`: the daemon, until a signal; `once.ts` has --once.
+// `run`: the daemon, until a signal; `once.ts` has --once.
 import type { Environment } from '../../app/environment.ts'
 import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
@@ -18,7 +18,7 @@ import { exitCodes } from '../shared/world.ts'
 interface RunOptions {
   readonly config?: string
   readonly once?: boolean
-  /** of --once: a duration */
+  /** of --once: duration */
   readonly timeout?: string
 }
 
@@ -53,7 +53,7 @@ async function runOn(
       reason: message,
     })
   const tracing = await openTracing({ env: context.env, version: context.version, log, clock })
-  // One for the process: what is told of a batch may link to what a former configuration read.
+  // One per process: the trace of a batch may link to reads under an earlier configuration.
   const environmentOf = (of: Config): Environment => ({ ...realEnvironment(of, context), tracing })
   const environment = environmentOf(config)
   let once: Once | undefined
@@ -75,12 +75,12 @@ async function runOn(
     return exitCodes.done
   } finally {
     await tracing?.close()
-    // Behind the log, where a job looks for it.
+    // After the log, where scripts look for it.
     if (once) reportOnce(once, context, config)
   }
 }
 
-/** Undefined: what is given is none. In no time nothing could be read. */
+/** Undefined if invalid. Zero is invalid too: nothing could be read in no time. */
 function timeoutOf({ timeout }: RunOptions): number | undefined {
   if (timeout === undefined) return Infinity
   return durationPattern.test(timeout) && durationMs(timeout) > 0 ? durationMs(timeout) : undefined

@@ -35,7 +35,7 @@ test.each([
   expect(lacking).toEqual(over ? [1] : [])
 })
 
-test('of a former process only what sinks did that are still there is told', () => {
+test('of an earlier process only the results of sinks that still exist are reported', () => {
   const told: unknown[] = []
   const canary = { seen: (trace: unknown) => told.push(trace), complete: () => undefined, missing: () => undefined } // prettier-ignore
   const judge = new Judge({
@@ -48,7 +48,7 @@ test('of a former process only what sinks did that are still there is told', () 
   expect(told).toEqual([{ stage: 'delivered', sink: 'siem' }])
 })
 
-test('what a former round lacked is told no more where nobody looks for it any more', () => {
+test('a stage missing in an earlier round is not reported any more once nothing looks for it', () => {
   const lacking: number[] = []
   const canary = { seen: () => undefined, complete: () => undefined, missing: (traces: readonly object[]) => void lacking.push(traces.length) } // prettier-ignore
   const reporter = new SourceNotes()

@@ -1,4 +1,4 @@
-// Which sinks have answered for a trace: a refusal for good is looked for once, however many letters there are.
+// Which sinks have answered for a trace: a refusal for good is looked for once, however many dead letters there are.
 import { expect, test } from 'vitest'
 import { awaited, acknowledgedBy, undelivered } from '../../../src/canary/round.ts'
 import type { Round } from '../../../src/canary/round.ts'
@@ -39,7 +39,7 @@ function journalOf(siem: Partial<SinkPosition>, letters: readonly string[]) {
   return { journal, asked }
 }
 
-test('a trace that a sink refused is noted once and not asked about again; it stays undelivered', async () => {
+test('a trace that a sink refused is recorded once and not searched again; it stays undelivered', async () => {
   const round = roundOf()
   const { journal, asked } = journalOf({ deadLetters: 1 }, ['ours'])
   expect(await acknowledgedBy(round, sinks, journal)).toEqual([])
@@ -49,7 +49,7 @@ test('a trace that a sink refused is noted once and not asked about again; it st
   expect(undelivered(round, sinks)).toEqual(sinks)
 })
 
-test('its letter is found behind a thousand others', async () => {
+test('its dead letter is found behind a thousand others', async () => {
   const others = Array.from({ length: 1_000 }, (_, i) => `other-${i}`)
   const [found, lost] = [roundOf(), roundOf()]
   const { journal, asked } = journalOf({ deadLetters: 1_001 }, [...others, 'ours'])
@@ -60,7 +60,7 @@ test('its letter is found behind a thousand others', async () => {
   ])
 })
 
-test('what is not settled yet, delivered already or not read is no answer', async () => {
+test('entries not acknowledged yet, delivered already or not read are no answer', async () => {
   const { journal } = journalOf({ position: 6 }, [])
   expect(await acknowledgedBy(roundOf(), sinks, journal)).toEqual([])
   const settled = journalOf({}, []).journal

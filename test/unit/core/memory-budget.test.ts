@@ -1,4 +1,4 @@
-// The process's allowance of held bytes: never more than there is, first come, first served.
+// The process's budget of held bytes: never more than the total, first come, first served.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { openMemoryBudgets, MemoryBudget } from '../../../src/core/memory-budget.ts'
@@ -6,7 +6,7 @@ import { settled } from '../../simulation/virtual-clock.ts'
 
 const never = new AbortController().signal
 
-it('whoever finds room is in at once, whoever does not waits for it', async () => {
+it('a request that fits enters at once, any other waits', async () => {
   const memory = new MemoryBudget(10)
   const leave = await memory.reserve(6, never)
   let inside = false
@@ -21,7 +21,7 @@ it('whoever finds room is in at once, whoever does not waits for it', async () =
   expect(memory.usedBytes).toBe(0)
 })
 
-it('what asks for more than there is gets in alone', async () => {
+it('a request for more than the total enters alone', async () => {
   const memory = new MemoryBudget(10)
   const leave = await memory.reserve(1_000, never)
   expect(memory.usedBytes).toBe(10)
@@ -30,7 +30,7 @@ it('what asks for more than there is gets in alone', async () => {
   expect(memory.usedBytes).toBe(0)
 })
 
-it('a large one that waits is not overtaken by small ones', async () => {
+it('small requests do not overtake a large one that waits', async () => {
   const memory = new MemoryBudget(10)
   const order: string[] = []
   const first = await memory.reserve(8, never)
@@ -43,7 +43,7 @@ it('a large one that waits is not overtaken by small ones', async () => {
   expect(order).toEqual(['large', 'small'])
 })
 
-it('one who gives up lets those behind him in', async () => {
+it('a request that gives up lets those behind it enter', async () => {
   const memory = new MemoryBudget(10)
   await memory.reserve(8, never)
   const leaving = new AbortController()
@@ -61,7 +61,7 @@ it('an abort before entering holds nothing', async () => {
   expect(memory.usedBytes).toBe(0)
 })
 
-it('a way out that is taken twice gives back once', async () => {
+it('a release that is called twice gives back once', async () => {
   const memory = new MemoryBudget(10)
   const leave = await memory.reserve(4, never)
   await memory.reserve(4, never)
@@ -70,7 +70,7 @@ it('a way out that is taken twice gives back once', async () => {
   expect(memory.usedBytes).toBe(4)
 })
 
-it('who fills a part of a room leaves the rest to the others, and both count in it', async () => {
+it('a full sub-budget leaves the rest to the others, and both count in the total', async () => {
   const memory = new MemoryBudget(10)
   const readers = new MemoryBudget(6, memory)
   const leave = await readers.reserve(6, never)
@@ -86,7 +86,7 @@ it('who fills a part of a room leaves the rest to the others, and both count in 
   expect(memory.usedBytes).toBe(6)
 })
 
-it('a part of a room waits where the room itself is full, and one who gives up there holds neither', async () => {
+it('a sub-budget waits if the total is full, and a request that gives up there holds neither', async () => {
   const memory = new MemoryBudget(10)
   const readers = new MemoryBudget(6, memory)
   const leave = await memory.reserve(8, never)
@@ -104,7 +104,7 @@ it('a part of a room waits where the room itself is full, and one who gives up t
 
 const MIB = 2 ** 20
 
-it('readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters', async () => {
+it('readers and sinks hold no more than 32 MiB together, and no reader enters the sinks’ half', async () => {
   const { all, reading, forSink } = openMemoryBudgets(2)
   const shares = [forSink(), forSink()]
   await reading.reserve(16 * MIB, never)
@@ -113,7 +113,7 @@ it('readers and sinks hold no more than 32 MiB together, and the sinks’ half o
   expect([all.usedBytes, all.tryReserve(1)]).toEqual([32 * MIB, undefined])
 })
 
-it('each sink has an equal share, which nobody else enters: however many are full, its batch and the one looked ahead are in at once', () => {
+it('each sink has an equal share of its own: however many are full, its batch and the prefetched one enter at once', () => {
   for (const sinks of [1, 2, 3, 4, 13, 100]) {
     const { all, reading, forSink } = openMemoryBudgets(sinks)
     const shares = Array.from({ length: sinks }, forSink)
@@ -128,7 +128,7 @@ it('each sink has an equal share, which nobody else enters: however many are ful
   }
 })
 
-it('what is larger than its share counts in full, fills it, and the rest of it stands beside what readers hold: of such 8 MiB', async () => {
+it('a batch larger than its share counts in full and fills it, and the rest of it fits beside what readers hold: of such 8 MiB', async () => {
   const { all, reading, jobs, forSink } = openMemoryBudgets(4)
   const shares = Array.from({ length: 4 }, forSink) as [
     MemoryBudget,
@@ -141,7 +141,7 @@ it('what is larger than its share counts in full, fills it, and the rest of it s
   await shares[1].reserve(8 * MIB, never)
   const third = shares[2].reserve(5 * MIB, never)
   await settled()
-  // It waits for one of its kind, and keeps nobody else waiting.
+  // It waits for one of its kind, and blocks no other.
   expect(reading.usedBytes).toBe(8 * MIB)
   expect(reading.tryReserve(4 * MIB)).toBeDefined()
   expect(jobs.tryReserve(4 * MIB)).toBeDefined()
@@ -152,7 +152,7 @@ it('what is larger than its share counts in full, fills it, and the rest of it s
   await expect(Promise.race([third, settled()])).resolves.toBeUndefined()
 })
 
-it('what is larger than a share and the readers’ part together waits for readers alone, and takes nothing from another sink’s share', async () => {
+it('a batch larger than a share and the readers’ part together waits for readers alone, and takes nothing from another sink’s share', async () => {
   const { all, reading, forSink } = openMemoryBudgets(4)
   const [one, other] = [forSink(), forSink()]
   const leaveReading = await reading.reserve(MIB, never)
@@ -170,7 +170,7 @@ it('what is larger than a share and the readers’ part together waits for reade
   expect([all.usedBytes, reading.usedBytes, one.usedBytes]).toEqual([4 * MIB, 0, 0])
 })
 
-it('who lets go of a part keeps what is left of it, in its share before all: what is over goes to who waits', async () => {
+it('a partial release keeps the remainder in its own share first: the excess goes to waiting requests', async () => {
   const { all, reading, forSink } = openMemoryBudgets(4)
   const one = forSink()
   const leave = await one.reserve(32 * MIB, never)
@@ -181,7 +181,7 @@ it('who lets go of a part keeps what is left of it, in its share before all: wha
   leave(16 * MIB)
   const leaveReader = await reader
   expect([one.usedBytes, reading.usedBytes, all.usedBytes]).toEqual([4 * MIB, 16 * MIB, 20 * MIB])
-  // No more than before, whoever says so.
+  // No more than before, whatever the caller asks for.
   leave(30 * MIB)
   leaveReader()
   expect([one.usedBytes, reading.usedBytes, all.usedBytes]).toEqual([4 * MIB, 12 * MIB, 16 * MIB])
@@ -192,7 +192,7 @@ it('who lets go of a part keeps what is left of it, in its share before all: wha
   expect([one.usedBytes, reading.usedBytes, all.usedBytes]).toEqual([0, 0, 0])
 })
 
-it('what reads the past holds half of the readers’ room at most, and waits within it for no live reader', async () => {
+it('jobs hold at most half of the readers’ memory, and never wait for a live reader within it', async () => {
   const { all, reading, jobs } = openMemoryBudgets(4)
   await jobs.reserve(8 * MIB, never)
   expect(jobs.tryReserve(1)).toBeUndefined()
@@ -200,7 +200,7 @@ it('what reads the past holds half of the readers’ room at most, and waits wit
   expect([reading.tryReserve(1), all.usedBytes]).toEqual([undefined, 16 * MIB])
 })
 
-it('answers that stream for hours leave room for the audit log, and those of the past do not keep live ones out', async () => {
+it('answers that stream for hours leave memory for the audit log, and those of jobs do not block live ones', async () => {
   const { all, reading, long, jobs } = openMemoryBudgets(4)
   for (let answers = 0; answers < 3; answers++) expect(long.tryReserve(4 * MIB)).toBeDefined()
   const waits = long.reserve(4 * MIB, never)
@@ -212,7 +212,7 @@ it('answers that stream for hours leave room for the audit log, and those of the
   await expect(Promise.race([waits, old, settled()])).resolves.toBeUndefined()
 })
 
-it('what reads the past waits behind all others: a live reader that fits is in at once, and one that does not comes first', async () => {
+it('jobs wait behind all others: a live reader that fits enters at once, and one that does not comes first', async () => {
   const { all, reading, jobs } = openMemoryBudgets(4)
   const order: string[] = []
   const leave = await reading.reserve(10 * MIB, never)
@@ -230,7 +230,7 @@ it('what reads the past waits behind all others: a live reader that fits is in a
   expect([all.usedBytes, reading.usedBytes, jobs.usedBytes]).toEqual([0, 0, 0])
 })
 
-it('what reads the past keeps neither a live reader nor a sink waiting where something large has filled the room of all', async () => {
+it('jobs block neither a live reader nor a sink when something large has filled the shared memory', async () => {
   const { all, reading, jobs } = openMemoryBudgets(4)
   const fill = await all.reserve(27 * MIB, never)
   const leaving = new AbortController()
@@ -246,7 +246,7 @@ it('what reads the past keeps neither a live reader nor a sink waiting where som
   expect([all.usedBytes, reading.usedBytes, jobs.usedBytes]).toEqual([MIB, 0, 0])
 })
 
-it('whatever comes and goes, no more is held than there is, and in the end nothing', async () => {
+it('for any order of requests, no more is held than the total, and in the end nothing', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(
@@ -291,7 +291,7 @@ const visit = fc.record({
 })
 type Visit = typeof visit extends fc.Arbitrary<infer T> ? T : never
 
-/** As a sink does: one batch after the other, each with what is looked ahead beside it where that fits. */
+/** Like a sink: one batch after the other, each with its prefetch where that fits. */
 async function visits(memory: MemoryBudget, all: MemoryBudget, list: readonly Visit[]): Promise<void> {
   for (const { bytes, aheadBytes, keptBytes, turns, gone } of list) {
     const leaving = new AbortController()
@@ -313,7 +313,7 @@ async function visits(memory: MemoryBudget, all: MemoryBudget, list: readonly Vi
 const bounded = (list: readonly Visit[], mostBytes: number) =>
   list.map((each) => ({ ...each, bytes: Math.min(each.bytes, mostBytes) }))
 
-/** Whether all of it comes to its end; `meanwhile` once a turn. */
+/** Whether all of it ends; `meanwhile` once a turn. */
 async function ends(work: readonly Promise<void>[], meanwhile = settled): Promise<boolean> {
   const looking = new AbortController()
   const turns = async () => {
@@ -327,7 +327,7 @@ async function ends(work: readonly Promise<void>[], meanwhile = settled): Promis
 
 const lists = fc.array(fc.array(visit, { maxLength: 6 }), { minLength: 1, maxLength: 6 })
 
-it('whoever waits gets in when those before have left, whatever comes, goes and gives up in all parts', async () => {
+it('every waiting request enters when those before it have left, whatever arrives, leaves and gives up in all parts', async () => {
   await fc.assert(
     fc.asyncProperty(lists, lists, lists, async (sinks, readers, old) => {
       const { all, reading, long, jobs, forSink } = openMemoryBudgets(sinks.length)
@@ -365,7 +365,7 @@ it('no sink ever waits for what fits its share, however large the others’ entr
   )
 })
 
-it('who must look first looks alone in all parts of a room: one after the other, whatever becomes of the one before', async () => {
+it('requests that must measure first do so alone in all parts: one after the other, whatever becomes of the one before', async () => {
   const memory = new MemoryBudget(10)
   const parts = [new MemoryBudget(4, memory), new MemoryBudget(4, memory)] as const
   const seen: string[] = []

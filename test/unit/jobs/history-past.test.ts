@@ -41,7 +41,7 @@ function pastOf(
 
 function comparingOn(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'version'>> = {}) {
   const { journal, clock } = desk
-  return new Comparisons({ ranges: [desk.range(more)], journal, clock })
+  return new Comparisons({ ranges: [desk.range(more)], journal, clock, random: () => 0.5 })
 }
 
 const HISTORY = { ...REQUEST, stream, spans: [SPAN] }
@@ -74,7 +74,7 @@ async function filled(desk: HistoryDesk, past = pastOf(desk), withLive = false) 
   return past.list()[0] ?? expect.fail()
 }
 
-const walked = (desk: HistoryDesk, surveys = comparingOn(desk)) => compareAll(desk, surveys, SPAN, stream)
+const walked = (desk: HistoryDesk, surveys = comparingOn(desk)) => compareAll(desk, surveys, SPAN)
 
 const sums = ({ days }: Awaited<ReturnType<typeof compareAll>>) => ({
   days: days.length,
@@ -146,7 +146,7 @@ test('what live reading has is not kept again; what changed since is a new versi
   desk.server.events = [changed, late, ...rest]
   const found = await walked(desk)
   expect(sums(found)).toMatchObject({ fetched: 41, known: 39, changed: 1, unknown: 1 })
-  expect(found.unknown).toEqual([idOf(late)])
+  expect(found.unknown.map(({ id }) => id)).toEqual([idOf(late)])
   const { counts } = await filled(desk)
   // At the edges of windows some are read twice.
   expect(counts).toMatchObject({ read: counts.known + 2, new: 2 })
@@ -288,9 +288,10 @@ test('a window that stays unreadable is told by its minute, and the rest of its 
   expect(first.fromUs).toBeGreaterThanOrEqual((BAD - 5 * MINUTE) * 1000)
   expect(first.fromUs).toBeLessThanOrEqual(BAD * 1000)
   expect(last.toUs).toBeLessThanOrEqual((BAD + 5 * MINUTE) * 1000)
+  desk.asked()
   const found = await walked(desk)
   expect(found.unread).toEqual(unread)
-  expect(found.faults).toBeLessThan(40)
+  expect(desk.asked().filter(holdsBad).length).toBeLessThan(40)
   expect(sums(found)).toMatchObject({ fetched: wanted.length, known: wanted.length, unknown: 0 })
 })
 
@@ -384,7 +385,7 @@ test('days that were read as one version are not read as the other, by whomever 
     const { error } = other.list()[0] ?? expect.fail()
     expect(error?.code).toBe('misconfigured')
     expect(error?.message).toMatch(/days from 2026-\d\d-\d\d to 2026-\d\d-\d\d were read as v1/)
-    await expect(compareAll(desk, comparingOn(desk, { version: 'v2' }), span, stream)).rejects.toThrow(
+    await expect(compareAll(desk, comparingOn(desk, { version: 'v2' }), span)).rejects.toThrow(
       'were read as v1',
     )
     await other.cancel('backfill', {})

@@ -1,4 +1,4 @@
-// What systemd hears, from its own command, at a socket like its own.
+// What systemd receives, from its own command, at a socket like its own.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -46,7 +46,7 @@ async function until(ready: () => boolean): Promise<void> {
 }
 
 describe('systemd', () => {
-  it.skipIf(missing.length > 0)('hears that the service is ready, and that it stops', async () => {
+  it.skipIf(missing.length > 0)('receives that the service is ready, and that it stops', async () => {
     const socket = join(folder, 'notify')
     const manager = spawn('python3', ['-c', listener, socket], { stdio: ['ignore', 'pipe', 'inherit'] })
     let heard = ''
@@ -64,12 +64,12 @@ describe('systemd', () => {
     }
   })
 
-  it('is not looked for where nobody wants to know', () => {
+  it('is not contacted if it did not ask for it', () => {
     notifyServiceManager({ PATH: '/nowhere' }, log, 'READY=1')
     expect(warnings).toEqual([])
   })
 
-  it('is told of in the log when it cannot be told', async () => {
+  it('is mentioned in the log if it cannot be notified', async () => {
     notifyServiceManager({ NOTIFY_SOCKET: join(folder, 'none'), PATH: folder }, log, 'READY=1')
     await until(() => warnings.length > 0)
     expect(JSON.stringify(warnings)).toContain('systemd could not be notified of the service state')

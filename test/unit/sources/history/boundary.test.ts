@@ -37,7 +37,7 @@ describe('a boundary', () => {
     expect(boundaryOf({ version: 'v1', v1Until: day(3) })).toBeGreaterThan(START + 10_000 * DAY)
   })
 
-  test('that stays where it is changes nothing', () => {
+  test('that does not move changes nothing', () => {
     const live = { ...rangeReadOver(TODAY, START, START), at: START - HOUR }
     const cursor = cursorOf({ live, sweep: rangeReadOver(day(1), TODAY, START), v1To: day(2) })
     const before = structuredClone(cursor)
@@ -71,7 +71,7 @@ describe('a boundary', () => {
     expect([ahead.todo, behind.todo]).toEqual([[], []])
   })
 
-  test('that moves has what is under way begin again: either may stand behind days that change', () => {
+  test('that moves restarts passes under way: either may be behind days that change', () => {
     const live = { ...rangeReadOver(day(1), START, START - HOUR), at: TODAY }
     const cursor = cursorOf({ live, sweep: rangeReadOver(day(1), TODAY, START) })
     adoptBoundary(cursor, optionsOf(TODAY))
@@ -82,7 +82,7 @@ describe('a boundary', () => {
     expect(idle.live).toBeNull()
   })
 
-  test('is held where a day would be shipped as both, to the day, and nothing changes', () => {
+  test('blocks if a day would be delivered as both versions, to the day, and nothing changes', () => {
     const adopt = (more: Partial<HistoryCursor>, v1Until: number) => {
       const cursor = cursorOf(more)
       const before = structuredClone(cursor)
@@ -108,7 +108,7 @@ describe('a boundary', () => {
   })
 })
 
-test('what is kept of a version is known by its days, and said before it is kept where that is new', () => {
+test('records a version by its days, and reports a new one before it is kept', () => {
   const cursor = cursorOf()
   const noted = (from: number, to: number) => [recordVersion(cursor, from, to), cursor.v1To, cursor.v2From]
   expect(noted(day(15), day(14))).toEqual([true, day(14), null])
@@ -122,13 +122,13 @@ test('what is kept of a version is known by its days, and said before it is kept
 })
 
 describe('the server’s clock', () => {
-  test('an end that has passed lies two whole seconds behind the slower clock, and a minute more where that is not told', () => {
+  test('an end that has passed is two whole seconds behind the slower clock, and a minute more if that is not reported', () => {
     const cursor = cursorOf({ serverBehindMs: 5 * SECOND })
     expect(passedAt(cursor, START + 999)).toEqual([START - 7 * SECOND, START - 7 * SECOND - MINUTE])
     expect(passedAt(cursor, START + SECOND)[0]).toBe(START - 6 * SECOND)
   })
 
-  test('is behind by what is more than its whole second; ahead, or a month behind, is not believed', () => {
+  test('is behind by what exceeds its whole second; ahead, or a month behind, is not believed', () => {
     const cursor = cursorOf()
     const noted = (serverAt: number | undefined) => [
       recordServerClock(cursor, serverAt, START),
@@ -144,7 +144,7 @@ describe('the server’s clock', () => {
     expect(noted(undefined)).toEqual([0, 0])
   })
 
-  test('that ours is a month ahead is told once, and again after it was right', () => {
+  test('reports once that ours is a month ahead, and again after it was right', () => {
     const log = new LogLines()
     const cursor = cursorOf()
     const apart: unknown[] = []

@@ -1,4 +1,4 @@
-// The history reader at its desk: the source with its real client, budget and journal before a history API of the test's own, on a clock that moves only when told.
+// The history source with its real client, rate limiter and journal before a history API of the test's own, on a clock that moves only on demand.
 import { onTestFinished } from 'vitest'
 import { ingestOnce } from '../../../../src/ingest/loop.ts'
 import type { IngestOptions } from '../../../../src/ingest/loop.ts'
@@ -68,7 +68,7 @@ export class HistoryDesk {
     this.source = this.open(options.source)
   }
 
-  /** A source of this desk, as a restart under other options opens it. */
+  /** A source of this harness, as a restart under other options opens it. */
   open(more: Partial<HistoryOptions> = {}): HistorySource {
     this.source = new HistorySource({
       stream,
@@ -91,7 +91,7 @@ export class HistoryDesk {
     return this.source
   }
 
-  /** A span of its past, as backfills and walks that keep nothing open it. */
+  /** A span of its past, as backfills and read-only jobs open it. */
   range(more: Partial<Pick<HistoryOptions, 'version' | 'v1Until'>> = {}): RangeReader {
     const { clock, journal, log, reporter } = this
     const note = 'versions:acme:history.usage'
@@ -111,7 +111,7 @@ export class HistoryDesk {
     }
   }
 
-  /** Another API in the place of the test's own. */
+  /** Another API in place of the test's own. */
   through(transport: Transport): void {
     this.#transport = transport
   }
@@ -134,7 +134,7 @@ export class HistoryDesk {
     return JSON.parse(this.cursor ?? '{}') as HistoryCursor
   }
 
-  /** What the API did wrong; what goes wrong in the reader itself is thrown. */
+  /** What the API did wrong; a failure of the reader itself is thrown. */
   async try(): Promise<Error | undefined> {
     try {
       const read = ingestOnce(this.collector, this.cursor, new AbortController().signal)
@@ -165,7 +165,7 @@ export class HistoryDesk {
     throw new Error('this goes in circles')
   }
 
-  /** Steps until all is read once; answers how many steps that took. */
+  /** Steps until all is read once; returns how many steps that took. */
   async once(steps = 5_000): Promise<number> {
     for (let i = 0; i < steps; i++) {
       if (this.source.plan(this.cursor).caughtUp) return i

@@ -36,7 +36,7 @@ function openCursor(more: Partial<HistoryCursor> = {}) {
   return { cursor, options }
 }
 
-test('an open day that has not come, by a clock that was set back since, is today', () => {
+test('an open day in the future, by a clock that was set back since, is today', () => {
   const { cursor } = openCursor({ openDay: TODAY + 5 * DAY })
   expect(beginLive(cursor, START)).toMatchObject({ from: TODAY, to: START })
   expect([cursor.openDay, cursor.todo]).toEqual([TODAY, []])
@@ -53,7 +53,7 @@ test('a day that was read in the future, by a clock that was set back since, is 
 test.each([
   [30 * MINUTE, 5 * HOUR],
   [10 * HOUR, DAY],
-])('a day that takes %i ms to read is read again the more rarely, once a day at least', (tookMs, waitMs) => {
+])('a day that takes %i ms to read is read again less often, once a day at least', (tookMs, waitMs) => {
   const { cursor, options } = openCursor()
   for (const day of Object.keys(cursor.rereads)) cursor.rereads[day] = [START, tookMs]
   const [kind, dueAt] = nextDue(options, cursor)
@@ -63,7 +63,7 @@ test.each([
 test.each([
   ['a moment', 10_000, 6 * HOUR - 10_000],
   ['hours, while the journal was full or the API away', 12 * HOUR, MINUTE],
-])('the open day is due an interval after its last reading began: one that took %s', (_, tookMs, waitMs) => {
+])('the open day is due an interval after its last read began: one that took %s', (_, tookMs, waitMs) => {
   const { cursor, options } = openCursor()
   const rangeRead = rangeReadOver(TODAY, START - tookMs, START - tookMs)
   cursor.live = rangeRead
@@ -76,7 +76,7 @@ test.each([
   expect(cursor.dueAt - START).toBe(waitMs)
 })
 
-test('a trouble across the change of version is read up to it', () => {
+test('an unreadable window across the change of version is read up to it', () => {
   const trouble = { sinceAt: START, tries: 0, dueAt: START }
   const boundaryAt = TODAY - 5 * DAY
   const across = { from: boundaryAt - 6 * HOUR, to: boundaryAt + 6 * HOUR, ...trouble }
@@ -86,7 +86,7 @@ test('a trouble across the change of version is read up to it', () => {
   expect(taskOf(options, cursor, 'trouble')?.rangeRead.to).toBe(across.to)
 })
 
-test('a trouble waits six hours at most, whatever a clock that was ahead has written', () => {
+test('an unreadable window waits six hours at most, whatever a clock that was ahead has written', () => {
   const trouble = { from: TODAY, to: TODAY + MINUTE, sinceAt: START, tries: 3 }
   const { cursor } = openCursor({ troubles: [{ ...trouble, dueAt: START + 10 * DAY }] })
   expect(troubleDueAt(cursor, START)).toBeLessThanOrEqual(START + 6 * HOUR)
@@ -100,13 +100,13 @@ test('a day of which only the end was read does not count as read again', () => 
   expect(Object.keys(cursor.rereads)).toEqual([String(TODAY - DAY)])
 })
 
-test('another version begins its re-reads anew', () => {
+test('another version restarts its lookback', () => {
   const { cursor, options } = openCursor({ sweep: rangeReadOver(TODAY - DAY, TODAY, START) })
   adoptBoundary(cursor, { ...options, version: 'v1' })
   expect(cursor.sweep).toBeNull()
 })
 
-test('a step forward forgets what went wrong at the window before', () => {
+test('a step forward forgets the failures of the window before', () => {
   const rangeRead = { ...rangeReadOver(TODAY, START, START), failures: 2, proofs: 3, elsewhere: 4 }
   stepTo(rangeRead, TODAY + HOUR)
   expect(rangeRead).toMatchObject({ at: TODAY + HOUR, failures: 0, proofs: 0, elsewhere: 0 })
@@ -124,7 +124,7 @@ test('a server’s clock more than 30 days behind is not believed, one a day beh
   }
 })
 
-test('an empty answer is held against the other unit once an hour', async () => {
+test('an empty answer is checked in the other unit once an hour', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
   await desk.step()
   expect(desk.asked()).toHaveLength(2)

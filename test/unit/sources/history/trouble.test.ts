@@ -1,4 +1,4 @@
-// What a trouble becomes, step by step, where days on a desk would take too long.
+// How an unreadable window changes, step by step, where days in a full harness would take too long.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Appended } from '../../../../src/contracts/source.ts'
@@ -51,7 +51,7 @@ const nothing: Appended = {
   ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
 }
 
-/** Takes all parts; how many gaps they tell. */
+/** Takes all chunks; how many gaps they report. */
 async function partsOf(steps: Parts): Promise<number> {
   let gaps = 0
   for (let next = await steps.next(nothing); !next.done; next = await steps.next(nothing))
@@ -59,7 +59,7 @@ async function partsOf(steps: Parts): Promise<number> {
   return gaps
 }
 
-test('of a trouble whose first day is read the rest stays one', () => {
+test('if the first day of an unreadable window is read, the rest stays unreadable', () => {
   const { step, cursor } = openStep([trouble(TODAY - 3 * DAY, TODAY - DAY)])
   const first = rangeReadOver(TODAY - 3 * DAY, TODAY - 2 * DAY, START)
   overcome(step, taskOn('trouble', first), windowOn(first))
@@ -69,7 +69,7 @@ test('of a trouble whose first day is read the rest stays one', () => {
   expect(cursor.troubles).toEqual([])
 })
 
-test('of a trouble that is read as a UTC day, what lies behind the day’s end stays one', () => {
+test('if an unreadable window is read as a UTC day, the rest behind the day’s end stays unreadable', () => {
   const [from, to] = [TODAY - DAY - 2 * MINUTE, TODAY - DAY + 3 * MINUTE]
   const { step, cursor } = openStep([trouble(from, to)])
   const overDay = (at: number) => ({ ...windowOn(rangeReadOver(at, at + DAY, START)), isDay: true })
@@ -82,20 +82,23 @@ test('of a trouble that is read as a UTC day, what lies behind the day’s end s
 test.each([
   [14 * DAY, 1, false],
   [14 * DAY + 1, 0, true],
-])('a trouble of %i ms is tried on for 14 days, then given up and told', async (ageMs, left, told) => {
-  const { step, cursor, log } = openStep([trouble(TODAY, TODAY + MINUTE, START - ageMs)])
-  const rangeRead = rangeReadOver(TODAY, TODAY + MINUTE, START)
-  const reading = { ...unread, fault: { kind: 'unread', error, elements: [] } as const }
-  await partsOf(failed(step, taskOn('trouble', rangeRead), windowOn(rangeRead), reading))
-  expect(cursor.troubles).toHaveLength(left)
-  expect(log.lines.some((line) => line.includes('is no longer retried'))).toBe(told)
-})
+])(
+  'an unreadable window of %i ms is retried for 14 days, then given up and reported',
+  async (ageMs, left, told) => {
+    const { step, cursor, log } = openStep([trouble(TODAY, TODAY + MINUTE, START - ageMs)])
+    const rangeRead = rangeReadOver(TODAY, TODAY + MINUTE, START)
+    const reading = { ...unread, fault: { kind: 'unread', error, elements: [] } as const }
+    await partsOf(failed(step, taskOn('trouble', rangeRead), windowOn(rangeRead), reading))
+    expect(cursor.troubles).toHaveLength(left)
+    expect(log.lines.some((line) => line.includes('is no longer retried'))).toBe(told)
+  },
+)
 
 test.each([
   ['before', -MINUTE, 0],
   ['behind', MINUTE, 2 * MINUTE],
 ])(
-  'a window that is passed today right %s one of 13 days ago is tried again for its own 14 days, and soon',
+  'a window that is skipped today right %s one of 13 days ago is retried for its own 14 days, and soon',
   async (_, from, to) => {
     const old = {
       ...trouble(TODAY - DAY, TODAY - DAY + MINUTE, START - 13 * DAY),
@@ -110,7 +113,7 @@ test.each([
   },
 )
 
-test('more troubles than are remembered: the two that are nearest become one, and no other', async () => {
+test('of more unreadable windows than are remembered the two nearest become one, and no other', async () => {
   const from = (i: number) => TODAY - 20 * DAY + i * HOUR - (i === 40 ? 30 * MINUTE : 0)
   const { step, cursor } = openStep(Array.from({ length: 64 }, (_, i) => trouble(from(i), from(i) + MINUTE)))
   const rangeRead = rangeReadOver(TODAY - DAY, TODAY - DAY + MINUTE, START)
@@ -120,7 +123,7 @@ test('more troubles than are remembered: the two that are nearest become one, an
   expect(cursor.troubles.at(-1)).toMatchObject({ from: TODAY - DAY })
 })
 
-test('an API that failed everywhere and is back is no proof against the window that was in doubt', async () => {
+test('an API that failed everywhere and is back is no proof against the doubted window', async () => {
   let broken = false
   const desk = await openHistoryDesk({
     source: { start: { kind: 'latest' }, lookbackMs: 0 },
@@ -139,7 +142,7 @@ test('an API that failed everywhere and is back is no proof against the window t
   expect([desk.reporter.gaps, desk.state().troubles]).toEqual([0, []])
 })
 
-test('rows on both sides of a midnight that was unreadable are read once rows without a time were met', async () => {
+test('rows on both sides of an unreadable midnight are read once rows without a time were met', async () => {
   const midnight = TODAY - 3 * DAY
   let broken = true
   const isStruck = (from: number, to: number) => from < midnight + 3 * MINUTE && to > midnight - 2 * MINUTE
@@ -154,7 +157,7 @@ test('rows on both sides of a midnight that was unreadable are read once rows wi
   expect(others).toEqual([])
   expect(only && only.from < midnight && only.to > midnight).toBe(true)
   desk.server.events.push(historyEvent(desk.clock.now(), { timeless: true }))
-  // Live reading comes before the trouble where both are due.
+  // Live reading comes before the unreadable window if both are due.
   desk.clock.advance(desk.clock.now() + HOUR)
   await desk.step()
   expect(desk.state().timeless).toBe(true)
@@ -170,7 +173,7 @@ test.each([
   ['server_error', 63, 1],
   ['bad_request', 0, 1],
 ] as const)(
-  'a long trouble that fails as %s beside %i others is %i from then on',
+  'a long unreadable window that fails as %s beside %i others is %i from then on',
   async (code, others, pieces) => {
     const from = (i: number) => TODAY - 20 * DAY + i * HOUR
     const rest = Array.from({ length: others }, (_, i) => trouble(from(i), from(i) + MINUTE))

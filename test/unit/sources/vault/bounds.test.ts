@@ -1,4 +1,4 @@
-// How much the inventory may keep, to the byte where it is a bound, and about as much as is written where it is a weight.
+// How much the inventory may keep, to the byte for a limit, and about as much as is written for a weight.
 import { expect, it } from 'vitest'
 import { checkPage, checkTable, checkWeight } from '../../../../src/sources/vault/bounds.ts'
 import { beginningOf, storedId } from '../../../../src/sources/vault/digest.ts'
@@ -21,7 +21,7 @@ it('the head of a text is all of it or so many characters, whatever these are', 
   ])
 })
 
-it('a page, a table and the whole may be as large as their bound, and no larger', () => {
+it('a page, a table and the whole may be as large as their limit, and no larger', () => {
   const holds = { code: 'misconfigured' }
   expect(() => checkPage(30_000)).not.toThrow()
   expect(() => checkPage(30_001)).toThrow(expect.objectContaining(holds))
