@@ -93,8 +93,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/history/due.ts',
-        find: 'const { from, to, spentMs = 0 } = walk',
-        replace: 'const { from, to } = walk, spentMs = now - walk.begunAt',
+        find: 'const { from, to, spentMs = 0 } = rangeRead',
+        replace: 'const { from, to } = rangeRead, spentMs = now - rangeRead.begunAt',
       },
     ],
     tests: [
@@ -161,8 +161,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/history/unit.ts',
-        find: "naming && naming.leftOut > 0 ? 'rows' : 'nothing'",
-        replace: "naming && naming.leftOut > 1e9 ? 'rows' : 'nothing'",
+        find: "naming && naming.omitted > 0 ? 'rows' : 'nothing'",
+        replace: "naming && naming.omitted > 1e9 ? 'rows' : 'nothing'",
       },
     ],
     tests: [
@@ -214,7 +214,7 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/vault/pass.ts',
-        find: "const gone = doubt === 'none' ? longer : []",
+        find: "const gone = unproven === 'none' ? longer : []",
         replace: 'const gone = longer',
       },
     ],
@@ -233,8 +233,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/jobs/compare.ts',
-        find: 'if (error || part.void) outcomes.clear()',
-        replace: 'if (part.void === "walk") outcomes.clear()',
+        find: 'if (fault || chunk.void) {',
+        replace: 'if (chunk.void === "walk") {',
       },
     ],
     tests: [

@@ -188,7 +188,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refused API key stops the process',
     law: '3: 401 and 403 are held and tried on slowly',
-    edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'hold'", replace: "unauthorized: 'exit'" }],
+    edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'block'", replace: "unauthorized: 'exit'" }],
     tests: [
       {
         file: 'test/unit/ingest/blocked.test.ts',
@@ -265,7 +265,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/core/memory-budget.ts',
-        find: "new MemoryBudget(shareBytes, all, 'in_turn', large)",
+        find: "new MemoryBudget(sinkBytes, all, 'in_turn', large)",
         replace: "new MemoryBudget(SINKS_BYTES, all, 'in_turn', large)",
       },
     ],
@@ -306,8 +306,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/http/rate-limiter.ts',
-        find: 'const used = this.#used + this.#keptFrom(priority)',
-        replace: "const used = this.#used + (priority === 'live' ? 0 : this.#keptFrom(priority))",
+        find: 'const used = this.#used + this.#reservedBefore(priority)',
+        replace: "const used = this.#used + (priority === 'live' ? 0 : this.#reservedBefore(priority))",
       },
     ],
     tests: [
@@ -892,7 +892,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/canary/canary.ts',
-        find: '    await this.#note.save(memory)\n    const from = clock.elapsed()\n',
+        find: '    await this.#store.save(memory)\n    const from = clock.elapsed()\n',
         replace: '    const from = clock.elapsed()\n',
       },
     ],

@@ -243,7 +243,7 @@ function keyCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
       expect(await bench.received()).toHaveLength(3)
       expect(quay.reporter.states.at(-1)).toBe('blocked')
       expect(quay.reporter.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
-        action: 'hold',
+        action: 'block',
       })
       key.renew()
       const renewedAt = quay.now()

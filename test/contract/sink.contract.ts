@@ -135,7 +135,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       await bench.down()
       for (const possibleDuplicate of [false, true]) {
         const error = await caught(sink.deliver({ lines, detail, possibleDuplicate }, never))
-        expect(['retry', 'hold', 'pause']).toContain(error.action)
+        expect(['retry', 'block', 'pause']).toContain(error.action)
         expect(error.message).toMatch(/\w/)
       }
       await bench.up()

@@ -105,7 +105,7 @@ export function tlsContract(setUp: () => TlsBench, caseWith: CaseWith): void {
         const steps = await openSteps(name, bench)
         for (let tries = 0; tries < 2; tries++) {
           const error = await steps.fails()
-          expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+          expect(error).toMatchObject({ code: 'tls_invalid', action: 'block' })
           expect(error.message).toMatch(/\w \w/)
         }
         expect(await bench.received()).toEqual([])
@@ -125,7 +125,7 @@ export function tlsContract(setUp: () => TlsBench, caseWith: CaseWith): void {
       files.put(certificate('agent', stranger))
       const bench = await secured({ ...good, clientCa: authority.cert }, files.tls)
       const steps = await openSteps(name, bench)
-      expect(['retry', 'hold']).toContain((await steps.fails()).action)
+      expect(['retry', 'block']).toContain((await steps.fails()).action)
       expect(await bench.received()).toEqual([])
       expect(steps.pending()).toBe(3)
       files.put(certificate('agent', authority))

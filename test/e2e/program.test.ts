@@ -197,7 +197,11 @@ process.on('newListener', (name) => {
 const words = `'plan' + 'ted'`
 
 test.each([
-  ['a warning of Node', `process.emitWarning(${words})`, '"reason":"planted","msg":"Node.js has a warning"'],
+  [
+    'a warning of Node',
+    `process.emitWarning(${words})`,
+    '"reason":"planted","msg":"Node.js printed a warning"',
+  ],
   ['a library that prints', `console.warn(${words})`, '"msg":"A library wrote to standard error'],
   [
     'an error that nothing catches',

@@ -380,7 +380,7 @@ async function* bodyOf({ body, endless }: RawReply): HttpReply['body'] {
 export function s3Transport(fake: FakeS3, clock: Clock): Transport {
   return async (request, signal) => {
     const where = new URL(request.url).host
-    const called = () => new ConnectorError('aborted', `the request to ${where} was called off`)
+    const called = () => new ConnectorError('aborted', `the request to ${where} was cancelled`)
     if (signal.aborted) throw called()
     const body = await whole(request)
     const answer = fake.handle({ ...request, body }, clock)

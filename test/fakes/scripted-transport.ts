@@ -27,7 +27,7 @@ export class ScriptedTransport {
   }
 
   readonly send: Transport = async (request, signal) => {
-    if (signal.aborted) throw new ConnectorError('aborted', 'the request was called off')
+    if (signal.aborted) throw new ConnectorError('aborted', 'the request was cancelled')
     this.asked.push(request)
     const reply = this.replies.shift()
     if (!reply) throw new Error('nothing more was scripted')

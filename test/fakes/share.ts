@@ -13,9 +13,9 @@ export class Share extends MemoryBudget {
     this.around = around
   }
 
-  override enter(bytes: number, signal: AbortSignal): Promise<() => void> {
+  override reserve(bytes: number, signal: AbortSignal): Promise<() => void> {
     if (this.usedBytes > 0)
       throw new Error(`somebody waits who holds ${this.usedBytes} bytes of his own share`)
-    return super.enter(bytes, signal)
+    return super.reserve(bytes, signal)
   }
 }

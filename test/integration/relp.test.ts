@@ -237,14 +237,14 @@ describe.skipIf(missing)('imrelp over TLS', () => {
     const error = await failure(
       sinkAt(`relp+tls://${host}:${port}`, { ...senderTls(ca_file), ca_file: cert }),
     )
-    expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+    expect(error).toMatchObject({ code: 'tls_invalid', action: 'block' })
     expect(error.message).toContain("no trusted authority signed; see 'tls.ca_file'")
   })
 
   test('a certificate for another name blocks the sink, with a clear message', async () => {
     const { port, ca_file } = await overTls({ server: certificate('elsewhere.test', authority) })
     const error = await failure(sinkAt(`relp+tls://${host}:${port}`, senderTls(ca_file)))
-    expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+    expect(error).toMatchObject({ code: 'tls_invalid', action: 'block' })
     expect(error.message).toContain('for another name')
   })
 
@@ -252,7 +252,7 @@ describe.skipIf(missing)('imrelp over TLS', () => {
     const expired = certificate('localhost', authority, Date.now() - 3 * day, Date.now() - day)
     const { port, ca_file } = await overTls({ server: expired })
     const error = await failure(sinkAt(`relp+tls://${host}:${port}`, senderTls(ca_file)))
-    expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+    expect(error).toMatchObject({ code: 'tls_invalid', action: 'block' })
     expect(error.message).toContain('has expired')
   })
 
@@ -261,7 +261,7 @@ describe.skipIf(missing)('imrelp over TLS', () => {
     const stranger = certificate('sender', certificate('Other CA'))
     for (const tls of [{ ca_file, server_name: 'localhost' }, senderTls(ca_file, stranger)]) {
       const error = await failure(sinkAt(`relp+tls://${host}:${port}`, tls))
-      expect(['retry', 'hold']).toContain(error.action)
+      expect(['retry', 'block']).toContain(error.action)
       expect(error.message).toMatch(/certificate|TLS/)
     }
   })
@@ -270,7 +270,7 @@ describe.skipIf(missing)('imrelp over TLS', () => {
     const { port, ca_file } = await overTls()
     const tls = senderTls(ca_file, certificate('somebody', authority))
     const error = await failure(sinkAt(`relp+tls://${host}:${port}`, tls))
-    expect(['retry', 'hold']).toContain(error.action)
+    expect(['retry', 'block']).toContain(error.action)
     expect(error.message).toMatch(/certificate/)
   })
 

@@ -174,7 +174,7 @@ describe.skipIf(missing)('a running server', () => {
     try {
       const error: unknown = await putOne(sink).catch((each: unknown) => each)
       expect(error).toBeInstanceOf(ConnectorError)
-      expect((error as ConnectorError).action).toBe('hold')
+      expect((error as ConnectorError).action).toBe('block')
       expect((error as ConnectorError).message).toMatch(/sse is set and the server ignores it/)
       expect(objectsOf('cut')).toEqual([])
     } finally {
@@ -190,7 +190,7 @@ describe.skipIf(missing)('a running server', () => {
   ])('%j blocks the sink as %s', async (given, code) => {
     const { sink, close } = openSink(given)
     try {
-      await expect(putOne(sink)).rejects.toMatchObject({ code, action: 'hold' })
+      await expect(putOne(sink)).rejects.toMatchObject({ code, action: 'block' })
     } finally {
       await close()
     }

@@ -149,7 +149,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
 
     test('acks: true with a token that does not: blocked, before anything is sent', async () => {
       const { sink, source } = open(splunk, await splunk.token({ acks: false }), { acks: true })
-      expect(await failure(sink, entriesNow(3))).toMatchObject({ action: 'hold' })
+      expect(await failure(sink, entriesNow(3))).toMatchObject({ action: 'block' })
       expect(await splunk.search(source)).toEqual([])
     })
 
@@ -179,12 +179,12 @@ for (const kind of [fakeSplunk, realSplunk]) {
       const { sink } = open(splunk, randomUUID())
       const error = await failure(sink, entriesNow(3))
       expect(['unauthorized', 'forbidden']).toContain(error.code)
-      expect(error.action).toBe('hold')
+      expect(error.action).toBe('block')
     })
 
     test('an index that the token may not write to blocks the sink, and gets no entry', async () => {
       const { sink, source } = open(splunk, await splunk.token({ acks: true }), { index: 'history' })
-      expect(await failure(sink, entriesNow(3))).toMatchObject({ action: 'hold' })
+      expect(await failure(sink, entriesNow(3))).toMatchObject({ action: 'block' })
       expect(await splunk.search(source)).toEqual([])
     })
 

@@ -1,5 +1,5 @@
 // What a sink must have of the history: each event that was shown or is long due, each content of it once, its bytes as served.
-import type { MockHistoryEvent } from '../../src/mock/history-events.ts'
+import type { MockHistoryEvent } from '../../src/mock/history.ts'
 import type { Mock } from '../../src/mock/mock.ts'
 import type { HistoryScenario } from './areas.ts'
 import { onOneLine } from './lines.ts'

@@ -39,10 +39,10 @@ test.each([
   await ask(NOW + ahead * 60_000)
   await ask(NOW + ahead * 60_000)
   await ask(undefined)
-  expect(told).toEqual([`warn The clock of this machine and the API ser {"minutesAhead":${told_}}`])
+  expect(told).toEqual([`warn The clocks of this machine and of the API {"minutesAhead":${told_}}`])
   await ask(NOW)
   await ask(NOW)
-  expect(told.slice(1)).toEqual(['info The clock of this machine and the API ser {}'])
+  expect(told.slice(1)).toEqual(['info The clocks of this machine and of the API {}'])
   expect(heard).toEqual([-ahead * 60_000, -ahead * 60_000, undefined, undefined])
 })
 

@@ -232,7 +232,7 @@ describe('stop', () => {
     expect(readdirSync(left)).toEqual(['notes'])
     expect(readdirSync(others)).toEqual(['object-0.part'])
     expect(
-      told(house.lines).filter((line) => line.includes('removed from the disk {"files":2}')),
+      told(house.lines).filter((line) => line.includes('had left on the disk {"files":2}')),
     ).toHaveLength(1)
   })
 

@@ -31,7 +31,7 @@ test('where everything answers, each check passes, and no journal is opened', as
 
 test('an empty log is no error', async () => {
   expect((await check({ entries: 0 }))[0]).toBe(
-    'ok acme: audit log API: answers, accepts the key, and knows no entry yet',
+    'ok acme: audit log API: answers, accepts the key, has no entries yet',
   )
 })
 
@@ -104,7 +104,7 @@ describe('every enabled area is checked', () => {
       ...['/api/v2/history/query', '/api/v2/history/usage'],
     ])
     expect(results.slice(0, 4)).toEqual([
-      'ok acme: audit log API: answers, accepts the key, and knows no entry yet',
+      'ok acme: audit log API: answers, accepts the key, has no entries yet',
       'ok acme: history API (usage, v2): answers, accepts the key',
       'ok acme: history API (query, v2): answers, accepts the key',
       'ok acme: vault API (projects): answers, accepts the key',
@@ -156,13 +156,13 @@ describe('an answer is checked by the reader that will receive it', () => {
     ['204', { ...reply(204, {}), body: nothing() }],
     ['an empty body', { ...reply(200, {}), body: nothing() }],
   ])('an empty audit log may be %s', async (_, answer) => {
-    expect(await answered('/audit/', answer)).toBe(`ok ${right}, and knows no entry yet`)
+    expect(await answered('/audit/', answer)).toBe(`ok ${right}, has no entries yet`)
   })
 
   test.each([404, 410])('and %s, where `search` exists', async (status) => {
     const api: HouseOptions['api'] = async ({ url }) => reply(url.includes('/search') ? 400 : status, {})
     expect((await check({ api }))[0]).toBe(
-      'ok acme: audit log API: answers, accepts the key, and knows no entry yet',
+      'ok acme: audit log API: answers, accepts the key, has no entries yet',
     )
   })
 
@@ -177,7 +177,7 @@ describe('an answer is checked by the reader that will receive it', () => {
     ['/vault/', 'v2', { projects: [] }, 'response.content.projects'],
   ] as const)('JSON that %s (%s) cannot be is an error: %j', async (area, version, body, wanted) => {
     const told = await answered(area, reply(200, body), version)
-    expect(told).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* of another shape: .*check base_url/)
+    expect(told).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* in an unexpected format: .*check base_url/)
     expect(told).toContain(wanted)
     expect(told.includes('and history.version')).toBe(area === '/history/')
   })

@@ -41,7 +41,7 @@ const rateLimitersOf = (...workspaces: Workspaces) => ({ rateLimiters: place().o
 type Opened = ReturnType<RateLimiters['of']>
 
 async function ask(rateLimiter: Opened, times = 1): Promise<void> {
-  for (let i = 0; i < times; i++) (await rateLimiter.enter('live', new AbortController().signal))()
+  for (let i = 0; i < times; i++) (await rateLimiter.acquire('live', new AbortController().signal))()
 }
 
 /** The rate limiter of the audit log as a start finds it, with its earlier use. */
@@ -71,7 +71,7 @@ test('workspaces with one key on one host share a rate limiter in each area, wit
   const { rateLimiters } = rateLimitersOf(one, two)
   await ask(rateLimiters.of(two, 'audit'), 3)
   expect(rateLimiters.of(one, 'audit').used).toMatchObject({ places: 3, allowed: 40, limit: 40 })
-  expect(rateLimiters.of(one, 'history').used.places).toBe(0)
+  expect(rateLimiters.of(one, 'history').used.permits).toBe(0)
   expect([rateLimiters.sharedWith(one), rateLimiters.sharedWith(two)]).toEqual([['two'], ['one']])
 })
 
@@ -80,7 +80,7 @@ test('another key or another host has rate limiters of its own', async () => {
   const others = [workspace('two', 'other'), workspace('three', 'k', { url: 'https://api.example.org' })]
   const { rateLimiters } = rateLimitersOf(one, ...others)
   await ask(rateLimiters.of(one, 'audit'))
-  expect(others.map((each) => rateLimiters.of(each, 'audit').used.places)).toEqual([0, 0])
+  expect(others.map((each) => rateLimiters.of(each, 'audit').used.permits)).toEqual([0, 0])
   expect(rateLimiters.sharedWith(one)).toEqual([])
 })
 
@@ -91,7 +91,7 @@ test('a renamed workspace keeps the rate limiter of its key, and the journal doe
   const rateLimiters = open(renamed)
   const rateLimiter = rateLimiters.of(renamed, 'audit')
   await rateLimiters.load()
-  expect(rateLimiter.used.places).toBeGreaterThanOrEqual(7)
+  expect(rateLimiter.used.permits).toBeGreaterThanOrEqual(7)
   expect([...notes].flat().join(' ')).not.toContain('planted-key')
 })
 
@@ -100,7 +100,7 @@ test('state kept under workspace names is migrated once, the latest of it, and t
   const all = [workspace('one', 'k'), workspace('two', 'k')] as const
   const rateLimiter = open(...all).of(all[0], 'audit')
   await ask(rateLimiter)
-  expect(rateLimiter.used.places).toBe(8)
+  expect(rateLimiter.used.permits).toBe(8)
   expect([...notes.keys()].filter((name) => name.startsWith('budget:'))).toEqual([])
 })
 
@@ -139,14 +139,14 @@ test('a new key inherits the use of the old one for two minutes: the limit may b
   expect(ofOne.freeAt('live')).toBeGreaterThan(clock.now())
   await pass(clock, 120_000)
   await ask(ofTwo, 60)
-  expect(ofOne.used.places).toBe(0)
+  expect(ofOne.used.permits).toBe(0)
 })
 
 test('a key that changed while the daemon was stopped inherits the use of the one before', async () => {
   const { open } = place()
   await ask(await started(open, workspace('one', 'k')), 50)
   const fresh = await started(open, workspace('one', 'fresh'))
-  expect(fresh.used.places).toBeGreaterThanOrEqual(50)
+  expect(fresh.used.permits).toBeGreaterThanOrEqual(50)
 })
 
 test('however quickly starts or keys follow each other, each key counts with the next for its two minutes', async () => {
@@ -154,7 +154,7 @@ test('however quickly starts or keys follow each other, each key counts with the
   const used: number[] = []
   for (const key of ['k', 'fresh', 'fresh', 'third']) {
     const rateLimiter = await started(open, workspace('one', key))
-    used.push(rateLimiter.used.places)
+    used.push(rateLimiter.used.permits)
     if (key === 'k') await ask(rateLimiter, 50)
     await rateLimiter.close()
   }
@@ -162,7 +162,7 @@ test('however quickly starts or keys follow each other, each key counts with the
   await pass(clock, 120_000)
   const rateLimiter = await started(open, workspace('one', 'third'))
   await ask(rateLimiter, 60)
-  expect(rateLimiter.used.places).toBe(60)
+  expect(rateLimiter.used.permits).toBe(60)
 })
 
 test.each([
@@ -247,7 +247,7 @@ test('a request that still waits under an abandoned key has the limit of the las
   let entered = 0
   await rateLimiter.limited(600_000)
   for (let i = 0; i < 12; i++)
-    void rateLimiter.enter('live', new AbortController().signal).then((leave) => {
+    void rateLimiter.acquire('live', new AbortController().signal).then((leave) => {
       entered++
       leave()
     })
@@ -269,7 +269,7 @@ test('a key rotated at runtime is the previous key for the next start', async ()
   await pass(clock, 600_000)
   await ask(rateLimiter, 50)
   const third = await started(open, workspace('one', 'third'))
-  expect(third.used.places).toBeGreaterThanOrEqual(50)
+  expect(third.used.permits).toBeGreaterThanOrEqual(50)
 })
 
 test('a key that is left and taken again has one rate limiter, together with the requests that waited in it all along', async () => {
@@ -277,7 +277,7 @@ test('a key that is left and taken again has one rate limiter, together with the
   const { clock, open } = place()
   const rateLimiter = open(one).of(one, 'audit')
   let entered = 0
-  const enter = () => void rateLimiter.enter('live', new AbortController().signal).then(() => entered++)
+  const enter = () => void rateLimiter.acquire('live', new AbortController().signal).then(() => entered++)
   await rateLimiter.limited(600_000)
   for (let i = 0; i < 40; i++) enter()
   rotate(one, 'fresh')
@@ -370,12 +370,12 @@ test('a request that waits for two keys takes a permit of each at once, and repo
   await ask(ofTwo, 2)
   rotate(one, 'l')
   let told = 0
-  const entered = ofOne.enter('live', new AbortController().signal, () => told++)
+  const entered = ofOne.acquire('live', new AbortController().signal, () => told++)
   await pass(clock, 59_000)
-  expect(ofTwo.used.places).toBe(2)
+  expect(ofTwo.used.permits).toBe(2)
   await pass(clock, 2_000)
   await entered
-  expect([told, ofOne.used.places, ofTwo.used.places]).toEqual([1, 1, 1])
+  expect([told, ofOne.used.permits, ofTwo.used.permits]).toEqual([1, 1, 1])
 })
 
 test('of two requests for one permit left under a shared key, the second takes none under the other', async () => {
@@ -396,7 +396,7 @@ test('of two requests for one permit left under a shared key, the second takes n
   rotate(one, 'l')
   const asked = [ask(ofOne), ask(ofOne)]
   await settled()
-  expect([ofTwo.used.places, ofThree.used.places]).toEqual([2, 1])
+  expect([ofTwo.used.permits, ofThree.used.permits]).toEqual([2, 1])
   await pass(clock, 61_000)
   await Promise.all(asked)
 })
@@ -409,11 +409,11 @@ test('a request that gives up while waiting for two keys has taken no permit', a
   await ofOne.limited(3_600_000)
   rotate(one, 'l')
   const stop = new AbortController()
-  const entered = ofOne.enter('live', stop.signal)
+  const entered = ofOne.acquire('live', stop.signal)
   await settled()
   stop.abort()
   await expect(entered).rejects.toThrow()
-  expect([ofOne.used.places, ofTwo.used.places]).toEqual([0, 0])
+  expect([ofOne.used.permits, ofTwo.used.permits]).toEqual([0, 0])
 })
 
 let house: ReturnType<typeof openHouse> | undefined

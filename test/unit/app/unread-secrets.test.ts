@@ -111,7 +111,7 @@ describe('files that a sink names', () => {
   test.each([
     ['ca.pem', 'siem tls.ca_file', undefined, 'there is no such file'],
     ['cert.pem', 'siem tls.cert_file', '', 'it contains no certificate in PEM (BEGIN CERTIFICATE)'],
-    ['key.pem', 'siem tls.key_file', newer.key, 'it must be the key of that certificate'],
+    ['key.pem', 'siem tls.key_file', newer.key, 'it does not belong to the certificate'],
     ['hash', 'siem redact.0.key_file', 'short', 'its key is shorter than 32 bytes'],
     ['token', 'lake web_identity_token_file', undefined, 'there is no such file'],
   ])('%s that was valid and no longer is causes a warning until it is again', (name, field, content, why) => {

@@ -25,7 +25,7 @@ class Notes implements CanaryReporter {
   missing(traces: readonly CanaryTrace[]): void {
     this.lacking = traces.map(nameOf)
   }
-  whole(at: number): void {
+  complete(at: number): void {
     this.wholes.push(at)
   }
 }
@@ -152,7 +152,7 @@ test('a stage that misses its deadline is logged once and shown until a round is
   const error = perch.reporter.errors.at(-1)
   expect(error?.message).toContain('missing audit, usage, delivered siem')
   expect(error?.message).not.toContain(perch.nonce)
-  const warnings = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('did not come back'))
+  const warnings = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('is incomplete'))
   expect(warnings()).toHaveLength(1)
   expect(perch.reporter.states.at(-1)).toBe('failing')
   expect(perch.reporter.successes).toBe(1)
@@ -228,7 +228,7 @@ test('after a restart an alarm is back in metrics and status, but not in the log
   await perch.step()
   expect(perch.notes.lacking).toEqual(['audit'])
   expect(perch.reporter.errors).toHaveLength(1)
-  expect(perch.log.lines.filter((line) => JSON.stringify(line).includes('did not come back'))).toHaveLength(1)
+  expect(perch.log.lines.filter((line) => JSON.stringify(line).includes('is incomplete'))).toHaveLength(1)
 })
 
 test('a crash in mid-request costs no second prompt within the interval, and no alarm', async () => {
@@ -282,10 +282,12 @@ test('after a logged failure to ask, the first successful prompt is logged', asy
   }
   stop.abort()
   await running
-  const lines = perch.log.lines.map((line) => JSON.stringify(line)).filter((line) => line.includes(' ask'))
+  const lines = perch.log.lines
+    .map((line) => JSON.stringify(line))
+    .filter((line) => /[Cc]anary prompt/.test(line))
   expect(lines).toEqual([
-    expect.stringContaining('The canary could not ask and will try again'),
-    expect.stringContaining('The canary asks again'),
+    expect.stringContaining('The canary prompt failed and will be retried'),
+    expect.stringContaining('Canary prompts succeed again'),
   ])
 })
 
@@ -453,7 +455,7 @@ test('a recovery is logged once, and each prompt and each complete round is a su
     await perch.step()
     perch.pass(HOUR)
   }
-  const again = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('whole again')).length
+  const again = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('complete again')).length
   await perch.step()
   await whole()
   expect([again(), perch.reporter.successes, perch.reporter.caughtUps]).toEqual([0, 2, 2])

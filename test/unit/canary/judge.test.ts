@@ -19,7 +19,7 @@ test.each([
   const lacking: number[] = []
   const canary = {
     seen: () => undefined,
-    whole: () => undefined,
+    complete: () => undefined,
     missing: (traces: readonly object[]) => void lacking.push(traces.length),
   }
   const judge = new Judge({
@@ -37,7 +37,7 @@ test.each([
 
 test('of an earlier process only the results of sinks that still exist are reported', () => {
   const told: unknown[] = []
-  const canary = { seen: (trace: unknown) => told.push(trace), whole: () => undefined, missing: () => undefined } // prettier-ignore
+  const canary = { seen: (trace: unknown) => told.push(trace), complete: () => undefined, missing: () => undefined } // prettier-ignore
   const judge = new Judge({
     ...{ boundMs: BOUND, sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }], canary },
     ...{ reporter: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START) },
@@ -50,7 +50,7 @@ test('of an earlier process only the results of sinks that still exist are repor
 
 test('a stage missing in an earlier round is not reported any more once nothing looks for it', () => {
   const lacking: number[] = []
-  const canary = { seen: () => undefined, whole: () => undefined, missing: (traces: readonly object[]) => void lacking.push(traces.length) } // prettier-ignore
+  const canary = { seen: () => undefined, complete: () => undefined, missing: (traces: readonly object[]) => void lacking.push(traces.length) } // prettier-ignore
   const reporter = new SourceNotes()
   const judge = new Judge({
     ...{ boundMs: BOUND, sources: ['audit'], sinks: [], canary, reporter },
@@ -60,6 +60,6 @@ test('a stage missing in an earlier round is not reported any more once nothing 
   const round: Round = { nonce: 'c', sentAt: START, traces, delivered: {}, parked: [], over: true }
   const memory: CanaryMemory = { round, missed: round, wholeAt: 0 }
   judge.remember(memory)
-  judge.asked(memory)
+  judge.promptAnswered(memory)
   expect([lacking, reporter.errors, reporter.states, reporter.successes]).toEqual([[], [], [], 1])
 })

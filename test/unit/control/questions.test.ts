@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { ZodError } from 'zod'
 import { questions } from '../../../src/control/questions.ts'
 import type { ControlOptions } from '../../../src/control/questions.ts'
-import { MOST_LINES } from '../../../src/observability/taps.ts'
+import { MAX_LINES } from '../../../src/observability/taps.ts'
 
 type Json = string | number | boolean | readonly Json[] | { readonly [key: string]: Json }
 type Form = Readonly<Record<string, Json>>
@@ -23,7 +23,7 @@ const forms: Readonly<Record<string, readonly [must: Form, may: Form]>> = {
   'POST /dead-letters/drop': [{}, { ...page, ...ids, sink: 'siem' }],
   'POST /tap': [{ sink: 'siem', limit: 5, waitMs: 100 }, {}],
   'POST /replay': [replay, { workspace: 'acme', leave: [{ stream, fromDay: 1, toDay: 2 }], until: 8 }],
-  'POST /shelved': [{}, { after: 4 }],
+  'POST /stored-days': [{}, { after: 4 }],
   'POST /jobs': [{ kind: 'backfill' }, {}],
   'POST /jobs/backfill': [span, stream],
   'POST /jobs/replay': [replayed, { dryRun: true }],
@@ -31,7 +31,7 @@ const forms: Readonly<Record<string, readonly [must: Form, may: Form]>> = {
   'POST /compare': [{ stream, ...span, job: 'w' }, { place: 'there' }],
   'POST /compare/end': [{ job: 'w' }, {}],
   'POST /counts': [{ fromDay: 1, toDay: 2 }, {}],
-  'POST /owed': [{ sink: 'siem' }, { after: 4 }],
+  'POST /pending': [{ sink: 'siem' }, { after: 4 }],
   'POST /quarantine': [{}, { ...page, ...ids }],
   'POST /quarantine/raw': [{ id: 7 }, {}],
   'POST /quarantine/drop': [{}, { ...page, ...ids }],
@@ -42,7 +42,7 @@ function boundsOf(question: string, key: string): readonly [least: number, most:
   if (key === 'id' || key === 'ids') return [1, Infinity]
   if (key === 'after' || key === 'until') return [0, Infinity]
   if (key === 'waitMs') return [0, 10_000]
-  if (key === 'limit') return [1, question === 'POST /tap' ? MOST_LINES : 1000]
+  if (key === 'limit') return [1, question === 'POST /tap' ? MAX_LINES : 1000]
   return [-Infinity, Infinity]
 }
 

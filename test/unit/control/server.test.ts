@@ -119,7 +119,7 @@ test('a file that is no socket is left alone and reported, and the daemon runs w
   writeFileSync(`${journalPath}.sock`, 'precious')
   await open(journalPath)
   expect(execFileSync('cat', [`${journalPath}.sock`]).toString()).toBe('precious')
-  expect(warnings).toEqual(['There is no control socket: it cannot be made beside the journal'])
+  expect(warnings).toEqual(['There is no control socket: it cannot be created beside the journal'])
 })
 
 test('a long path gets a short name in the same folder, with a warning; a longer one none', async () => {
@@ -143,7 +143,7 @@ test('unknown or unreadable questions are refused without internal messages', as
   expect((await ask(socket, 'POST', '/constructor')).status).toBe(404)
   expect((await ask(socket, 'POST', '/dead-letters', '{')).status).toBe(400)
   const unbound = await ask(socket, 'POST', '/dead-letters', '{"limit":100000}')
-  expect(unbound).toEqual({ status: 400, text: '{"message":"the question is malformed"}\n' })
+  expect(unbound).toEqual({ status: 400, text: '{"message":"the request is malformed"}\n' })
   expect((await ask(socket, 'POST', '/dead-letters', `"${'x'.repeat(70_000)}"`)).status).toBe(400)
   const failed = await ask(socket, 'POST', '/quarantine/raw', '{"id":1}')
   expect(failed.status).toBe(500)

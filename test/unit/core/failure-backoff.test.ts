@@ -10,9 +10,9 @@ it('a failure is logged the 1st, 2nd, 4th, 8th time in a row', () => {
   const failures = new FailureBackoff(() => 0)
   const told: number[] = []
   for (let i = 1; i <= 20; i++) {
-    const { count, tell } = failures.next(held)
+    const { count, logDue } = failures.next(held)
     expect(count).toBe(i)
-    if (tell) told.push(i)
+    if (logDue) told.push(i)
   }
   expect(told).toEqual([1, 2, 4, 8, 16])
 })
@@ -24,7 +24,7 @@ it('after a logged success the next failure is logged', () => {
   failures.next(held)
   expect(failures.succeeded()).toBe(true)
   now += 2_000
-  expect(failures.next(held)).toEqual({ count: 1, tell: true })
+  expect(failures.next(held)).toEqual({ count: 1, logDue: true })
 })
 
 /** Each is a line of the log, `periodMs` apart. */
@@ -33,7 +33,7 @@ function flapping(periodMs: number, times: number): { lines: string[]; failures:
   const failures = new FailureBackoff(() => now)
   const lines: string[] = []
   for (let i = 0; i < times; i++) {
-    if (failures.next(held).tell) lines.push('failed')
+    if (failures.next(held).logDue) lines.push('failed')
     now += periodMs
     if (failures.succeeded()) lines.push('well')
   }
@@ -52,7 +52,7 @@ it('a success held back while it flapped is logged once it has lasted a minute',
   const failures = new FailureBackoff(() => now)
   let last: string | undefined
   for (let i = 0; i < 13; i++) {
-    if (failures.next(held).tell) last = 'failed'
+    if (failures.next(held).logDue) last = 'failed'
     now += 1_000
     if (failures.succeeded()) last = 'well'
   }
@@ -73,7 +73,7 @@ it('a success is logged if a failure before it was', () => {
 
 it('another cause under the same code is logged; another size is not', () => {
   const failures = new FailureBackoff(() => 0)
-  const tells = (message: string) => failures.next(new ConnectorError('disk_full', message)).tell
+  const tells = (message: string) => failures.next(new ConnectorError('disk_full', message)).logDue
   expect(tells('the disk is full (3 MiB are free)')).toBe(true)
   expect(tells('the disk is full (12 MiB are free)')).toBe(true)
   expect(tells('the disk is full (5 MiB are free)')).toBe(false)
@@ -83,7 +83,7 @@ it('another cause under the same code is logged; another size is not', () => {
 
 it('another status is another cause, at any address; another port is not', () => {
   const failures = new FailureBackoff(() => 0)
-  const tells = (message: string) => failures.next(new ConnectorError('server_error', message)).tell
+  const tells = (message: string) => failures.next(new ConnectorError('server_error', message)).logDue
   expect(tells('Splunk at https://127.0.0.1:8088 answered 502: its proxy has nobody behind it')).toBe(true)
   expect(tells('Splunk at https://127.0.0.1:8088 answered 503: its proxy has nobody behind it')).toBe(true)
   expect(tells('Splunk at https://127.0.0.1:8089 answered 502: its proxy has nobody behind it')).toBe(true)
@@ -96,7 +96,7 @@ it('alternating causes log a line a minute at most, and so do messages that neve
   let told = 0
   const word = (i: number) => String.fromCharCode(97 + (i % 26), 97 + (Math.floor(i / 26) % 26))
   for (let i = 0; i < 600; i++) {
-    if (failures.next(new ConnectorError('timeout', i % 2 ? 'late' : word(i))).tell) told++
+    if (failures.next(new ConnectorError('timeout', i % 2 ? 'late' : word(i))).logDue) told++
     now += 1_000
   }
   expect(told).toBeLessThan(40)
@@ -104,7 +104,7 @@ it('alternating causes log a line a minute at most, and so do messages that neve
   // Where they change slowly, each change is logged.
   for (const message of ['late', 'early', 'late', 'early']) {
     now += MINUTE
-    expect(failures.next(new ConnectorError('timeout', message)).tell).toBe(true)
+    expect(failures.next(new ConnectorError('timeout', message)).logDue).toBe(true)
   }
 })
 
@@ -112,9 +112,9 @@ it('another code is logged, and so is one that did not occur for ten minutes', (
   let now = 0
   const failures = new FailureBackoff(() => now)
   for (let i = 0; i < 3; i++) failures.next(held)
-  expect(failures.next(new ConnectorError('timeout', 'late'))).toEqual({ count: 1, tell: true })
-  expect(failures.next(held)).toEqual({ count: 1, tell: true })
-  expect(failures.next(held).tell).toBe(false)
+  expect(failures.next(new ConnectorError('timeout', 'late'))).toEqual({ count: 1, logDue: true })
+  expect(failures.next(held)).toEqual({ count: 1, logDue: true })
+  expect(failures.next(held).logDue).toBe(false)
   now += 10 * MINUTE
-  expect(failures.next(held).tell).toBe(true)
+  expect(failures.next(held).logDue).toBe(true)
 })

@@ -12,7 +12,7 @@ test('the bytes of any pieces come out in their order', () => {
       for (const piece of all) pieces.add(piece)
       const whole = Buffer.concat(all)
       expect(pieces.length).toBe(whole.length)
-      expect(pieces.whole().equals(whole)).toBe(true)
+      expect(pieces.toBuffer().equals(whole)).toBe(true)
     }),
     { numRuns: 100 },
   )

@@ -101,7 +101,7 @@ async function openPort(count: number, maxBytes: number) {
   const quay = await openQuay([...names, 'archive'])
   const rooms = openMemoryBudgets(count + 1)
   const berth = (name: string) =>
-    quay.berth(name, { memory: rooms.share(), batch: { maxEntries: 100_000, maxBytes } })
+    quay.berth(name, { memory: rooms.forSink(), batch: { maxEntries: 100_000, maxBytes } })
   return { quay, rooms, hung: names.map(berth), archive: berth('archive') }
 }
 
@@ -111,7 +111,7 @@ async function readFor(seconds: number, quay: Quay, { reading, all }: MemoryBudg
   const from = quay.clock.now()
   for (let second = 1; second <= seconds; second++) {
     await pass(quay, from + second * SECOND)
-    const leave = reading.tryEnter(4 * MIB)
+    const leave = reading.tryReserve(4 * MIB)
     if (leave) leave()
     else kept++
     expect(all.usedBytes).toBeLessThanOrEqual(32 * MIB)
@@ -187,7 +187,7 @@ it.each([1, 2, 3, 4])(
 it('a batch is no larger than its sink’s share, and a full one does not linger', async () => {
   const quay = await openQuay()
   const batch = { maxEntries: 100_000, maxBytes: 16 * MIB, lingerMs: HOUR }
-  const berth = quay.berth('archive', { memory: openMemoryBudgets(16).share(), batch })
+  const berth = quay.berth('archive', { memory: openMemoryBudgets(16).forSink(), batch })
   await appendBatches(quay, 2)
   const stop = sail([berth])
   await pass(quay, START + MINUTE)
@@ -254,7 +254,7 @@ it('after a reload with more sinks and one with fewer, in-flight batches go out 
     const rooms = openMemoryBudgets(count)
     const stopping = new AbortController()
     for (const berth of berths.slice(0, count)) {
-      berth.restart({ memory: rooms.share() })
+      berth.restart({ memory: rooms.forSink() })
       void runDispatcher(berth.dispatcher, berth.options, stopping.signal)
     }
     const kept = await readFor(seconds, quay, rooms)
@@ -278,7 +278,7 @@ it('after a reload with more sinks and one with fewer, in-flight batches go out 
 
 it('a sink that waits for memory shows as sending', async () => {
   const { quay, rooms, archive } = await openPort(0, MIB)
-  const leave = await rooms.all.enter(32 * MIB, new AbortController().signal)
+  const leave = await rooms.all.reserve(32 * MIB, new AbortController().signal)
   const stop = castOff([archive])
   await pass(quay, START + SECOND)
   expect(archive.reporter.states.at(-1)).toBe('idle')

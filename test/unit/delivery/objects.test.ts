@@ -717,7 +717,7 @@ describe('failures', () => {
     const pier = openPier(quay)
     pier.restart({ journal: withMethods(quay.journal, { take }) })
     await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
-    const leave = await pier.memory.around.enter(20 * 2 ** 20, never)
+    const leave = await pier.memory.around.reserve(20 * 2 ** 20, never)
     const step = pier.step()
     await settled()
     expect(read).toEqual([0])

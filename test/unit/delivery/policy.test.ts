@@ -230,7 +230,7 @@ describe('settings', () => {
       'ENOENT',
     ],
     ['too short', () => ` ${'p'.repeat(31)}\n`, 'shorter than 32 bytes'],
-    ['no text', () => `${'p'.repeat(40)}\ufffd`, 'it is no text'],
+    ['no text', () => `${'p'.repeat(40)}\ufffd`, 'it is not text'],
   ])('a key that is %s blocks the sink until it is valid, and nothing goes out', async (_, bad, told) => {
     let read: () => string = bad
     let opened = 0
@@ -246,7 +246,7 @@ describe('settings', () => {
     for (let i = 0; i < 2; i++) {
       const error: unknown = await stepper.step(never).catch((thrown: unknown) => thrown)
       if (!(error instanceof ConnectorError)) return expect.fail('it went on')
-      expect([error.action, opened]).toEqual(['hold', 0])
+      expect([error.action, opened]).toEqual(['block', 0])
       expect(error.message).toContain('/run/hash-key')
       expect(error.message).toContain(told)
       expect(error.message).not.toMatch(/ppp|planted/)

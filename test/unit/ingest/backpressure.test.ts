@@ -1,6 +1,6 @@
 // When reading yields to deliveries that are close behind, and when it does not.
 import { expect, test } from 'vitest'
-import { giveWay } from '../../../src/ingest/loop.ts'
+import { yieldToDeliveries } from '../../../src/ingest/loop.ts'
 import type { JournalStats } from '../../../src/contracts/journal.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { driven } from '../app/desk.ts'
@@ -12,7 +12,7 @@ async function waitedMs(pending: readonly number[], signal = new AbortController
   const clock = new VirtualClock(0)
   let look = 0
   const stats = () => ({ bytes: pending[Math.min(look++, pending.length - 1)] ?? 0 }) as JournalStats
-  await driven(clock, giveWay({ journal: { stats }, clock }, signal))
+  await driven(clock, yieldToDeliveries({ journal: { stats }, clock }, signal))
   return clock.elapsed()
 }
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { runIngest, ingestOnce } from '../../../src/ingest/loop.ts'
 import type { IngestOptions } from '../../../src/ingest/loop.ts'
-import { keptReads } from '../../../src/ingest/read-times.ts'
+import { openReadTimes } from '../../../src/ingest/read-times.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { ErrorCode } from '../../../src/core/errors.ts'
 import type { Cursor, PageChunk, Source } from '../../../src/contracts/source.ts'
@@ -132,7 +132,7 @@ function remembering(quay: Quay, source: FakeSource) {
     caughtUp: () => notes.caughtUp(),
     recalled: (last: Recalled) => notes.recalled(last),
   }
-  const reads = keptReads(stream, told, quay)
+  const reads = openReadTimes(stream, told, quay)
   return { notes, reads, ...collectorOf(quay, source, { reads, reporter: reads.reporter }) }
 }
 
@@ -392,7 +392,7 @@ it('a full journal is not read into: the loop waits, reports paused, and continu
 })
 
 const NO_ROOM = 'There is no room for the journal: reading pauses until there is some'
-const ROOM = 'There is room in the journal again: reading goes on'
+const ROOM = 'The journal has room again: reading resumes'
 
 function ofRoom({ log }: Quay): string[] {
   const lines = log.lines.map((line) => JSON.stringify(line))

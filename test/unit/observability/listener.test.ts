@@ -197,7 +197,7 @@ describe('the listener', () => {
   it('nor is an address that this machine does not have: it may come up later', async () => {
     const absent = open({ listen: '192.0.2.1:0' })
     await expect(absent).rejects.toMatchObject({ code: 'misconfigured' })
-    await expect(absent).rejects.toThrow('server.listen: 192.0.2.1:0 is no address of this machine')
+    await expect(absent).rejects.toThrow('server.listen: 192.0.2.1:0 is not an address of this machine')
   })
 
   it.each(['9464', 'localhost', '127.0.0.1:99999', '::1:80', '[::1]'])('%s is no address', async (listen) => {

@@ -184,7 +184,7 @@ describe('the metrics', () => {
     const { canary, families } = open()
     canary.seen({ stage: 'delivered', sink: 'archive' }, 90_000)
     canary.missing([{ stage: 'audit' }])
-    canary.whole(1_700_000_000_000)
+    canary.complete(1_700_000_000_000)
     const told = async (name: string) =>
       (await families())
         .get(`auditferry_canary_${name}`)

@@ -288,9 +288,9 @@ describe('/status', () => {
     canary.state('idle')
     expect(sentence()).toMatch(/^All caught up: last delivery/)
     canary.state('reading')
-    expect(sentence()).toBe("acme's canary asks its prompt")
+    expect(sentence()).toBe("acme's canary is sending its prompt")
     canary.state('waiting')
-    expect(sentence()).toBe("acme's canary asks its prompt, waiting for its rate limit")
+    expect(sentence()).toBe("acme's canary is sending its prompt, waiting for its rate limit")
     canary.state('failing', new ConnectorError('timeout', 'The canary did not come back'))
     expect(sentence()).toContain('acme assistant has been failing for 0 s: The canary did not come back')
   })
@@ -665,7 +665,7 @@ describe('/status', () => {
     }
     expect(stand.registry.status()).toMatchObject({
       ok: true,
-      summary: 'acme audit is reading, one answer has been coming for 3 h',
+      summary: 'acme audit is reading, one answer has been arriving for 3 h',
     })
     answer.over()
     expect(source()).not.toHaveProperty('answer_comes_since')
@@ -693,7 +693,7 @@ describe('/status', () => {
     stand.clock.pass(59_999)
     expect(stand.registry.status().summary).toBe(summary.replace('0 s ago', '60 s ago'))
     stand.clock.pass(1)
-    expect(stand.registry.status().summary).toContain('one answer has been coming for 60 s')
+    expect(stand.registry.status().summary).toContain('one answer has been arriving for 60 s')
   })
 
   it('a source that has silently died is shown as failing', () => {

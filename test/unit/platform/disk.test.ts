@@ -204,18 +204,18 @@ test.each([
 ])('a sync that fails with %s is %s, and says that its data is written again', (errno, code) => {
   const error = syncError('/f', Object.assign(new Error(errno), { code: errno }))
   expect(error).toMatchObject({ code })
-  expect(error.message).toContain('written anew')
+  expect(error.message).toContain('written again')
 })
 
 const longPath = `/mnt/archive/${'a-folder-of-the-archive/'.repeat(10)}entries.ndjson`
 const failed = (errno: string) => Object.assign(new Error(errno), { code: errno })
 
 test.each([
-  ['ENOSPC', /^cannot .*: make room, and it goes on by itself\. /],
-  ['EDQUOT', /^cannot .*: make room or raise the quota, and it goes on by itself\. /],
+  ['ENOSPC', /^cannot .*: free space; it then resumes automatically\. /],
+  ['EDQUOT', /^cannot .*: free space or raise the quota; it then resumes automatically\. /],
   [
     'EFBIG',
-    /^cannot .*: set rotate\.max_bytes below what a file may become here, or raise that limit .* start again\. /,
+    /^cannot .*: set rotate\.max_bytes below the file size limit .*, or raise that limit, and start again\. /,
   ],
 ])(
   'without room (%s) the fact comes first, then what to do, and the path last, as the journal reports it, and nothing is cut',

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { tellServiceManager } from '../../../src/platform/process.ts'
+import { notifyServiceManager } from '../../../src/platform/process.ts'
 
 /** Prints each datagram that a Unix socket gets: Node cannot. */
 const listener = `
@@ -54,9 +54,9 @@ describe('systemd', () => {
     try {
       await until(() => existsSync(socket))
       const env = { NOTIFY_SOCKET: socket, PATH: process.env['PATH'] }
-      tellServiceManager(env, log, 'READY=1')
+      notifyServiceManager(env, log, 'READY=1')
       await until(() => heard.includes('READY=1'))
-      tellServiceManager(env, log, 'STOPPING=1')
+      notifyServiceManager(env, log, 'STOPPING=1')
       await until(() => heard.includes('STOPPING=1'))
       expect(warnings).toEqual([])
     } finally {
@@ -65,13 +65,13 @@ describe('systemd', () => {
   })
 
   it('is not contacted if it did not ask for it', () => {
-    tellServiceManager({ PATH: '/nowhere' }, log, 'READY=1')
+    notifyServiceManager({ PATH: '/nowhere' }, log, 'READY=1')
     expect(warnings).toEqual([])
   })
 
   it('is mentioned in the log if it cannot be notified', async () => {
-    tellServiceManager({ NOTIFY_SOCKET: join(folder, 'none'), PATH: folder }, log, 'READY=1')
+    notifyServiceManager({ NOTIFY_SOCKET: join(folder, 'none'), PATH: folder }, log, 'READY=1')
     await until(() => warnings.length > 0)
-    expect(JSON.stringify(warnings)).toContain('The service manager could not be told')
+    expect(JSON.stringify(warnings)).toContain('systemd could not be notified of the service state')
   })
 })

@@ -125,7 +125,7 @@ test('a pipe in place of a TLS file is reported at once, and not waited for', as
   const pipe = join(folder, 'pipe')
   execFileSync('mkfifo', [pipe])
   const told = tlsMaterial({ ca_file: pipe })
-  await expect(told).rejects.toThrow(`cannot use ${pipe} (no regular file)`)
+  await expect(told).rejects.toThrow(`cannot use ${pipe} (not a regular file)`)
 })
 
 test('unchanged files give the same material, so that kept connections stay', async () => {

@@ -216,7 +216,7 @@ test.each(['EMFILE', 'ENFILE'])('too many open files is not blamed on the other 
   const cause = Object.assign(new Error('no'), { code })
   expect(transportError('siem.example.com:443', cause, never)).toMatchObject({
     code: 'unreachable',
-    message: `siem.example.com:443 cannot be asked: too many files are open; raise the limit (ulimit -n, LimitNOFILE) (${code})`,
+    message: `siem.example.com:443 cannot be contacted: too many files are open; raise the limit (ulimit -n, LimitNOFILE) (${code})`,
   })
 })
 
@@ -388,7 +388,7 @@ test.each([
   [407, 'misconfigured', '', 'asks for a login: put one into HTTPS_PROXY'],
   [407, 'misconfigured', 'ferry:planted-login@', 'does not accept the login in HTTPS_PROXY'],
   [403, 'misconfigured', '', 'its rules forbid this connection'],
-  [502, 'unreachable', '', 'the proxy itself could not get there'],
+  [502, 'unreachable', '', 'the proxy could not connect to it'],
   [302, 'unreachable', '', 'is it a proxy?'],
 ])(
   'a proxy that answers %i is reported by its status and what to do: %s',
@@ -437,7 +437,7 @@ test.each([
   ['*', 'http://far.example.com/', true],
 ])('NO_PROXY %s, asked for %s: without a proxy is %s', (none, url, direct) => {
   const proxies = new Proxies({ http: 'http://proxy.example.com:3128', none })
-  expect(proxies.wayTo(url) === undefined).toBe(direct)
+  expect(proxies.proxyFor(url) === undefined).toBe(direct)
 })
 
 test.each(['10.0.0.0/33', '10.0.0/8', 'fd00::/129', 'http://example.com/'])(
@@ -446,7 +446,7 @@ test.each(['10.0.0.0/33', '10.0.0/8', 'fd00::/129', 'http://example.com/'])(
     const proxies = { http: 'http://127.0.0.1:1', none }
     const error = await failureOf({ proxy: proxies }, get(80))
     expect(error).toMatchObject({ code: 'misconfigured' })
-    expect(error?.message).toContain(`NO_PROXY holds ${none}, which is not an address range`)
+    expect(error?.message).toContain(`NO_PROXY contains ${none}, which is not an address range`)
   },
 )
 
@@ -724,7 +724,7 @@ describe('a TLS port that takes the connection and sends nothing', () => {
   test('is reported as that, and no firewall is blamed', async () => {
     const port = await listen(createTcp((socket) => void socket.on('error', () => undefined).resume()))
     const error = await failureOf({ connectTimeoutMs: 100 }, get(port, 'https'))
-    expect(error?.message).toContain('took the connection but did not answer the TLS handshake')
+    expect(error?.message).toContain('accepted the connection but did not answer the TLS handshake')
     expect(error?.message).not.toContain('firewall')
   })
 })

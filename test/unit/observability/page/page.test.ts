@@ -173,7 +173,7 @@ describe('the status page', () => {
     const reading = { ...calmSource, answer_comes_since: '2026-11-21T10:00:00.000Z' }
     const workspaces = [{ name: 'acme', sources: [reading] }]
     const page = renderPage({ ...calm, reported_at: '2026-11-21T10:02:00.000Z', workspaces })
-    expect(page).toMatch(/class="note limit"[^>]*><td [^>]*>one answer has been coming for 2 min</)
+    expect(page).toMatch(/class="note limit"[^>]*><td [^>]*>one answer has been arriving for 2 min</)
     expect(renderPage(calm)).not.toContain('coming')
   })
 

@@ -402,25 +402,22 @@ describe('what an answer means', () => {
     ['nothing', ''],
   ]
 
-  it.each(pages)(
-    '412 with %s is not "already stored": blocked, before and after the probe',
-    async (_, text) => {
-      const { put, fake, sink } = bench()
-      fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-      const words = /412[^]*without the error code of S3[^]*portal or proxy/
-      const first = await caught(put())
-      expect([first.action, first.message]).toEqual(['hold', expect.stringMatching(words)])
-      expect(await sink.check(never)).toMatchObject([
-        { ok: false, message: expect.stringMatching(words) as string },
-      ])
-      fake.faultOfAll = undefined
-      await put('{"first":1}\n')
-      fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-      const later = await caught(put())
-      expect([later.action, later.message]).toEqual(['hold', expect.stringMatching(words)])
-      expect(fake.entries).toHaveLength(1)
-    },
-  )
+  it.each(pages)('412 with %s is not "there already": held, before and after the proof', async (_, text) => {
+    const { put, fake, sink } = bench()
+    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+    const words = /412[^]*without the error code of S3[^]*portal or proxy/
+    const first = await caught(put())
+    expect([first.action, first.message]).toEqual(['block', expect.stringMatching(words)])
+    expect(await sink.check(never)).toMatchObject([
+      { ok: false, message: expect.stringMatching(words) as string },
+    ])
+    fake.faultOfAll = undefined
+    await put('{"first":1}\n')
+    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+    const later = await caught(put())
+    expect([later.action, later.message]).toEqual(['block', expect.stringMatching(words)])
+    expect(fake.entries).toHaveLength(1)
+  })
 
   it('a second put that is answered 412 without a body is reported as that, not as forbidden', async () => {
     const { put, fake, sink } = bench()
@@ -433,7 +430,7 @@ describe('what an answer means', () => {
     expect(fake.objects.size).toBe(0)
     puts = 0
     const error = await caught(put())
-    expect([error.action, error.message]).toEqual(['hold', expect.stringMatching(words)])
+    expect([error.action, error.message]).toEqual(['block', expect.stringMatching(words)])
   })
 
   it.each([200, 404, 409, 412, 418])(
@@ -587,7 +584,7 @@ describe('servers that differ', () => {
       if (words) {
         expect(faults.map(({ message }) => message).join()).toMatch(words)
         const error = await caught(put())
-        expect(error.action).toBe('hold')
+        expect(error.action).toBe('block')
         expect(error.message).toMatch(words)
         expect(fake.entries).toEqual([])
       } else {
@@ -624,7 +621,7 @@ describe('servers that differ', () => {
     const { put, sink, fake } = bench()
     fake.faultOfAll = ({ method, url }) => (method === 'PUT' ? fault(url) : undefined)
     const error = await caught(put())
-    expect(error.action).toBe('hold')
+    expect(error.action).toBe('block')
     expect(error.message).toMatch(/is missing/)
     expect(fake.puts).toBe(0)
     const faults = (await sink.check(never)).filter(({ ok }) => !ok)
@@ -635,7 +632,7 @@ describe('servers that differ', () => {
     const { put, fake } = bench()
     fake.faultOfAll = ({ method }) =>
       method === 'HEAD' ? { kind: 'page', status: 412, text: '' } : undefined
-    expect((await caught(put())).action).toBe('hold')
+    expect((await caught(put())).action).toBe('block')
     expect(fake.puts).toBe(0)
   })
 

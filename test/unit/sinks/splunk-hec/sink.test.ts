@@ -188,7 +188,7 @@ test('code 7 names the object after the bad one: all before the bad one is ackno
     hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 1 }),
   ])
   expect(await deliver(opened)).toEqual({ settled: 2, refused: [] })
-  await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured', action: 'hold' })
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured', action: 'block' })
 })
 
 test.each([
@@ -207,23 +207,23 @@ test('code 7 about the last object acknowledges all before it', async () => {
 })
 
 test.each([
-  [403, 1, 'forbidden', 'hold'],
-  [401, 2, 'unauthorized', 'hold'],
-  [401, 3, 'unauthorized', 'hold'],
-  [403, 4, 'forbidden', 'hold'],
+  [403, 1, 'forbidden', 'block'],
+  [401, 2, 'unauthorized', 'block'],
+  [401, 3, 'unauthorized', 'block'],
+  [403, 4, 'forbidden', 'block'],
   [400, 5, 'refused', 'split'],
   [500, 8, 'server_error', 'retry'],
   [503, 9, 'rate_limited', 'retry'],
-  [400, 10, 'misconfigured', 'hold'],
-  [400, 11, 'misconfigured', 'hold'],
-  [400, 14, 'misconfigured', 'hold'],
-  [400, 16, 'unauthorized', 'hold'],
+  [400, 10, 'misconfigured', 'block'],
+  [400, 11, 'misconfigured', 'block'],
+  [400, 14, 'misconfigured', 'block'],
+  [400, 16, 'unauthorized', 'block'],
   [503, 18, 'rate_limited', 'retry'],
   [503, 23, 'unreachable', 'retry'],
   [429, 26, 'rate_limited', 'retry'],
   [429, 27, 'rate_limited', 'retry'],
-  [400, 28, 'misconfigured', 'hold'],
-  [200, 99, 'misconfigured', 'hold'],
+  [400, 28, 'misconfigured', 'block'],
+  [200, 99, 'misconfigured', 'block'],
   [413, 6, 'too_large', 'split'],
   [502, 6, 'server_error', 'retry'],
   [502, 0, 'server_error', 'retry'],

@@ -1,10 +1,15 @@
 // Which version a day is read as, when that changes, and what the server's clock has passed: to the day, and to the second.
 import { describe, expect, test } from 'vitest'
-import { noteClocks, noteServer, passedAt } from '../../../../src/sources/history/unit.ts'
-import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
+import { warnOfClocks, recordServerClock, passedAt } from '../../../../src/sources/history/unit.ts'
+import { freshHistoryCursor, rangeReadOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryOptions } from '../../../../src/sources/history/step.ts'
-import { adoptBoundary, boundaryOf, noteVersion, versionAt } from '../../../../src/sources/history/version.ts'
+import {
+  adoptBoundary,
+  boundaryOf,
+  recordVersion,
+  versionAt,
+} from '../../../../src/sources/history/version.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 
@@ -33,8 +38,8 @@ describe('a boundary', () => {
   })
 
   test('that does not move changes nothing', () => {
-    const live = { ...walkOver(TODAY, START, START), at: START - HOUR }
-    const cursor = cursorOf({ live, sweep: walkOver(day(1), TODAY, START), v1To: day(2) })
+    const live = { ...rangeReadOver(TODAY, START, START), at: START - HOUR }
+    const cursor = cursorOf({ live, sweep: rangeReadOver(day(1), TODAY, START), v1To: day(2) })
     const before = structuredClone(cursor)
     adoptBoundary(cursor, optionsOf(day(10)))
     expect(cursor).toEqual(before)
@@ -46,7 +51,7 @@ describe('a boundary', () => {
     ['earlier than all', 0, [day(30), day(10)]],
     ['later than all', TODAY + 9 * DAY, [day(10), TODAY]],
   ] as const)('that moves %s has the days between read again, as far as they are read', (_, to, span) => {
-    const later = walkOver(day(2), TODAY, START)
+    const later = rangeReadOver(day(2), TODAY, START)
     const cursor = cursorOf({ todo: [later] })
     adoptBoundary(cursor, optionsOf(to))
     expect(cursor.boundaryAt).toBe(to)
@@ -67,10 +72,10 @@ describe('a boundary', () => {
   })
 
   test('that moves restarts passes under way: either may be behind days that change', () => {
-    const live = { ...walkOver(day(1), START, START - HOUR), at: TODAY }
-    const cursor = cursorOf({ live, sweep: walkOver(day(1), TODAY, START) })
+    const live = { ...rangeReadOver(day(1), START, START - HOUR), at: TODAY }
+    const cursor = cursorOf({ live, sweep: rangeReadOver(day(1), TODAY, START) })
     adoptBoundary(cursor, optionsOf(TODAY))
-    expect(cursor.live).toEqual(walkOver(day(1), START, START))
+    expect(cursor.live).toEqual(rangeReadOver(day(1), START, START))
     expect(cursor.sweep).toBeNull()
     const idle = cursorOf()
     adoptBoundary(idle, optionsOf(TODAY))
@@ -105,7 +110,7 @@ describe('a boundary', () => {
 
 test('records a version by its days, and reports a new one before it is kept', () => {
   const cursor = cursorOf()
-  const noted = (from: number, to: number) => [noteVersion(cursor, from, to), cursor.v1To, cursor.v2From]
+  const noted = (from: number, to: number) => [recordVersion(cursor, from, to), cursor.v1To, cursor.v2From]
   expect(noted(day(15), day(14))).toEqual([true, day(14), null])
   expect(noted(day(15), day(14))).toEqual([false, day(14), null])
   expect(noted(day(14), day(14) + 1)).toEqual([true, day(13), null])
@@ -126,7 +131,7 @@ describe('the server’s clock', () => {
   test('is behind by what exceeds its whole second; ahead, or a month behind, is not believed', () => {
     const cursor = cursorOf()
     const noted = (serverAt: number | undefined) => [
-      noteServer(cursor, serverAt, START),
+      recordServerClock(cursor, serverAt, START),
       cursor.serverBehindMs,
     ]
     expect(noted(START - 5 * SECOND)).toEqual([4 * SECOND, 4 * SECOND])
@@ -144,7 +149,7 @@ describe('the server’s clock', () => {
     const cursor = cursorOf()
     const apart: unknown[] = []
     for (const behindMs of [30 * DAY - 1, 30 * DAY, 40 * DAY, 0, 30 * DAY]) {
-      noteClocks(log, cursor, behindMs)
+      warnOfClocks(log, cursor, behindMs)
       apart.push([cursor.clocksApart, log.lines.length])
     }
     expect(apart).toEqual([

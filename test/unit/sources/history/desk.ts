@@ -13,7 +13,7 @@ import type { RangeReader } from '../../../../src/jobs/range.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
-import { HistoryRange, openPlace, unreadOf } from '../../../../src/sources/history/range.ts'
+import { HistoryRange, openRangeCursor, unreadOf } from '../../../../src/sources/history/range.ts'
 import { HistorySource } from '../../../../src/sources/history/history.ts'
 import type { HistoryOptions } from '../../../../src/sources/history/history.ts'
 import { HistoryServer } from '../../../fakes/history-server.ts'
@@ -81,7 +81,7 @@ export class HistoryDesk {
       v1Until: undefined,
       intervalMs: 15 * 60_000,
       start: { kind: 'span', ms: 7 * DAY },
-      rereadMs: 3 * DAY,
+      lookbackMs: 3 * DAY,
       keepKeysMs: 35 * DAY,
       once: false,
       maxEntryBytes: 16 * 2 ** 20,
@@ -107,7 +107,7 @@ export class HistoryDesk {
         new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, reporter: quiet, use }),
       startUs: () => undefined,
       rateWait: () => ({ isLimited: false, reason: 'the limiter says so' }),
-      unread: (place) => unreadOf(openPlace(place, stream)),
+      unread: (place) => unreadOf(openRangeCursor(place, stream)),
     }
   }
 

@@ -90,8 +90,8 @@ test.each(cases)(
 test.each(['null', '{"error":"file not found"}', '7'])(
   'an element %s that repeats beside events is quarantined with its bytes, and is no gap',
   async (text) => {
-    const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
-    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+    const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
+    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
     desk.server.events = [
       historyEvent(START - HOUR),
       noEvent(START - HOUR, text),
@@ -117,7 +117,7 @@ test('an answer that ends in an error beside its events is requested again, and 
   const events = eventsFrom(historyEvent, TODAY - 5 * DAY, 20, HOUR)
   const part = `{"events":[${[...events.slice(0, 5).map(({ v2 }) => v2), '{"error":"no"}'].join(',')}]}`
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'time', atUs: (TODAY - 5 * DAY) * 1000 }, rereadMs: 0 },
+    source: { start: { kind: 'time', atUs: (TODAY - 5 * DAY) * 1000 }, lookbackMs: 0 },
     fault: (request) => (holds(request, TODAY - 5 * DAY) && times++ < 2 ? { body: part } : undefined),
   })
   desk.server.events = events
@@ -158,7 +158,9 @@ test('a minute that permanently answers an error while all else is read is a pos
 })
 
 test('an event without an id, or without a readable time, is malformed at once: its bytes are kept', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 } })
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 },
+  })
   const { v2 } = historyEvent(START - HOUR)
   desk.server.events = [
     noEvent(START - HOUR, v2.replace('unique_usage_id', 'was_id')),
@@ -174,7 +176,7 @@ describe('an element that differs at each answer', () => {
   async function differing(source: Partial<HistoryOptions>, isOdd: (request: HistoryRequest) => boolean) {
     let times = 0
     const desk = await openHistoryDesk({
-      source: { rereadMs: 0, ...source },
+      source: { lookbackMs: 0, ...source },
       fault: (request) =>
         isOdd(request) ? { body: desk.server.bodyOf(request, `{"foo":${String(++times)}}`) } : undefined,
     })
@@ -184,7 +186,7 @@ describe('an element that differs at each answer', () => {
 
   test('beside events is quarantined at the ninth answer, as a possible gap, and delays nothing', async () => {
     const desk = await differing({ start: { kind: 'span', ms: HOUR } }, (request) => holds(request, at))
-    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
     desk.server.events = eventsFrom(historyEvent, at, 24, HOUR)
     const first = (await desk.try())?.message
     expect(first).toContain('requested again to check')
@@ -208,7 +210,7 @@ describe('an element that differs at each answer', () => {
     const random = dice(3)
     let isBroken = true
     const desk = await openHistoryDesk({
-      source: { start: { kind: 'span', ms: 2 * DAY }, rereadMs: 0 },
+      source: { start: { kind: 'span', ms: 2 * DAY }, lookbackMs: 0 },
       fault: () => {
         const some = desk.server.events.filter(() => random() < 0.5).map(({ v2 }) => v2)
         return isBroken

@@ -21,7 +21,7 @@ test.each<[string, HistoryFault, number]>([
 ])('a window is halved for %s, and grows again', async (_, fault, chances) => {
   const limit = 3 * HOUR
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'time', atUs: (TODAY - DAY) * 1000 }, rereadMs: 0 },
+    source: { start: { kind: 'time', atUs: (TODAY - DAY) * 1000 }, lookbackMs: 0 },
     fault: (request) => (widthOf(request) > limit ? fault : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, TODAY - DAY, 34, HOUR)
@@ -67,7 +67,7 @@ test('a minute that stays unreadable is one gap, is skipped once others are read
     source: latest,
     fault: (request) => (broken && holds(request, poison) ? { status: 500 } : undefined),
   })
-  desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+  desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
   desk.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 600, MINUTE)
   await desk.live(START + HOUR)
   expect(await desk.ids()).toHaveLength(599)
@@ -92,7 +92,7 @@ test('a minute that stays unreadable is one gap, is skipped once others are read
 test('complete events of an unreadable window are kept', async () => {
   const broken = TODAY + 30 * SECOND
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 },
+    source: { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 },
     fault: (request) => (holds(request, broken) ? { cutBytes: 500 } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, broken, 10, SECOND)
@@ -121,7 +121,7 @@ test('an API that fails everywhere has no window skipped, however long it lasts'
 test('days older than the API has are one gap, and newer ones are read', async () => {
   const reach = START - 100 * DAY
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 200 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 200 * DAY }, lookbackMs: 0 },
     fault: ({ from }) => (from < reach ? { status: 400 } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, START - 200 * DAY, 200, DAY)
@@ -260,7 +260,7 @@ const emptyAtFirst = () => {
 
 test('a window of the past that is empty once by mistake is not taken for empty', async () => {
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 20 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 20 * DAY }, lookbackMs: 0 },
     fault: emptyAtFirst(),
   })
   desk.server.events = eventsFrom(historyEvent, TODAY - 18 * DAY, 18, DAY)
@@ -273,7 +273,7 @@ async function withTrouble() {
   const at = TODAY - 20 * DAY + 6 * HOUR
   let fault: HistoryFault | undefined = { status: 500 }
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 25 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 25 * DAY }, lookbackMs: 0 },
     fault: (request) => {
       const told = holds(request, at) ? fault : undefined
       if (told?.body !== undefined) fault = undefined
@@ -323,7 +323,7 @@ test('nor is the open day of a single run, which is not read again', async () =>
 })
 
 test('an empty past costs each of its windows one more request, and no more', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY }, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY }, lookbackMs: 0 } })
   desk.server.events = [historyEvent(START)]
   await desk.live(START + HOUR)
   const windows = desk.asked().filter(({ to }) => to <= TODAY + SECOND)

@@ -85,7 +85,7 @@ test.each([
 test('the open day is read again at every interval, and a closed one as a whole with the first poll after midnight', async () => {
   const desk = await openHistoryDesk({
     startAt: Date.UTC(2026, 10, 30, 23, 40),
-    source: { start: { kind: 'latest' }, rereadMs: 0 },
+    source: { start: { kind: 'latest' }, lookbackMs: 0 },
   })
   const day = Date.UTC(2026, 10, 30)
   desk.server.events = eventsFrom(historyEvent, Date.UTC(2026, 10, 30, 23, 40), 60, MINUTE)
@@ -127,8 +127,8 @@ test('the last days are read again, the youngest most often, and late events are
 })
 
 test('a pause while a day was read for the first time does not delay that it is read again', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY }, rereadMs: DAY } })
-  // Within the lookback for nine hours more.
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY }, lookbackMs: DAY } })
+  // Within the trailing span for nine hours more.
   desk.server.events = [{ ...historyEvent(START - DAY + HOUR), visibleAt: START + 5 * HOUR }]
   await desk.step()
   // The journal is full, or the daemon does not run.
@@ -157,7 +157,7 @@ test('the cost of reading a day is its share of the answer time, failed ones inc
 test('backfill does not delay the open day', async () => {
   const desk = await openHistoryDesk({
     limit: 4,
-    source: { start: { kind: 'span', ms: 300 * DAY }, rereadMs: 0, intervalMs: 5 * MINUTE },
+    source: { start: { kind: 'span', ms: 300 * DAY }, lookbackMs: 0, intervalMs: 5 * MINUTE },
   })
   // Heavy days, so that each is read separately.
   const text = 'x'.repeat(1_200_000)
@@ -169,7 +169,7 @@ test('backfill does not delay the open day', async () => {
 })
 
 test('caught up is reported when the open day and all before it are read, and the lag is honest until then', async () => {
-  const desk = await openHistoryDesk({ source: { rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { lookbackMs: 0 } })
   desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 7 * 24, HOUR)
   await desk.step()
   expect(desk.reporter.caughtUps).toBe(0)
@@ -183,12 +183,12 @@ test('caught up is reported when the open day and all before it are read, and th
 test('a single run without a lookback reads from where reading stopped up to now, once', async () => {
   const desk = await openHistoryDesk()
   desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 7 * 24 + 12 * 24, HOUR)
-  desk.open({ once: true, rereadMs: 0 })
+  desk.open({ once: true, lookbackMs: 0 })
   await desk.once()
   expect(await desk.ids()).toHaveLength(7 * 24 + 1)
   desk.asked()
   await driven(desk.clock, desk.clock.sleep(5 * DAY))
-  desk.open({ once: true, rereadMs: 0 })
+  desk.open({ once: true, lookbackMs: 0 })
   await desk.once()
   expect(await desk.ids()).toHaveLength(12 * 24 + 1)
   const asked = desk.asked()
@@ -226,7 +226,7 @@ test.each([
 })
 
 test('a clock that was ahead and is set back loses nothing', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
   let aheadMs = 0
   const now = desk.clock.now.bind(desk.clock)
   desk.clock.now = () => now() + aheadMs
@@ -289,15 +289,15 @@ test.each(['no JSON', '[]', '{"v":2}', '{"v":1}'])(
 
 test('a cursor that an earlier build stored between failing windows is read on from', async () => {
   const desk = await openHistoryDesk()
-  const walk = { from: START, to: START + DAY, at: START + DAY / 2, begunAt: START }
+  const rangeRead = { from: START, to: START + DAY, at: START + DAY / 2, begunAt: START }
   const width = { ms: DAY / 4, failedMs: DAY, good: 3 }
   const earlier = {
     ...freshHistoryCursor(START + 2 * DAY, START, START),
-    todo: [{ ...walk, failures: 2, stuck: 3, doubts: 1 }],
+    todo: [{ ...rangeRead, failures: 2, stuck: 3, doubts: 1 }],
     widths: { live: width, sweep: width, backfill: width },
   }
   const { todo, widths } = openHistoryCursor(JSON.stringify(earlier), 'acme', 'history.usage')
-  expect(todo).toEqual([{ ...walk, failures: 0, proofs: 0, elsewhere: 0 }])
+  expect(todo).toEqual([{ ...rangeRead, failures: 0, proofs: 0, elsewhere: 0 }])
   expect(widths.live).toEqual(freshWidth())
   expect(() => desk.source.plan(JSON.stringify(earlier))).not.toThrow()
 })
@@ -317,7 +317,7 @@ test('every instant from the start to now is covered by windows that were read, 
       const good: HistoryRequest[] = []
       const desk = await openHistoryDesk({
         keepOpen: true,
-        source: { start: { kind: 'span', ms: startBackMs }, rereadMs: 0 },
+        source: { start: { kind: 'span', ms: startBackMs }, lookbackMs: 0 },
         fault: (request) => {
           const fault = left.shift() ?? 'ok'
           if (fault === 'ok') good.push(request)

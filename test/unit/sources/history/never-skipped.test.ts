@@ -87,7 +87,7 @@ test('an unreadable window that is refused at a retry stays unreadable, and is r
   const bad = TODAY - 3 * HOUR
   let status = 500
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 2 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 2 * DAY }, lookbackMs: 0 },
     fault: ({ from, to }) => (from <= bad + MINUTE / 2 && to >= bad + MINUTE / 2 ? { status } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, TODAY - 10 * HOUR + MINUTE / 2, 60, MINUTE)
@@ -103,7 +103,7 @@ test('an unreadable window that is refused at a retry stays unreadable, and is r
 })
 
 test('an open day that is refused wherever it ends is requested with three ends, in either unit, and reported', async () => {
-  const desk = await openHistoryDesk({ fault: () => ({ status: 400 }), source: { rereadMs: 0 } })
+  const desk = await openHistoryDesk({ fault: () => ({ status: 400 }), source: { lookbackMs: 0 } })
   expect(await desk.try()).toMatchObject({ code: 'bad_request' })
   expect(desk.asked()).toHaveLength(6)
 })
@@ -111,7 +111,7 @@ test('an open day that is refused wherever it ends is requested with three ends,
 test('a failure that was then read is forgotten: each window that fails by chance is requested again unchanged', async () => {
   const asked = new Map<string, number>()
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 4 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 4 * DAY }, lookbackMs: 0 },
     fault: ({ from, to }) => {
       if (to > TODAY + MINUTE) return undefined
       const times = (asked.get(`${from} ${to}`) ?? 0) + 1

@@ -79,7 +79,7 @@ const WANTED = START - HOUR
 async function openBeside(poison: number, source: Partial<HistoryOptions> = {}) {
   const start = { kind: 'time', atUs: WANTED * 1000 } as const
   const desk = await openHistoryDesk({
-    source: { start, rereadMs: 0, ...source },
+    source: { start, lookbackMs: 0, ...source },
     fault: ({ from, to }) => (from <= poison && poison <= to ? { status: 500 } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 20 * 60, MINUTE)
@@ -117,7 +117,7 @@ test.each(['v1', 'v2'] as const)(
 
 test('a malformed element with a time before the start is skipped, and one with none or a later one is not', async () => {
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'time', atUs: WANTED * 1000 }, rereadMs: 0 },
+    source: { start: { kind: 'time', atUs: WANTED * 1000 }, lookbackMs: 0 },
   })
   const dated = (at: number) => historyEvent(at, { fields: { unique_usage_id: null } })
   const unlogged = { ...historyEvent(WANTED - 2 * HOUR), v2: '{"utc_time":"soon","text":"?"}' }

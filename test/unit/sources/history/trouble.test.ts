@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Appended } from '../../../../src/contracts/source.ts'
-import type { HistoryCursor, Walk } from '../../../../src/sources/history/cursor.ts'
-import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
+import type { HistoryCursor, RangeRead } from '../../../../src/sources/history/cursor.ts'
+import { freshHistoryCursor, rangeReadOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryOptions, Step, Parts, Task } from '../../../../src/sources/history/step.ts'
 import { failed, overcome, refused } from '../../../../src/sources/history/trouble.ts'
 import { freshWidth } from '../../../../src/sources/history/width.ts'
@@ -29,15 +29,21 @@ function openStep(troubles: HistoryCursor['troubles']) {
   return { step, cursor, log }
 }
 
-const taskOn = (kind: Task['kind'], walk: Walk): Task => ({
-  ...{ kind, walk, priority: 'job' },
+const taskOn = (kind: Task['kind'], rangeRead: RangeRead): Task => ({
+  ...{ kind, rangeRead, priority: 'job' },
   width: { ...freshWidth(), ms: MINUTE },
 })
-const windowOn = ({ from, to }: Walk): Window => ({ from, to, version: 'v2', isDay: false, divisible: false })
+const windowOn = ({ from, to }: RangeRead): Window => ({
+  from,
+  to,
+  version: 'v2',
+  isDay: false,
+  divisible: false,
+})
 const trouble = (from: number, to: number, sinceAt = START) => ({ from, to, sinceAt, tries: 0, dueAt: START })
 
 const unread = {
-  ...{ pending: undefined, elements: 0, leftOut: 0, light: false, answered: true },
+  ...{ pending: undefined, elements: 0, omitted: 0, light: false, answered: true },
   seenMs: 0,
 }
 
@@ -55,10 +61,10 @@ async function partsOf(steps: Parts): Promise<number> {
 
 test('if the first day of an unreadable window is read, the rest stays unreadable', () => {
   const { step, cursor } = openStep([trouble(TODAY - 3 * DAY, TODAY - DAY)])
-  const first = walkOver(TODAY - 3 * DAY, TODAY - 2 * DAY, START)
+  const first = rangeReadOver(TODAY - 3 * DAY, TODAY - 2 * DAY, START)
   overcome(step, taskOn('trouble', first), windowOn(first))
   expect(cursor.troubles).toMatchObject([{ from: TODAY - 2 * DAY, to: TODAY - DAY }])
-  const second = walkOver(TODAY - 2 * DAY, TODAY - DAY, START)
+  const second = rangeReadOver(TODAY - 2 * DAY, TODAY - DAY, START)
   overcome(step, taskOn('trouble', second), windowOn(second))
   expect(cursor.troubles).toEqual([])
 })
@@ -66,10 +72,10 @@ test('if the first day of an unreadable window is read, the rest stays unreadabl
 test('if an unreadable window is read as a UTC day, the rest behind the day’s end stays unreadable', () => {
   const [from, to] = [TODAY - DAY - 2 * MINUTE, TODAY - DAY + 3 * MINUTE]
   const { step, cursor } = openStep([trouble(from, to)])
-  const overDay = (at: number) => ({ ...windowOn(walkOver(at, at + DAY, START)), isDay: true })
-  overcome(step, taskOn('trouble', walkOver(from, to, START)), overDay(TODAY - 2 * DAY))
+  const overDay = (at: number) => ({ ...windowOn(rangeReadOver(at, at + DAY, START)), isDay: true })
+  overcome(step, taskOn('trouble', rangeReadOver(from, to, START)), overDay(TODAY - 2 * DAY))
   expect(cursor.troubles).toMatchObject([{ from: TODAY - DAY, to }])
-  overcome(step, taskOn('trouble', walkOver(TODAY - DAY, to, START)), overDay(TODAY - DAY))
+  overcome(step, taskOn('trouble', rangeReadOver(TODAY - DAY, to, START)), overDay(TODAY - DAY))
   expect(cursor.troubles).toEqual([])
 })
 
@@ -80,11 +86,11 @@ test.each([
   'an unreadable window of %i ms is retried for 14 days, then given up and reported',
   async (ageMs, left, told) => {
     const { step, cursor, log } = openStep([trouble(TODAY, TODAY + MINUTE, START - ageMs)])
-    const walk = walkOver(TODAY, TODAY + MINUTE, START)
+    const rangeRead = rangeReadOver(TODAY, TODAY + MINUTE, START)
     const reading = { ...unread, fault: { kind: 'unread', error, elements: [] } as const }
-    await partsOf(failed(step, taskOn('trouble', walk), windowOn(walk), reading))
+    await partsOf(failed(step, taskOn('trouble', rangeRead), windowOn(rangeRead), reading))
     expect(cursor.troubles).toHaveLength(left)
-    expect(log.lines.some((line) => line.includes('is given up'))).toBe(told)
+    expect(log.lines.some((line) => line.includes('is no longer retried'))).toBe(told)
   },
 )
 
@@ -100,9 +106,9 @@ test.each([
       dueAt: START + 6 * HOUR,
     }
     const { step, cursor } = openStep([old])
-    const walk = walkOver(TODAY - DAY + from, TODAY - DAY + to, START)
-    await partsOf(refused(step, taskOn('todo', walk), windowOn(walk), error))
-    const joined = { from: Math.min(old.from, walk.from), to: Math.max(old.to, walk.to) }
+    const rangeRead = rangeReadOver(TODAY - DAY + from, TODAY - DAY + to, START)
+    await partsOf(refused(step, taskOn('todo', rangeRead), windowOn(rangeRead), error))
+    const joined = { from: Math.min(old.from, rangeRead.from), to: Math.max(old.to, rangeRead.to) }
     expect(cursor.troubles).toEqual([{ ...joined, sinceAt: START, tries: 0, dueAt: START + 15 * MINUTE }])
   },
 )
@@ -110,8 +116,8 @@ test.each([
 test('of more unreadable windows than are remembered the two nearest become one, and no other', async () => {
   const from = (i: number) => TODAY - 20 * DAY + i * HOUR - (i === 40 ? 30 * MINUTE : 0)
   const { step, cursor } = openStep(Array.from({ length: 64 }, (_, i) => trouble(from(i), from(i) + MINUTE)))
-  const walk = walkOver(TODAY - DAY, TODAY - DAY + MINUTE, START)
-  expect(await partsOf(refused(step, taskOn('todo', walk), windowOn(walk), error))).toBe(1)
+  const rangeRead = rangeReadOver(TODAY - DAY, TODAY - DAY + MINUTE, START)
+  expect(await partsOf(refused(step, taskOn('todo', rangeRead), windowOn(rangeRead), error))).toBe(1)
   expect(cursor.troubles).toHaveLength(64)
   expect(cursor.troubles[39]).toMatchObject({ from: from(39), to: from(40) + MINUTE })
   expect(cursor.troubles.at(-1)).toMatchObject({ from: TODAY - DAY })
@@ -120,7 +126,7 @@ test('of more unreadable windows than are remembered the two nearest become one,
 test('an API that failed everywhere and is back is no proof against the doubted window', async () => {
   let broken = false
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'latest' }, rereadMs: 0 },
+    source: { start: { kind: 'latest' }, lookbackMs: 0 },
     fault: () => (broken ? { status: 500 } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, START, 48, HOUR)
@@ -141,7 +147,7 @@ test('rows on both sides of an unreadable midnight are read once rows without a 
   let broken = true
   const isStruck = (from: number, to: number) => from < midnight + 3 * MINUTE && to > midnight - 2 * MINUTE
   const desk = await openHistoryDesk({
-    source: { version: 'v1', start: { kind: 'span', ms: 5 * DAY }, rereadMs: 0 },
+    source: { version: 'v1', start: { kind: 'span', ms: 5 * DAY }, lookbackMs: 0 },
     fault: ({ from, to }) => (broken && isStruck(from, to) ? { status: 500 } : undefined),
   })
   const struck = eventsFrom(historyEvent, midnight - 90_000, 8, 30_000)
@@ -171,11 +177,11 @@ test.each([
   async (code, others, pieces) => {
     const from = (i: number) => TODAY - 20 * DAY + i * HOUR
     const rest = Array.from({ length: others }, (_, i) => trouble(from(i), from(i) + MINUTE))
-    const walk = walkOver(TODAY, TODAY + 4 * MINUTE, START)
-    const { step, cursor } = openStep([...rest, trouble(walk.from, walk.to)])
+    const rangeRead = rangeReadOver(TODAY, TODAY + 4 * MINUTE, START)
+    const { step, cursor } = openStep([...rest, trouble(rangeRead.from, rangeRead.to)])
     const failure = new ConnectorError(code, 'no')
     const reading = { ...unread, fault: { kind: 'unread', error: failure, elements: [] } as const }
-    await partsOf(failed(step, taskOn('trouble', walk), windowOn(walk), reading))
+    await partsOf(failed(step, taskOn('trouble', rangeRead), windowOn(rangeRead), reading))
     const left = cursor.troubles.filter((one) => one.from >= TODAY)
     expect(left.map(({ to, tries }) => [to - TODAY, tries])).toEqual(
       pieces === 1

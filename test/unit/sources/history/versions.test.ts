@@ -103,7 +103,7 @@ test('a day of rows without a time that stays unreadable is skipped as a day, an
   const bad = TODAY - 3 * DAY
   let broken = true
   const desk = await openHistoryDesk({
-    source: { version: 'v1', rereadMs: 0 },
+    source: { version: 'v1', lookbackMs: 0 },
     fault: ({ from, to }) => (broken && from <= bad && to >= bad + DAY ? { status: 500 } : undefined),
   })
   desk.server.events = eventsFrom(timeless, START - 7 * DAY, 7 * 24, HOUR)
@@ -156,7 +156,7 @@ test('rows that are left out take no memory', () => {
   for (let i = 0; i < 20_000; i++) splitter.push(Buffer.from(row))
   expect(splitter.usedBytes).toBeLessThan(8 * 2 ** 20)
   expect(splitter.take()).toBeUndefined()
-  expect(naming.leftOut).toBe(20_000)
+  expect(naming.omitted).toBe(20_000)
 })
 
 test.each([404, 403])(
@@ -167,7 +167,7 @@ test.each([404, 403])(
     })
     for (let i = 0; i < 3; i++) {
       const error = await desk.try()
-      expect(error).toMatchObject({ code: status === 404 ? 'not_found' : 'forbidden', action: 'hold' })
+      expect(error).toMatchObject({ code: status === 404 ? 'not_found' : 'forbidden', action: 'block' })
       expect(error?.message).toContain('history.version: v1')
       expect(error?.message).toContain('permission')
     }
@@ -208,26 +208,26 @@ test.each([true, false])(
 )
 
 test('a change of version that would deliver days twice blocks, and says what to write', async () => {
-  const desk = await openHistoryDesk({ source: { version: 'v1', rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { version: 'v1', lookbackMs: 0 } })
   desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 10 * 24, HOUR)
   await desk.live(START + HOUR)
-  desk.open({ version: 'v2', rereadMs: 0 })
+  desk.open({ version: 'v2', lookbackMs: 0 })
   await driven(desk.clock, desk.clock.sleep(HOUR))
   expect(desk.source.plan(desk.cursor)).toMatchObject({ caughtUp: false })
   const error = await desk.try()
-  expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(error).toMatchObject({ code: 'misconfigured', action: 'block' })
   expect(error?.message).toContain('days up to 2026-11-17 were read as v1')
   expect(error?.message).toContain('v1_until: 2026-11-18')
-  desk.open({ version: 'v2', v1Until: TODAY, rereadMs: 0 })
+  desk.open({ version: 'v2', v1Until: TODAY, lookbackMs: 0 })
   expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
-  desk.open({ version: 'v2', v1Until: TODAY + DAY, rereadMs: 0 })
+  desk.open({ version: 'v2', v1Until: TODAY + DAY, lookbackMs: 0 })
   await desk.live(START + 2 * DAY)
   expect(await desk.ids()).toHaveLength(9 * 24 + 1)
   // And back: v2 has read from the change on.
-  desk.open({ version: 'v1', rereadMs: 0 })
+  desk.open({ version: 'v1', lookbackMs: 0 })
   await driven(desk.clock, desk.clock.sleep(HOUR))
   expect((await desk.try())?.message).toContain('days from 2026-11-18 on were read as v2')
-  desk.open({ version: 'v2', v1Until: TODAY + 3 * DAY, rereadMs: 0 })
+  desk.open({ version: 'v2', v1Until: TODAY + 3 * DAY, lookbackMs: 0 })
   expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
 })
 
@@ -274,7 +274,7 @@ test('a change of version in the middle of a live pass loses no day, without loo
 
 test('unreadable windows on both sides of the change are read again as both versions, each for its own days', async () => {
   const change = TODAY - 3 * DAY
-  const desk = await openHistoryDesk({ source: { version: 'v2', v1Until: change, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { version: 'v2', v1Until: change, lookbackMs: 0 } })
   await desk.once()
   const [from, to] = [change - 6 * HOUR, change + 6 * HOUR]
   const trouble = { from, to, sinceAt: START, tries: 0, dueAt: desk.clock.now() }

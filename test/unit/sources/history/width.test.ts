@@ -5,7 +5,7 @@ import {
   forgetFailures,
   freshWidth,
   isSurelyNoChance,
-  noteFailure,
+  recordFailure,
   widen,
 } from '../../../../src/sources/history/width.ts'
 import { DAY, HOUR, MINUTE, SECOND } from '../../app/desk.ts'
@@ -14,7 +14,7 @@ import { DAY, HOUR, MINUTE, SECOND } from '../../app/desk.ts'
 const onGoodLine = (): Width => ({ ...freshWidth(), came: 30 })
 
 const over = (ms: number, to = 40 * DAY) => ({ from: to - ms, to })
-const fail = (width: Width, to?: number) => noteFailure(width, over(width.ms, to), 'unknown', 0)
+const fail = (width: Width, to?: number) => recordFailure(width, over(width.ms, to), 'unknown', 0)
 
 const read = (width: Width, ms = width.ms) => {
   widen(width, ms, false)
@@ -42,7 +42,7 @@ test('failures in a row count together: behind the first narrower one each failu
 test('an answer over a limit, or too slow to complete, narrows at once', () => {
   for (const cause of ['over_bound', 'slow'] as const) {
     const width = freshWidth()
-    expect(noteFailure(width, over(DAY), cause, 0)).toBe(true)
+    expect(recordFailure(width, over(DAY), cause, 0)).toBe(true)
     expect(width.ms).toBe(DAY / 2)
     read(width)
     expect(width.ms).toBe(DAY / 2)
@@ -93,7 +93,7 @@ test('an answer that broke off shows how much came through: the next window has 
     [0, 12 * HOUR],
   ] as const) {
     const width = freshWidth()
-    while (!noteFailure(width, over(DAY), 'unknown', seenMs));
+    while (!recordFailure(width, over(DAY), 'unknown', seenMs));
     expect(width.ms).toBe(ms)
   }
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { PageChunk } from '../../../../src/contracts/source.ts'
 import type { BodyLimits } from '../../../../src/sources/http/deadline.ts'
-import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
+import { freshHistoryCursor, rangeReadOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryOptions, Task } from '../../../../src/sources/history/step.ts'
 import { freshWidth } from '../../../../src/sources/history/width.ts'
@@ -30,8 +30,8 @@ function windowAt(
   cursor: Partial<HistoryCursor> = {},
   kind: Task['kind'] = 'live',
 ) {
-  const walk = { ...walkOver(TODAY - 9 * DAY, to, START), at }
-  const task: Task = { kind, priority: 'live', walk, width: { ...freshWidth(), ms } }
+  const rangeRead = { ...rangeReadOver(TODAY - 9 * DAY, to, START), at }
+  const task: Task = { kind, priority: 'live', rangeRead, width: { ...freshWidth(), ms } }
   return nextWindow({ ...freshHistoryCursor(START, START - 10 * DAY, 0), ...cursor }, task)
 }
 
@@ -81,7 +81,7 @@ test('rows without a time make UTC days of the windows of v1: the open one up to
 
 test('a history of rows without a time that refuses a future end is still read', async () => {
   const desk = await openHistoryDesk({
-    source: { version: 'v1', start: { kind: 'latest' }, rereadMs: 0 },
+    source: { version: 'v1', start: { kind: 'latest' }, lookbackMs: 0 },
     endsInPast: true,
   })
   desk.server.events = eventsFrom((at) => historyEvent(at, { timeless: true }), TODAY + HOUR, 6, HOUR)
@@ -101,7 +101,7 @@ test('malformed elements alone bind no day to the version that it was read as', 
 })
 
 test('malformed elements alone are a non-empty answer: it is not requested once more', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
   desk.server.events = [{ ...historyEvent(START), v2: '{"utc_time":"2026-11-17 10:00:00"}' }]
   await desk.step()
   expect(desk.asked()).toHaveLength(1)
@@ -109,7 +109,7 @@ test('malformed elements alone are a non-empty answer: it is not requested once 
 })
 
 test('an answer without content is an empty one', async () => {
-  const desk = await openHistoryDesk({ source: { rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { lookbackMs: 0 } })
   desk.through(() => Promise.resolve({ status: 204, headers: {}, body: Readable.from([]) }))
   await desk.once()
   expect(desk.reporter.codes.every((code) => code === '204')).toBe(true)
@@ -138,7 +138,7 @@ test('a window that can be halved is given up for its size or its time; one that
 test('a cursor that moves before all of an answer is kept does not record a success', async () => {
   const text = 'x'.repeat(1_500_000)
   const start = { kind: 'time', atUs: TODAY * 1000 } as const
-  const desk = await openHistoryDesk({ source: { start, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start, lookbackMs: 0 } })
   await desk.step()
   desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
   const { stream } = desk.source
@@ -186,7 +186,7 @@ test.each([
   'a day of the past %s is followed by a day alone, a light and quick one by more',
   async (_, chars, delayMs) => {
     const desk = await openHistoryDesk({
-      source: { start: { kind: 'span', ms: 14 * DAY }, rereadMs: 0 },
+      source: { start: { kind: 'span', ms: 14 * DAY }, lookbackMs: 0 },
       fault: ({ from }) => (from < TODAY - 7 * DAY - SECOND ? { delayMs } : {}),
     })
     const text = 'x'.repeat(chars)
@@ -206,7 +206,7 @@ test.each([
 test.each(['v1', 'v2'] as const)('the limits of an entry apply to the history too (%s)', async (version) => {
   const limits = { maxDepth: 3, maxEntryBytes: 500 }
   const desk = await openHistoryDesk({
-    source: { version, start: { kind: 'latest' }, rereadMs: 0, ...limits },
+    source: { version, start: { kind: 'latest' }, lookbackMs: 0, ...limits },
   })
   desk.server.events = [
     historyEvent(START),
@@ -219,7 +219,7 @@ test.each(['v1', 'v2'] as const)('the limits of an entry apply to the history to
 })
 
 test('malformed elements are kept beside events from before the start, which are not', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
   desk.server.events = [historyEvent(START - HOUR), { ...historyEvent(START), v2: '[1]' }]
   await desk.live(START + MINUTE)
   expect([(await desk.ids()).length, desk.reporter.sum('quarantined')]).toEqual([0, 1])

@@ -119,7 +119,7 @@ it.each<[number, ErrorCode]>([
   expect(error.message).not.toContain(CONTENT)
   expect(state.left).toBe(true)
   expect(memory.usedBytes).toBe(0)
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
   expect(reporter.codes).toEqual([String(status)])
 })
 
@@ -146,7 +146,7 @@ it('a 204 is an empty answer for a caller that allows one, and no answer for any
   }
   expect(await sent({ orNone: true })).toEqual({ none: true, bytes: 0 })
   await expect(sent({})).rejects.toMatchObject({ code: 'bad_reply' })
-  expect([memory.usedBytes, rateLimiter.used.places]).toEqual([0, 2])
+  expect([memory.usedBytes, rateLimiter.used.permits]).toEqual([0, 2])
 })
 
 it('a redirect is never followed: one request leaves, and the message says what to set', async () => {
@@ -167,7 +167,7 @@ it('a 404 of the API may mean none; one in HTML means a wrong address and blocks
   const html = await errorOf(
     answers({ status: 404, headers: { 'content-type': 'text/html' }, body: '<html>' }).ask(),
   )
-  expect([html.code, html.action]).toEqual(['misconfigured', 'hold'])
+  expect([html.code, html.action]).toEqual(['misconfigured', 'block'])
   expect(html.message).toContain('base_url')
 })
 
@@ -272,7 +272,7 @@ it('a request whose key changes while it waits for a permit goes out with the ne
   key = 'new'
   await driven(clock, asked)
   expect(seen).toEqual(['Bearer new'])
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
 it('two requests in progress with a key that is given up are each retried at once', async () => {
@@ -363,9 +363,7 @@ it.each([
   const headers = { 'content-type': type, server: 'Splunkd' }
   const error = await errorOf(answers({ status, headers, body: '' }).ask())
   expect(error.code).toBe('misconfigured')
-  expect(error.message).toMatch(
-    /answered \d+, and it is a Splunk server that answers, not the API: set base_url/,
-  )
+  expect(error.message).toMatch(/answered \d+, but a Splunk server answers there, not the API: set base_url/)
   expect(error.message).not.toContain('key')
 })
 
@@ -410,7 +408,7 @@ it('a compressed body that is dropped before its end closes its connection', asy
   for (let i = 0; i < 50 && !state.left; i++) await settled()
   expect(state.left).toBe(true)
   expect(memory.usedBytes).toBe(0)
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
 it('a connection that breaks in the middle of a compressed body is reported as that', async () => {
@@ -436,7 +434,7 @@ it('an unanswered request is given up after its deadline, and releases its permi
   const error = await driven(clock, errorOf(ask()))
   expect(error.code).toBe('timeout')
   expect(clock.now()).toBeLessThanOrEqual(START + 60_000)
-  expect([aborted, memory.usedBytes, rateLimiter.used.places]).toEqual([true, 0, 1])
+  expect([aborted, memory.usedBytes, rateLimiter.used.permits]).toEqual([true, 0, 1])
   expect(reporter.codes).toEqual(['timeout'])
 })
 
@@ -547,7 +545,7 @@ it('a held body reserves its memory before it is read, and waits while there is 
     }
     return reply({ body: body() }).given
   })
-  const leave = await memory.enter(32 * 2 ** 20, never)
+  const leave = await memory.reserve(32 * 2 ** 20, never)
   const done = ask()
   await settled()
   expect([read, reporter.waitsForMemoryNow]).toEqual([0, 1])
@@ -573,7 +571,7 @@ it('the progress of an answer is reported piece by piece from its head on, and s
 
 it('an API that goes silent behind the wait for memory is given up like any other', async () => {
   const opened = open(async () => reply({ body: drip(() => opened.clock, 1, 3_600_000) }).given)
-  const leave = await opened.memory.enter(32 * 2 ** 20, never)
+  const leave = await opened.memory.reserve(32 * 2 ** 20, never)
   const asked = errorOf(opened.ask())
   await settled()
   leave()
@@ -584,14 +582,14 @@ it('an API that goes silent behind the wait for memory is given up like any othe
 it('an abort while the body waits for memory closes the connection', async () => {
   const { given, state } = reply({})
   const { ask, memory, rateLimiter, reporter } = open(async () => given)
-  const leave = await memory.enter(32 * 2 ** 20, never)
+  const leave = await memory.reserve(32 * 2 ** 20, never)
   const leaving = new AbortController()
   const asked = errorOf(ask(PATH, leaving.signal))
   await settled()
   leaving.abort()
   expect((await asked).code).toBe('aborted')
   leave()
-  expect([state.left, memory.usedBytes, rateLimiter.used.places]).toEqual([true, 0, 1])
+  expect([state.left, memory.usedBytes, rateLimiter.used.permits]).toEqual([true, 0, 1])
   expect(reporter.waitsForMemoryNow).toBe(0)
 })
 
@@ -627,7 +625,7 @@ it.each([
 
 it('the wait for memory does not count against the server', async () => {
   const { ask, memory, clock } = answers({})
-  const leave = await memory.enter(32 * 2 ** 20, never)
+  const leave = await memory.reserve(32 * 2 ** 20, never)
   const done = ask()
   await settled()
   clock.advance(START + 600_000)

@@ -24,13 +24,13 @@ function open(clock: VirtualClock, limit: number, kept: { text?: string | undefi
 /** Requests in a row, each answer takes a tenth of a second. */
 async function ask(
   clock: VirtualClock,
-  rateLimiter: Pick<RateLimiting, 'enter'>,
+  rateLimiter: Pick<RateLimiting, 'acquire'>,
   priority: Priority,
   sent: Sent[],
   stop: AbortSignal,
 ) {
   while (!stop.aborted) {
-    const answered = await rateLimiter.enter(priority, stop).catch(() => undefined)
+    const answered = await rateLimiter.acquire(priority, stop).catch(() => undefined)
     if (!answered) return
     sent.push({ at: clock.now(), priority })
     await clock.sleep(100)
@@ -159,7 +159,7 @@ it('returned permits are reserved for a priority whose request was announced, bu
   const rateLimiter = open(clock, 10)
   const stop = new AbortController()
   const sent: Sent[] = []
-  for (let i = 0; i < 10; i++) (await rateLimiter.enter('live', stop.signal))()
+  for (let i = 0; i < 10; i++) (await rateLimiter.acquire('live', stop.signal))()
   rateLimiter.announce('lookback')
   const asking = ask(clock, rateLimiter, 'live', sent, stop.signal)
   await pass(clock, MINUTE + SECOND)

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { BodySample, hold } from '../../../../src/sources/http/groups.ts'
+import { BodySample, bufferBody } from '../../../../src/sources/http/groups.ts'
 
 /** Counts the chunks that were read. */
 function bodyOf(sizes: readonly number[]) {
@@ -27,7 +27,7 @@ test('a body up to the limit is held whole, and a larger one is not read behind 
     fc.asyncProperty(chunks, around, async (sizes, beyond) => {
       const { bytes, asked, body } = bodyOf(sizes)
       const most = Math.max(0, bytes.length + beyond)
-      const held = await hold({ body }, most)
+      const held = await bufferBody({ body }, most)
       expect(held && Buffer.from(held)).toEqual(bytes.length <= most ? bytes : undefined)
       const before = sizes.slice(0, Math.max(0, asked.count - 1)).reduce((sum, size) => sum + size, 0)
       expect(before).toBeLessThanOrEqual(most)
@@ -41,7 +41,7 @@ test('a sample sees every byte, held or not', async () => {
       const { bytes, body } = bodyOf(sizes)
       const most = Math.max(0, bytes.length + beyond)
       const sample = new BodySample()
-      const held = await hold({ body }, most, sample)
+      const held = await bufferBody({ body }, most, sample)
       expect(held === undefined).toBe(bytes.length > most)
       const sha256 = createHash('sha256').update(bytes).digest('hex')
       expect(sample.quarantined('too_large')).toEqual({

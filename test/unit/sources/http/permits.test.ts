@@ -24,9 +24,9 @@ it('if one of several limiters cannot write its permits down, those of the other
     open(() => clock.sleep(100)),
   ]
   const joint = new JointRateLimiter(() => [good, bad, late], clock)
-  await expect(driven(clock, joint.enter('live', never))).rejects.toBe(full)
+  await expect(driven(clock, joint.acquire('live', never))).rejects.toBe(full)
   clock.advance(START + 2 * MINUTE)
-  expect([good, bad, late].map(({ used }) => used.places)).toEqual([0, 0, 0])
+  expect([good, bad, late].map(({ used }) => used.permits)).toEqual([0, 0, 0])
 })
 
 /** As a restart finds it. */
@@ -39,11 +39,11 @@ const kept = (clock: VirtualClock, blockedMs: number) => {
 it('while one of several limiters has no permit, none of the others is held, also right after a start', async () => {
   const clock = new VirtualClock(START)
   const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
-  const entering = new JointRateLimiter(() => [free, blocked], clock).enter('live', never)
+  const entering = new JointRateLimiter(() => [free, blocked], clock).acquire('live', never)
   await settled()
-  expect(free.used.places).toBe(0)
+  expect(free.used.permits).toBe(0)
   await driven(clock, entering)
-  expect([clock.now() - START, free.used.places, blocked.used.places]).toEqual([MINUTE, 1, 1])
+  expect([clock.now() - START, free.used.permits, blocked.used.permits]).toEqual([MINUTE, 1, 1])
 })
 
 it('a 429 of one of several limiters is reported for all', async () => {

@@ -32,7 +32,7 @@ function open(limit: number, given: { clock?: VirtualClock; store?: RateLimitSto
 
 /** Uses a permit up. */
 async function spend(rateLimiter: RateLimiter, places: number) {
-  for (let i = 0; i < places; i++) (await rateLimiter.enter('live', never))()
+  for (let i = 0; i < places; i++) (await rateLimiter.acquire('live', never))()
 }
 
 const written = (more: object) =>
@@ -43,7 +43,7 @@ test('within one priority the last to ask is the last to go, however many wait',
   await spend(rateLimiter, 1)
   const order: number[] = []
   const all = [1, 2, 3, 4].map(async (nth) => {
-    const answered = await rateLimiter.enter('live', never)
+    const answered = await rateLimiter.acquire('live', never)
     order.push(nth)
     answered()
   })
@@ -55,13 +55,13 @@ test('no request overtakes waiting ones, even if a permit came free this moment'
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const order: string[] = []
-  const live = rateLimiter.enter('live', never).then((answered) => {
+  const live = rateLimiter.acquire('live', never).then((answered) => {
     order.push('live')
     answered()
   })
   await settled()
   clock.advance(START + 2 * MINUTE)
-  const past = rateLimiter.enter('job', never).then(() => order.push('job'))
+  const past = rateLimiter.acquire('job', never).then(() => order.push('job'))
   await driven(clock, Promise.all([live, past]))
   expect(order).toEqual(['live', 'job'])
 })
@@ -70,26 +70,26 @@ test('a request that stops after it was admitted removes no other from the queue
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const stopping = new AbortController()
-  const first = rateLimiter.enter('live', stopping.signal)
-  const second = rateLimiter.enter('live', never)
+  const first = rateLimiter.acquire('live', stopping.signal)
+  const second = rateLimiter.acquire('live', never)
   const answered = await driven(clock, first)
   stopping.abort()
   answered()
   await driven(clock, second)
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
 test('a request that gets a permit at once does not report a wait', async () => {
   const { rateLimiter } = open(2)
   let told = 0
-  await rateLimiter.enter('live', never, () => (told += 1))
+  await rateLimiter.acquire('live', never, () => (told += 1))
   expect(told).toBe(0)
 })
 
 test('a request under an aborted signal neither waits nor takes a permit', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
-  const entering = expect(rateLimiter.enter('live', AbortSignal.abort())).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', AbortSignal.abort())).rejects.toThrow()
   await settled()
   expect(clock.advance(Infinity)).toBe(false)
   await entering
@@ -99,20 +99,20 @@ test('a request that stops while its permit is written down does not go, and its
   const { store, land } = slowStore()
   const { clock, rateLimiter } = open(1, { store })
   const stopping = new AbortController()
-  const entering = expect(rateLimiter.enter('live', stopping.signal)).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', stopping.signal)).rejects.toThrow()
   await settled()
   stopping.abort()
   await land()
   await entering
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
 test('when the last waiting request left, no timer is left', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const leaving = new AbortController()
-  const entering = expect(rateLimiter.enter('live', leaving.signal)).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', leaving.signal)).rejects.toThrow()
   await settled()
   leaving.abort()
   await entering
@@ -130,8 +130,8 @@ test('a limiter of one request a minute admits any priority', async () => {
 test('once loaded, a free permit is taken before the call returns', async () => {
   const { rateLimiter } = open(2)
   await rateLimiter.load()
-  void rateLimiter.enter('live', never)
-  expect(rateLimiter.used.places).toBe(1)
+  void rateLimiter.acquire('live', never)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
 test('the stored window is loaded once, however often it is requested', async () => {
@@ -139,14 +139,14 @@ test('the stored window is loaded once, however often it is requested', async ()
   const { rateLimiter } = open(10, { store })
   await Promise.all([rateLimiter.load(), rateLimiter.load()])
   await rateLimiter.load()
-  expect(rateLimiter.used.places).toBe(2)
+  expect(rateLimiter.used.permits).toBe(2)
 })
 
 test('the used permits are counted now, not at the last request', async () => {
   const { clock, rateLimiter } = open(2)
   await spend(rateLimiter, 2)
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
 test('the time until a permit comes free is in whole milliseconds, and never too early', async () => {
@@ -241,7 +241,7 @@ test('a limiter that is closed while its store is read does not overwrite what i
 test('the exact window is written after a write in progress, and closing waits for both', async () => {
   const { state, store, land } = slowStore()
   const { clock, rateLimiter } = open(60, { store })
-  const entering = rateLimiter.enter('live', never)
+  const entering = rateLimiter.acquire('live', never)
   await settled()
   let closed = false
   const closing = rateLimiter.close().then(() => (closed = true))

@@ -41,7 +41,7 @@ async function pass(
   priority: Priority = 'live',
 ) {
   const time = clock.time ?? (clock as unknown as VirtualClock)
-  const answered = await driven(time, rateLimiter.enter(priority, never))
+  const answered = await driven(time, rateLimiter.acquire(priority, never))
   answered()
   return time.elapsed()
 }
@@ -74,7 +74,7 @@ it('a limiter grants its limit at once, and the next permit a minute after the f
 it('a permit comes back a minute after its answer came, not after it was sent', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(1, clock)
-  const answered = await rateLimiter.enter('live', never)
+  const answered = await rateLimiter.acquire('live', never)
   clock.advance(START + 40_000)
   answered()
   expect(await pass(rateLimiter, clock)).toBeGreaterThan(START + 40_000 + MINUTE)
@@ -83,12 +83,12 @@ it('a permit comes back a minute after its answer came, not after it was sent', 
 it('an answer reported twice gives one permit back', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(2, clock)
-  const answered = await rateLimiter.enter('live', never)
+  const answered = await rateLimiter.acquire('live', never)
   answered()
   answered()
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
 it('no rolling minute as the server counts it has more than the limit, however long requests and answers take, over crashes and restarts', async () => {
@@ -112,7 +112,7 @@ it('no rolling minute as the server counts it has more than the limit, however l
         const flights: Promise<void>[] = []
         let life = 0
         for (const { transitMs, latencyMs, pauseMs, priority, end, downMs } of requests) {
-          const answered = await driven(clock, rateLimiter.enter(priority, never))
+          const answered = await driven(clock, rateLimiter.acquire(priority, never))
           const born = life
           const flight = (async () => {
             await clock.sleep(transitMs)
@@ -153,9 +153,9 @@ it('a request in progress at the crash may be counted later: its permit counts f
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(6, clock, store)
-  // Blocks of one: the second permit writes the state down while the first request is in progress.
-  await first.enter('live', never)
-  await first.enter('live', never)
+  // Blocks of one: the second place writes the state down while the first request is in the air.
+  await first.acquire('live', never)
+  await first.acquire('live', never)
   clock.advance(START + 30_000)
   const second = open(6, clock, store)
   for (let i = 0; i < 3; i++) await pass(second, clock)
@@ -172,7 +172,7 @@ it('a clean restart gives back what was reserved and not used', async () => {
   await first.close()
   const second = open(60, clock, store)
   await pass(second, clock)
-  expect(second.used.places).toBe(2)
+  expect(second.used.permits).toBe(2)
 })
 
 it('a restart over an hour later begins with an empty minute', async () => {
@@ -184,7 +184,7 @@ it('a restart over an hour later begins with an empty minute', async () => {
   clock.advance(START + 3_600_000)
   const second = open(5, clock, store)
   expect(await pass(second, clock)).toBe(START + 3_600_000)
-  expect(second.used.places).toBe(1)
+  expect(second.used.permits).toBe(1)
 })
 
 it('permits are written down in blocks, not one by one', async () => {
@@ -201,7 +201,7 @@ it('waiting requests go in the order of their priorities, and in order of arriva
   await pass(rateLimiter, clock)
   const order: string[] = []
   const ask = async (name: string, priority: Priority) => {
-    const answered = await rateLimiter.enter(priority, never)
+    const answered = await rateLimiter.acquire(priority, never)
     order.push(name)
     answered()
   }
@@ -220,7 +220,7 @@ it('live reading gets a permit at once however long a lookback waits', async () 
   const clock = new VirtualClock(START)
   const rateLimiter = open(8, clock)
   for (let i = 0; i < 6; i++) await pass(rateLimiter, clock, 'lookback')
-  const sweep = rateLimiter.enter('lookback', never)
+  const sweep = rateLimiter.acquire('lookback', never)
   await settled()
   expect(await pass(rateLimiter, clock, 'live')).toBe(START)
   await driven(clock, sweep)
@@ -261,13 +261,13 @@ it('a request that gives up leaves the queue, and the others go on', async () =>
   const rateLimiter = open(1, clock)
   await pass(rateLimiter, clock)
   const leaving = new AbortController()
-  const gone = rateLimiter.enter('live', leaving.signal)
-  const stays = rateLimiter.enter('lookback', never)
+  const gone = rateLimiter.acquire('live', leaving.signal)
+  const stays = rateLimiter.acquire('lookback', never)
   await settled()
   leaving.abort()
   await expect(gone).rejects.toThrow()
   await driven(clock, stays)
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
 it('a 429 with Retry-After is respected: nothing leaves before it, and something at it', async () => {
@@ -381,7 +381,7 @@ it('a restart forgets no permit that is taken while a 429 is written down', asyn
   const told = first.limited(0)
   await settled()
   let sent = 0
-  for (let i = 0; i < 15; i++) void first.enter('live', never).then(() => sent++)
+  for (let i = 0; i < 15; i++) void first.acquire('live', never).then(() => sent++)
   await settled()
   for (let i = 0; i < 5; i++) {
     land()
@@ -390,8 +390,8 @@ it('a restart forgets no permit that is taken while a 429 is written down', asyn
   await told
   expect(sent).toBe(15)
   const second = open(60, clock, { load: store.load, save: async () => undefined })
-  await driven(clock, second.enter('live', never))
-  expect(second.used.places).toBeGreaterThanOrEqual(1 + sent + 1)
+  await driven(clock, second.acquire('live', never))
+  expect(second.used.permits).toBeGreaterThanOrEqual(1 + sent + 1)
 })
 
 it('a 429 that comes while permits are written down is written down behind them', async () => {
@@ -403,7 +403,7 @@ it('a 429 that comes while permits are written down is written down behind them'
     await new Promise<void>((resolve) => (slow.land = resolve))
     store.text = state
   }
-  const entering = first.enter('live', never)
+  const entering = first.acquire('live', never)
   await settled()
   const told = first.limited(200_000)
   for (let i = 0; i < 5; i++) {
@@ -455,7 +455,7 @@ it('a store that fails fails the request, and its permit comes back', async () =
   const store = new Notes()
   const rateLimiter = open(1, clock, store)
   store.save = () => Promise.reject(new Error('the disk is full'))
-  await expect(rateLimiter.enter('live', never)).rejects.toThrow('the disk is full')
+  await expect(rateLimiter.acquire('live', never)).rejects.toThrow('the disk is full')
   store.save = async (state) => void (store.text = state)
   expect(await pass(rateLimiter, clock)).toBeLessThan(START + MINUTE + 200)
 })
@@ -491,7 +491,7 @@ it('a request that has to wait reports it first, also if the window comes from b
   const after = open(1, clock, store)
   await driven(
     clock,
-    after.enter('live', never, () => void told.push(clock.now())),
+    after.acquire('live', never, () => void told.push(clock.now())),
   )
   expect(told).toEqual([START])
   expect(clock.now()).toBeGreaterThanOrEqual(START + MINUTE)

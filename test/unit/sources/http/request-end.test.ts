@@ -62,7 +62,7 @@ it.each([200, 204, 302, 401, 429, 500])(
     await send().catch(() => undefined)
     expect(clock.advance(Infinity)).toBe(false)
     clock.advance(START + 2 * MINUTE)
-    expect(rateLimiter.used.places).toBe(0)
+    expect(rateLimiter.used.permits).toBe(0)
   },
 )
 
@@ -72,7 +72,7 @@ it('if the transport fails, its permit comes back, and an error that is not ours
   await expect(send()).rejects.toBe(fault)
   expect(reporter.asked).toEqual([['aborted', 0]])
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
 it('the duration of a request is reported, from its start to the end of the answer', async () => {
@@ -93,7 +93,7 @@ it('the minute of a permit begins when the answer is complete, however long it i
   const working = client.send({ method: 'GET', path: '/x' }, 'live', never, async function* ({ body }) {
     for await (const piece of body) yield piece.length
     await clock.sleep(5 * MINUTE)
-    yield rateLimiter.used.places
+    yield rateLimiter.used.permits
   })
   const seen: number[] = []
   await driven(
@@ -169,7 +169,7 @@ it.each([403, 500])('a changed key is no reason to retry at once after status %i
   )
   const error = await errorOf(send())
   expect(error.retryAfterMs).toBeUndefined()
-  expect(error.message).not.toContain('trying the new one')
+  expect(error.message).not.toContain('trying the new key')
 })
 
 it.each([

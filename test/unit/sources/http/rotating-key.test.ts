@@ -16,13 +16,13 @@ async function stand() {
   const file = { text: 'old' }
   const secret = new Secret('old', () => file.text)
   const look = new SecretLook([secret], clock)
-  const keyNow = () => {
+  const currentKey = () => {
     look.look()
     return secret.reveal()
   }
   const rateLimiter = new JointRateLimiter(() => [secret.reveal() === 'old' ? first : second], clock)
   const place = (signal: AbortSignal, mayRotate = true) =>
-    takePermit({ rateLimiter, clock, reporter: new SourceNotes(), keyNow, mayRotate }, 'live', signal)
+    takePermit({ rateLimiter, clock, reporter: new SourceNotes(), currentKey, mayRotate }, 'live', signal)
   await first.limited(3_600_000)
   const pass = async (ms: number) => {
     const until = clock.now() + ms
@@ -36,7 +36,7 @@ const never = new AbortController().signal
 
 test('a request that waits out a 429 of its key gets a permit of the next key as soon as there is one, and none of the first', async () => {
   const { clock, first, second, file, place, pass } = await stand()
-  const leave = await second.enter('live', never)
+  const leave = await second.acquire('live', never)
   let at = Infinity
   const placed = place(never).then(({ key }) => {
     at = clock.now()
@@ -50,7 +50,7 @@ test('a request that waits out a 429 of its key gets a permit of the next key as
   await pass(2_000)
   expect(at).toBeLessThan(71_000)
   expect(await placed).toBe('new')
-  expect([first.used.places, second.used.places]).toEqual([0, 1])
+  expect([first.used.permits, second.used.permits]).toEqual([0, 1])
 })
 
 test('a key that cannot change is not checked for changes', async () => {
@@ -72,5 +72,5 @@ test('a request that stops waiting gets the reason, and nothing watches on', asy
   await expect(placed).rejects.toThrow('told to stop')
   await settled()
   expect(clock.advance(clock.now() + 10_000_000)).toBe(false)
-  expect(first.used.places).toBe(0)
+  expect(first.used.permits).toBe(0)
 })

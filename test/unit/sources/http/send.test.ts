@@ -63,7 +63,7 @@ it('a body, its headers and its method go out with the key, under the rate limit
   const [{ method, url, received, headers: given } = {}] = sent
   expect([method, url, received]).toEqual(['POST', 'https://api.test/a?b=1', '{"c":2}'])
   expect(given).toMatchObject({ ...headers, authorization: 'Bearer the-key', accept: 'application/json' })
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
 it('no header of a request replaces the key; only the User-Agent may be another', async () => {

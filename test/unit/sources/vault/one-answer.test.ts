@@ -9,7 +9,7 @@ test('a 404 on page 1 blocks, and reports no deletion however often it comes', a
   desk.vault.instead = (page) => (page === 1 ? { status: 404 } : undefined)
   for (let i = 0; i < 6; i++) {
     await driven(desk.clock, desk.clock.sleep(6 * HOUR))
-    expect(await desk.step()).toMatchObject({ action: 'hold' })
+    expect(await desk.step()).toMatchObject({ action: 'block' })
   }
   expect(await desk.types()).toHaveLength(3)
   desk.vault.instead = () => undefined

@@ -4,7 +4,7 @@ import { pathOf } from '../../../../src/sources/vault/page.ts'
 import type { Pass, VaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import { openVaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import type { VaultPage } from '../../../../src/sources/vault/page.ts'
-import { beginPass, endPass, judge, notePage, passUnderWay } from '../../../../src/sources/vault/pass.ts'
+import { beginPass, endPass, judge, addPage, passUnderWay } from '../../../../src/sources/vault/pass.ts'
 import { HOUR, START } from '../../app/desk.ts'
 
 const fresh = (): VaultCursor => openVaultCursor(undefined, START, 'acme')
@@ -28,11 +28,11 @@ test.each([-HOUR, HOUR])(
 
 test('pages of nothing but elements without an id end no list that says it continues', () => {
   const pass = beginPass(fresh(), START, 100)
-  for (let page = 1; page < 5; page++) expect(notePage(pass, nameless(5), 0, START)).toBe(false)
+  for (let page = 1; page < 5; page++) expect(addPage(pass, nameless(5), 0, START)).toBe(false)
   expect(pass.nameless).toBe(4)
   // Without that they show nothing new: the second in a row is the end.
   const silent = beginPass(fresh(), START, 100)
-  expect([1, 2].map(() => notePage(silent, nameless(), 0, START))).toEqual([false, true])
+  expect([1, 2].map(() => addPage(silent, nameless(), 0, START))).toEqual([false, true])
 })
 
 test.each([

@@ -5,7 +5,7 @@ import type { ErrorCode } from '../../../../src/core/errors.ts'
 import type { Clock } from '../../../../src/core/clock.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import { Comparison } from '../../../../src/sources/vault/compare.ts'
-import { keptId } from '../../../../src/sources/vault/digest.ts'
+import { storedId } from '../../../../src/sources/vault/digest.ts'
 import { closeVaultCursor, openVaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import { withMethods } from '../../../fakes/with-methods.ts'
 import { driven, HOUR, MINUTE, START } from '../../app/desk.ts'
@@ -358,11 +358,11 @@ it('a key without the permission blocks, and the permission is named', async () 
   const desk = await withProjects(1)
   desk.vault.instead = () => ({ status: 403 })
   const error = await desk.step()
-  expect(error).toMatchObject({ code: 'forbidden', action: 'hold' })
+  expect(error).toMatchObject({ code: 'forbidden', action: 'block' })
   expect(error?.message).toContain("'View workspace projects'")
   expect(error?.message).not.toContain('sort_by')
   desk.vault.instead = () => ({ status: 401 })
-  expect(await desk.step()).toMatchObject({ code: 'unauthorized', action: 'hold' })
+  expect(await desk.step()).toMatchObject({ code: 'unauthorized', action: 'block' })
 })
 
 it.each([
@@ -539,7 +539,7 @@ it('a separate level for each share blocks the source, and only its page is requ
     for (let who = 0; who < 5; who++) desk.vault.share(project, who, `level ${n} ${who}`)
   const errors: Error[] = []
   while (errors.length < 4) errors.push(...[await desk.step()].filter((error) => error !== undefined))
-  expect(errors.at(-1)).toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(errors.at(-1)).toMatchObject({ code: 'misconfigured', action: 'block' })
   expect(errors.at(-1)?.message).toContain('more than 1000 different permission levels')
   expect(desk.vault.requests.slice(-2).map((query) => /^page=(\d+)/.exec(query)?.[1])).toEqual(['3', '3'])
   expect(openedCursor(desk).levels).toHaveLength(1000)
@@ -560,7 +560,7 @@ it('more than the inventory can keep blocks the source, and says what to do; wit
   const [error] = errors
   expect(desk.vault.requests.at(-1)).not.toContain('page=1&')
   expect(desk.vault.requests.at(-1)).toBe(desk.vault.requests.at(-2))
-  expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(error).toMatchObject({ code: 'misconfigured', action: 'block' })
   expect(error?.message).toMatch(/workspace acme exceeds 4 MiB at \d+ projects.*use a key that sees fewer/)
   for (const project of desk.projects.slice(10)) desk.vault.projects.delete(project.id)
   await desk.pass()
@@ -573,7 +573,7 @@ it('a page over the element limit, projects or not, blocks the source, and nothi
   for (const stray of ['1', '{"id":"a"}']) {
     desk.vault.strays = Array.from({ length: 30_001 }, () => stray)
     const error = await desk.step()
-    expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
+    expect(error).toMatchObject({ code: 'misconfigured', action: 'block' })
     expect(error?.message).toContain('more than 30000 elements')
   }
   expect(await desk.types()).toEqual([])
@@ -606,7 +606,7 @@ it('a page of much work yields to others, and ends when it is aborted', async ()
 it('a long id is kept and reported as its beginning and its hash, and recognized', async () => {
   const desk = await openVaultDesk()
   const id = `${'x'.repeat(900)}1`
-  const kept = keptId(id)
+  const kept = storedId(id)
   const project = desk.vault.add('one', { id })
   desk.vault.add('other', { id: `${'x'.repeat(900)}2` })
   desk.vault.share(project, 1)
@@ -626,7 +626,7 @@ it('a long id is kept and reported as its beginning and its hash, and recognized
   ])
   expect(told[2]).not.toHaveProperty('vault_folder_id')
   expect(kept).toHaveLength(64)
-  expect(keptId(kept)).toBe(kept)
+  expect(storedId(kept)).toBe(kept)
   expect(desk.cursor).not.toContain('x'.repeat(65))
 })
 
@@ -635,8 +635,8 @@ it('a cursor that was written with long ids is read with the short ones', async 
   await desk.pass()
   const long = 'y'.repeat(100)
   const opened = openVaultCursor((desk.cursor ?? '').replace(idOf(1), long), 0, 'acme')
-  expect([...opened.projects.keys()]).toEqual([keptId(long)])
-  expect(opened.projects.get(keptId(long))?.id).toBe(keptId(long))
+  expect([...opened.projects.keys()]).toEqual([storedId(long)])
+  expect(opened.projects.get(storedId(long))?.id).toBe(storedId(long))
 })
 
 it.each([
