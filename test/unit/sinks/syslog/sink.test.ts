@@ -551,7 +551,7 @@ describe('over UDP', () => {
     }
   })
 
-  test('refusals are reported in the order of the entries, whoever refuses them', async () => {
+  test('refusals are reported in the order of the entries, from whichever side they come', async () => {
     const { sink, peer } = datagramStand({ oversize: 'dead_letter', max_message_bytes: 600 })
     peer.mostBytes = 400
     const made = [300, 1000, 300].map((bytes, i) => ({
