@@ -292,7 +292,7 @@ describe('over a stream', () => {
       ({ clock }) => clock.pass(30_001),
     ],
     ['it talked', 'The receiver sends data', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
-    ['we were told to stop', '', (_, stop) => stop.abort()],
+    ['the daemon stopped', '', (_, stop) => stop.abort()],
   ])('the end of a connection is reported with its cause and side: %s', async (_, told, make) => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
