@@ -186,7 +186,7 @@ test('a reported truncation is not reported again after a kill, however much mor
   expect(told).toHaveLength(1)
 })
 
-test('what the sink would repeat ends with the last write before the truncation or removal', async () => {
+test('the suggested replay ends with the last write before the truncation or removal', async () => {
   const { open, disk, cut, clock, told, removed, lines } = stand()
   const sink = open()
   await deliver(sink, batchOf(sink, 3, 1))

@@ -405,7 +405,7 @@ describe('a rotated file that is read-only since', () => {
     await again()
   })
 
-  test('another file at path.1 blocks nothing, whoever may read it', async () => {
+  test('another file at path.1 blocks nothing, readable or not', async () => {
     const disk = new FakeDisk()
     disk.put(`${PATH}.1`, 'theirs')
     disk.protect(`${PATH}.1`)

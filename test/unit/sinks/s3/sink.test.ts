@@ -402,22 +402,25 @@ describe('what an answer means', () => {
     ['nothing', ''],
   ]
 
-  it.each(pages)('412 with %s is not "there already": held, before and after the proof', async (_, text) => {
-    const { put, fake, sink } = bench()
-    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-    const words = /412[^]*without the error code of S3[^]*portal or proxy/
-    const first = await caught(put())
-    expect([first.action, first.message]).toEqual(['block', expect.stringMatching(words)])
-    expect(await sink.check(never)).toMatchObject([
-      { ok: false, message: expect.stringMatching(words) as string },
-    ])
-    fake.faultOfAll = undefined
-    await put('{"first":1}\n')
-    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-    const later = await caught(put())
-    expect([later.action, later.message]).toEqual(['block', expect.stringMatching(words)])
-    expect(fake.entries).toHaveLength(1)
-  })
+  it.each(pages)(
+    '412 with %s is not "already stored": blocked, before and after the probe',
+    async (_, text) => {
+      const { put, fake, sink } = bench()
+      fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+      const words = /412[^]*without the error code of S3[^]*portal or proxy/
+      const first = await caught(put())
+      expect([first.action, first.message]).toEqual(['block', expect.stringMatching(words)])
+      expect(await sink.check(never)).toMatchObject([
+        { ok: false, message: expect.stringMatching(words) as string },
+      ])
+      fake.faultOfAll = undefined
+      await put('{"first":1}\n')
+      fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+      const later = await caught(put())
+      expect([later.action, later.message]).toEqual(['block', expect.stringMatching(words)])
+      expect(fake.entries).toHaveLength(1)
+    },
+  )
 
   it('a second put that is answered 412 without a body is reported as that, not as forbidden', async () => {
     const { put, fake, sink } = bench()
@@ -529,7 +532,7 @@ describe('which credentials it uses', () => {
     expect(fake.entries).toHaveLength(2)
   })
 
-  it('a token stands for a role; one that is not accepted blocks the sink and is not shown', async () => {
+  it('a token represents a role; one that is not accepted blocks the sink and is not shown', async () => {
     const folder = mkdtempSync(join(tmpdir(), 's3-'))
     folders.push(folder)
     const web_identity_token_file = join(folder, 'token')

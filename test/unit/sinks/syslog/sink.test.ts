@@ -292,7 +292,7 @@ describe('over a stream', () => {
       ({ clock }) => clock.pass(30_001),
     ],
     ['it talked', 'The receiver sends data', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
-    ['we were told to stop', '', (_, stop) => stop.abort()],
+    ['the daemon stopped', '', (_, stop) => stop.abort()],
   ])('the end of a connection is reported with its cause and side: %s', async (_, told, make) => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
@@ -551,7 +551,7 @@ describe('over UDP', () => {
     }
   })
 
-  test('refusals are reported in the order of the entries, whoever refuses them', async () => {
+  test('refusals are reported in the order of the entries, from whichever side they come', async () => {
     const { sink, peer } = datagramStand({ oversize: 'dead_letter', max_message_bytes: 600 })
     peer.mostBytes = 400
     const made = [300, 1000, 300].map((bytes, i) => ({
