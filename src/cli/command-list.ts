@@ -1,6 +1,6 @@
 // Every command: name, summary, options and the function that runs it.
 import type { Command } from 'commander'
-import { MOST_LINES } from '../observability/taps.ts'
+import { MAX_LINES } from '../observability/taps.ts'
 import {
   apiOptions,
   cancelOption,
@@ -199,7 +199,7 @@ export const specs: readonly CommandSpec[] = [
     options: (command) =>
       withConfig(command)
         .requiredOption('--sink <name>', 'the sink')
-        .option('--limit <number>', `stop after this many lines; 1 to ${MOST_LINES}`, tapLimit, 10),
+        .option('--limit <number>', `stop after this many lines; 1 to ${MAX_LINES}`, tapLimit, 10),
     run: tap,
   },
   {

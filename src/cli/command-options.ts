@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { operationNames } from './api/operations.ts'
 import { listen } from '../config/fields.ts'
 import { quarantineReasons, sourceNames } from '../contracts/source.ts'
-import { MOST_LINES } from '../observability/taps.ts'
+import { MAX_LINES } from '../observability/taps.ts'
 import { sinkKinds } from '../sinks/index.ts'
 
 export const withConfig = (command: Command) =>
@@ -159,8 +159,8 @@ function someNumber(text: string): number {
 
 export function tapLimit(text: string): number {
   const value = wholeNumber(text)
-  if (value < 1 || value > MOST_LINES)
-    throw new InvalidArgumentError(`Expected a number from 1 to ${MOST_LINES}.`)
+  if (value < 1 || value > MAX_LINES)
+    throw new InvalidArgumentError(`Expected a number from 1 to ${MAX_LINES}.`)
   return value
 }
 

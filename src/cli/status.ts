@@ -6,7 +6,7 @@ import { hostPort } from '../contracts/platform.ts'
 import { connectControl } from '../control/client.ts'
 import { printable } from '../core/printable.ts'
 import { controlPath } from '../journal/sqlite/files.ts'
-import { budgetOf, isLagUnknown, noDelivery } from '../observability/status.ts'
+import { rateLimitOf, isLagUnknown, noDelivery } from '../observability/status.ts'
 import type {
   BackfillStatus,
   RateLimitStatus,
@@ -161,7 +161,7 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
       ...source,
       never: neverTexts(source, Date.parse(report.reported_at)),
       name: `${name} ${source.name}`,
-      used: budgetText(budgetOf(source, { rate_limits })),
+      used: budgetText(rateLimitOf(source, { rate_limits })),
     })),
   )
   const rows = sources.map((source) => [

@@ -3,7 +3,7 @@ import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import type { NamedFile } from '../contracts/sink-kind.ts'
 import { folderFault, folderWarning, ownerFault, publicWarning } from '../core/file-owners.ts'
 import { besideJournal, openWarnings, strayFault, unsafeFault } from '../journal/sqlite/files.ts'
-import { placedSecretsIn, Secret } from '../core/secret.ts'
+import { secretsWithPaths, Secret } from '../core/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { isJournalThere, journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
@@ -230,7 +230,7 @@ function checkSecretFiles({ loaded, files, warning }: Checking): void {
     if (owned !== undefined) warning(path, owned)
   }
   const isReferred = (path: Path) => isReference(under(loaded.document.value, path))
-  for (const { path } of isOpen(loaded.file) ? placedSecretsIn(loaded.config) : [])
+  for (const { path } of isOpen(loaded.file) ? secretsWithPaths(loaded.config) : [])
     if (!isReferred(path))
       warning(
         path,

@@ -236,7 +236,7 @@ function crowdedIntervals(
 
 /** Requests of the last minute: total, by live reading, allowed now, and the configured limit. */
 interface MinuteUse {
-  readonly places: number
+  readonly permits: number
   readonly live: number
   readonly allowed: number
   readonly limit: number
@@ -247,14 +247,14 @@ export function slowText(
   area: string,
   workspace: WorkspaceConfig,
   all: readonly WorkspaceConfig[],
-  { places, live, allowed, limit }: MinuteUse,
+  { permits, live, allowed, limit }: MinuteUse,
 ): string {
   const lowered = allowed < limit ? ` (${limit} before the API answered 429)` : ''
   const most = `${allowed} requests/min${lowered}`
   if (live <= allowed * LEFT_BY_JOBS)
-    return places >= allowed
+    return permits >= allowed
       ? `all ${most} are used`
-      : `${places} of ${most} are used, the rest is kept for live polling`
+      : `${permits} of ${most} are used, the rest is kept for live polling`
   const sharing = sharingKey(workspace, all)
   const polls = sharing.flatMap((one) => pollsOf(one).filter((poll) => poll.area === area))
   const backlog = `live reading uses ${live} of ${most} to read a backlog. Jobs get at least ${guaranteedOf(allowed)} until that is read`

@@ -1,7 +1,7 @@
 // A sink's content policy: top-level fields to change before sending, and entries to exclude.
 import { z } from 'zod'
 import { hashKeyFault } from '../core/secret.ts'
-import { knownBy } from '../core/json.ts'
+import { isIdentifyingField } from '../core/json.ts'
 import type { NamedFile } from '../contracts/sink-kind.ts'
 import { isRecord } from './fields.ts'
 
@@ -29,7 +29,10 @@ const rule = () =>
     .strictObject({
       fields: z
         .array(
-          fieldName().refine((name) => !knownBy(name), 'is what an entry is known by: it is never changed'),
+          fieldName().refine(
+            (name) => !isIdentifyingField(name),
+            'is what an entry is known by: it is never changed',
+          ),
         )
         .min(1)
         .describe('Names of top-level fields; a field that an entry lacks is passed over.'),

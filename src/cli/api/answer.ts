@@ -8,7 +8,7 @@ import { jsonOf } from '../../core/json.ts'
 import { printable } from '../../core/printable.ts'
 import type { Mask } from '../../observability/log.ts'
 import type { Answer, Ask } from '../../sources/http/client.ts'
-import { hold } from '../../sources/http/groups.ts'
+import { bufferBody } from '../../sources/http/groups.ts'
 import {
   adviceOn,
   codeOfStatus,
@@ -52,7 +52,7 @@ export async function checkAnswer(checking: Checking, answer: Answer): Promise<s
     return mediaTypeOf(head) === 'text/html'
       ? 'the answer is text/html: a proxy or a login page may have answered; check base_url'
       : undefined
-  const said = isJson(head) ? messageIn(await hold(answer, MESSAGE_BODY_BYTES)) : undefined
+  const said = isJson(head) ? messageIn(await bufferBody(answer, MESSAGE_BODY_BYTES)) : undefined
   const quoted = said === undefined ? '' : `, "${printable(mask(said)).slice(0, MOST_MESSAGE)}"`
   const code = codeOfStatus(head.status)
   throw new ConnectorError(code, `${where}${quoted}: ${meaning(code, checking, answer)}`)
@@ -67,7 +67,7 @@ function meaning(code: ErrorCode, { operation, workspace, now }: Checking, { hea
   if (code === 'not_found' && isJson(head))
     return `there is no such path, or nothing with this id${more}${path}`
   if (code === 'not_found') return 'the API does not answer like this: check base_url'
-  if (code !== 'rate_limited') return adviceOn(code, workspace.api_key.place)
+  if (code !== 'rate_limited') return adviceOn(code, workspace.api_key.source)
   const waitMs = retryAfterMs(head.headers, now)
   const wait = waitMs === undefined ? 'a minute' : `${Math.ceil(waitMs / 1000)} s`
   return `the key's rate limit is used up, by the daemon or by another tool: try again in ${wait}`

@@ -105,7 +105,7 @@ export async function* pages<T extends { readonly id: number }>(
   }
 }
 
-/** Filters pages with `isMeant`, up to `limit` records. */
+/** Filters pages with `isSelected`, up to `limit` records. */
 export async function* filtered<T>(
   all: AsyncIterable<readonly T[]>,
   isSelected: (each: T) => boolean,

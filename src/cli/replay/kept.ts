@@ -4,7 +4,7 @@ import { JOB_SHARE_IN_USE, leftOut } from '../../contracts/jobs.ts'
 import type { Job } from '../../contracts/jobs.ts'
 import type { ReplayQuery, Replayed } from '../../contracts/journal.ts'
 import { isSameStream } from '../../contracts/source.ts'
-import type { AskedJournal } from '../../control/questions.ts'
+import type { OperatorJournal } from '../../control/questions.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { printable } from '../../core/printable.ts'
@@ -59,7 +59,7 @@ export function queryOf(
 
 /** If a step fails for good, prints what was queued so far and throws. */
 export async function queueKept(
-  journal: Pick<AskedJournal, 'replay'>,
+  journal: Pick<OperatorJournal, 'replay'>,
   query: Query,
   { signal, stderr }: CommandContext,
   clock: Pick<Clock, 'sleep'>,

@@ -6,7 +6,7 @@ import type { JobSpan } from '../../contracts/jobs.ts'
 import { isSameStream } from '../../contracts/source.ts'
 import type { Stream, SourceName } from '../../contracts/source.ts'
 import { DAY_US } from '../../core/time.ts'
-import type { AskedJournal } from '../../control/questions.ts'
+import type { OperatorJournal } from '../../control/questions.ts'
 import { wholeDays } from '../shared/instants.ts'
 
 export type Only = 'journal' | 'api'
@@ -55,7 +55,7 @@ const isWhole = (day: Pick<PlannedDay, 'kept' | 'stored'>) => day.stored >= day.
 
 /** `readable`: streams that the daemon can read again; called only if needed. */
 export async function planOf(
-  journal: Pick<AskedJournal, 'counts' | 'storedDays'>,
+  journal: Pick<OperatorJournal, 'counts' | 'storedDays'>,
   asked: ReplayChoice,
   readable: () => Promise<readonly Stream[]>,
 ): Promise<ReplayPlan> {
@@ -87,7 +87,7 @@ export async function planOf(
 
 /** Days that were complete when planned, and lost entries to pruning before they were sent. */
 export async function prunedDays(
-  journal: Pick<AskedJournal, 'counts' | 'storedDays'>,
+  journal: Pick<OperatorJournal, 'counts' | 'storedDays'>,
   asked: ReplayChoice,
   plan: ReplayPlan,
   sent: readonly DayCount[],
@@ -127,7 +127,9 @@ export const includesStream = (streams: readonly Stream[], stream: Stream) =>
 
 const fromJournal = (day: Omit<PlannedDay, 'via'>): PlannedDay => ({ ...day, via: 'journal' })
 
-async function storedCounts(journal: Pick<AskedJournal, 'storedDays'>): Promise<ReadonlyMap<string, number>> {
+async function storedCounts(
+  journal: Pick<OperatorJournal, 'storedDays'>,
+): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>()
   for (let after: number | undefined; ;) {
     const step = await journal.storedDays(after)

@@ -5,7 +5,7 @@ import type { Config } from '../../config/schema.ts'
 import { loadToRun } from '../../config/environment-checks.ts'
 import type { Log } from '../../core/log.ts'
 import { durationMs, durationPattern } from '../../core/units.ts'
-import { tellServiceManager } from '../../platform/process.ts'
+import { notifyServiceManager } from '../../platform/process.ts'
 import { openTracing } from '../../observability/tracing/open.ts'
 import { configFile, references } from '../shared/config-file.ts'
 import { runDaemon, withErrorReport } from './daemon.ts'
@@ -65,11 +65,11 @@ async function runOn(
     const onHangup = context.onHangup ?? (() => undefined)
     const reload = { file, clock, onHangup, references: references(context), loaded, load, environmentOf }
     const { env, signal, journalCheck } = context
-    signal.addEventListener('abort', () => tellServiceManager(env, log, 'STOPPING=1'), { once: true })
+    signal.addEventListener('abort', () => notifyServiceManager(env, log, 'STOPPING=1'), { once: true })
     await runDaemon({ config, environment }, signal, {
       journalCheck,
       nextSetup: reloading(reload),
-      started: () => tellServiceManager(env, log, 'READY=1'),
+      started: () => notifyServiceManager(env, log, 'READY=1'),
       takesOver: (next) => useLog(next.environment.log),
     })
     return exitCodes.done

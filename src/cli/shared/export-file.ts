@@ -1,6 +1,6 @@
 // Writes content to standard output or a new file for its owner only. Never overwrites a file.
 import { open, unlink } from 'node:fs/promises'
-import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../../core/errors.ts'
+import { ConnectorError, errnoOf, isDiskFull, isReaderGone } from '../../core/errors.ts'
 import type { CommandContext } from './world.ts'
 
 function cannot(path: string, error: unknown): ConnectorError {
@@ -12,7 +12,7 @@ function cannot(path: string, error: unknown): ConnectorError {
     ENOSPC: 'the disk is full',
     EPIPE: 'its reader is gone',
   }
-  const what = why[code] ?? (isNoRoom(code) ? `no room left (${code})` : code)
+  const what = why[code] ?? (isDiskFull(code) ? `no room left (${code})` : code)
   return new ConnectorError('misconfigured', `Cannot write ${path}: ${what}`, { cause: error })
 }
 

@@ -1,7 +1,7 @@
 // Access to the journal: through the running daemon, or directly if none runs.
 import { existsSync } from 'node:fs'
 import { parseDocument } from 'yaml'
-import { retryWanted } from '../../app/delivery.ts'
+import { retryAcceptedDeadLetters } from '../../app/delivery.ts'
 import { ConfigFaults } from '../../config/faults.ts'
 import { readConfigFile, realFiles } from '../../config/files.ts'
 import { journalSettings } from '../../config/journal.ts'
@@ -11,7 +11,7 @@ import type { Config, SinkConfig } from '../../config/schema.ts'
 import type { Stream } from '../../contracts/source.ts'
 import { connectControl } from '../../control/client.ts'
 import type { ControlClient } from '../../control/client.ts'
-import type { AskedJournal, Retry } from '../../control/questions.ts'
+import type { OperatorJournal, Retry } from '../../control/questions.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { holderOf } from '../../journal/sqlite/database.ts'
 import { controlPath } from '../../journal/sqlite/files.ts'
@@ -23,7 +23,7 @@ import type { NameLists } from './names.ts'
 import type { CommandContext } from './world.ts'
 
 export interface OpenJournal {
-  readonly journal: AskedJournal
+  readonly journal: OperatorJournal
   readonly retry: Retry
   /** the daemon runs, so requeued entries are sent at once */
   readonly running: boolean
@@ -66,7 +66,7 @@ async function openDirectly(config: Config, names: OpenJournal['names']): Promis
     )
   })
   const connect = () => Promise.resolve(undefined)
-  const retry: Retry = (query) => retryWanted(opened, config.sinks, query)
+  const retry: Retry = (query) => retryAcceptedDeadLetters(opened, config.sinks, query)
   const { sinks } = config
   const streams = streamsOf(config)
   return {

@@ -33,7 +33,7 @@ export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing
 // acknowledgement below.
 
 /** This many tries of a sink are remembered; the acknowledgement of an older one has no parent. */
-const MOST_TRIES = 64
+const MAX_TRIES = 64
 
 interface Try {
   readonly first: Seq
@@ -53,15 +53,15 @@ interface Delivering {
 function beginTry(
   { begin, pages, tries }: Delivering,
   sink: string,
-  stretch: Omit<Try, 'span'>,
+  range: Omit<Try, 'span'>,
   facts: Facts,
 ): Span {
-  const { first, last } = stretch
+  const { first, last } = range
   const span = begin('deliver', { sink, ...facts }, { links: pages.links(first, last) })
   const known = tries.get(sink) ?? []
   tries.set(sink, known)
   known.push({ first, last, span })
-  if (known.length > MOST_TRIES) known.shift()
+  if (known.length > MAX_TRIES) known.shift()
   return span
 }
 
@@ -74,7 +74,7 @@ function tracedAck(journal: Journal, { begin, tries }: Delivering) {
   }
 }
 
-function stretchOf({ seqs, count }: Lines): Omit<Try, 'span'> {
+function rangeOf({ seqs, count }: Lines): Omit<Try, 'span'> {
   return { first: seqs[0] ?? 0, last: seqs[count - 1] ?? 0 }
 }
 
@@ -86,7 +86,7 @@ function tracedBatches(sink: Sink, delivering: Delivering): Sink {
       const { count, ends } = lines
       const facts = { type, entries: count, bytes: ends[count - 1] ?? 0, again: possibleDuplicate }
       return within(
-        beginTry(delivering, name, stretchOf(lines), facts),
+        beginTry(delivering, name, rangeOf(lines), facts),
         () => sink.deliver(delivery, signal),
         ({ settled, refused, later }) => ({
           acknowledged: settled,
@@ -175,8 +175,8 @@ function tracedAppend(journal: Journal, begin: Begin, reads: Reads, pages: Pages
       span,
       () => journal.append(part),
       ({ added, late, known, filtered, quarantined, last }) => {
-        const kept = added + late
-        if (kept > 0 && last !== undefined) pages.keep(last - kept + 1, last, span.spanContext())
+        const stored = added + late
+        if (stored > 0 && last !== undefined) pages.keep(last - stored + 1, last, span.spanContext())
         return { new: added, late, known, filtered, quarantined }
       },
     )

@@ -83,7 +83,7 @@ class HecSink implements Sink {
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
     this.#certificates.lookDaily()
     const body = await this.#pack(lines)
-    const { place: tokenFrom } = this.#options.token
+    const { source: tokenFrom } = this.#options.token
     const size = { count: lines.count, bytes: framedBytes(lines).length, tokenFrom }
     for (let tries = 1; ; tries++) {
       const collector = this.#collectorAt(this.#endpoints.pick())

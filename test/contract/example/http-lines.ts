@@ -19,10 +19,10 @@ const options = z.strictObject({
 type HttpLinesOptions = z.output<typeof options>
 
 const codes: Readonly<Record<number, ErrorCode>> = {
-  // None of it was taken, and never will be as one batch: halved until the entry at fault stands alone.
+  // None of it was taken, and never will be as one batch: halved until the bad entry is alone.
   400: 'refused',
   413: 'too_large',
-  // Configuration: held, told once, tried slowly.
+  // Configuration: blocked, reported once, retried slowly.
   401: 'unauthorized',
   403: 'forbidden',
   404: 'not_found',
@@ -35,7 +35,7 @@ function codeOf(status: number): ErrorCode {
   return codes[status] ?? 'bad_request'
 }
 
-/** A 2xx alone is no word: a proxy or a portal may have said it. */
+/** A 2xx alone is no proof: a proxy or a portal may have sent it. */
 function lineCountIn(body: Uint8Array): number | undefined {
   try {
     const { taken } = JSON.parse(Buffer.from(body).toString()) as { taken?: unknown }
@@ -52,7 +52,7 @@ function refusal(where: string, reply: WholeReply, nowMs: number): ConnectorErro
   })
 }
 
-// The receiver said so; whether it stands on its disk, it did not say.
+// The receiver confirmed it; whether it is on its disk, it did not say.
 const assurance = 'received'
 
 function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDeps): Sink {
@@ -65,7 +65,7 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
     look.look()
     const headers = { authorization: `Bearer ${token.reveal()}`, 'content-type': 'application/x-ndjson' }
     const reply = await ask(send, deps.clock, { method: 'POST', url, headers, body }, signal)
-    // Changed within this second: once more, before anybody is told.
+    // Changed within this second: once more, before it is reported.
     if ((reply.status === 401 || reply.status === 403) && look.refresh()) return post(body, signal)
     return reply
   }
@@ -100,7 +100,7 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
       }
     },
     async close() {
-      // Its connections belong to whoever made the transport.
+      // Its connections belong to the creator of the transport.
     },
   }
 }

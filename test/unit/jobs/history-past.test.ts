@@ -1,6 +1,6 @@
 // Backfills of the history and walks over it that keep nothing: whole, nothing twice, in whatever windows the API can be read.
 import { expect, test } from 'vitest'
-import { keptReads } from '../../../src/ingest/read-times.ts'
+import { openReadTimes } from '../../../src/ingest/read-times.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
 import type { JobSpan } from '../../../src/contracts/jobs.ts'
 import { silentReporter } from '../../../src/contracts/reporter.ts'
@@ -135,7 +135,7 @@ test.each(ends)(
 )
 
 test('what live reading has is not kept again; what changed since is a new version', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 40 * DAY }, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 40 * DAY }, lookbackMs: 0 } })
   desk.server.events = around(6 * HOUR)
   await desk.once()
   const before = await desk.ids()
@@ -303,12 +303,12 @@ test('when a backfill last met a gap is kept with the part that met it, and is n
   const { journal, clock, log } = desk
   const recalls: Recalled[] = []
   const told = { ...silentReporter, recalled: (last: Recalled) => void recalls.push(last) }
-  const range = { ...desk.range(), reads: keptReads(stream, told, { journal, clock }) }
+  const range = { ...desk.range(), reads: openReadTimes(stream, told, { journal, clock }) }
   await filled(
     desk,
     new StreamJobs({ ...{ ranges: [range], sinks: [], journal, clock, log }, ...{ random, readTo } }),
   )
-  await keptReads(stream, told, { journal, clock }).recall()
+  await openReadTimes(stream, told, { journal, clock }).recall()
   expect(recalls).toMatchObject([{ readAt: 0, caughtUpAt: 0 }])
   expect(recalls[0]?.gapAt).toBeGreaterThan(START)
 })
@@ -560,7 +560,7 @@ test('parts of a day that failed as a whole do not come again with the day, when
 })
 
 test('a replay counts what has changed since it was read as not known: other sinks have it as it was', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 40 * DAY }, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 40 * DAY }, lookbackMs: 0 } })
   desk.server.events = around(6 * HOUR)
   await desk.once()
   const [one, ...rest] = within(desk.server.events)

@@ -1,6 +1,6 @@
 // What a walk over the past tells of itself under its source's name, and what it keeps silent about.
 import { expect, test } from 'vitest'
-import { keptReads } from '../../../src/ingest/read-times.ts'
+import { openReadTimes } from '../../../src/ingest/read-times.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { nothingAppended } from '../../../src/contracts/source.ts'
 import { silentReporter } from '../../../src/contracts/reporter.ts'
@@ -14,7 +14,7 @@ const rateWait = () => ({ isLimited: false, reason: 'other requests' })
 test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
   const stand = openBoardStand()
   ack(stand)
-  const kept = keptReads({ workspace: 'acme', source: 'audit' }, stand.source, {
+  const kept = openReadTimes({ workspace: 'acme', source: 'audit' }, stand.source, {
     journal: { note: async () => undefined },
     clock: stand.clock,
   })
