@@ -983,8 +983,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/cli/replay/plan.ts',
-        find: '=> day.still >= day.kept',
-        replace: '=> day.still > 0',
+        find: '=> day.stored >= day.kept',
+        replace: '=> day.stored > 0',
       },
     ],
     tests: [

@@ -6,7 +6,7 @@ import { DAY_MS } from '../core/time.ts'
 import { duration, eachOnce, twiceFault } from '../core/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
-import { decomposed, deny, policyFiles, redact } from './policy.ts'
+import { notNormalized, deny, policyFiles, redact } from './policy.ts'
 
 /** Sources that a sink may take. */
 const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
@@ -118,13 +118,13 @@ export function sinkPlace(config: SinkConfig): NamedPlace | undefined {
 }
 
 /** Settings without effect. */
-export function sinkIdle(
+export function ineffectiveSettings(
   config: SinkConfig,
 ): readonly { readonly path: PropertyKey[]; readonly why: string }[] {
   const own = kindOf(config.type).idle?.(config) ?? []
   return [
     ...own.map(({ field, why }) => ({ path: [field], why })),
-    ...decomposed(config.deny).map(({ path, why }) => ({ path: ['deny', ...path], why })),
+    ...notNormalized(config.deny).map(({ path, why }) => ({ path: ['deny', ...path], why })),
   ]
 }
 
