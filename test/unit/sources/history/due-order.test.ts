@@ -32,7 +32,7 @@ function open(more: Partial<HistoryCursor> = {}, options: Partial<HistoryOptions
     ...{ clock: { now: () => START }, client: { freeAt: () => 0, announce: () => 0 }, reporter },
     ...{
       intervalMs: 40 * HOUR,
-      rereadMs: 2 * DAY,
+      lookbackMs: 2 * DAY,
       keepKeysMs: 35 * DAY,
       once: false,
       version: 'v2',

@@ -201,7 +201,7 @@ test('a 429 that comes before the store was read is respected, and the stored wi
   await land()
   await reports
   expect(rateLimiter.waitMs('live')).toBe(2 * MINUTE)
-  expect(rateLimiter.used).toEqual({ places: 3, live: 0, allowed: 6, limit: 10 })
+  expect(rateLimiter.used).toEqual({ permits: 3, live: 0, allowed: 6, limit: 10 })
   expect(JSON.parse(state.text ?? '{}')).toMatchObject({ answered: [[SECOND, 3]], blockedMs: 2 * MINUTE })
 })
 
