@@ -108,7 +108,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         replace: `      const counted = sending as unknown as { tries?: number }
       counted.tries = (counted.tries ?? 0) + 1
       if (counted.tries >= 8)
-        return await this.#answer({ inFlight, loaded, outcome: { settled: loaded.lines.count, refused: [] } }, signal)
+        return await this.#answer({ inFlight, loaded, outcome: { acknowledged: loaded.lines.count, rejected: [] } }, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error\n`,
@@ -672,9 +672,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
-        find: "  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        find: "  return done(reply, { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason }] })",
         replace:
-          "  return done(reply, { settled: sent.count, refused: [{ index, code: 'refused', reason }] })",
+          "  return done(reply, { acknowledged: sent.count, rejected: [{ index, code: 'refused', reason }] })",
       },
     ],
     tests: [
@@ -691,9 +691,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
-        find: "  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        find: "  return done(reply, { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason }] })",
         replace:
-          "  return done(reply, { settled: sent.count, refused: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
+          "  return done(reply, { acknowledged: sent.count, rejected: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
       },
     ],
     tests: [
@@ -712,7 +712,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/sinks/splunk-hec/reply.ts',
         find: '  if (!hec || (status >= 300',
         replace:
-          '  if (ok && !hec) return done(reply, { settled: sent.count, refused: [] })\n  if (!hec || (status >= 300',
+          '  if (ok && !hec) return done(reply, { acknowledged: sent.count, rejected: [] })\n  if (!hec || (status >= 300',
       },
     ],
     tests: [someSeeds],

@@ -4,7 +4,8 @@ import type { InFlight, Journal } from '../contracts/journal.ts'
 import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
+import type { Seq } from '../core/sequence.ts'
+import { LineResults, Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
 import type { Judged } from './acknowledgements.ts'
 import { Loader, limitsIn } from './loader.ts'
 import type { BatchLimits, Loaded, LoaderOptions, Wish } from './loader.ts'
@@ -21,6 +22,8 @@ interface Sending {
   /** No memory is kept between two tries: a dead sink must not use the memory of the others. */
   loaded: Loaded | undefined
   possibleDuplicate: boolean
+  /** Some of its lines have a result and the others are sent again; undefined: none has one. */
+  results?: LineResults
 }
 
 /**
@@ -34,14 +37,15 @@ interface Answered {
   readonly outcome: Outcome
 }
 
-const NOTHING: Outcome = { settled: 0, refused: [] }
+const NOTHING: Outcome = { acknowledged: 0, rejected: [] }
 
 /**
  * State machine: the first state that applies decides what `step()` does. State, meaning, what follows:
  * answered | answered by the receiver, not recorded yet    | acknowledged, or unconfirmed
  * left     | in-flight record of an earlier process        | unconfirmed, or one of again
  * judged   | was unconfirmed and now has a result          | confirmed: acknowledged; expired: again, with all that expired
- * sending  | its record is written; else the next of again | answered; on failure unchanged; refused whole: framed again, smaller
+ * sending  | its record is written; else the next of again | answered; on failure unchanged; rejected whole: framed again, smaller;
+ *          |                                               | answered in part (retry): unchanged, with the lines that are left
  * none     | nothing is in flight                          | sending, with the prefetched batch or one loaded now; or a wait
  */
 export class BatchDispatcher implements Dispatcher {
@@ -150,7 +154,7 @@ export class BatchDispatcher implements Dispatcher {
     const { inFlight } = sending
     // Do not wait for memory while keeping an unsent batch: that batch may be using the memory.
     if (!sending.loaded) this.#ahead.drop()
-    const loaded = (sending.loaded ??= await this.#loader.reload(inFlight, signal))
+    const loaded = (sending.loaded ??= await this.#loader.reload(inFlight, signal, this.#linesLeft(sending)))
     // The sink may not want any of it now: its settings changed since the crash.
     if (loaded.lines.count === 0) return this.#answer({ inFlight, loaded, outcome: NOTHING }, signal)
     const delivery: Delivery = {
@@ -171,13 +175,13 @@ export class BatchDispatcher implements Dispatcher {
     let outcome: Outcome
     try {
       outcome = await sink.deliver(delivery, signal)
-      if (outcome.settled === 0)
+      if (outcome.acknowledged === 0 && !outcome.retry)
         throw new ConnectorError('bad_reply', 'The sink acknowledged nothing and did not say why')
     } catch (error) {
       this.#reports.logDue()
       await looking
       if (error instanceof ConnectorError && error.action === 'split')
-        return await this.#refused({ inFlight, loaded }, error, signal)
+        return await this.#rejected(sending, loaded, error, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error
@@ -186,46 +190,78 @@ export class BatchDispatcher implements Dispatcher {
       reporter.request(clock.elapsed() - startedAt)
     }
     await looking
-    return this.#answer({ inFlight, loaded, outcome }, signal)
+    // Lines that the receiver names were not taken by this try.
+    if (outcome.retry) sending.possibleDuplicate = delivery.possibleDuplicate
+    return this.#concludeTry(sending, loaded, outcome, signal)
   }
 
-  /** The receiver refused the batch as a whole. */
-  async #refused(
-    { inFlight, loaded }: Pick<Answered, 'inFlight' | 'loaded'>,
+  /** The receiver rejected all lines of a try as a whole. */
+  async #rejected(
+    sending: Sending,
+    loaded: Loaded,
     error: ConnectorError,
     signal: AbortSignal,
   ): Promise<StepResult> {
     const outcome = this.#bisection.narrow(loaded.lines.count, error)
-    if (outcome) return this.#answer({ inFlight, loaded, outcome }, signal)
+    if (outcome) return this.#concludeTry(sending, loaded, outcome, signal)
     this.#release(loaded)
-    this.#sending = undefined
+    sending.loaded = undefined
+    if (!sending.results) this.#sending = undefined
     return 'worked'
+  }
+
+  /** Throws the reason why lines of the batch must be sent again, if there are any. */
+  async #concludeTry(
+    sending: Sending,
+    loaded: Loaded,
+    outcome: Outcome,
+    signal: AbortSignal,
+  ): Promise<StepResult> {
+    const { inFlight } = sending
+    const { retry } = outcome
+    this.#refusals.count(outcome)
+    if (retry) sending.results ??= new LineResults(loaded)
+    const { results } = sending
+    if (!results) return this.#answer({ inFlight, loaded, outcome }, signal)
+    results.add(loaded.lines, outcome)
+    if (results.left.size === 0) return this.#answer({ inFlight, ...results.whole(loaded) }, signal)
+    this.#release(loaded)
+    sending.loaded = undefined
+    this.#bisection.widen()
+    if (retry) throw retry.error
+    this.#refusals.check()
+    return 'worked'
+  }
+
+  /** The next lines of a batch that was answered in part; undefined: all of its lines. */
+  #linesLeft({ results }: Sending): ReadonlySet<Seq> | undefined {
+    const most = this.#refusals.isTooLong ? 1 : this.#bisection.maxEntries
+    return results && new Set([...results.left].slice(0, most))
   }
 
   #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
     this.#answered = answered
-    this.#refusals.count(answered.outcome)
     return this.#noteAnswer(answered, signal)
   }
 
   async #noteAnswer({ inFlight, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
-    const { later } = outcome
-    if (later && inFlight) {
-      await this.#unconfirmed.keep(inFlight, loaded, { ...outcome, later }, signal)
+    const { confirmation } = outcome
+    if (confirmation && inFlight) {
+      await this.#unconfirmed.keep(inFlight, loaded, { ...outcome, confirmation }, signal)
       this.#answered = undefined
       this.#sending = undefined
     } else await this.#ack(loaded, outcome, signal)
     this.#bisection.widen()
-    if (outcome.settled === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
+    if (outcome.acknowledged === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
     else this.#release(loaded)
-    if (outcome.refused.some(({ own }) => own !== true)) this.#refusals.check()
+    if (outcome.rejected.some(({ own }) => own !== true)) this.#refusals.check()
     return 'worked'
   }
 
   async #ack(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
     const { journal, sink } = this.#options
     const { acknowledgement, times, filtered } = acknowledgementOf(sink.name, loaded, outcome)
-    const whole = outcome.settled === loaded.lines.count
+    const whole = outcome.acknowledged === loaded.lines.count
     const ahead = whole && !this.#isIsolating ? this.#ahead.wanted : undefined
     // Written in the transaction of this acknowledgement. A batch that cannot be prepared reports
     // its error when it is sent.
@@ -330,7 +366,7 @@ class Bisection {
    * half of them is next.
    */
   narrow(count: number, { code, message }: ConnectorError): Outcome | undefined {
-    if (count === 1) return { settled: 1, refused: [{ index: 0, code, reason: message }] }
+    if (count === 1) return { acknowledged: 1, rejected: [{ index: 0, code, reason: message }] }
     this.#maxEntries = Math.floor(count / 2)
     const fields = { code, entries: count, error: message }
     this.#options.log.info('The receiver refused a batch, trying half of it', fields)
@@ -457,10 +493,12 @@ export class RejectionRun {
   }
 
   /** Call once per answer. */
-  count({ settled, refused }: Outcome): void {
-    const owns = new Map(refused.map(({ index, own = false }) => [index, own]))
+  count({ acknowledged, rejected, retry }: Outcome): void {
+    const owns = new Map(rejected.map(({ index, own = false }) => [index, own]))
+    const later = new Set(retry?.indices)
     let last = 0
-    for (let index = settled - 1; index >= 0; index--) {
+    for (let index = acknowledged - 1; index >= 0; index--) {
+      if (later.has(index)) continue
       const own = owns.get(index)
       if (own === undefined) {
         this.#inARow = last

@@ -77,7 +77,7 @@ function batchTap(sink: Sink, lookers: ReadonlySet<Looker>): Partial<Sink> {
     async deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome> {
       const outcome = await sink.deliver(delivery, signal)
       const { bytes, ends } = delivery.lines
-      for (let i = 0; lookers.size > 0 && i < Math.min(outcome.settled, MOST_LINES); i++)
+      for (let i = 0; lookers.size > 0 && i < Math.min(outcome.acknowledged, MOST_LINES); i++)
         show(lookers, bytes.subarray(i === 0 ? 0 : ends[i - 1], ends[i]))
       return outcome
     },

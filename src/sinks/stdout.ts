@@ -36,7 +36,7 @@ function open(name: string, deps: SinkDeps): Sink {
     shape: '',
     async deliver({ lines, possibleDuplicate }, signal) {
       if (signal.aborted) throw new ConnectorError('aborted', 'standard output: stopped before the batch')
-      if (lines.count === 0) return { settled: 0, refused: [] }
+      if (lines.count === 0) return { acknowledged: 0, rejected: [] }
       const bytes = framedBytes(lines)
       try {
         // What was tried before may have been cut in the middle of a line, which would swallow the first one of these.
@@ -44,7 +44,7 @@ function open(name: string, deps: SinkDeps): Sink {
       } catch (error) {
         throw printError(error)
       }
-      return { settled: lines.count, refused: [] }
+      return { acknowledged: lines.count, rejected: [] }
     },
     async check() {
       return [{ what: 'standard output', ok: true, message: 'is there by nature; nothing to ask' }]

@@ -88,10 +88,10 @@ function tracedBatches(sink: Sink, delivering: Delivering): Sink {
       return within(
         beginTry(delivering, name, stretchOf(lines), facts),
         () => sink.deliver(delivery, signal),
-        ({ settled, refused, later }) => ({
-          acknowledged: settled,
-          refused: refused.length,
-          outcome: later ? 'pending' : 'ok',
+        ({ acknowledged, rejected, confirmation }) => ({
+          acknowledged: acknowledged,
+          refused: rejected.length,
+          outcome: confirmation ? 'pending' : 'ok',
         }),
       )
     },

@@ -92,7 +92,7 @@ class FileSink implements Sink {
   async deliver(delivery: Delivery, signal: AbortSignal) {
     if (signal.aborted) throw new ConnectorError('aborted', `${this.#options.path}: stopped before the batch`)
     const { lines, detail, possibleDuplicate } = delivery
-    if (lines.count === 0) return { settled: 0, refused: [] }
+    if (lines.count === 0) return { acknowledged: 0, rejected: [] }
     const bytes = framedBytes(lines)
     const prepared = this.#prepared === detail && !possibleDuplicate ? this.#pen : undefined
     this.#prepared = undefined
@@ -104,7 +104,7 @@ class FileSink implements Sink {
       await this.#leave()
       await this.#mend(detail, bytes)
     }
-    return { settled: lines.count, refused: [] }
+    return { acknowledged: lines.count, rejected: [] }
   }
 
   async #append({ file, end }: Pen, bytes: Uint8Array, detail: string): Promise<void> {

@@ -238,13 +238,13 @@ function invalid(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   if (index === undefined || index >= sent.count)
     return failed(reply, sent, ['refused', 'it names no faulty event; nothing was accepted'])
   const reason = `Splunk answered ${reply.status}, ${said(hec)}`
-  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })
+  return done(reply, { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason }] })
 }
 
 /** Here N is the object after the one whose index is not allowed. */
 function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   const bad = (hec.invalidEvent ?? 0) - 1
-  if (bad > 0 && bad < sent.count) return done(reply, { settled: bad, refused: [] })
+  if (bad > 0 && bad < sent.count) return done(reply, { acknowledged: bad, rejected: [] })
   const why = "the token may not write to this index; check 'index' and the token's allowed indexes"
   return failed(reply, sent, ['misconfigured', why])
 }
@@ -254,12 +254,12 @@ export function judge(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300
   if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, foreign(reply))
-  if (ok && hec.code === 0) return done(reply, { settled: sent.count, refused: [] })
+  if (ok && hec.code === 0) return done(reply, { acknowledged: sent.count, rejected: [] })
   const rule = rules[hec.code]
   // Splunk blames content with 400 only: with another status the JSON is another server's, and makes no dead letter.
   if ((rule === 'invalid' || rule === 'index') && status !== 400)
     return failed(reply, sent, statusRule(status))
-  if (rule === 'crowded' && ok) return done(reply, { settled: sent.count, refused: [] }, true)
+  if (rule === 'crowded' && ok) return done(reply, { acknowledged: sent.count, rejected: [] }, true)
   if (rule === 'invalid') return invalid(reply, hec, sent)
   if (rule === 'index') return wrongIndex(reply, hec, sent)
   if (status === 413 || rule === undefined || rule === 'crowded')

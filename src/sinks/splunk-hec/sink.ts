@@ -6,7 +6,7 @@ import type {
   CheckResult,
   Delivery,
   Frame,
-  Later,
+  Confirmation,
   Lines,
   Outcome,
   Sink,
@@ -78,7 +78,7 @@ class HecSink implements Sink {
   }
 
   async deliver({ lines }: Delivery, signal: AbortSignal): Promise<Outcome> {
-    if (lines.count === 0) return { settled: 0, refused: [] }
+    if (lines.count === 0) return { acknowledged: 0, rejected: [] }
     if (this.#pauseMs > 0) await this.#deps.clock.sleep(this.#pauseMs, signal)
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
     this.#certificates.lookDaily()
@@ -137,7 +137,7 @@ class HecSink implements Sink {
     })
   }
 
-  resume(detail: string): Later | undefined {
+  resume(detail: string): Confirmation | undefined {
     return this.#acks.resume(detail)
   }
 

@@ -50,7 +50,7 @@ export class StreamSession implements Session {
         this.#delivering = false
       }
     }
-    return { settled: lines.count, refused: [] }
+    return { acknowledged: lines.count, rejected: [] }
   }
 
   async #send(lines: Lines, bytes: Uint8Array, signal: AbortSignal): Promise<void> {

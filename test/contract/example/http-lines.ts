@@ -79,7 +79,7 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
     shape: '',
     async deliver({ lines }, signal) {
       if (signal.aborted) throw new ConnectorError('aborted', `${where}: stopped before the batch`)
-      if (lines.count === 0) return { settled: 0, refused: [] }
+      if (lines.count === 0) return { acknowledged: 0, rejected: [] }
       const reply = await post(framedBytes(lines), signal)
       if (reply.status < 200 || reply.status > 299) throw refusal(where, reply, deps.clock.now())
       if (lineCountIn(reply.body) !== lines.count)
@@ -87,7 +87,7 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
           'bad_reply',
           `${where} answered ${reply.status} with other words than its own`,
         )
-      return { settled: lines.count, refused: [] }
+      return { acknowledged: lines.count, rejected: [] }
     },
     async check(signal) {
       try {

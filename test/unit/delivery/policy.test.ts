@@ -158,7 +158,7 @@ describe('delivery', () => {
     }
     await expect(berth.step()).rejects.toThrow('gone')
     berth.restart()
-    berth.sink.answer = ({ lines }) => ({ settled: lines.count, refused: [] })
+    berth.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
     await berth.empty()
     const [first, second] = berth.sink.deliveries
     expect(first?.texts).toHaveLength(2)
@@ -169,7 +169,10 @@ describe('delivery', () => {
 })
 
 describe('a dead letter that is sent again', () => {
-  const refuseAll = (): Outcome => ({ settled: 1, refused: [{ index: 0, code: 'refused', reason: 'no' }] })
+  const refuseAll = (): Outcome => ({
+    acknowledged: 1,
+    rejected: [{ index: 0, code: 'refused', reason: 'no' }],
+  })
 
   test('comes under the policy of now, and one that is denied by now does not come at all: the books have it as filtered', async () => {
     const quay = await openQuay()

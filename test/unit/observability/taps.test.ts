@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import type { Delivery, ObjectSink, OpenObject, Sink } from '../../../src/contracts/sink.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { Taps } from '../../../src/observability/taps.ts'
+import { noEntry } from '../../fakes/lines.ts'
 import { FakeSink, taken } from '../../fakes/sink.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 
@@ -12,7 +13,8 @@ function delivery(...texts: string[]): Delivery {
   const bytes = Buffer.from(texts.map((text) => `${text}\n`).join(''))
   let end = 0
   const ends = Uint32Array.from(texts, (text) => (end += text.length + 1))
-  const lines = { count: texts.length, bytes, ends, seqs: Float64Array.from(texts, (_, i) => i + 1) }
+  const seqs = Float64Array.from(texts, (_, i) => i + 1)
+  const lines = { count: texts.length, bytes, ends, seqs, entry: noEntry }
   return { lines, detail: '', possibleDuplicate: false }
 }
 
@@ -46,7 +48,7 @@ test('what the receiver did not take is not shown', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
   const sink: Sink = taps.sink(fake)
-  fake.answer = () => ({ settled: 1, refused: [] })
+  fake.answer = () => ({ acknowledged: 1, rejected: [] })
   const looking = taps.next('siem', 10, 50)
   await sink.deliver(delivery('first', 'second'), never)
   expect(shown(await looking)).toEqual(['first\n'])

@@ -59,28 +59,28 @@ test('what was delivered outlives a power cut at once', async () => {
 async function runDispatcher(disk: FakeDisk, batches: readonly number[], rotate: boolean, crashes: Crash[]) {
   const limits = rotate ? { max_bytes: '600B', keep: 1000 } : undefined
   const log = new LogLines()
-  const journal = { settled: 0, inFlight: undefined as { detail: string } | undefined }
+  const journal = { acknowledged: 0, inFlight: undefined as { detail: string } | undefined }
   const ends = batches.map((_, i) => batches.slice(0, i + 1).reduce((a, b) => a + b, 0))
   const nextOf = (sink: Sink, i: number) => batchOf(sink, batches[i] ?? 0, (ends[i - 1] ?? 0) + 1)
-  while (journal.settled < batches.length) {
+  while (journal.acknowledged < batches.length) {
     disk.restart()
     const crash = crashes.shift()
     if (crash) disk.crashAfter(crash.after, crash.kind)
     const sink = open(disk, limits, log)
     try {
       let possibleDuplicate = journal.inFlight !== undefined
-      while (journal.settled < batches.length) {
-        const lines = nextOf(sink, journal.settled)
+      while (journal.acknowledged < batches.length) {
+        const lines = nextOf(sink, journal.acknowledged)
         journal.inFlight ??= { detail: (await sink.prepare?.(lines, never)) ?? '' }
-        const { settled } = await sink.deliver(
+        const { acknowledged } = await sink.deliver(
           { lines, detail: journal.inFlight.detail, possibleDuplicate },
           never,
         )
-        expect(settled).toBe(lines.count)
+        expect(acknowledged).toBe(lines.count)
         possibleDuplicate = false
-        const next = journal.settled + 1
+        const next = journal.acknowledged + 1
         const detail = next < batches.length ? await sink.prepare?.(nextOf(sink, next), never) : undefined
-        journal.settled = next
+        journal.acknowledged = next
         journal.inFlight = detail === undefined ? undefined : { detail }
       }
     } catch (error) {

@@ -1,6 +1,7 @@
 // What a stream keeps to send again: how much of it, and at what cost.
 import { expect, test } from 'vitest'
 import type { Lines } from '../../../../src/contracts/sink.ts'
+import { noEntry } from '../../../fakes/lines.ts'
 import { Kept } from '../../../../src/sinks/syslog/stream.ts'
 
 const MOST_BYTES = 1_000_000
@@ -20,7 +21,7 @@ function linesOf(sizes: readonly number[], fill = 1): Lines & { readonly bytes: 
   const ends = Uint32Array.from(sizes, (size) => (end += size))
   const bytes = new Looked(end)
   bytes.fill(fill)
-  return { bytes, ends, count: sizes.length, seqs: new Float64Array(sizes.length) }
+  return { bytes, ends, count: sizes.length, seqs: new Float64Array(sizes.length), entry: noEntry }
 }
 
 async function keptIn(kept: Kept): Promise<number[]> {
