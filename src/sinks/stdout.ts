@@ -4,7 +4,7 @@ import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../core/errors.
 import type { Sink } from '../contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../contracts/sink-kind.ts'
 import { LF } from '../core/bytes.ts'
-import { framedBytes, lineFrame } from './kit/line-frame.ts'
+import { framedBytes, lineFrame } from './kit/body.ts'
 
 const options = z.strictObject({})
 

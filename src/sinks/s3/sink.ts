@@ -11,7 +11,7 @@ import type {
 } from '../../contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
 import { Certificates } from '../kit/certificate-expiry.ts'
-import { lineFrame } from '../kit/line-frame.ts'
+import { lineFrame } from '../kit/body.ts'
 import {
   bucketOf,
   filesOf,

@@ -3,6 +3,7 @@
 import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
 import type { SecretPlace } from '../../core/secret.ts'
 import type { Outcome } from '../../contracts/sink.ts'
+import { meaningOfStatus, type Meaning } from '../kit/status.ts'
 
 /** A reply read to its end, or up to the limit. */
 export interface HecReply {
@@ -127,7 +128,7 @@ export function said({ code, text }: HecBody): string {
   return text === undefined ? `code ${code}` : `code ${code} "${text}"`
 }
 
-type Rule = 'crowded' | 'invalid' | 'index' | readonly [ErrorCode, string]
+type Rule = 'crowded' | 'invalid' | 'index' | Meaning
 
 const token = "check 'token'"
 const tokenCodes = new Set<ErrorCode>(['unauthorized', 'forbidden'])
@@ -168,31 +169,20 @@ const rules: Readonly<Record<number, Rule>> = {
   28: ['misconfigured', channel],
 }
 
-const statuses: Readonly<Record<number, readonly [ErrorCode, string]>> = {
+const statuses: Readonly<Record<number, Meaning>> = {
   400: ['bad_request', 'the request was rejected, but not by HEC; check for a proxy in between'],
   401: ['unauthorized', token],
   403: ['forbidden', `${token}, and that a proxy forwards it`],
   404: ['misconfigured', "there is no event collector at this address; check 'url' and that HEC is on"],
   405: ['misconfigured', "there is no event collector at this address; check 'url'"],
-  407: ['misconfigured', 'the proxy wants credentials'],
-  408: ['timeout', 'it waited too long for the request'],
-  413: ['too_large', 'the batch is larger than it takes'],
-  415: ['misconfigured', "it does not read this compression; set 'compression' to none"],
-  429: ['rate_limited', 'it takes no more just now'],
 }
 
-function statusRule(status: number): readonly [ErrorCode, string] {
-  const named = statuses[status]
-  if (named) return named
-  if (status >= 500) return ['server_error', 'an error at the receiver or at a proxy']
-  if (status >= 300 && status < 400)
-    return ['redirected', "redirects are not followed; set 'url' to the collector itself"]
-  if (status >= 400) return ['misconfigured', "the request was refused; check 'url' and proxies on the way"]
-  return [
-    'misconfigured',
-    "not delivered: the answer is not from an event collector; check 'url' and any portal or proxy in between",
-  ]
-}
+const notOurs: Meaning = [
+  'misconfigured',
+  "not delivered: the answer is not from an event collector; check 'url' and any portal or proxy in between",
+]
+
+const statusRule = (status: number): Meaning => (status < 300 ? notOurs : meaningOfStatus(status, statuses))
 
 /** Codes about keys and paths: from another kind of server they say nothing about ours. */
 const ofStrangers = new Set<ErrorCode>([
@@ -204,7 +194,7 @@ const ofStrangers = new Set<ErrorCode>([
 ])
 
 /** For an answer that is not from HEC. */
-function foreign({ status, stranger }: HecReply): readonly [ErrorCode, string] {
+function foreign({ status, stranger }: HecReply): Meaning {
   const rule = statusRule(status)
   return stranger !== undefined && ofStrangers.has(rule[0]) ? ['misconfigured', stranger] : rule
 }
@@ -212,7 +202,7 @@ function foreign({ status, stranger }: HecReply): readonly [ErrorCode, string] {
 /** Faults of one endpoint, not of the data or of the configuration. */
 const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable', 'timeout'])
 
-function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, string]): Verdict {
+function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const { status, hec, retryAfterMs } = reply
   const words = hec ? `, ${said(hec)}` : ''
   const isReread = sent.tokenFrom === 'file' && tokenCodes.has(code)

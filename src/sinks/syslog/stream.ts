@@ -5,7 +5,7 @@ import type { CheckResult, Lines } from '../../contracts/sink.ts'
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { framedBytes } from '../kit/line-frame.ts'
+import { framedBytes } from '../kit/body.ts'
 import { CONNECT_MS, PROOF_MS, WRITE_MS } from './session.ts'
 import type { Delivered, Session, SessionOptions } from './session.ts'
 
