@@ -11,7 +11,8 @@ import type { Journal, ChunkSlice } from '../contracts/journal.ts'
 import { addressOf } from '../contracts/platform.ts'
 import type { Connection } from '../contracts/platform.ts'
 import type { DeadLetter, DeadLetterQuery, LeftLetters, Retried } from '../contracts/records.ts'
-import type { SinkDeps } from '../contracts/sink-kind.ts'
+import { sinkWarnings } from '../contracts/sink-kind.ts'
+import type { SinkDeps, SinkWarning } from '../contracts/sink-kind.ts'
 import type { ObjectSink, Sink } from '../contracts/sink.ts'
 import { within } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
@@ -61,15 +62,15 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
   const reporter = registry.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const seen = earliest((endsAt) => reporter.certificateEnds(endsAt))
   const ear: Ear = { asked: () => reporter.asked(), heard: () => reporter.heard() }
-  const removed = fileLoss('file_removed', config.name, registry, { journal, clock })
-  const cut = fileLoss('file_cut', config.name, registry, { journal, clock })
-  void removed.recall()
-  void cut.recall()
+  const warnings = sinkWarningsOf(config.name, registry, { journal, clock })
+  void warnings.recall()
   const opened = openSink(shared.config, config, environment, log, {
     certificateEnds: seen,
-    fileRemoved: (message) => removed.tell(message),
-    fileCut: (message) => cut.tell(message),
-    lastEnd: lastEndOf(config.name, journal),
+    warn: warnings.warn,
+    state: {
+      get: (name) => journal.note(`${name}:${config.name}`),
+      put: (name, value) => journal.putNote(`${name}:${config.name}`, value),
+    },
     ear,
   })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
@@ -131,11 +132,11 @@ export const objectFingerprint = (
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
-interface FileWatch extends Pick<SinkDeps, 'certificateEnds' | 'fileRemoved' | 'fileCut' | 'lastEnd'> {
+interface SinkHooks extends Pick<SinkDeps, 'certificateEnds' | 'warn' | 'state'> {
   readonly ear: Ear
 }
 
-const nobody: FileWatch = {
+const noHooks: SinkHooks = {
   ear: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
     heard: () => undefined,
@@ -167,7 +168,7 @@ export function openSink(
   config: SinkConfig,
   environment: Environment,
   log: Log,
-  { ear, ...watches }: FileWatch = nobody,
+  { ear, ...hooks }: SinkHooks = noHooks,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = environment
   const networks: Network[] = []
@@ -188,7 +189,7 @@ export function openSink(
       return connection
     }, ear),
     datagrams: (to) => environment.datagrams(to),
-    ...watches,
+    ...hooks,
     print: (bytes) => environment.print(bytes),
     gzip: (bytes) => environment.gzip(bytes),
     hostOf: (name) => hostOf(whole, name),
@@ -221,10 +222,10 @@ function hostOf(config: Config, workspace: string): string {
   return url === undefined ? workspace : addressOf(url).host
 }
 
-// The warning that a sink's file was removed or truncated, kept in the journal for a day, so that a
-// restart or reload at night does not clear it unread.
+// Warnings of sinks, kept in the journal for their day, so that a restart or reload at night does not
+// clear them unread.
 
-const noteSchema = z.object({ message: z.string(), sinceAt: z.number() })
+const warningSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
 interface Around {
   readonly journal: Pick<Journal, 'note' | 'putNote'>
@@ -232,39 +233,33 @@ interface Around {
 }
 
 /** @internal for tests */
-export function fileLoss(
-  code: 'file_removed' | 'file_cut',
+export function sinkWarningsOf(
   sink: string,
   registry: Pick<StatusRegistry, 'warn'>,
   { journal, clock }: Around,
 ) {
-  const name = `${code}:${sink}`
-  const warned = { code, about: sink }
+  const show = (code: SinkWarning, message: string, sinceAt: number) =>
+    registry.warn({ code, about: sink }, message, { sinceAt, untilAt: sinceAt + DAY_MS })
   return {
-    /** `message` undefined: resolved. */
-    tell(message: string | undefined): void {
-      registry.warn(warned, message)
-      const note = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
+    warn(code: SinkWarning, message: string): void {
+      const sinceAt = clock.now()
+      show(code, message, sinceAt)
       // Delivery does not wait for it: if it cannot be stored, this process still reports it.
-      journal.putNote(name, note).catch(() => undefined)
+      journal.putNote(`${code}:${sink}`, JSON.stringify({ message, sinceAt })).catch(() => undefined)
     },
-    /** Reports the state stored by an earlier process. */
+    /** Reports what an earlier process reported, if its day is not over. */
     async recall(): Promise<void> {
-      const kept = jsonOf(noteSchema, (await journal.note(name).catch(() => undefined)) ?? '')
-      if (!kept) return
-      const now = clock.now()
-      // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
-      const sinceAt = Math.min(kept.sinceAt, now)
-      const untilAt = sinceAt + DAY_MS
-      if (now < untilAt) registry.warn(warned, kept.message, { sinceAt, untilAt })
+      for (const code of sinkWarnings) {
+        const text = await journal.note(`${code}:${sink}`).catch(() => undefined)
+        const warning = jsonOf(warningSchema, text ?? '')
+        if (!warning) continue
+        const now = clock.now()
+        // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
+        const sinceAt = Math.min(warning.sinceAt, now)
+        if (now < sinceAt + DAY_MS) show(code, warning.message, sinceAt)
+      }
     },
   }
-}
-
-/** The end of the sink's file at an orderly stop. */
-function lastEndOf(sink: string, journal: Around['journal']): Required<SinkDeps>['lastEnd'] {
-  const name = `file_end:${sink}`
-  return { kept: () => journal.note(name), keep: (end) => journal.putNote(name, end) }
 }
 
 // Puts dead letters back: only those that their sink still wants. Others would be acknowledged as

@@ -104,7 +104,7 @@ interface Span {
 }
 
 export interface Warnings {
-  /** `message` undefined: the warning is over. `span`: for a warning that an earlier process reported, epoch ms. */
+  /** `message` undefined: the warning is over. `span`: for one that ends by time, or that an earlier process reported; epoch ms. */
   readonly tell: (warned: WarnedOf, message: string | undefined, span?: Span) => void
   /** oldest first */
   readonly status: () => readonly WarningStatus[]
@@ -127,6 +127,7 @@ export function openWarnings(
   })
   return {
     tell({ code, about }, message, span) {
+      lapse()
       const key = `${code} ${about}`
       untilAt.delete(key)
       if (message === undefined) {

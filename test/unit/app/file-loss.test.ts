@@ -2,7 +2,7 @@
 import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { fileLoss } from '../../../src/app/delivery.ts'
+import { sinkWarningsOf } from '../../../src/app/delivery.ts'
 import { openBoardStand, startAt } from '../observability/board-stand.ts'
 import { openHouse, until } from './house.ts'
 
@@ -18,7 +18,7 @@ function openLives() {
   const live = async (afterMs: number, sink = 'archive') => {
     const { registry, clock, metrics } = openBoardStand()
     clock.pass(afterMs)
-    const kept = fileLoss('file_removed', sink, registry, { journal, clock })
+    const kept = sinkWarningsOf(sink, registry, { journal, clock })
     await kept.recall()
     return { kept, clock, metrics, told: () => registry.status().warnings }
   }
@@ -29,7 +29,7 @@ test('a restart within the day tells it on, since when it was, and no longer tha
   const { live } = openLives()
   const first = await live(0)
   expect(first.told()).toEqual([])
-  first.kept.tell('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(20 * HOUR)
   const warning = { code: 'file_removed', about: 'archive', message: 'archive: it went' }
   expect(next.told()).toEqual([{ ...warning, since: new Date(startAt).toISOString() }])
@@ -43,9 +43,9 @@ test('a restart within the day tells it on, since when it was, and no longer tha
 test('another removal begins its own day', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.tell('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(20 * HOUR)
-  next.kept.tell('archive: it went again')
+  next.kept.warn('file_removed', 'archive: it went again')
   next.clock.pass(5 * HOUR)
   expect(next.told()).toMatchObject([{ message: 'archive: it went again' }])
 })
@@ -53,7 +53,7 @@ test('another removal begins its own day', async () => {
 test('a clock that was set back meanwhile ends no warning: it begins anew, for a day', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.tell('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(-5_000)
   expect(next.told()).toMatchObject([
     { message: 'archive: it went', since: new Date(startAt - 5_000).toISOString() },
@@ -65,17 +65,15 @@ test('a clock that was set back meanwhile ends no warning: it begins anew, for a
 test('of two sinks each remembers its own file', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.tell('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   expect((await live(HOUR, 'other')).told()).toEqual([])
   expect((await live(HOUR)).told()).toHaveLength(1)
 })
 
-test('what is over, or no note of ours, is told by no later process', async () => {
+test('a state entry that is not ours is reported by no later process', async () => {
   const { notes, live } = openLives()
   const { kept } = await live(0)
-  kept.tell('archive: it went')
-  kept.tell(undefined)
-  expect((await live(HOUR)).told()).toEqual([])
+  kept.warn('file_removed', 'archive: it went')
   for (const name of notes.keys()) notes.set(name, '{"message":3')
   expect((await live(HOUR)).told()).toEqual([])
 })
