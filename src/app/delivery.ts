@@ -31,6 +31,7 @@ import { formatNamed } from '../formats/index.ts'
 import { spoolPath } from '../journal/sqlite/files.ts'
 import { heardConnect, heardTransport } from '../observability/network-activity.ts'
 import type { Ear } from '../observability/network-activity.ts'
+import { observedSink } from '../observability/observed-sink.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import { kindOf, sinkKinds } from '../sinks/index.ts'
 import type { SharedWithSinks } from './access.ts'
@@ -73,8 +74,11 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
     },
     ear,
   })
-  const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
-  const sink = environment.tracing?.sink(heard) ?? heard
+  const { tracing } = environment
+  const sink = observedSink(opened.sink, [
+    ...(config.tap ? [shared.taps.observer(config.name)] : []),
+    ...(tracing ? [tracing.sink(opened.sink)] : []),
+  ])
   const loop: LoopOptions = { sink, journal, reporter, log, clock, random, ...coming }
   const dispatcher = openAfterKeys(config, readTextFile, (policy) =>
     openDispatcher(shared, config, sink, loop, policy),

@@ -3,7 +3,7 @@
 import type { ConnectorError } from '../core/errors.ts'
 import type { Journal } from './journal.ts'
 import type { Transport } from './platform.ts'
-import type { ObjectSink, Sink } from './sink.ts'
+import type { Delivery, ObjectContent, Outcome, Sink, StoredObject } from './sink.ts'
 import type { Appended, Stream, Source } from './source.ts'
 
 export const sourceStates = [
@@ -158,11 +158,22 @@ export interface SinkReporter {
   certificateEnds(endsAt: number): void
 }
 
+/** Sees what a sink sends. */
+export interface SinkObserver {
+  /** Runs `send`, which delivers this batch, and returns its outcome. */
+  deliver?(delivery: Delivery, send: () => Promise<Outcome>): Promise<Outcome>
+  /** Lines are about to be written to an object. */
+  write?(lines: Uint8Array): void
+  /** Runs `send`, which stores this object, and returns its result. */
+  put?(content: ObjectContent, send: () => Promise<StoredObject>): Promise<StoredObject>
+}
+
 // Tracing: wraps the parts of the program, which behave as before. Without tracing nothing is
 // wrapped.
 
 /**
- * Each method returns its argument, or the same with spans around its work. Spans contain names of
+ * Each method returns its argument, or the same with spans around its work; `sink` returns an
+ * observer. Spans contain names of
  * the configuration, counts, bytes and codes: never content or secrets.
  */
 export interface Tracing {
@@ -170,7 +181,7 @@ export interface Tracing {
   source(source: Source): Source
   /** The requests of this source. */
   transport(stream: Stream, send: Transport): Transport
-  sink<S extends Sink | ObjectSink>(sink: S): S
+  sink(sink: Pick<Sink, 'name' | 'type'>): SinkObserver
   /** Sends waiting spans, for a bounded time. Never throws. */
   close(): Promise<void>
 }

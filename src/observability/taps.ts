@@ -3,8 +3,7 @@
 import { LF } from '../core/bytes.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
-import { overlay } from '../core/overlay.ts'
-import type { Delivery, ObjectSink, OpenObject, Outcome, Sink } from '../contracts/sink.ts'
+import type { SinkObserver } from '../contracts/reporter.ts'
 
 /** Samples are for reading: longer lines are cut, and this bounds the memory that a reader can use. */
 export const MOST_LINES = 1_000
@@ -25,12 +24,11 @@ export class Taps {
     this.#clock = clock
   }
 
-  /** Wraps the sink and copies the lines that it takes. Without a reader it costs one set lookup per batch. */
-  sink<Kind extends Sink | ObjectSink>(sink: Kind): Kind {
+  /** Copies the lines that the sink takes. Without a reader it costs one look at a set per batch. */
+  observer(sink: string): SinkObserver {
     const lookers = new Set<Looker>()
-    this.#lookers.set(sink.name, lookers)
-    const heard = 'objects' in sink ? objectTap(sink, lookers) : batchTap(sink, lookers)
-    return overlay(sink, heard as Partial<Kind>)
+    this.#lookers.set(sink, lookers)
+    return observerOf(lookers)
   }
 
   /**
@@ -72,33 +70,23 @@ function show(lookers: ReadonlySet<Looker>, line: Uint8Array): void {
   }
 }
 
-function batchTap(sink: Sink, lookers: ReadonlySet<Looker>): Partial<Sink> {
+function observerOf(lookers: ReadonlySet<Looker>): SinkObserver {
   return {
-    async deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome> {
-      const outcome = await sink.deliver(delivery, signal)
-      const { bytes, ends } = delivery.lines
+    async deliver({ lines: { bytes, ends } }, send) {
+      const outcome = await send()
+      const again = new Set(outcome.retry?.indices)
       for (let i = 0; lookers.size > 0 && i < Math.min(outcome.acknowledged, MOST_LINES); i++)
-        show(lookers, bytes.subarray(i === 0 ? 0 : ends[i - 1], ends[i]))
+        if (!again.has(i)) show(lookers, bytes.subarray(i === 0 ? 0 : ends[i - 1], ends[i]))
       return outcome
     },
-  }
-}
-
-/** Shows an object's lines as they are written; the object itself is stored later. */
-function objectTap(sink: ObjectSink, lookers: ReadonlySet<Looker>): Partial<ObjectSink> {
-  return {
-    async open(slot: number): Promise<OpenObject> {
-      const object = await sink.open(slot)
-      const write = async (lines: Uint8Array): Promise<void> => {
-        for (let at = 0, shown = 0; lookers.size > 0 && at < lines.length && shown < MOST_LINES; shown++) {
-          const end = lines.indexOf(LF, at)
-          const to = end < 0 ? lines.length : end + 1
-          show(lookers, lines.subarray(at, to))
-          at = to
-        }
-        await object.write(lines)
+    // An object's lines are shown as they are written; the object itself is stored later.
+    write(lines) {
+      for (let at = 0, shown = 0; lookers.size > 0 && at < lines.length && shown < MOST_LINES; shown++) {
+        const end = lines.indexOf(LF, at)
+        const to = end < 0 ? lines.length : end + 1
+        show(lookers, lines.subarray(at, to))
+        at = to
       }
-      return overlay(object, { write })
     },
   }
 }

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Delivery, ObjectSink, OpenObject, Sink } from '../../../src/contracts/sink.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
+import { observedSink } from '../../../src/observability/observed-sink.ts'
 import { Taps } from '../../../src/observability/taps.ts'
 import { noEntry } from '../../fakes/lines.ts'
 import { FakeSink, taken } from '../../fakes/sink.ts'
@@ -39,7 +40,7 @@ function openTap() {
   const clock = new VirtualClock(0)
   const taps = new Taps(clock)
   const sink = { name: 'archive', objects: {}, open: async () => new Kept() } as unknown as ObjectSink
-  return { clock, taps, sink: taps.sink(sink) }
+  return { clock, taps, sink: observedSink(sink, [taps.observer('archive')]) }
 }
 
 const shown = (lines: readonly Uint8Array[]) => lines.map((line) => Buffer.from(line).toString())
@@ -47,7 +48,7 @@ const shown = (lines: readonly Uint8Array[]) => lines.map((line) => Buffer.from(
 test('what the receiver did not take is not shown', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
-  const sink: Sink = taps.sink(fake)
+  const sink: Sink = observedSink(fake, [taps.observer('siem')])
   fake.answer = () => ({ acknowledged: 1, rejected: [] })
   const looking = taps.next('siem', 10, 50)
   await sink.deliver(delivery('first', 'second'), never)
@@ -57,7 +58,7 @@ test('what the receiver did not take is not shown', async () => {
 test('nobody looks: nothing is kept; somebody does: at most so many lines, at once', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
-  const sink: Sink = taps.sink(fake)
+  const sink: Sink = observedSink(fake, [taps.observer('siem')])
   fake.answer = taken
   await sink.deliver(delivery('before'), never)
   const looking = taps.next('siem', 2, 60_000)

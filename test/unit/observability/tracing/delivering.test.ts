@@ -5,6 +5,7 @@ import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import type { ObjectContent, ObjectSink, OpenObject, StoredObject } from '../../../../src/contracts/sink.ts'
 import { overlay } from '../../../../src/core/overlay.ts'
+import { observedSink } from '../../../../src/observability/observed-sink.ts'
 import { tracingOver } from '../../../../src/observability/tracing/traced.ts'
 
 function open() {
@@ -50,7 +51,8 @@ class Bucket {
 describe('an object', () => {
   it('has a span for each try, and its settlement stands below the last', async () => {
     const { tracing, spans } = open()
-    const sink = tracing.sink(new Bucket() as unknown as ObjectSink)
+    const bucket = new Bucket() as unknown as ObjectSink
+    const sink = observedSink(bucket, [tracing.sink(bucket)])
     const ready = await (await sink.open(0)).end(content)
     await expect(ready.put(signal)).rejects.toThrow('planted words')
     expect(await ready.put(signal)).toBe(stored)
