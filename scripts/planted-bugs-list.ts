@@ -123,6 +123,24 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
+    name: 'a line that the receiver wants again counts as accepted',
+    law: '2: the position moves over no entry without a result',
+    edits: [
+      {
+        file: 'src/delivery/acknowledgements.ts',
+        find: 'if (!again.has(i)) this.left',
+        replace: 'if (again) this.left',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/delivery/line-results.test.ts',
+        title: 'whatever each try answers: every line is accepted once or a dead letter, and nothing else',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
     name: 'a receiver that refuses everything makes a dead letter of the whole stream',
     law: '3: what is refused for good is isolated; what the settings spoil is held',
     edits: [

@@ -29,8 +29,8 @@ import type { Policy } from '../delivery/policy.ts'
 import { deniedBy } from '../delivery/redact.ts'
 import { formatNamed } from '../formats/index.ts'
 import { spoolPath } from '../journal/sqlite/files.ts'
-import { heardConnect, heardTransport } from '../observability/network-activity.ts'
-import type { Ear } from '../observability/network-activity.ts'
+import { reportedConnect, reportedTransport } from '../observability/network-activity.ts'
+import type { ActivityReporter } from '../observability/network-activity.ts'
 import { observedSink } from '../observability/observed-sink.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import { kindOf, sinkKinds } from '../sinks/index.ts'
@@ -62,7 +62,7 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
   const log = environment.log.with({ sink: config.name })
   const reporter = registry.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const seen = earliest((endsAt) => reporter.certificateEnds(endsAt))
-  const ear: Ear = { asked: () => reporter.asked(), heard: () => reporter.heard() }
+  const ear: ActivityReporter = { asked: () => reporter.asked(), active: () => reporter.active() }
   const warnings = sinkWarningsOf(config.name, registry, { journal, clock })
   void warnings.recall()
   const opened = openSink(shared.config, config, environment, log, {
@@ -137,13 +137,13 @@ export const objectFingerprint = (
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
 interface SinkHooks extends Pick<SinkDeps, 'certificateEnds' | 'warn' | 'state'> {
-  readonly ear: Ear
+  readonly ear: ActivityReporter
 }
 
 const noHooks: SinkHooks = {
   ear: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
-    heard: () => undefined,
+    active: () => undefined,
   },
 }
 
@@ -185,9 +185,9 @@ export function openSink(
     transport: (tls) => {
       const network = environment.network('sink', tls)
       networks.push(network)
-      return heardTransport(network.send, ear)
+      return reportedTransport(network.send, ear)
     },
-    connect: heardConnect(async (...to) => {
+    connect: reportedConnect(async (...to) => {
       const connection = await environment.connect(...to)
       connections = [...connections.filter(({ gone }) => !gone), connection]
       return connection

@@ -141,12 +141,12 @@ export interface SinkReporter {
   delivering(): () => void
   asked(): Asked
   /** The receiver accepted or answered something outside of a request. */
-  heard(): void
+  active(): void
   /** One delivery is over, successfully or not. */
   request(durationMs: number): void
   /** `reason`: an error's code */
   retry(reason: string): void
-  settled(counts: { accepted: number; deadLettered: number; filtered: number }): void
+  acknowledged(counts: { accepted: number; deadLettered: number; filtered: number }): void
   /**
    * entries whose delay from own time to acceptance is in one bucket of `deliveryBucketsSeconds`:
    * their mean, and how many

@@ -68,7 +68,7 @@ interface IdleKey {
   readonly why: string
 }
 
-export interface NamedPlace {
+export interface Destination {
   readonly field: string
   /** as text, for messages */
   readonly name: string
@@ -105,7 +105,7 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
    * Remote place of its lines, with the field that distinguishes it: two sinks with one place are
    * an error.
    */
-  place?(options: z.output<Schema>): NamedPlace
+  destination?(options: z.output<Schema>): Destination
   /**
    * Runs before any sink: removes files that a killed process left in the spool folders under
    * `root`, one per sink, and returns how many. Absent: it leaves none.

@@ -270,7 +270,7 @@ export interface StoredObject extends ObjectContent {
   readonly bodySha256: string
   readonly bodyBytes: number
   /** An earlier try had stored it: its body may be compressed differently. */
-  readonly there: boolean
+  readonly alreadyStored: boolean
 }
 
 /** An object while it is written, on disk and not in memory. Calls are sequential. */
@@ -290,7 +290,7 @@ export interface ReadyObject {
    */
   put(signal: AbortSignal): Promise<StoredObject>
   /** True once the disk returned other bytes than were written: only writing it again helps. */
-  readonly spoiled?: () => boolean
+  readonly isDamaged?: () => boolean
   /** Removes it from the disk; never throws. */
   discard(): Promise<void>
 }

@@ -56,9 +56,9 @@ export class Unconfirmed {
   }
 
   /**
-   * Polls for what was taken until it is confirmed; entries refused behind it become dead letters.
+   * Polls for what was taken until it is confirmed; entries rejected after it become dead letters.
    */
-  async keep(
+  async add(
     inFlight: InFlight,
     loaded: Loaded,
     outcome: Outcome & { readonly confirmation: Confirmation },
@@ -66,18 +66,18 @@ export class Unconfirmed {
   ): Promise<void> {
     const { journal, sink } = this.#options
     const { confirmation } = outcome
-    const { refusedBehind, ...taken } = takenOf(sink.name, inFlight, loaded, outcome, confirmation)
+    const { rejectedBehind, ...taken } = takenOf(sink.name, inFlight, loaded, outcome, confirmation)
     await journal.recordInFlight(sink.name, taken.inFlight)
-    if (refusedBehind) {
-      await journal.ack(sink.name, refusedBehind)
-      const { parked, outcomes } = refusedBehind
-      this.#reports.settled({ times: NO_TIMES, filtered: filteredOf(outcomes), parked })
+    if (rejectedBehind) {
+      await journal.ack(sink.name, rejectedBehind)
+      const { parked, outcomes } = rejectedBehind
+      this.#reports.acknowledged({ times: NO_TIMES, filtered: filteredOf(outcomes), parked })
     }
     this.#add(taken, confirmation, signal)
   }
 
   /** A batch taken before a crash, known from its in-flight record. */
-  keepFound(inFlight: InFlight, loaded: Loaded, later: Confirmation, signal: AbortSignal): void {
+  resume(inFlight: InFlight, loaded: Loaded, later: Confirmation, signal: AbortSignal): void {
     this.#add(takenBefore(this.#options.sink.name, inFlight, loaded), later, signal)
   }
 
@@ -88,7 +88,7 @@ export class Unconfirmed {
     const { first, last } = inFlight
     await journal.ack(sink.name, { first, through: last, parked: [], outcomes })
     this.#remove(judged)
-    this.#reports.settled({ times, filtered: filteredOf(outcomes), parked: [] })
+    this.#reports.acknowledged({ times, filtered: filteredOf(outcomes), parked: [] })
   }
 
   /**
@@ -99,7 +99,7 @@ export class Unconfirmed {
   async hearOut(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
-        this.takeLapsed()
+        this.takeExpired()
         const { judged } = this
         if (judged) await this.ack(judged)
         else if (this.size === 0 || signal.aborted) return
@@ -111,10 +111,10 @@ export class Unconfirmed {
   }
 
   /** All batches to send again, in the order in which they were sent. */
-  takeLapsed(): readonly Judged[] {
-    const lapsed = this.#waiting.flatMap(({ judged }) => (judged?.error === undefined ? [] : [judged]))
-    for (const judged of lapsed) this.#remove(judged)
-    return lapsed
+  takeExpired(): readonly Judged[] {
+    const expired = this.#waiting.flatMap(({ judged }) => (judged?.error === undefined ? [] : [judged]))
+    for (const judged of expired) this.#remove(judged)
+    return expired
   }
 
   /** Resolves when one has a result, after `withinMs`, or when `signal` aborts. */
@@ -270,8 +270,8 @@ interface TakenBatch {
 }
 
 interface Taken extends TakenBatch {
-  /** refused behind it; undefined: nothing */
-  readonly refusedBehind: Counted | undefined
+  /** rejected after it; undefined: nothing */
+  readonly rejectedBehind: Counted | undefined
 }
 
 /** The taken part of the batch; it keeps its in-flight record until it is confirmed. */
@@ -291,7 +291,7 @@ function takenOf(
     inFlight: { ...inFlight, first, last, detail: later.detail },
     times: times.slice(0, end),
     outcomes: counted(sink, loaded, { first, through: last, parked: [] }).outcomes,
-    refusedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
+    rejectedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
   }
 }
 

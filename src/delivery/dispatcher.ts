@@ -56,7 +56,7 @@ export class BatchDispatcher implements Dispatcher {
   readonly #unconfirmed: Unconfirmed
   readonly #leftInFlight: LeftInFlight
   readonly #bisection: Bisection
-  readonly #refusals: RejectionRun
+  readonly #rejectionRun: RejectionRun
   /** sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
   #sending: Sending | undefined
@@ -71,7 +71,7 @@ export class BatchDispatcher implements Dispatcher {
     this.#unconfirmed = new Unconfirmed(options, this.#reports)
     this.#leftInFlight = new LeftInFlight(options, this.#loader, this.#unconfirmed)
     this.#bisection = new Bisection(options)
-    this.#refusals = new RejectionRun(options.sink.name)
+    this.#rejectionRun = new RejectionRun(options.sink.name)
   }
 
   /**
@@ -115,7 +115,7 @@ export class BatchDispatcher implements Dispatcher {
     if (this.#unconfirmed.size === 0) {
       if (this.#options.nothingMoreComes()) return loadInMs
       // With nothing left to send, a receiver that refused everything has not proven that it works.
-      this.#refusals.check()
+      this.#rejectionRun.check()
       return waitMs
     }
     await this.#unconfirmed.waitOrMore(waitMs, signal)
@@ -128,12 +128,12 @@ export class BatchDispatcher implements Dispatcher {
     const busy = [...this.#unconfirmed.inFlightBatches, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
     const maxEntries = Math.min(this.#bisection.maxEntries, sink.maxEntries ?? Infinity, limits.maxEntries)
-    return { maxEntries, busy, oneLine: this.#refusals.isTooLong }
+    return { maxEntries, busy, oneLine: this.#rejectionRun.isTooLong }
   }
 
   /** Batches are smaller than usual, to find the entry that the receiver refuses. */
   get #isIsolating(): boolean {
-    return this.#bisection.isUnderWay || this.#refusals.isTooLong
+    return this.#bisection.isUnderWay || this.#rejectionRun.isTooLong
   }
 
   async #recordInFlight(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
@@ -219,7 +219,7 @@ export class BatchDispatcher implements Dispatcher {
   ): Promise<StepResult> {
     const { inFlight } = sending
     const { retry } = outcome
-    this.#refusals.count(outcome)
+    this.#rejectionRun.count(outcome)
     if (retry) sending.results ??= new LineResults(loaded)
     const { results } = sending
     if (!results) return this.#answer({ inFlight, loaded, outcome }, signal)
@@ -229,13 +229,13 @@ export class BatchDispatcher implements Dispatcher {
     sending.loaded = undefined
     this.#bisection.widen()
     if (retry) throw retry.error
-    this.#refusals.check()
+    this.#rejectionRun.check()
     return 'worked'
   }
 
   /** The next lines of a batch that was answered in part; undefined: all of its lines. */
   #linesLeft({ results }: Sending): ReadonlySet<Seq> | undefined {
-    const most = this.#refusals.isTooLong ? 1 : this.#bisection.maxEntries
+    const most = this.#rejectionRun.isTooLong ? 1 : this.#bisection.maxEntries
     return results && new Set([...results.left].slice(0, most))
   }
 
@@ -247,14 +247,14 @@ export class BatchDispatcher implements Dispatcher {
   async #noteAnswer({ inFlight, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
     const { confirmation } = outcome
     if (confirmation && inFlight) {
-      await this.#unconfirmed.keep(inFlight, loaded, { ...outcome, confirmation }, signal)
+      await this.#unconfirmed.add(inFlight, loaded, { ...outcome, confirmation }, signal)
       this.#answered = undefined
       this.#sending = undefined
     } else await this.#ack(loaded, outcome, signal)
     this.#bisection.widen()
     if (outcome.acknowledged === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
     else this.#release(loaded)
-    if (outcome.rejected.some(({ own }) => own !== true)) this.#refusals.check()
+    if (outcome.rejected.some(({ own }) => own !== true)) this.#rejectionRun.check()
     return 'worked'
   }
 
@@ -271,7 +271,7 @@ export class BatchDispatcher implements Dispatcher {
     this.#answered = undefined
     this.#sending = undefined
     if (next) this.#sending = { loaded: this.#ahead.take(), inFlight: next, possibleDuplicate: false }
-    this.#reports.settled({ times, filtered, parked: acknowledgement.parked })
+    this.#reports.acknowledged({ times, filtered, parked: acknowledgement.parked })
   }
 
   /** Throws the reason why a batch was never confirmed; it is sent again before anything new. */
@@ -281,7 +281,7 @@ export class BatchDispatcher implements Dispatcher {
       return 'worked'
     }
     // Batches that expired together are sent again together, after one pause rather than one each.
-    for (const { inFlight } of this.#unconfirmed.takeLapsed()) this.#sendAgain(inFlight)
+    for (const { inFlight } of this.#unconfirmed.takeExpired()) this.#sendAgain(inFlight)
     throw judged.error as Error
   }
 
@@ -455,7 +455,7 @@ class LeftInFlight {
     const later = sink.resume?.(inFlight.detail)
     if (later) {
       const loaded = await this.#loader.reload(inFlight, signal)
-      this.#unconfirmed.keepFound(inFlight, loaded, later, signal)
+      this.#unconfirmed.resume(inFlight, loaded, later, signal)
       this.#loader.free(loaded)
       return
     }

@@ -161,7 +161,7 @@ export class ObjectDispatcher implements Dispatcher {
     const notes = this.#noted({ first, last, parked: 0, objects: [] })
     await journal.ack(sink.name, { first, through: last, parked: [], outcomes, notes })
     this.#open = new OpenRange()
-    reporter.settled({ accepted: 0, deadLettered: 0, filtered })
+    reporter.acknowledged({ accepted: 0, deadLettered: 0, filtered })
     return 'worked'
   }
 
@@ -189,7 +189,7 @@ export class ObjectDispatcher implements Dispatcher {
       closed.stored.push(stored)
       closed.contents.push(contents)
     } catch (error) {
-      if (ready.spoiled?.()) await writeAnew(closed)
+      if (ready.isDamaged?.()) await writeAnew(closed)
       throw error
     } finally {
       delivered()
@@ -206,8 +206,8 @@ export class ObjectDispatcher implements Dispatcher {
     const notes = this.#noted({ first, last, parked: 0, objects: stored })
     await journal.ack(sink.name, { first, through: last, parked: [], outcomes: outcomes.sums, notes })
     this.#closed = undefined
-    reporter.settled({ accepted, deadLettered: 0, filtered })
-    for (const { delays } of contents) delays.tell(reporter, clock.now())
+    reporter.acknowledged({ accepted, deadLettered: 0, filtered })
+    for (const { delays } of contents) delays.report(reporter, clock.now())
     if (accepted > 0) reporter.success()
   }
 }

@@ -124,7 +124,7 @@ function watchOver(
   return {
     delivering: () => silence.delivering(),
     asked: () => silence.asked(),
-    heard: () => silence.heard(),
+    active: () => silence.heard(),
     state(state, error, tryInMs) {
       const sinceAt = clock.now() - (silence.msBeforeFault ?? 0)
       memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
@@ -147,7 +147,7 @@ function watchOver(
       metrics.requestDuration.observe({ sink }, durationMs / 1000)
     },
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
-    settled({ accepted, deadLettered, filtered }) {
+    acknowledged({ accepted, deadLettered, filtered }) {
       memory.acceptedEntries += accepted
       memory.filteredEntries += filtered
       count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })

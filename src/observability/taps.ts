@@ -9,7 +9,7 @@ import type { SinkObserver } from '../contracts/reporter.ts'
 export const MOST_LINES = 1_000
 const MOST_BYTES = 256 * 1024
 
-interface Looker {
+interface Reader {
   readonly limit: number
   readonly lines: Uint8Array[]
   bytes: number
@@ -18,7 +18,7 @@ interface Looker {
 
 export class Taps {
   readonly #clock: Pick<Clock, 'sleep'>
-  readonly #lookers = new Map<string, Set<Looker>>()
+  readonly #lookers = new Map<string, Set<Reader>>()
 
   constructor(clock: Pick<Clock, 'sleep'>) {
     this.#clock = clock
@@ -26,7 +26,7 @@ export class Taps {
 
   /** Copies the lines that the sink takes. Without a reader it costs one look at a set per batch. */
   observer(sink: string): SinkObserver {
-    const lookers = new Set<Looker>()
+    const lookers = new Set<Reader>()
     this.#lookers.set(sink, lookers)
     return observerOf(lookers)
   }
@@ -42,7 +42,7 @@ export class Taps {
         'misconfigured',
         `tap is disabled for sink ${name} because it shows log content; set tap: true to enable it (no restart needed)`,
       )
-    const looker: Looker = {
+    const looker: Reader = {
       limit: Math.min(limit, MOST_LINES),
       lines: [],
       bytes: 0,
@@ -60,7 +60,7 @@ export class Taps {
   }
 }
 
-function show(lookers: ReadonlySet<Looker>, line: Uint8Array): void {
+function show(lookers: ReadonlySet<Reader>, line: Uint8Array): void {
   for (const looker of lookers) {
     if (looker.lines.length >= looker.limit || looker.bytes >= MOST_BYTES) continue
     const sample = line.slice(0, MOST_BYTES - looker.bytes)
@@ -70,7 +70,7 @@ function show(lookers: ReadonlySet<Looker>, line: Uint8Array): void {
   }
 }
 
-function observerOf(lookers: ReadonlySet<Looker>): SinkObserver {
+function observerOf(lookers: ReadonlySet<Reader>): SinkObserver {
   return {
     async deliver({ lines: { bytes, ends } }, send) {
       const outcome = await send()

@@ -116,7 +116,7 @@ export class SinkNotes implements SinkReporter {
   asked(): Asked {
     return { moved: () => undefined, over: () => undefined }
   }
-  heard(): void {
+  active(): void {
     // nobody waits
   }
   request(): void {
@@ -128,7 +128,7 @@ export class SinkNotes implements SinkReporter {
   certificateEnds(endsAt: number): void {
     this.certificateEndsAt = endsAt
   }
-  settled(counts: { accepted: number; deadLettered: number; filtered: number }): void {
+  acknowledged(counts: { accepted: number; deadLettered: number; filtered: number }): void {
     this.accepted += counts.accepted
     this.deadLettered += counts.deadLettered
     this.filtered += counts.filtered

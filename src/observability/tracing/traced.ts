@@ -92,7 +92,10 @@ function observerOf({ name, type }: Pick<Sink, 'name' | 'type'>, delivering: Del
     },
     put({ first, last, count }, send) {
       const span = beginTry(delivering, name, { first, last }, { type, entries: count })
-      return within(span, send, ({ bodyBytes, there }) => ({ bytes: bodyBytes, again: there }))
+      return within(span, send, ({ bodyBytes, alreadyStored }) => ({
+        bytes: bodyBytes,
+        again: alreadyStored,
+      }))
     },
   }
 }

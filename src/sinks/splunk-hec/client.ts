@@ -110,8 +110,8 @@ export class Collector {
     const hintMs = retryAfterMs(headers, this.#clock.now())
     const hec = readHecBody(body)
     if (!hec) distrust?.()
-    const stranger = hec ? undefined : strangerOf(headers, body)
-    return { status, hec, stranger, retryAfterMs: hintMs, serverAt: serverTimeMs(headers) }
+    const otherServer = hec ? undefined : otherServerOf(headers, body)
+    return { status, hec, otherServer, retryAfterMs: hintMs, serverAt: serverTimeMs(headers) }
   }
 }
 
@@ -161,7 +161,7 @@ function hasErrorText(body: Uint8Array): boolean {
 }
 
 /** What to do about it; undefined if the server is unknown. */
-function strangerOf(headers: HttpReply['headers'], body: Uint8Array): string | undefined {
+function otherServerOf(headers: HttpReply['headers'], body: Uint8Array): string | undefined {
   const type = headers['content-type'] ?? ''
   const start = Buffer.from(body.subarray(0, 512)).toString('latin1')
   if (isSplunk(headers) && (/xml/i.test(type) || /<response>/.test(start)))

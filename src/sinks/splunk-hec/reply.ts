@@ -11,7 +11,7 @@ export interface HecReply {
   /** undefined: the body is not from HEC */
   readonly hec: HecBody | undefined
   /** the server that seems to have answered instead of a collector */
-  readonly stranger?: string | undefined
+  readonly otherServer?: string | undefined
   readonly retryAfterMs: number | undefined
   /** its clock, epoch ms; undefined if it sends none */
   readonly serverAt?: number | undefined
@@ -185,7 +185,7 @@ const notOurs: Meaning = [
 const statusRule = (status: number): Meaning => (status < 300 ? notOurs : meaningOfStatus(status, statuses))
 
 /** Codes about keys and paths: from another kind of server they say nothing about ours. */
-const ofStrangers = new Set<ErrorCode>([
+const blamesUs = new Set<ErrorCode>([
   'unauthorized',
   'forbidden',
   'bad_request',
@@ -194,9 +194,9 @@ const ofStrangers = new Set<ErrorCode>([
 ])
 
 /** For an answer that is not from HEC. */
-function foreign({ status, stranger }: HecReply): Meaning {
+function foreign({ status, otherServer }: HecReply): Meaning {
   const rule = statusRule(status)
-  return stranger !== undefined && ofStrangers.has(rule[0]) ? ['misconfigured', stranger] : rule
+  return otherServer !== undefined && blamesUs.has(rule[0]) ? ['misconfigured', otherServer] : rule
 }
 
 /** Faults of one endpoint, not of the data or of the configuration. */

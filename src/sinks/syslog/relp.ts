@@ -39,7 +39,7 @@ export class RelpLink {
   readonly #session: SessionSettings
   #open: RelpSession | undefined
   /** the error that ended the last call */
-  #told: ConnectorError | undefined
+  #reported: ConnectorError | undefined
   /**
    * A message that the receiver accepted: sent again, it shows whether the receiver rejects one message or
    * everything.
@@ -69,7 +69,7 @@ export class RelpLink {
         await this.#try(messages, verdict, signal)
       } catch (error) {
         if (!(error instanceof ConnectorError)) throw error
-        this.#told = verdict.outcome().acknowledged === 0 ? error : undefined
+        this.#reported = verdict.outcome().acknowledged === 0 ? error : undefined
         return verdict.outcomeOr(error)
       }
     }
@@ -102,7 +102,7 @@ export class RelpLink {
     if (open && !open.fault && open.hasRoomFor(count)) return open
     this.#open = undefined
     await open?.close(RENEW_MS)
-    if (open?.noisy && open.fault && open.fault !== this.#told) throw open.fault
+    if (open?.noisy && open.fault && open.fault !== this.#reported) throw open.fault
     const connection = await this.#settings.connect(signal)
     this.#open = await RelpSession.open(connection, this.#session, signal)
     return this.#open

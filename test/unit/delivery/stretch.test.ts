@@ -40,7 +40,7 @@ describe('the delays of an object', () => {
     })
     const told: [number, number][] = []
     const reporter = { delivered: (ms: number, count: number) => void told.push([ms, count]) }
-    contents.delays.tell(reporter as unknown as SinkReporter, loggedAt)
+    contents.delays.report(reporter as unknown as SinkReporter, loggedAt)
     return told
   }
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Connection, HttpReply, Transport } from '../../../src/contracts/platform.ts'
-import { heardConnect, heardTransport } from '../../../src/observability/network-activity.ts'
+import { reportedConnect, reportedTransport } from '../../../src/observability/network-activity.ts'
 import { openBoardStand, ack } from './board-stand.ts'
 
 const never = new AbortController().signal
@@ -27,7 +27,7 @@ function openReceiver() {
     return answer.promise
   }
   const shown = () => stand.registry.status().sinks[0]
-  return { ...stand, answers, shown, transport: heardTransport(deaf, stand.sink), deaf }
+  return { ...stand, answers, shown, transport: reportedTransport(deaf, stand.sink), deaf }
 }
 
 describe('a request', () => {
@@ -105,7 +105,7 @@ describe('a request', () => {
       sent.resolve(undefined)
       return new Promise(() => undefined)
     }
-    void heardTransport(reading, sink)({ ...request, stream: slowly() }, never)
+    void reportedTransport(reading, sink)({ ...request, stream: slowly() }, never)
     await sent.promise
     expect(shown()?.state).toBe('sending')
     clock.pass(25_000)
@@ -160,7 +160,7 @@ describe('a delivery', () => {
       write: async () => undefined,
       read: async () => Buffer.from('x'),
     } as unknown as Connection
-    const connect = heardConnect(async () => connection, sink)
+    const connect = reportedConnect(async () => connection, sink)
     const heard = await connect({ host: 'siem.test', port: 514 }, undefined, 1_000, never)
     sink.delivering()
     for (const sign of [() => heard.write(Buffer.from('x'), never), () => heard.read(never)]) {

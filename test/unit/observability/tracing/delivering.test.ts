@@ -24,7 +24,14 @@ const group = {
 const content: ObjectContent = { group, count: 7, first: 11, last: 20, firstAtUs: 0, lastAtUs: 0 }
 const stored: StoredObject = {
   ...content,
-  ...{ key: 'planted/key', linesBytes: 700, linesSha256: '', bodySha256: '', bodyBytes: 70, there: false },
+  ...{
+    key: 'planted/key',
+    linesBytes: 700,
+    linesSha256: '',
+    bodySha256: '',
+    bodyBytes: 70,
+    alreadyStored: false,
+  },
 }
 
 /** Stores at the second try. */

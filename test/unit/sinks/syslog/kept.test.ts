@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Lines } from '../../../../src/contracts/sink.ts'
 import { noEntry } from '../../../fakes/lines.ts'
-import { Kept } from '../../../../src/sinks/syslog/stream.ts'
+import { SentLines } from '../../../../src/sinks/syslog/stream.ts'
 
 const MOST_BYTES = 1_000_000
 
@@ -24,7 +24,7 @@ function linesOf(sizes: readonly number[], fill = 1): Lines & { readonly bytes: 
   return { bytes, ends, count: sizes.length, seqs: new Float64Array(sizes.length), entry: noEntry }
 }
 
-async function keptIn(kept: Kept): Promise<number[]> {
+async function keptIn(kept: SentLines): Promise<number[]> {
   const found: number[] = []
   await kept.sendAgain(
     async (bytes) => void found.push(bytes[0] as number, bytes.length),
@@ -34,7 +34,7 @@ async function keptIn(kept: Kept): Promise<number[]> {
 }
 
 test('a line over the bound is not copied to be forgotten, and what came before it goes as it would have', async () => {
-  const kept = new Kept(30_000, MOST_BYTES)
+  const kept = new SentLines(30_000, MOST_BYTES)
   kept.add(linesOf([500_000], 1), 0)
   const huge = linesOf([5_000_000], 2)
   kept.add(huge, 0)
@@ -43,7 +43,7 @@ test('a line over the bound is not copied to be forgotten, and what came before 
 })
 
 test('of a batch over the bound only its end is copied: whole lines that fit', async () => {
-  const kept = new Kept(30_000, MOST_BYTES)
+  const kept = new SentLines(30_000, MOST_BYTES)
   kept.add(linesOf([500_000], 1), 0)
   const batch = linesOf([900_000, 400_000, 400_000], 2)
   kept.add(batch, 0)
@@ -52,7 +52,7 @@ test('of a batch over the bound only its end is copied: whole lines that fit', a
 })
 
 test('what fits pushes out no more than it must', async () => {
-  const kept = new Kept(30_000, MOST_BYTES)
+  const kept = new SentLines(30_000, MOST_BYTES)
   for (const fill of [1, 2, 3]) kept.add(linesOf([400_000], fill), 0)
   expect(await keptIn(kept)).toEqual([2, 400_000, 3, 400_000])
 })
