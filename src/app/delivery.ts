@@ -67,7 +67,7 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
   void warnings.recall()
   const opened = openSink(shared.config, config, environment, log, {
     certificateEnds: seen,
-    warn: warnings.warn,
+    warn: (code, message) => warnings.warn(code, message),
     state: {
       get: (name) => journal.note(`${name}:${config.name}`),
       put: (name, value) => journal.putNote(`${name}:${config.name}`, value),

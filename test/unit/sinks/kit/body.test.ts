@@ -18,7 +18,7 @@ test('a JSON array', () => {
 test('NDJSON with an action before each line, which names the entry', () => {
   const lines = linesOf(slice, lineFrame)
   const body = bodyOf(lines, {
-    before: ({ entry }, index, out) => out.text(`{"create":{"_id":"${entry(index).id}"}}\n`),
+    before: (lines, index, out) => out.text(`{"create":{"_id":"${lines.entry(index).id}"}}\n`),
   })
   const pairs = raws.map((raw, index) => `{"create":{"_id":"${slice.entries.id(index)}"}}\n${raw}\n`)
   expect(texts(body)).toBe(pairs.join(''))
