@@ -83,7 +83,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
-        find: '  await options.journal.recordInFlight(options.sink.name, inFlight)\n',
+        find: '      await journal.recordInFlight(sink.name, inFlight)\n',
         replace: '',
       },
       {

@@ -137,13 +137,11 @@ export interface SinkReporter {
   probed(error?: ConnectorError, tryInMs?: number): void
   /** A delivery is over, successfully or not: that proves more than a probe. */
   tried(): boolean
-  /** A delivery begins; call the result when it is over, successfully or not. */
+  /** A delivery begins; call the result when it is over, successfully or not: it is counted. */
   delivering(): () => void
   asked(): Asked
   /** The receiver accepted or answered something outside of a request. */
   active(): void
-  /** One delivery is over, successfully or not. */
-  request(durationMs: number): void
   /** `reason`: an error's code */
   retry(reason: string): void
   acknowledged(counts: { accepted: number; deadLettered: number; filtered: number }): void

@@ -1,14 +1,13 @@
 // Delivery in batches, one dispatcher per sink: load a batch, write its in-flight record, deliver
 // it, acknowledge what the receiver answered for.
-import type { InFlight, Journal } from '../contracts/journal.ts'
+import type { InFlight } from '../contracts/journal.ts'
 import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
 import type { Seq } from '../core/sequence.ts'
 import { LineResults, Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
 import type { Judged } from './acknowledgements.ts'
 import { Loader, limitsIn } from './loader.ts'
-import type { BatchLimits, Loaded, LoaderOptions, Wish } from './loader.ts'
+import type { Loaded, LoaderOptions, Wish } from './loader.ts'
 import type { StepResult, Dispatcher } from './loop.ts'
 import { DeliveryReports } from './reporting.ts'
 
@@ -136,13 +135,19 @@ export class BatchDispatcher implements Dispatcher {
     return this.#bisection.isUnderWay || this.#rejectionRun.isTooLong
   }
 
+  /** Throws what the sink throws. */
+  async #inFlightOf({ first, last, lines }: Loaded, signal: AbortSignal): Promise<InFlight> {
+    const { sink, shape } = this.#options
+    return { first, last, shape, detail: (await sink.prepare?.(lines, signal)) ?? '' }
+  }
+
+  /** Before a batch is sent: after a crash it is the possible duplicate. */
   async #recordInFlight(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
+    const { journal, sink } = this.#options
     try {
-      return {
-        loaded,
-        inFlight: await writeInFlight(this.#options, loaded, signal),
-        possibleDuplicate: false,
-      }
+      const inFlight = await this.#inFlightOf(loaded, signal)
+      await journal.recordInFlight(sink.name, inFlight)
+      return { loaded, inFlight, possibleDuplicate: false }
     } catch (error) {
       this.#loader.free(loaded)
       throw error
@@ -150,7 +155,7 @@ export class BatchDispatcher implements Dispatcher {
   }
 
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
-    const { sink, reporter, clock } = this.#options
+    const { sink, reporter } = this.#options
     const { inFlight } = sending
     // Do not wait for memory while keeping an unsent batch: that batch may be using the memory.
     if (!sending.loaded) this.#ahead.drop()
@@ -165,7 +170,6 @@ export class BatchDispatcher implements Dispatcher {
     // From here on the receiver may have it, even if no answer arrives.
     sending.possibleDuplicate = true
     reporter.state('sending')
-    const startedAt = clock.elapsed()
     const delivered = reporter.delivering()
     // Not while a refusal is isolated: the next batch is then a part of this one, or a single
     // entry. An error here is ignored: the batch meets it again when it is sent.
@@ -187,7 +191,6 @@ export class BatchDispatcher implements Dispatcher {
       throw error
     } finally {
       delivered()
-      reporter.request(clock.elapsed() - startedAt)
     }
     await looking
     // Lines that the receiver names were not taken by this try.
@@ -265,7 +268,7 @@ export class BatchDispatcher implements Dispatcher {
     const ahead = whole && !this.#isIsolating ? this.#ahead.wanted : undefined
     // Written in the transaction of this acknowledgement. A batch that cannot be prepared reports
     // its error when it is sent.
-    const next = ahead && (await inFlightOf(this.#options, ahead, signal).catch(() => undefined))
+    const next = ahead && (await this.#inFlightOf(ahead, signal).catch(() => undefined))
     if (acknowledgement.through >= acknowledgement.first)
       await journal.ack(sink.name, { ...acknowledgement, next })
     this.#answered = undefined
@@ -339,26 +342,17 @@ class Prefetch {
 // Bisects a batch that the receiver refuses as a whole: halves it until a single entry is left.
 // Then batches grow again.
 
-interface BisectionOptions {
-  readonly limits: { readonly maxEntries: number }
-  readonly log: Log
-}
-
 class Bisection {
-  readonly #options: BisectionOptions
-  #maxEntries = Infinity
+  readonly #options: Pick<DispatcherOptions, 'limits' | 'log'>
+  /** limit of the next batch */
+  maxEntries = Infinity
 
-  constructor(options: BisectionOptions) {
+  constructor(options: Pick<DispatcherOptions, 'limits' | 'log'>) {
     this.#options = options
   }
 
-  /** Limits of the next batch. */
-  get maxEntries(): number {
-    return this.#maxEntries
-  }
-
   get isUnderWay(): boolean {
-    return this.#maxEntries !== Infinity
+    return this.maxEntries !== Infinity
   }
 
   /**
@@ -367,7 +361,7 @@ class Bisection {
    */
   narrow(count: number, { code, message }: ConnectorError): Outcome | undefined {
     if (count === 1) return { acknowledged: 1, rejected: [{ index: 0, code, reason: message }] }
-    this.#maxEntries = Math.floor(count / 2)
+    this.maxEntries = Math.floor(count / 2)
     const fields = { code, entries: count, error: message }
     this.#options.log.info('The receiver refused a batch, trying half of it', fields)
     return undefined
@@ -375,61 +369,23 @@ class Bisection {
 
   /** A batch was acknowledged. */
   widen(): void {
-    const twice = this.#maxEntries * 2
-    this.#maxEntries = twice < this.#options.limits.maxEntries ? twice : Infinity
+    const twice = this.maxEntries * 2
+    this.maxEntries = twice < this.#options.limits.maxEntries ? twice : Infinity
   }
-}
-
-// In-flight record, written before a batch is sent: after a crash that batch is the possible
-// duplicate.
-
-interface InFlightOptions {
-  readonly sink: Sink
-  /** what the bytes of the lines depend on besides the entries */
-  readonly shape: string
-}
-
-/** Throws what the sink throws. */
-async function inFlightOf(
-  { sink, shape }: InFlightOptions,
-  { first, last, lines }: Loaded,
-  signal: AbortSignal,
-): Promise<InFlight> {
-  const detail = (await sink.prepare?.(lines, signal)) ?? ''
-  return { first, last, shape, detail }
-}
-
-/** Throws errors of the sink or the journal; nothing is written then. */
-async function writeInFlight(
-  options: InFlightOptions & { readonly journal: Pick<Journal, 'recordInFlight'> },
-  loaded: Loaded,
-  signal: AbortSignal,
-): Promise<InFlight> {
-  const inFlight = await inFlightOf(options, loaded, signal)
-  await options.journal.recordInFlight(options.sink.name, inFlight)
-  return inFlight
 }
 
 // In-flight records of an earlier process, handled one after the other: the batch is polled if its
 // receiver has taken it, else sent again.
 
-interface LeftInFlightOptions {
-  readonly sink: Pick<Sink, 'name' | 'resume'>
-  readonly journal: Pick<Journal, 'inFlightBatches' | 'take'>
-  readonly limits: Pick<BatchLimits, 'maxEntries' | 'maxBytes'>
-  readonly shape: string
-  readonly log: Log
-}
-
 class LeftInFlight {
-  readonly #options: LeftInFlightOptions
+  readonly #options: DispatcherOptions
   readonly #loader: Loader
   readonly #unconfirmed: Unconfirmed
   /** not handled yet; undefined: not read from the journal yet */
   #inFlightBatches: InFlight[] | undefined
   readonly #again: InFlight[] = []
 
-  constructor(options: LeftInFlightOptions, loader: Loader, unconfirmed: Unconfirmed) {
+  constructor(options: DispatcherOptions, loader: Loader, unconfirmed: Unconfirmed) {
     this.#options = options
     this.#loader = loader
     this.#unconfirmed = unconfirmed

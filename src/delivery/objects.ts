@@ -179,9 +179,7 @@ export class ObjectDispatcher implements Dispatcher {
     { group, ready, contents }: WaitingObject,
     signal: AbortSignal,
   ): Promise<void> {
-    const { reporter, clock } = this.#options
-    const startedAt = clock.elapsed()
-    const delivered = reporter.delivering()
+    const delivered = this.#options.reporter.delivering()
     try {
       const stored = await ready.put(signal)
       closed.waiting.shift()
@@ -193,7 +191,6 @@ export class ObjectDispatcher implements Dispatcher {
       throw error
     } finally {
       delivered()
-      reporter.request(clock.elapsed() - startedAt)
     }
     await ready.discard()
   }

@@ -122,7 +122,16 @@ function watchOver(
 ): SinkReporter {
   const delivery = metrics.delivery.labels({ sink })
   return {
-    delivering: () => silence.delivering(),
+    delivering() {
+      const startedAt = clock.elapsed()
+      const over = silence.delivering()
+      return () => {
+        over()
+        memory.tried = true
+        probe.succeed()
+        metrics.requestDuration.observe({ sink }, (clock.elapsed() - startedAt) / 1000)
+      }
+    },
     asked: () => silence.asked(),
     active: () => silence.heard(),
     state(state, error, tryInMs) {
@@ -141,11 +150,6 @@ function watchOver(
         )
     },
     tried: () => memory.tried,
-    request(durationMs) {
-      memory.tried = true
-      probe.succeed()
-      metrics.requestDuration.observe({ sink }, durationMs / 1000)
-    },
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     acknowledged({ accepted, deadLettered, filtered }) {
       memory.acceptedEntries += accepted

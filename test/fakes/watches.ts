@@ -111,6 +111,7 @@ export class SinkNotes implements SinkReporter {
     this.underWay++
     return () => {
       this.underWay--
+      this.requests++
     }
   }
   asked(): Asked {
@@ -118,9 +119,6 @@ export class SinkNotes implements SinkReporter {
   }
   active(): void {
     // nobody waits
-  }
-  request(): void {
-    this.requests++
   }
   retry(reason: string): void {
     this.retries.push(reason)

@@ -8,6 +8,14 @@ import { jsonOf } from '../../core/json.ts'
 import { SECOND_MS, secondText } from '../../core/time.ts'
 import type { FileEnd } from './offset.ts'
 
+/** Where the file ended after our last write. Saved at an orderly stop, for the next process. */
+const endSchema = z.object({ identity: z.string(), size: z.int().min(0), leftAt: z.number() })
+type KnownEnd = z.output<typeof endSchema>
+type End = Pick<FileEnd, 'identity' | 'size'>
+
+/** Name of the state entry with that end. */
+const STATE = 'file_end'
+
 /** File system clocks have a coarse resolution, and the clock of another machine may differ. */
 const SLACK_MS = 5_000
 
@@ -18,14 +26,18 @@ export class FileChanges {
   #isWriterReported = false
   /** epoch ms: when the open file was last found under its name */
   #seenAt: number
-  readonly #last: LastEnd
+  #end: KnownEnd | undefined
+  /** the end that the previous process saved; valid until the first write */
+  readonly #saved: Promise<KnownEnd | undefined>
+  #isSaved = true
 
   constructor(name: string, path: string, deps: SinkDeps) {
     this.#name = name
     this.#path = path
     this.#deps = deps
     this.#seenAt = deps.clock.now()
-    this.#last = new LastEnd(deps)
+    const saved = deps.state?.get(STATE).then((text = '') => jsonOf(endSchema, text))
+    this.#saved = saved?.catch(() => undefined) ?? Promise.resolve(undefined)
   }
 
   seen(): void {
@@ -33,12 +45,21 @@ export class FileChanges {
   }
 
   /** Everything up to this end is acknowledged. */
-  wrote(end: Pick<FileEnd, 'identity' | 'size'>): void {
-    this.#last.wrote(end)
+  wrote({ identity, size }: End): void {
+    this.#end = { identity, size, leftAt: this.#deps.clock.now() }
+    if (!this.#isSaved) return
+    // The saved end is out of date from now on: after a kill nothing is concluded from it.
+    this.#isSaved = false
+    void this.#save('')
   }
 
-  close(): Promise<void> {
-    return this.#last.close()
+  async close(): Promise<void> {
+    if (this.#end) await this.#save(JSON.stringify(this.#end))
+  }
+
+  /** A failure is ignored: it only means that a cut after this is not reported. */
+  async #save(text: string): Promise<void> {
+    await this.#deps.state?.put(STATE, text).catch(() => undefined)
   }
 
   /**
@@ -61,12 +82,12 @@ export class FileChanges {
     if (isNamed || end.size === 0 || (await this.#isRotatedBeside())) return
     this.#deps.log.warn(
       'The file of this sink was removed or replaced, with the lines in it: unless it was moved elsewhere they are lost. Delivery continues in a new file, and `auditferry replay` sends the lost lines again',
-      { path: this.#path, bytes: end.size, replayTo: untilText(this.#last.wroteAt) },
+      { path: this.#path, bytes: end.size, replayTo: untilText(this.#end?.leftAt) },
     )
     const what = `${this.#name}: ${this.#path} was removed or replaced with lines in it`
     this.#deps.warn?.(
       'file_removed',
-      `${what}; unless it was moved elsewhere, this command sends the lines again: ${this.#replayTo(this.#last.wroteAt)}`,
+      `${what}; unless it was moved elsewhere, this command sends the lines again: ${this.#replayTo(this.#end?.leftAt)}`,
     )
   }
 
@@ -74,10 +95,14 @@ export class FileChanges {
    * Reports that a file that was just opened is shorter than it was left. `before`: where it ended before a
    * possible duplicate.
    */
-  async reportCut(file: DiskFile, before?: Pick<FileEnd, 'identity' | 'size'>): Promise<void> {
-    const cut = await this.#last.cutOf(file, before)
-    if (!cut) return
-    const { bytes, leftAt } = cut
+  async reportCut(file: DiskFile, before?: End): Promise<void> {
+    const now = { identity: await file.identity(), size: await file.size() }
+    const saved = this.#isSaved ? await this.#saved : undefined
+    const known: Partial<KnownEnd>[] = [this.#end, saved, before].filter((end) => end !== undefined)
+    const { size = 0, leftAt } = known.find(({ identity }) => identity === now.identity) ?? {}
+    this.wrote(now)
+    const bytes = size - now.size
+    if (bytes <= 0) return
     this.#deps.log.warn(
       'The file of this sink was truncated: unless it was copied before (`copytruncate`), the lines at its end are lost. Delivery continues after the remaining lines, and `auditferry replay` sends the lost lines again',
       { path: this.#path, bytes, replayTo: untilText(leftAt) },
@@ -123,66 +148,3 @@ function isRotated(name: string, own: string): boolean {
   const stem = basename(own, extname(own))
   return name.startsWith(stem) && /^[._-]?\d/.test(name.slice(stem.length))
 }
-
-// Remembers where the file of a `file` sink ended, across orderly stops.
-// If the same file is shorter later, another program cut it.
-
-const endSchema = z.object({ identity: z.string(), size: z.int().min(0), leftAt: z.number() })
-type KnownEnd = z.output<typeof endSchema>
-
-interface Cut {
-  /** how many bytes are gone */
-  readonly bytes: number
-  /** epoch ms: when the file still had them; undefined: unknown */
-  readonly leftAt: number | undefined
-}
-
-/** Name of the state entry. */
-const STATE = 'file_end'
-
-class LastEnd {
-  readonly #deps: Pick<SinkDeps, 'clock' | 'state'>
-  #end: KnownEnd | undefined
-  /** the end that the previous process saved */
-  readonly #saved: Promise<KnownEnd | undefined>
-  #isSaved = true
-
-  constructor(deps: Pick<SinkDeps, 'clock' | 'state'>) {
-    this.#deps = deps
-    this.#saved = deps.state?.get(STATE).then(readEnd, () => undefined) ?? Promise.resolve(undefined)
-  }
-
-  get wroteAt(): number | undefined {
-    return this.#end?.leftAt
-  }
-
-  wrote({ identity, size }: Pick<FileEnd, 'identity' | 'size'>): void {
-    this.#end = { identity, size, leftAt: this.#deps.clock.now() }
-    if (!this.#isSaved) return
-    // The saved end is out of date from now on: after a kill nothing is concluded from it.
-    this.#isSaved = false
-    void this.#save('')
-  }
-
-  /** Called before anything is written to `file`. `before`: where it ended before a possible duplicate. */
-  async cutOf(file: DiskFile, before?: Pick<FileEnd, 'identity' | 'size'>): Promise<Cut | undefined> {
-    const now = { identity: await file.identity(), size: await file.size() }
-    const saved = this.#isSaved ? await this.#saved : undefined
-    const known: Partial<KnownEnd>[] = [this.#end, saved, before].filter((end) => end !== undefined)
-    const end = known.find(({ identity }) => identity === now.identity)
-    this.wrote(now)
-    const bytes = (end?.size ?? 0) - now.size
-    return bytes > 0 ? { bytes, leftAt: end?.leftAt } : undefined
-  }
-
-  async close(): Promise<void> {
-    if (this.#end) await this.#save(JSON.stringify(this.#end))
-  }
-
-  /** A failure is ignored: it only means that a cut after this is not reported. */
-  async #save(text: string): Promise<void> {
-    await this.#deps.state?.put(STATE, text).catch(() => undefined)
-  }
-}
-
-const readEnd = (text = '') => jsonOf(endSchema, text)

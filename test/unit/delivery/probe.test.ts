@@ -55,7 +55,7 @@ describe('a sink that is started', () => {
 
   it('is not asked any more once a delivery is over: that one speaks for it', async () => {
     const { run, reporter, asked } = stand([missing, missing, missing])
-    reporter.request()
+    reporter.delivering()()
     await run()
     expect([reporter.probes, asked]).toEqual([[], []])
   })

@@ -218,7 +218,7 @@ describe('/status', () => {
     expect(shown()).toMatchObject({ state: 'collecting', error: null })
     sink.probed(new ConnectorError('unreachable', 'gone again'))
     // A delivery that is over says more, whatever became of it.
-    sink.request(5)
+    sink.delivering()()
     expect([sink.tried(), shown()?.state]).toEqual([true, 'collecting'])
     sink.probed(new ConnectorError('unreachable', 'late word'))
     expect(shown()).toMatchObject({ state: 'collecting', error: null })
