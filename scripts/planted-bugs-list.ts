@@ -93,7 +93,10 @@ export const plantedBugs: readonly PlantedBug[] = [
       },
     ],
     tests: [
-      { file: 'test/unit/delivery/ship.test.ts', title: 'an intent is on the disk before its batch is sent' },
+      {
+        file: 'test/unit/delivery/ship.test.ts',
+        title: 'an in-flight record is on the disk before its batch is sent',
+      },
       someSeeds,
     ],
     says: /AssertionError|lines stand twice|in JSON at position/,
@@ -117,7 +120,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/delivery/no-cap.test.ts',
-        title: 'a batch that failed a hundred times is still owed, and goes out as it was',
+        title: 'a batch that failed a hundred times is still pending and goes out unchanged',
       },
     ],
     says: /AssertionError/,
@@ -154,7 +157,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/delivery/refusal-streak.test.ts',
         title:
-          'a collector behind a proxy that spoils every body judges no entry: few are parked, and the sink is held',
+          'a proxy that corrupts every body condemns no entry: few dead letters, and the sink is blocked',
       },
     ],
     says: /AssertionError/,
@@ -203,10 +206,10 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refused API key stops the process',
     law: '3: 401 and 403 are held and tried on slowly',
-    edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'hold'", replace: "unauthorized: 'exit'" }],
+    edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'block'", replace: "unauthorized: 'exit'" }],
     tests: [
       {
-        file: 'test/unit/ingest/hold.test.ts',
+        file: 'test/unit/ingest/blocked.test.ts',
         title: 'a key that is refused as unauthorized is held and tried on, for as long as it takes',
       },
     ],
@@ -247,8 +250,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/core/memory-budget.test.ts',
-        title:
-          'readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters',
+        title: 'readers and sinks hold no more than 32 MiB together, and no reader enters the sinks’ half',
       },
       {
         file: 'test/unit/app/app.test.ts',
@@ -270,8 +272,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/core/memory-budget.test.ts',
-        title:
-          'readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters',
+        title: 'readers and sinks hold no more than 32 MiB together, and no reader enters the sinks’ half',
       },
     ],
     says: /AssertionError/,
@@ -282,7 +283,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/core/memory-budget.ts',
-        find: "new MemoryBudget(shareBytes, all, 'in_turn', large)",
+        find: "new MemoryBudget(sinkBytes, all, 'in_turn', large)",
         replace: "new MemoryBudget(SINKS_BYTES, all, 'in_turn', large)",
       },
     ],
@@ -290,11 +291,11 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/core/memory-budget.test.ts',
         title:
-          'each sink has an equal share, which nobody else enters: however many are full, its batch and the one looked ahead are in at once',
+          'each sink has an equal share of its own: however many are full, its batch and the prefetched one enter at once',
       },
       {
         file: 'test/unit/delivery/isolation.test.ts',
-        title: 'hung receivers, however many (12, batches of 16777216 bytes)',
+        title: 'hung receivers (12, batches of 16777216 bytes)',
       },
     ],
     says: /AssertionError/,
@@ -312,7 +313,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/http/rate-limiter.test.ts',
-        title: 'a place comes back a minute after its answer came, not after it was sent',
+        title: 'a permit comes back a minute after its answer came, not after it was sent',
       },
     ],
     says: /AssertionError/,
@@ -323,14 +324,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/http/rate-limiter.ts',
-        find: 'const used = this.#used + this.#keptFrom(priority)',
-        replace: "const used = this.#used + (priority === 'live' ? 0 : this.#keptFrom(priority))",
+        find: 'const used = this.#used + this.#reservedBefore(priority)',
+        replace: "const used = this.#used + (priority === 'live' ? 0 : this.#reservedBefore(priority))",
       },
     ],
     tests: [
       {
         file: 'test/unit/sources/http/guaranteed.test.ts',
-        title: 'where fewer are left than three times two, live reading, lookback and jobs have turns',
+        title: 'with a limit below three times two, live reading, lookback and jobs take turns',
       },
     ],
     says: /AssertionError/,
@@ -421,7 +422,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/core/time-zone.test.ts',
-        title: 'a time without a zone is UTC wherever the machine stands',
+        title: 'a time without a zone is UTC in every time zone of the machine',
       },
     ],
     says: /AssertionError/,
@@ -589,7 +590,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/http/client.test.ts',
-        title: 'a compression that we do not know is a bad reply, and its connection is left: constructor',
+        title: 'an unknown compression is a bad reply, and its connection is closed: constructor',
       },
     ],
     says: /AssertionError|Error/,
@@ -607,7 +608,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/core/pieces.test.ts',
-        title: 'single bytes are held in few parts, large pieces as they came',
+        title: 'single bytes are held in few buffers, large pieces as they came',
       },
     ],
     says: /AssertionError/,
@@ -637,7 +638,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       },
     ],
     tests: [
-      { file: 'test/unit/sinks/file/sink.test.ts', title: 'what was delivered outlives a power cut at once' },
+      { file: 'test/unit/sinks/file/sink.test.ts', title: 'a delivered batch survives a power cut at once' },
       someSeeds,
     ],
     says: /AssertionError|archive: .*is missing|not valid JSON|string literal in JSON/,
@@ -698,7 +699,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/sink.test.ts',
-        title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
+        title: 'code 6 with N takes 0..N-1, refuses N, and leaves the rest pending',
       },
     ],
     says: /AssertionError/,
@@ -717,7 +718,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/sink.test.ts',
-        title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
+        title: 'code 6 with N takes 0..N-1, refuses N, and leaves the rest pending',
       },
     ],
     says: /AssertionError/,
@@ -749,7 +750,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'a batch is owed until the indexers have it, and the next goes out meanwhile',
+        title: 'a batch is pending until the indexers have it, and the next goes out meanwhile',
       },
       someSeeds,
     ],
@@ -768,7 +769,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'an indexer that counts anew confirms nothing that it lost, even after a kill',
+        title: 'an indexer that restarts its count confirms nothing that it lost, even after a kill',
       },
     ],
     says: /AssertionError|settled before they were safe/,
@@ -786,7 +787,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'a channel on which something unheard may still be waiting confirms no other batch',
+        title: 'a channel on which a batch without an answer may still wait confirms no other batch',
       },
     ],
     says: /AssertionError/,
@@ -805,7 +806,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
         title:
-          'what an indexer lost before it was safe goes out again after ack_timeout, under a new channel',
+          'a batch that an indexer lost before it was safe goes out again after ack_timeout, under a new channel',
       },
       someSeeds,
     ],
@@ -842,7 +843,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/delivery/acknowledgements.test.ts',
-        title: 'after a crash the receiver is asked for what it took, and nothing of it is sent again',
+        title: 'after a crash the sink asks about what the receiver took and sends nothing again',
       },
     ],
     says: /AssertionError/,
@@ -861,7 +862,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/delivery/objects.test.ts',
         title:
-          'no field that its sink may not see, also after a crash; with the field it would be another object',
+          'no object has a field that its sink may not see, also after a crash; with the field it would be another object',
       },
     ],
     says: /AssertionError/,
@@ -879,7 +880,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/delivery/policy.test.ts',
-        title: 'comes under the policy of now, and one that is denied by now does not come at all',
+        title: 'follows the current policy; if that denies it, it is not sent',
       },
     ],
     says: /AssertionError/,
@@ -909,7 +910,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/canary/canary.ts',
-        find: '    await this.#note.save(memory)\n    const from = clock.elapsed()\n',
+        find: '    await this.#store.save(memory)\n    const from = clock.elapsed()\n',
         replace: '    const from = clock.elapsed()\n',
       },
     ],

@@ -29,8 +29,8 @@ import type { Policy } from '../delivery/policy.ts'
 import { deniedBy } from '../delivery/redact.ts'
 import { formatNamed } from '../formats/index.ts'
 import { spoolPath } from '../journal/sqlite/files.ts'
-import { reportedConnect, reportedTransport } from '../observability/network-activity.ts'
-import type { ActivityReporter } from '../observability/network-activity.ts'
+import { observedConnect, observedTransport } from '../observability/network-activity.ts'
+import type { ActivityListener } from '../observability/network-activity.ts'
 import { observedSink } from '../observability/observed-sink.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import { kindOf, sinkKinds } from '../sinks/index.ts'
@@ -43,7 +43,7 @@ const CLOSE_MS = 500
  * In a single run: how soon an open object or a lingering batch notices that nothing more will
  * come.
  */
-const LOOK_AGAIN_MS = 250
+const RECHECK_MS = 250
 
 export interface SinkDelivery extends LoopOptions {
   readonly sink: Sink | ObjectSink
@@ -61,8 +61,8 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
   const { clock, random } = environment
   const log = environment.log.with({ sink: config.name })
   const reporter = registry.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
-  const seen = earliest((endsAt) => reporter.certificateEnds(endsAt))
-  const ear: ActivityReporter = { asked: () => reporter.asked(), active: () => reporter.active() }
+  const seen = earliestEnd((endsAt) => reporter.certificateEnds(endsAt))
+  const activity: ActivityListener = { asked: () => reporter.asked(), active: () => reporter.active() }
   const warnings = sinkWarningsOf(config.name, registry, { journal, clock })
   void warnings.recall()
   const opened = openSink(shared.config, config, environment, log, {
@@ -72,7 +72,7 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
       get: (name) => journal.note(`${name}:${config.name}`),
       put: (name, value) => journal.putNote(`${name}:${config.name}`, value),
     },
-    ear,
+    activity,
   })
   const { tracing } = environment
   const sink = observedSink(opened.sink, [
@@ -96,8 +96,8 @@ function openDispatcher(
 ): Dispatcher {
   const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
   const { redact } = policy
-  const wanted = policy.allowed(wantedBy(config))
-  const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
+  const wanted = policy.allowed(entryFilterOf(config))
+  const lookAgainMs = mode.once ? RECHECK_MS : Infinity
   const common = { ...loop, format: formatNamed(config.format), wanted, redact, memory, lookAgainMs }
   if (takesObjects(sink)) {
     return new ObjectDispatcher({ ...common, sink, shape: objectFingerprint(config, sink, policy) })
@@ -137,11 +137,11 @@ export const objectFingerprint = (
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
 interface SinkHooks extends Pick<SinkDeps, 'certificateEnds' | 'warn' | 'state'> {
-  readonly ear: ActivityReporter
+  readonly activity: ActivityListener
 }
 
 const noHooks: SinkHooks = {
-  ear: {
+  activity: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
     active: () => undefined,
   },
@@ -159,20 +159,22 @@ export async function clearLeftovers(config: Config, { disk, log }: Environment)
     let files = 0
     for (const kind of Object.values(sinkKinds)) files += (await kind.clearSpools?.(disk, root)) ?? 0
     if (files > 0)
-      log.info('Objects that a former process left half sent were removed from the disk', { files })
+      log.info('Removed partly sent objects that an earlier process had left on the disk', { files })
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    log.warn('What a former process may have left on the disk could not be removed', { error: error.message })
+    log.warn('Partly sent objects of an earlier process could not be removed from the disk', {
+      error: error.message,
+    })
   }
 }
 
 /** A sink with its own networks; does not connect yet. */
 export function openSink(
-  whole: Config,
+  fullConfig: Config,
   config: SinkConfig,
   environment: Environment,
   log: Log,
-  { ear, ...hooks }: SinkHooks = noHooks,
+  { activity, ...hooks }: SinkHooks = noHooks,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = environment
   const networks: Network[] = []
@@ -185,19 +187,19 @@ export function openSink(
     transport: (tls) => {
       const network = environment.network('sink', tls)
       networks.push(network)
-      return reportedTransport(network.send, ear)
+      return observedTransport(network.send, activity)
     },
-    connect: reportedConnect(async (...to) => {
+    connect: observedConnect(async (...to) => {
       const connection = await environment.connect(...to)
       connections = [...connections.filter(({ gone }) => !gone), connection]
       return connection
-    }, ear),
+    }, activity),
     datagrams: (to) => environment.datagrams(to),
     ...hooks,
     print: (bytes) => environment.print(bytes),
     gzip: (bytes) => environment.gzip(bytes),
-    hostOf: (name) => hostOf(whole, name),
-    spoolFolder: join(spoolRoot(whole), config.name),
+    hostOf: (name) => hostOf(fullConfig, name),
+    spoolFolder: join(spoolRoot(fullConfig), config.name),
   }
   const sink = kindOf(config.type).open(config.name, config, deps)
   return {
@@ -212,12 +214,12 @@ export function openSink(
 }
 
 /** Reports when the first of several certificates expires; a renewed one replaces the old one. */
-function earliest(tell: (endsAt: number) => void): (which: string, endsAt: number) => void {
+function earliestEnd(report: (endsAt: number) => void): (which: string, endsAt: number) => void {
   const ends = new Map<string, number>()
   return (which, endsAt) => {
     if (ends.get(which) === endsAt) return
     ends.set(which, endsAt)
-    tell(Math.min(...ends.values()))
+    report(Math.min(...ends.values()))
   }
 }
 
@@ -269,12 +271,12 @@ export function sinkWarningsOf(
 // Puts dead letters back: only those that their sink still wants. Others would be acknowledged as
 // filtered, and lost.
 
-type Letters = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
+type DeadLetterStore = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
 type Why = LeftLetters['why'] | undefined
 
 /** `sinks`: the current ones, which will receive the dead letters. */
-export async function retryWanted(
-  journal: Letters,
+export async function retryAcceptedDeadLetters(
+  journal: DeadLetterStore,
   sinks: readonly SinkConfig[],
   query: DeadLetterQuery,
 ): Promise<Retried> {
@@ -296,19 +298,19 @@ export async function retryWanted(
  * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
  * the sink has a deny rule.
  */
-function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
-  const wanted = wantedBy(config)
+function judgeOf(journal: DeadLetterStore, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
+  const wanted = entryFilterOf(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
   return async (letter) => {
     if (!config.sources.some((source) => source === letter.stream.source)) return 'sources'
-    if (!wanted(runOf(letter, new Uint8Array()), 0)) return 'types'
+    if (!wanted(sliceOf(letter, new Uint8Array()), 0)) return 'types'
     const raw = denied ? await journal.deadLetterRaw(letter.id) : undefined
-    return raw && denied?.(runOf(letter, raw), 0) ? 'deny' : undefined
+    return raw && denied?.(sliceOf(letter, raw), 0) ? 'deny' : undefined
   }
 }
 
 /** The dead letter as it will be in the journal, as far as the checks need it. */
-function runOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): ChunkSlice {
+function sliceOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): ChunkSlice {
   const places = { raw: [0, raw.length], id: [0, 0], time: [0, 0], type: 0 } as const
   const columns = Uint32Array.from(columnsOf(places))
   const entries = new Entries(raw, 1, columns, new Float64Array(1), [type])
@@ -321,7 +323,7 @@ function runOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): ChunkS
  * The sink's own sources and types, also for replays; entries addressed to one sink are only for
  * that sink.
  */
-function wantedBy(config: SinkConfig): (run: ChunkSlice, index: number) => boolean {
+function entryFilterOf(config: SinkConfig): (run: ChunkSlice, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
   const everything = takesAll(config.types)

@@ -1,4 +1,4 @@
-// `auditferry demo`: the mock API with live traffic, the real daemon and a file sink, on this machine alone. No account, nothing to configure.
+// `demo`: mock API with live traffic, daemon and file sink on this machine. Needs no configuration.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { stringify } from 'yaml'
@@ -17,9 +17,9 @@ import { realEnvironment } from './shared/environment.ts'
 import { exitCodes } from './shared/world.ts'
 import type { CommandContext } from './shared/world.ts'
 
-/** A workspace of some size, busy at any hour: something flows within seconds even in its quiet minutes. */
+/** Busy at any hour, so that entries flow within seconds. */
 const ENTRIES_PER_HOUR = 10_800
-/** What was there before: so that something flows at once. */
+/** Entries that exist at the start, so that delivery begins at once. */
 const BACKLOG_MS = 20 * 60_000
 const NARRATE_MS = 5_000
 
@@ -28,7 +28,7 @@ export interface DemoOptions {
   readonly listen?: string
 }
 
-/** Runs until the signal, or until nobody can read what it says any more. Goes on from what an earlier demo left within the last hours. */
+/** Runs until the signal, or until its terminal is gone. Resumes a demo of the last hours. */
 export function demo(outer: CommandContext, options: DemoOptions): Promise<number> {
   const context = { ...outer, signal: AbortSignal.any([outer.signal, terminalGone(outer)]) }
   return withLastWords(context, (useLog) => open(context, options, useLog))
@@ -51,7 +51,7 @@ async function open(
     seed,
     workspaces: [{ name: 'demo', keys: [{ key: DEMO_KEY }] }],
     traffic: { entriesPerHour: ENTRIES_PER_HOUR, since, rhythm: 'steady' },
-    // Entries of our own reading live in the mock's memory alone: after a restart they would be missed.
+    // Self-audit entries live only in the mock's memory, so a restart would lose them.
     switches: { self_audit: 'off' },
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
@@ -64,7 +64,7 @@ async function open(
 
 interface Serving {
   readonly home: DemoHome
-  /** where the mock is */
+  /** base URL of the mock */
   readonly api: string
   readonly useLog: (log: Log) => void
 }
@@ -92,14 +92,14 @@ async function serve(
   try {
     return await startOn(listen)
   } catch (error) {
-    // The demo should not fail because something else has the usual port.
+    // A process that already uses the default port must not make the demo fail.
     if (!(error instanceof ConnectorError) || !/in use by another process: /.test(error.message)) throw error
     context.stdout(`\n${listen} is in use by another process: the status page takes a free port instead.\n`)
     return startOn('127.0.0.1:0')
   }
 }
 
-/** A SIGHUP is no end as long as somebody may read what is told of it: a terminal that was closed takes nothing any more. */
+/** SIGHUP ends the demo only if its terminal no longer accepts output. */
 function terminalGone({ onHangup, print }: CommandContext): AbortSignal {
   const gone = new AbortController()
   onHangup?.(() => {
@@ -109,7 +109,7 @@ function terminalGone({ onHangup, print }: CommandContext): AbortSignal {
   return gone.signal
 }
 
-/** Every few seconds what arrived meanwhile: that something flows is to be seen in this window already. */
+/** Prints every few seconds how many entries arrived, to show the flow in this window. */
 async function narrate(journal: string, context: CommandContext): Promise<void> {
   let before = 0
   for (;;) {
@@ -126,7 +126,7 @@ async function narrate(journal: string, context: CommandContext): Promise<void> 
   }
 }
 
-/** How the program is called here: in a clone it is not installed. */
+/** In a checkout the program is not installed. */
 function program(): string {
   const [node, main] = ['node_modules/.bin/node', 'dist/main.js']
   return existsSync(node) && existsSync(main) ? `${node} ${main}` : 'auditferry'
@@ -151,7 +151,7 @@ Within ${RESUME_HOURS} hours it goes on where it was, and nothing is there twice
 
 function welcome({ config, entries, before }: DemoHome, page: string, api: string, pid = 0): string {
   const command = program()
-  // What listens on every address is looked at on this one.
+  // A listener on every address is reachable at the loopback address.
   const near = page.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
   return `
 Auditferry demo: a mock workspace, the real daemon, a file. Nothing leaves this machine.
@@ -172,11 +172,11 @@ nothing is there twice. Ctrl-C ends it.
 `
 }
 
-// The demo's folder: its configuration, its journal, and the seed of its mock, so that a demo that was killed goes on where it was.
+// The demo's folder: configuration, journal and seed of the mock, so that a killed demo resumes.
 
 export const DEMO_KEY = 'demo-key'
 
-/** What the mock's entries follow from: the same seed and start make the same entries again. */
+/** The same seed and start produce the same mock entries. */
 interface Origins {
   readonly seed: number
   /** epoch ms */
@@ -188,11 +188,11 @@ export interface DemoHome {
   readonly config: string
   readonly entries: string
   readonly origins: Origins
-  /** what was here before: nothing, a demo that goes on, or one that was too old for that and is gone */
+  /** previous content of the folder; `removed`: a demo too old to resume */
   readonly before: 'nothing' | 'resumed' | 'removed'
 }
 
-/** An older demo's mock would hold too many entries by now: it begins anew. */
+/** After this time the mock would have to generate too many entries: the demo starts over. */
 export const RESUME_HOURS = 6
 const ORIGINS = 'mock.json'
 const CONFIG = 'auditferry.yaml'
@@ -209,7 +209,7 @@ function originsIn(file: string): Origins | undefined {
 }
 
 const folderIn = (data: string) => join(data, 'demo')
-/** As the daemon has it: where the control socket is depends on the length of the whole path. */
+/** Absolute, as in the daemon: the location of the control socket depends on the path's length. */
 export const journalIn = (data: string) => resolve(folderIn(data), JOURNAL)
 
 async function writeWhole(path: string, text: string): Promise<void> {
@@ -222,7 +222,7 @@ async function writeWhole(path: string, text: string): Promise<void> {
   }
 }
 
-/** Removes what an older demo left, by name, and nothing else; the file that says so last. Throws where no demo made the folder. */
+/** Removes the files of an older demo, marker file last. False: empty. Throws on foreign files. */
 async function clear(folder: string): Promise<boolean> {
   const names = (await disk.list(folder)).map(({ name }) => name)
   if (names.length === 0) return false
@@ -237,8 +237,8 @@ async function clear(folder: string): Promise<boolean> {
 }
 
 /**
- * `backlogMs`: how far back a new demo's entries begin. No demo may be running in `data`. Throws ConnectorError where the folder
- * holds what no demo made, or cannot be written.
+ * No demo may be running in `data`. `backlogMs`: how far back the entries of a new demo begin.
+ * Throws ConnectorError if the folder contains foreign files or is not writable.
  */
 export async function openHome(data: string, now: number, backlogMs: number): Promise<DemoHome> {
   const folder = folderIn(data)

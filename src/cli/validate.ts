@@ -1,4 +1,4 @@
-// `validate`: is this configuration one to run with? Three layers: its text, what it refers to on this machine, and with --connect the other sides.
+// `validate`: checks the text, what it refers to on this machine, and with --connect the peers.
 import { faultLine, sortFaults } from '../config/faults.ts'
 import { realFiles } from '../config/files.ts'
 import { examineConfig } from '../config/load.ts'
@@ -18,7 +18,7 @@ interface ValidateOptions {
   readonly connect: boolean
 }
 
-/** Asks every API and every sink of a configuration. */
+/** Checks the connection to every API and every sink. */
 export type ConnectChecks = (config: Config, context: CommandContext) => Promise<readonly CheckResult[]>
 
 function count(amount: number, noun: string): string {
@@ -29,7 +29,7 @@ function workspaceLine(workspace: WorkspaceConfig): string {
   return `  workspace ${workspace.name} reads ${sourcesOf(workspace).join(', ') || 'nothing'} from ${workspace.base_url}\n`
 }
 
-/** Of the sources that a sink names only those count that some workspace has switched on. */
+/** Lists only sources that some workspace has switched on. */
 function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
   const sources = sink.sources.filter((source) => read.has(source)).join(', ') || 'nothing'
   return `  sink ${sink.name} (${sink.type}, assurance: ${kindOf(sink.type).assurance(sink)}) takes ${sources} as ${sink.format}\n`
@@ -42,7 +42,7 @@ function tell(context: CommandContext, file: string, config: Config): void {
   for (const sink of config.sinks) context.stdout(sinkLine(sink, read))
 }
 
-/** Asks each API and sink, and prints what each check found. */
+/** Runs each connection check and prints its result. */
 async function connect(
   config: Config,
   context: CommandContext,

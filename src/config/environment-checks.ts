@@ -1,9 +1,9 @@
-// The second layer of `validate`: what the configuration refers to on this machine; `doubts.ts` has what in it can hardly be meant so. Reads only.
+// Second layer of `validate`: files, folders and permissions that the configuration refers to.
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import type { NamedFile } from '../contracts/sink-kind.ts'
 import { folderFault, folderWarning, ownerFault, publicWarning } from '../core/file-owners.ts'
 import { besideJournal, openWarnings, strayFault, unsafeFault } from '../journal/sqlite/files.ts'
-import { placedSecretsIn, Secret } from '../core/secret.ts'
+import { secretsWithPaths, Secret } from '../core/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { isJournalThere, journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
@@ -27,7 +27,7 @@ interface Look {
 interface Named {
   readonly path: Path
   readonly name: string
-  /** as `NamedFile` has it */
+  /** see `NamedFile` */
   readonly rotatedTo?: number | undefined
 }
 
@@ -39,7 +39,7 @@ function namedFiles(
 ): readonly (Named & { readonly faultOf: NonNullable<NamedFile['fault']> })[] {
   return loaded.config.sinks.flatMap((sink, index) =>
     sinkFiles(sink, which).map(({ field, path, fault, rotatedTo }) => ({
-      // `redact.0.key_file` is in the first of a list.
+      // Numbers index lists, as in `redact.0.key_file`.
       path: ['sinks', index, ...field.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step))],
       name: path,
       rotatedTo,
@@ -48,7 +48,7 @@ function namedFiles(
   )
 }
 
-/** A start must not fail because one sink's file is late: what `run` does where this is a fault of `validate`. */
+/** `run` starts without a sink's file, since one late file must not stop the other sinks. */
 const HELD =
   ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)'
 
@@ -68,7 +68,7 @@ function writtenFiles(loaded: LoadedConfig): readonly Named[] {
 
 const ownerAt = (path: Path) => (path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
 
-/** Two writers on one file overwrite each other, by whatever two names they know it. */
+/** Two writers on one file would overwrite each other, even under different names. */
 function lookAtSharedFiles({ loaded, files, fault }: Look): void {
   const owners = new Map<string, string>()
   for (const { path, name } of writtenFiles(loaded)) {
@@ -79,7 +79,7 @@ function lookAtSharedFiles({ loaded, files, fault }: Look): void {
   }
 }
 
-/** Its log, its ballast, its socket: what a sink wrote there would be taken for the journal's own, or removed. */
+/** The journal would use or remove what a sink wrote to its WAL, ballast or socket. */
 function lookBesideTheJournal({ loaded, files, fault }: Look): void {
   const { path: journal } = loaded.config.journal
   const beside = new Set(besideJournal(journal, files.place(journal)).map((name) => files.identity(name)))
@@ -88,7 +88,7 @@ function lookBesideTheJournal({ loaded, files, fault }: Look): void {
       fault(path, 'is a file that the journal has beside it: use another name')
 }
 
-/** What a sink wrote there would be the next configuration, or the next key. */
+/** A sink would overwrite the configuration or a key. */
 function lookAtOwnFiles({ loaded, files, fault }: Look): void {
   const named = [...loaded.references.flatMap(({ files: named }) => named), loaded.file]
   const read = [...named, ...namedFiles(loaded, 'files').map(({ name }) => name)]
@@ -98,11 +98,11 @@ function lookAtOwnFiles({ loaded, files, fault }: Look): void {
       fault(path, 'is a file that the configuration is read from: use another file')
 }
 
-/** A full file is moved to `path.1`, and those before it one on: over whatever another one writes there. */
+/** Rotation moves a full file to `path.1` and so on, over a file that another sink writes there. */
 function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
   const written = writtenFiles(loaded)
   for (const { path: rotating, name, rotatedTo = 0 } of written) {
-    // A link itself is moved: the names lie in its own folder, not in that of its other end.
+    // Rotation renames the link itself, in its own folder.
     const stem = `${join(files.place(dirname(resolve(name))), basename(name))}.`
     for (const other of written) {
       const place = files.place(other.name)
@@ -117,7 +117,7 @@ function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
   }
 }
 
-/** Two sinks in one place: each line would stand there twice, and what testifies for one would not know the other's. */
+/** Two sinks in one place would store each line twice and invalidate each other's manifests. */
 function lookAtSharedPlaces({ loaded, fault }: Look): void {
   const owners = new Map<string, number>()
   for (const [index, sink] of loaded.config.sinks.entries()) {
@@ -134,7 +134,7 @@ function lookAtSharedPlaces({ loaded, fault }: Look): void {
   }
 }
 
-/** `faultOf`: what is wrong with a file that is to be written. */
+/** `faultOf`: checks a file that will be written. */
 function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writeFault): void {
   for (const { path, name } of writtenFiles(loaded)) {
     const message = faultOf(resolve(name), files)
@@ -144,7 +144,7 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
   }
 }
 
-/** An earlier build took a relative `journal.path` from the working directory. What it left there may not be delivered yet. */
+/** An old journal in the working directory may contain undelivered entries. */
 function lookAtOldJournal({ loaded, files, fault }: Look): void {
   const { path } = loaded.config.journal
   const at = ['journal', 'path']
@@ -178,7 +178,7 @@ function lookAtJournal({ loaded, files, fault, warning }: Look): void {
   if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)
 }
 
-/** Whoever else may put a sink's file in place: its sink is blocked by that. */
+/** Another user could replace a sink's file, so the sink would be blocked. */
 function lookAtOwners({ loaded, files, fault }: Look): void {
   for (const { path, name } of namedFiles(loaded, 'outputs')) {
     const wrong = ownerFault(name, files.owners) ?? ownerFault(files.place(name), files.owners)
@@ -186,7 +186,7 @@ function lookAtOwners({ loaded, files, fault }: Look): void {
   }
 }
 
-/** Whoever else may read what is written, or change it. Also at each start, so: asks for names only. */
+/** Other users may access written files. Runs at each start, so it opens none. */
 function lookAtPrivacy({ loaded, files, warning }: Look): void {
   for (const text of openWarnings(files.place(loaded.config.journal.path), files.owners))
     warning(['journal', 'path'], text)
@@ -197,7 +197,7 @@ function lookAtPrivacy({ loaded, files, warning }: Look): void {
   }
 }
 
-/** The folders that the configuration, keys and certificates are read from: who can write there can replace them. */
+/** Write access to these folders allows replacing configuration, keys and certificates. */
 function lookAtReadFolders({ loaded, files, warning }: Look): void {
   const read = [
     ...loaded.references.flatMap(({ path, files: names }) => names.map((name) => ({ path, name }))),
@@ -214,7 +214,7 @@ function lookAtReadFolders({ loaded, files, warning }: Look): void {
     }
 }
 
-/** How Kubernetes mounts a secret: readable in its own pod, whatever its mode. */
+/** Kubernetes mounts secrets like this: readable only in the pod, whatever their mode. */
 const isMountedSecret = (place: string) => /\/\.\.\d{4}_/.test(place)
 
 function lookAtSecretFiles({ loaded, files, warning }: Look): void {
@@ -230,7 +230,7 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
     if (owned !== undefined) warning(path, owned)
   }
   const isReferred = (path: Path) => isReference(under(loaded.document.value, path))
-  for (const { path } of isOpen(loaded.file) ? placedSecretsIn(loaded.config) : [])
+  for (const { path } of isOpen(loaded.file) ? secretsWithPaths(loaded.config) : [])
     if (!isReferred(path))
       warning(
         path,
@@ -252,7 +252,7 @@ function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Faul
   return { look: { loaded, files, fault: into(faults), warning: into(warnings) }, faults, warnings }
 }
 
-/** All of it, never only the first. `nowAt`: epoch ms. */
+/** Reports all faults, not only the first. `nowAt`: epoch ms. */
 export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): Surroundings {
   const { look, faults, warnings } = looking(loaded, files)
   lookAtReadFiles(look)
@@ -272,15 +272,15 @@ export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): S
   return { faults, warnings }
 }
 
-/** `warnings`: of the files that it writes. */
+/** `warnings`: about the files that it writes. */
 interface ToRun extends LoadedConfig {
   readonly warnings: readonly Fault[]
 }
 
 /**
- * A configuration to run with. Settings that would destroy data, or name a path that can never be a file, are refused here
- * too, without `validate`. A missing folder or permission blocks only its sink. `isStart`: this process has no journal open
- * yet. Throws ConfigFaults.
+ * Loads a configuration to run. Throws ConfigFaults. Also rejects settings that would destroy data,
+ * or paths that can never be files. A missing folder or permission blocks only its sink. `isStart`:
+ * this process has not opened the journal yet.
  */
 export function loadToRun(file: string, context: References, files: Files, isStart = false): ToRun {
   const { faults, loaded } = examineConfig(file, context)

@@ -1,4 +1,4 @@
-// What in a valid configuration can hardly be meant so: warnings, by the configuration alone and the clock.
+// Warnings about settings that are valid but probably not intended.
 import { globFilter } from '../core/globs.ts'
 import { MINUTE_MS, isoFromUs } from '../core/time.ts'
 import { documentedTypes } from '../formats/event-types.ts'
@@ -25,7 +25,7 @@ function lookAtSources({ loaded, warning }: Doubting): void {
   const on = new Set<string>(loaded.config.workspaces.flatMap(sourcesOf))
   for (const [index, { sources }] of loaded.config.sinks.entries()) {
     const path = ['sinks', index, 'sources']
-    // The default names more than most have switched on: only what somebody wrote is worth a word.
+    // The default lists more sources than most have; only explicitly named ones get a warning.
     if (loaded.document.has(path))
       for (const [i, source] of sources.entries())
         if (!on.has(source)) warning([...path, i], `no workspace has ${source} switched on`)
@@ -42,7 +42,7 @@ function lookAtSources({ loaded, warning }: Doubting): void {
         )
 }
 
-/** Audit log and history are on where they stand there; the vault is not, and this is the one place that says so in time. */
+/** Unlike the audit log and the history, the vault needs an explicit `projects: true`. */
 function lookAtVaults({ loaded, warning }: Doubting): void {
   for (const [index, { vault }] of loaded.config.workspaces.entries()) {
     const path = ['workspaces', index, 'vault']
@@ -58,7 +58,7 @@ function lookAtIntervals({ loaded, warning }: Doubting): void {
       warning(['workspaces', index, area, 'interval'], why)
 }
 
-/** What a poll reads a second time has to be known from the one before. */
+/** A poll must still know the entries of the previous one. */
 function lookAtKeptKeys({ loaded, warning }: Doubting): void {
   const { journal, workspaces } = loaded.config
   const look = (path: Path, intervalMs: number | undefined) => {
@@ -92,13 +92,13 @@ const typesOf = (isVault: boolean) =>
 const auditTypes = typesOf(false)
 const vaultTypes = typesOf(true)
 
-/** A glob that somebody may have meant: a type of these, or all of a group. */
+/** The most similar glob: a known type, or all types of a group. */
 function meantGlob(glob: string, types: readonly string[]): string | undefined {
   const groups = new Set(types.map((type) => `${type.slice(0, type.indexOf(':'))}:*`))
   return nearest(glob, [...groups, ...types])
 }
 
-/** New types may come at any time, so that a glob for one is no fault; of a slip nobody would hear, since all else is filtered in silence. */
+/** Only a warning, since the API may add types; but a typo would silently filter entries. */
 function lookAtGlobs(warning: Warn, path: Path, globs: readonly string[], types: readonly string[]): void {
   for (const [index, written] of globs.entries()) {
     const glob = written.replace(/^!/, '')
@@ -134,7 +134,7 @@ function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
   }
 }
 
-/** No shell expands it: a folder called `~` would be made beside the configuration. */
+/** `~` is not expanded: it would create a folder of that name. */
 function lookAtHomes({ loaded, warning }: Doubting): void {
   const { journal, sinks } = loaded.config
   const outputs = sinks.flatMap((sink, index) =>
@@ -152,7 +152,7 @@ function lookAtHomes({ loaded, warning }: Doubting): void {
       )
 }
 
-/** All of them. `nowAt`: epoch ms. */
+/** Emits all warnings. `nowAt`: epoch ms. */
 export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
   const doubting = { loaded, warning }
   lookAtSources(doubting)
@@ -165,23 +165,23 @@ export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void
   lookAtHomes(doubting)
 }
 
-// What the polls of a workspace leave of its requests to lookback and jobs (invariant 6), and what a job that waits for the rate limit can say of that.
+// How much of the rate limit polling leaves to lookback and jobs (invariant 6).
 
-/** Lookback leaves the last quarter of the limit alone, so polls that take half of it leave it another quarter; jobs, a tenth. */
+/** With half the limit used by polls, lookback may use a quarter and jobs a tenth. */
 const MOST_SHARE = 0.5
-/** Jobs leave so much of it alone: live reading that takes more of it takes theirs. */
+/** Jobs leave this share of the limit free: live reading that uses more takes theirs. */
 const LEFT_BY_JOBS = 0.4
-/** A poll that finds much asks for more than usual: so many times the usual is still polling, and more is a backlog. */
+/** Busy polls send more requests; beyond this factor live reading has a backlog. */
 const BUSY_POLLS = 2
-/** A page with something new, and `latest`, which proves that it was the last. */
+/** One page with new entries, and `latest` to prove that it was the last. */
 const AUDIT_REQUESTS = 2
 
 interface Polls {
   readonly area: 'audit' | 'history'
   readonly intervalMs: number
-  /** of one poll */
+  /** per poll */
   readonly requests: number
-  /** false: nothing is read again for late entries */
+  /** false: no lookback for late entries */
   readonly isLookingBack: boolean
 }
 
@@ -204,12 +204,12 @@ function pollsOf({ audit, history }: WorkspaceConfig): readonly Polls[] {
   return polls
 }
 
-/** A minute's requests of one area. */
+/** Requests per minute of one area. */
 const rateOf = ({ intervalMs, requests }: Polls): number => (requests * MINUTE_MS) / intervalMs
 
 /**
- * Where intervals are so short that lookback and jobs have little more than their guaranteed requests: the area, and what
- * is wrong with its interval. `all` may have others that share its key, and so its requests.
+ * Areas whose intervals are so short that lookback and jobs get little more than their guaranteed
+ * requests. `all`: includes other workspaces that share the key.
  */
 function crowdedOf(
   workspace: WorkspaceConfig,
@@ -234,9 +234,9 @@ function crowdedOf(
   })
 }
 
-/** Of the last minute: requests, those of live reading among them, what may be used just now, and the configured limit. */
+/** Requests of the last minute: total, by live reading, allowed now, and the configured limit. */
 interface MinuteUse {
-  readonly places: number
+  readonly permits: number
   readonly live: number
   readonly allowed: number
   readonly limit: number
@@ -247,14 +247,14 @@ export function slowText(
   area: string,
   workspace: WorkspaceConfig,
   all: readonly WorkspaceConfig[],
-  { places, live, allowed, limit }: MinuteUse,
+  { permits, live, allowed, limit }: MinuteUse,
 ): string {
   const lowered = allowed < limit ? ` (${limit} before the API answered 429)` : ''
   const most = `${allowed} requests/min${lowered}`
   if (live <= allowed * LEFT_BY_JOBS)
-    return places >= allowed
+    return permits >= allowed
       ? `all ${most} are used`
-      : `${places} of ${most} are used, the rest is kept for live polling`
+      : `${permits} of ${most} are used, the rest is kept for live polling`
   const sharing = askingAsOne(workspace, all)
   const polls = sharing.flatMap((one) => pollsOf(one).filter((poll) => poll.area === area))
   const backlog = `live reading uses ${live} of ${most} to read a backlog. Jobs get at least ${guaranteedOf(allowed)} until that is read`

@@ -113,7 +113,7 @@ export interface CanaryReporter {
   /** Exactly these were missing at the deadline. */
   missing(traces: readonly CanaryTrace[]): void
   /** Time at which one was found in every place, epoch ms. */
-  whole(at: number): void
+  complete(at: number): void
 }
 
 /** One request to a receiver. */

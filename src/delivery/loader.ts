@@ -321,7 +321,7 @@ async function look<Nothing extends number | undefined>(
     if (typeof found !== 'object') return found
     if ('rawBytes' in found) return { wantedBytes: FORMS * found.rawBytes }
     const wantedBytes = memoryBytes(found)
-    const giveBack = memory.tryEnter(wantedBytes)
+    const giveBack = memory.tryReserve(wantedBytes)
     return giveBack ? { batch: found, giveBack } : { wantedBytes }
   })
 }
@@ -352,7 +352,7 @@ export async function takeIntoMemory<Nothing extends number | undefined>(
   if (typeof found !== 'object' || 'batch' in found) return found
   // A sink with entries to send is not idle: this wait counts as sending.
   reporter.state('sending')
-  const giveBack = await memory.enter(found.wantedBytes, signal)
+  const giveBack = await memory.reserve(found.wantedBytes, signal)
   try {
     // The party that freed memory may have been resumed by the end of an answer, and keeps that
     // answer in memory until its turn of the event loop ends.

@@ -1,24 +1,12 @@
-// Invented law-firm prose for questions and answers, some of it long, some in spellings that break
-// careless readers.
+// Invented law-firm prose for questions and answers; some texts break careless readers.
 import type { Random } from '../core/clock.ts'
-import { below, pick } from './random.ts'
+import { below, listOf, pick } from './random.ts'
 
-const parties = [
-  'Alder Holdings',
-  'Birch & Sons',
-  'Cedar Energy',
-  'Dogwood Foods',
-  'Elm Logistics',
-  'the seller',
-]
-const clauses = [
-  'the change of control clause',
-  'the liability cap in clause 14.2',
-  'the notice period',
-  'the assignment clause',
-  'the indemnity for tax',
-  'Schedule 3 (Warranties)',
-]
+const parties = listOf('Alder Holdings; Birch & Sons; Cedar Energy; Dogwood Foods; Elm Logistics; the seller')
+const clauses = listOf(`
+  the change of control clause; the liability cap in clause 14.2; the notice period;
+  the assignment clause; the indemnity for tax; Schedule 3 (Warranties)
+`)
 const laws = ['English law', 'German law', 'the law of New York', 'Swiss law', 'the rules of the ICC']
 
 const questions: readonly ((random: Random) => string)[] = [

@@ -1,5 +1,4 @@
-// Randomness from a seed: the same seed gives the same entries and faults, independent of callers
-// and order.
+// Seeded randomness: the same seed gives the same entries and faults, whoever asks and in which order.
 import type { Random } from '../core/clock.ts'
 
 /** Mixes two integers into one of 32 bits. */
@@ -12,9 +11,14 @@ export function mix(a: number, b: number): number {
 
 /** A separate seed derived from a seed, by name. */
 export function streamSeed(seed: number, name: string): number {
-  let h = mix(seed, name.length)
-  for (let i = 0; i < name.length; i++) h = mix(h, name.charCodeAt(i))
-  return h
+  return keyedBy(name, mix(seed, name.length))
+}
+
+/** A number from a text, such as an entry's id, so that every area makes the same choices about it. */
+export function keyedBy(text: string, salt: number): number {
+  let hash = salt
+  for (let i = 0; i < text.length; i++) hash = mix(hash, text.charCodeAt(i))
+  return hash
 }
 
 /** Uniform in [0, 1) from one hash: for a single decision about number `index`. */
@@ -41,6 +45,21 @@ export function pick<T>(random: Random, list: readonly T[]): T {
   return list[below(random, list.length)] as T
 }
 
+/** The items of a text, separated by semicolons. */
+export function listOf(text: string): readonly string[] {
+  return text.trim().split(/;\s+/)
+}
+
+export function shuffled<T>(list: readonly T[], seed: number): T[] {
+  const random = dice(seed)
+  const order = [...list]
+  for (let i = order.length - 1; i > 0; i--) {
+    const j = below(random, i + 1)
+    ;[order[i], order[j]] = [order[j] as T, order[i] as T]
+  }
+  return order
+}
+
 /** A random count for a span with the expected value `mean`. */
 export function poisson(random: Random, mean: number): number {
   if (mean <= 0) return 0
@@ -59,7 +78,7 @@ export function poisson(random: Random, mean: number): number {
 const FIRST = 0x2c1b3c6d
 const SECOND = 0x297a2d39
 
-/** x such that odd × x = 1 modulo 2^32, by Newton's method: each step doubles the number of correct bits. */
+/** x such that odd × x = 1 modulo 2^32, by Newton's method: each step doubles the correct bits. */
 function inverse(odd: number): number {
   let x = odd
   for (let i = 0; i < 5; i++) x = Math.imul(x, 2 - Math.imul(odd, x))
@@ -70,7 +89,7 @@ const firstInverse = inverse(FIRST)
 const secondInverse = inverse(SECOND)
 
 const digits = Buffer.from('0123456789abcdef')
-// Written as bytes and decoded once: a flat string, where concatenated pieces would form a tree to flatten later.
+// Decoded from bytes at once: joined pieces would be a tree of strings that uses more memory.
 const text = Buffer.from('00000000-0000-0000-0000-000000000000')
 
 function write(value: number, at: number, count: number): void {
@@ -79,7 +98,7 @@ function write(value: number, at: number, count: number): void {
 
 export interface Uuids {
   at(index: number): string
-  /** Undefined for an id of another origin; otherwise its number, which may be beyond those in use. */
+  /** Undefined for an id of another stream; otherwise its number, which may be beyond those in use. */
   indexOf(id: string): number | undefined
 }
 

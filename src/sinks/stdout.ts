@@ -1,6 +1,6 @@
 // Standard output as a sink: one line per entry, as fast as the reader of the pipe accepts them.
 import { z } from 'zod'
-import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../core/errors.ts'
+import { ConnectorError, errnoOf, isDiskFull, isReaderGone } from '../core/errors.ts'
 import type { Sink } from '../contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../contracts/sink-kind.ts'
 import { LF } from '../core/bytes.ts'
@@ -11,7 +11,7 @@ const options = z.strictObject({})
 function printError(cause: unknown): ConnectorError {
   if (cause instanceof ConnectorError) return cause
   const code = errnoOf(cause)
-  if (isNoRoom(code))
+  if (isDiskFull(code))
     return new ConnectorError(
       'disk_full',
       `cannot write to standard output (${code}): free space at its target; delivery resumes automatically`,

@@ -1,4 +1,4 @@
-// Entries, runs and framed lines for tests of formats and sinks.
+// Entries, chunk slices and framed lines for tests of formats and sinks.
 import {
   COLUMNS,
   Entries,

@@ -1,4 +1,4 @@
-// A sink that remembers what it was given and answers as the test says.
+// A sink that remembers what it was given and answers as scripted.
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { ErrorCode } from '../../src/core/errors.ts'
 import type {

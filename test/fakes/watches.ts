@@ -1,4 +1,4 @@
-// Watches that remember what the conductors told them.
+// Reporters that remember the loops' reports.
 import type { ConnectorError } from '../../src/core/errors.ts'
 import type { Appended } from '../../src/contracts/source.ts'
 import type {
@@ -118,7 +118,7 @@ export class SinkNotes implements SinkReporter {
     return { moved: () => undefined, over: () => undefined }
   }
   active(): void {
-    // nobody waits
+    // nothing waits
   }
   retry(reason: string): void {
     this.retries.push(reason)

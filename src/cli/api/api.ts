@@ -1,4 +1,4 @@
-// `api`: one documented operation, asked with the configured key, and its answer as it came. It shows what a key may do.
+// `api`: sends one documented request with the configured key and prints the answer unchanged.
 import { existsSync } from 'node:fs'
 import { agentBeside, clientBeside } from '../../app/checks.ts'
 import type { Environment } from '../../app/environment.ts'
@@ -30,7 +30,7 @@ export interface ApiOptions {
   readonly output?: string
 }
 
-/** `name`: an operation, an area to list, or nothing for all areas. */
+/** `name`: an operation, an area to list, or absent to list all areas. */
 export async function api(context: CommandContext, options: ApiOptions, name?: string): Promise<number> {
   const listed = operations.filter(({ area }) => name === undefined || area === name)
   if (listed.length > 0) {
@@ -63,7 +63,7 @@ function refused(context: CommandContext, faults: readonly string[]): number {
   return exitCodes.usage
 }
 
-/** The workspace, or what is wrong. */
+/** The workspace, or an error message. */
 function workspaceOf({ workspaces }: Config, named: string | undefined): WorkspaceConfig | string {
   const [only, ...others] = workspaces
   if (named === undefined && only && others.length === 0) return only
@@ -81,7 +81,7 @@ interface Asking {
   readonly environment: Environment
 }
 
-/** Throws ConnectorError as the client does, and where the answer is no success. */
+/** Throws ConnectorError like the client, and for any answer that is not a success. */
 async function asked(
   { context, options, operation, config, workspace, environment }: Asking,
   ask: Ask,
@@ -121,7 +121,7 @@ const listText = (listed: readonly Operation[]): string =>
     ]),
   )
 
-/** Of one operation, with its parameters. */
+/** One operation with its parameters. */
 function detailText(operation: Operation): string {
   const rows = Object.entries(operation.parameters).map(([name, parameter]) => [
     `  ${name}`,

@@ -1,4 +1,4 @@
-// The report of `reconcile` on paper: what was asked, what was found, what it does not prove, and a line to sign. Pure.
+// The report of `reconcile` as text: question, findings, limits of the proof, signature line. Pure.
 import { printable } from '../../core/printable.ts'
 import { DAY_MS, dayText } from '../../core/time.ts'
 import { numberText } from '../../observability/words.ts'
@@ -45,7 +45,7 @@ function headText({
   return `Reconciliation\n\n${columns(rows)}`
 }
 
-/** The history tells nobody who read it. */
+/** The history does not record who read it. */
 const keyText = (user: string | null) =>
   user === null
     ? '; the user of the key is unknown: the span has no fetch by this instance'
@@ -139,7 +139,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   return lines.map((line) => `- ${line}\n`).join('')
 }
 
-// The verdict of `reconcile`: whether all comes out even, what does not, and which command brings what. Pure.
+// The verdict: balanced or not, what differs, and which command repairs it. Pure.
 
 const counted = (count: number, one: string, many: string) =>
   `${numberText(count)} ${count === 1 ? one : many}`
@@ -181,7 +181,7 @@ function whyNone(read: readonly ReadRow[]): string {
   return `each day of the span was over before live reading began${more}`
 }
 
-/** A line for each source that shows some: they are no loss, and whoever wants them has to ask. */
+/** Entries from before the start are no loss; a backfill can add them. */
 function earlyText({ read, sources }: ReconcileReport): string {
   const lines = sources.flatMap(({ workspace, source, start }) => {
     const own = read.filter((row) => row.workspace === workspace && row.source === source)
@@ -205,13 +205,13 @@ function changedClause(changed: number): string[] {
   return [`${counted(changed, 'entry has', 'entries have')} changed since ${kept}`]
 }
 
-/** Where keys may be gone a number is all that can be told. */
+/** If keys may be forgotten, only a number is known. */
 function lackingIn({ result, proven_by, unknown, known, kept }: ReadRow): number {
   if (result !== 'missing') return 0
   return proven_by === 'keys' ? unknown : Math.max(0, known + unknown - kept)
 }
 
-/** What brings it, a line a source: a backfill, or nothing that anybody has to do where the days are read again anyway. */
+/** The remedy for each stream: a backfill, or nothing if lookback reads the days again. */
 function remedyText({ read, sources }: ReconcileReport): string {
   const lines = sources.flatMap(({ workspace, source, read_again_from }) => {
     const days = read

@@ -1,4 +1,4 @@
-// `dead-letters`: lists, shows, retries, drops and exports entries that a receiver rejected for good. Content only where it is asked for by name.
+// `dead-letters`: lists, shows, retries, drops and exports dead letters. Content only on request.
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../contracts/records.ts'
 import { parseInstantText } from '../../core/time.ts'
 import { countText, cutText, sizeText } from '../../observability/words.ts'
@@ -18,9 +18,9 @@ interface LetterOptions extends AsideOptions {
   readonly code?: string
 }
 
-/** The API's own are short, and a body may have any. */
+/** Documented types are short, but an entry may contain any text. */
 const typeText = ({ type }: DeadLetter) => cutText(type, 80)
-/** The entry's own, which may name any zone. */
+/** The entry's own time, which may have any time zone. */
 const timeText = ({ time }: DeadLetter) => {
   const us = parseInstantText(time)
   return Number.isNaN(us) ? time.slice(0, 19) : instantText(us / 1000)
@@ -56,7 +56,10 @@ const noLetters = (opened: OpenJournal, options: LetterOptions) =>
     unmatched: 'no dead letters match these options',
   })
 
-/** As `withMeant`; a code that none of the letters has is told, and fails the command. No wrong usage: an older version may have kept others. */
+/**
+ * Like `withSelection`. An unknown code fails the command, but is not wrong usage: an older version
+ * may have stored other codes.
+ */
 function withLetters(
   context: CommandContext,
   options: LetterOptions,
@@ -74,7 +77,7 @@ function withLetters(
   })
 }
 
-/** Those met until the one that was asked for. */
+/** All codes up to the first match. */
 async function codesUpTo(wanted: string, opened: OpenJournal): Promise<ReadonlySet<string>> {
   const codes = new Set<string>()
   for await (const page of allLetters(opened)) {
@@ -206,7 +209,7 @@ function factsOf({ stream, entryId, deadLetteredAt, ...rest }: DeadLetter): obje
   }
 }
 
-/** The entry is one line of JSON as it is: it goes in byte for byte. */
+/** The entry is one line of JSON and is written byte for byte. */
 function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
   const facts = JSON.stringify(factsOf(letter))
   return Buffer.concat([Buffer.from(`${facts.slice(0, -1)},"entry":`), raw, Buffer.from('}\n')])

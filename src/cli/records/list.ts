@@ -1,25 +1,28 @@
-// `list` of what was set aside, as a table or as data, and its sums: never with content.
+// Lists, exports and sums of dead letters and quarantined elements.
 import { numberText, sizeText } from '../../observability/words.ts'
 import { writeExport } from '../shared/export-file.ts'
 import { columns } from '../shared/terminal.ts'
 import type { CommandContext } from '../shared/world.ts'
 import type { AsideOptions } from './selection.ts'
 
-/** `list` shows so many unless told. */
+/** Default limit of `list`. */
 const LIST_LIMIT = 100
 
-/** One kind of what is set aside, as `list` shows it. */
+/** How `list` shows a record. */
 interface ListShape<T> {
   readonly none: string
-  /** the command that has all of them */
+  /** the command that writes all of them */
   readonly all: string
   readonly head: readonly string[]
   readonly row: (each: T) => readonly string[]
-  /** its data, without content */
+  /** JSON fields, without content */
   readonly facts: (each: T) => object
 }
 
-/** Shows the first of what there is, up to `limit`, and says whether there is more. Standard output has nothing but data where data is asked for. Gives all that are shown; undefined where there is more. */
+/**
+ * Prints the records up to `limit`, and whether there are more. With --json only data on stdout.
+ * Returns the printed records; undefined if there are more.
+ */
 export async function showList<T>(
   context: CommandContext,
   { limit = LIST_LIMIT, json = false, sums: alone = false }: Pick<AsideOptions, 'limit' | 'json' | 'sums'>,
@@ -32,7 +35,7 @@ export async function showList<T>(
   for await (const page of pages) {
     sums.add(page)
     found.push(...page.slice(0, limit + 1 - found.length))
-    // Each object stands for itself: nothing is told of the rest but that it is there.
+    // JSON output shows no sums, so the rest need not be read.
     if (json && !alone && found.length > limit) break
   }
   const shown = found.slice(0, limit)
@@ -52,9 +55,9 @@ export async function showList<T>(
   return more === '' ? shown : undefined
 }
 
-// `export` of what was set aside: each record with its content, in a file or on standard output.
+// `export`: each record with its content, to a file or standard output.
 
-/** What is set aside, to be written out: each record with the bytes that are kept of it. */
+/** Records to export, with the stored bytes of each. */
 interface AsideExport<Kept> {
   readonly pages: AsyncIterable<readonly Kept[]>
   readonly rawOf: (id: number) => Promise<Uint8Array | undefined>
@@ -63,7 +66,7 @@ interface AsideExport<Kept> {
   readonly noun: (count: number) => string
 }
 
-/** Gives those that were written; one whose bytes went meanwhile is none of them. */
+/** Returns the written records. A record that was dropped meanwhile is skipped. */
 export async function exportAside<Kept extends { readonly id: number }>(
   context: CommandContext,
   path: string,
@@ -87,9 +90,9 @@ export async function exportAside<Kept extends { readonly id: number }>(
   }
 }
 
-// What was set aside, of either kind, so much of it at a time as may be held at once.
+// Reads records page by page, to bound memory.
 
-/** All that match, a bounded page at a time. */
+/** All matching records, in bounded pages. */
 export async function* pages<T extends { readonly id: number }>(
   ask: (page: { limit: number; after: number }) => Promise<readonly T[]>,
 ): AsyncGenerator<readonly T[]> {
@@ -102,7 +105,7 @@ export async function* pages<T extends { readonly id: number }>(
   }
 }
 
-/** Of pages what is meant, up to `limit`. */
+/** Filters pages with `isMeant`, up to `limit` records. */
 export async function* only<T>(
   all: AsyncIterable<readonly T[]>,
   isMeant: (each: T) => boolean,
@@ -117,10 +120,10 @@ export async function* only<T>(
   }
 }
 
-/** What one transaction puts back or drops: its bytes are read at once. */
+/** Bound of one transaction, which reads all of its bytes at once. */
 const CHUNK = { records: 500, bytes: 8 * 1024 * 1024 }
 
-/** In chunks whose ids were looked up before: a letter refused again meanwhile is a new one, and not chased. */
+/** Works on ids that were listed before: a letter rejected again meanwhile has a new id. */
 export async function inChunks(
   records: readonly { readonly id: number; readonly bytes: number }[],
   work: (ids: readonly number[]) => Promise<number>,
@@ -140,9 +143,9 @@ export async function inChunks(
   return ids.length > 0 ? done + (await work(ids)) : done
 }
 
-// How much was set aside, by what tells one kind of it from another: beneath a list, or alone.
+// Counts and bytes per kind, printed below a list or alone.
 
-/** What tells one kind from another, by the names that a listed one has as data. */
+/** The fields that distinguish kinds, named as in JSON. */
 type Kind = Readonly<Record<string, string>>
 
 interface Sum {
@@ -153,7 +156,7 @@ interface Sum {
 
 interface SumsShape<T> {
   readonly kindOf: (each: T) => Kind
-  /** what of it takes room here, by which name it stands in data and above a column */
+  /** stored size, and its name in JSON and as a column title */
   readonly bytes: { readonly of: (each: T) => number; readonly name: string; readonly title: string }
   readonly noun: (count: number) => string
 }
@@ -177,7 +180,7 @@ export class Sums<T> {
     }
   }
 
-  /** The most first; of equals the one that was met first. */
+  /** Highest count first; equal counts in the order of their first record. */
   get #sorted(): readonly Sum[] {
     return [...this.#sums.values()].sort((one, other) => other.count - one.count)
   }
@@ -187,7 +190,7 @@ export class Sums<T> {
       stdout(`${JSON.stringify({ count, [this.#shape.bytes.name]: bytes, ...kind })}\n`)
   }
 
-  /** Of nothing nothing is told. */
+  /** Prints nothing if there are no records. */
   tell({ stdout }: CommandContext): void {
     const sums = this.#sorted
     const [first] = sums

@@ -1,4 +1,4 @@
-// `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at, taken elsewhere and let go.
+// `quarantine`: lists, shows, drops and exports malformed elements. They are never delivered.
 import type { QuarantineRecord } from '../../contracts/records.ts'
 import { countText, sizeText } from '../../observability/words.ts'
 import { withJournal } from '../shared/journal.ts'
@@ -112,7 +112,7 @@ function factsOf({ id, stream, ...rest }: QuarantineRecord): object {
   }
 }
 
-/** Malformed bytes may be anything: they go out in base64. */
+/** Malformed bytes may be anything, hence base64. */
 function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
   const line = { ...factsOf(record), base64: Buffer.from(raw).toString('base64') }
   return Buffer.from(`${JSON.stringify(line)}\n`)

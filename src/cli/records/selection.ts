@@ -1,4 +1,4 @@
-// What somebody asks for of what is set aside, of either kind: which of it, and how sure they are. And what ends the command where it is not there.
+// Selects dead letters or quarantined elements by options, and decides the exit code.
 import type { Stream } from '../../contracts/source.ts'
 import { type OpenJournal, withJournal } from '../shared/journal.ts'
 import { areKnown, areNamed, type Whose } from '../shared/names.ts'
@@ -14,7 +14,7 @@ export interface AsideOptions {
   readonly yes?: boolean
   /** of list */
   readonly json?: boolean
-  /** of list: the sums alone */
+  /** of list: only the sums */
   readonly sums?: boolean
 }
 
@@ -23,7 +23,7 @@ export interface ShowOptions {
   readonly content: boolean
 }
 
-/** Where no id is named, all of it is meant. */
+/** Without ids all are selected. */
 export function idsQuery({ id }: Pick<AsideOptions, 'id'>): { readonly ids?: readonly number[] } {
   return id.length > 0 ? { ids: id } : {}
 }
@@ -33,7 +33,10 @@ export const isOf = (stream: Stream, { workspace, source }: Pick<AsideOptions, '
 
 type Pages = AsyncIterable<readonly { readonly sink?: string; readonly stream: Stream }[]>
 
-/** With the journal open, where what the options name is there; else that is wrong usage. `allIn`: all that is set aside. */
+/**
+ * Opens the journal and runs `use`, unless the options name something unknown (wrong usage).
+ * `allIn`: all records of the kind.
+ */
 export function withMeant(
   context: CommandContext,
   options: AsideOptions & Whose,
@@ -45,7 +48,7 @@ export function withMeant(
   )
 }
 
-/** False, and said, where a sink or workspace is named that is neither configured nor one of those of which something is set aside still. */
+/** False, after printing the error, if a name is neither configured nor in a record. */
 async function isThere(
   context: CommandContext,
   opened: OpenJournal,
@@ -68,7 +71,7 @@ async function isThere(
   })
 }
 
-/** What lets all of it go for good wants to be asked for in so many words. */
+/** Dropping everything for good needs an explicit --yes. */
 export function lacksYes(
   context: CommandContext,
   { id, yes }: AsideOptions,
@@ -81,7 +84,7 @@ export function lacksYes(
   return true
 }
 
-/** Names of options that tell by something else than its id what is meant. */
+/** Options other than ids that narrow the selection. */
 const NARROWING = ['sink', 'workspace', 'source', 'code', 'reason'] as const
 
 type Narrowing = Readonly<Partial<Record<(typeof NARROWING)[number], string>>>
@@ -89,7 +92,7 @@ type Narrowing = Readonly<Partial<Record<(typeof NARROWING)[number], string>>>
 export const isNarrowed = (options: Narrowing): boolean =>
   NARROWING.some((name) => options[name] !== undefined)
 
-/** What is said where nothing was found: that the options are in the way, only where anything is set aside. */
+/** The message for an empty result. It mentions the options only if there are records at all. */
 export async function noneText(
   options: Narrowing,
   all: AsyncIterable<readonly unknown[]>,
@@ -100,8 +103,8 @@ export async function noneText(
 }
 
 /**
- * Ids that were asked for and are not there, or are none of what else was asked for, make the command fail, after the rest was
- * seen to. `most`: where so many were found others were left out, and nothing is known of those.
+ * Fails for ids that were not found or do not match the other options, after the rest was
+ * processed. `most`: with that many found, others were left out, so missing ids prove nothing.
  */
 export function exitOf(
   context: CommandContext,

@@ -1,4 +1,4 @@
-// `replay`: sends to one sink again what it had of a span, by the entries' own time: from the journal where it is kept, else from the API.
+// `replay`: sends a span of entries to one sink again, from the journal or from the API.
 import type { SinkConfig } from '../../config/schema.ts'
 import type { Job, JobSpan } from '../../contracts/jobs.ts'
 import type { Stream, SourceName } from '../../contracts/source.ts'
@@ -91,7 +91,7 @@ export async function replay(
 
 type Wanted = ReplayOptions & { readonly sink: string; readonly from: string }
 
-/** What is decided before anything is sent. */
+/** Decided before anything is sent. */
 interface Sending {
   readonly options: ReplayOptions
   readonly opened: OpenJournal
@@ -99,7 +99,7 @@ interface Sending {
   readonly plan: ReplayPlan
   readonly runAt: number
   readonly isRunning: boolean
-  /** in the daemon, or joined there; with a dry run, what would be */
+  /** started or joined in the daemon; with a dry run, what would start */
   readonly begun: readonly Job[]
 }
 
@@ -125,7 +125,7 @@ async function send(
     context.stderr(unreadableText(asked))
     return exitCodes.failed
   }
-  // Before the journal's part: what cannot start is refused while nothing is sent yet.
+  // First, so that a refused job stops the command before anything is sent.
   const request = { sink: sink.name, startedAt: runAt, reads: plan.reads, dryRun: options.dryRun }
   const begun = client && plan.reads.length > 0 ? await client.jobs.replay(request) : []
   const joined = begun.filter((one) => one.isJoined === true).map(({ stream }) => stream)
@@ -140,7 +140,7 @@ async function send(
   return isWhole ? followed : exitCodes.failed
 }
 
-/** What the journal gives, and what is told of it. False: not all that was meant has been sent, or is on its way. */
+/** Sends the journal's part and prints the result. False: something selected was not sent. */
 async function sendKept(
   context: CommandContext,
   { options, opened, asked, plan, runAt, isRunning, begun }: Sending,
@@ -172,12 +172,12 @@ async function sendKept(
   const short = [...plan.short, ...lost]
   context.stderr(shortText(short, howText(options, isRunning)))
   context.stderr(shortText(cut, (stream) => howCut(asked.only === 'api' || isOneOf(joined, stream))))
-  // Who asks for what the journal keeps has it, whatever that is.
+  // With --only journal, incomplete days are not an error.
   const lacking = asked.only === 'journal' ? 0 : short.length + cut.length
   return !done.stopped && !unsure && lacking === 0
 }
 
-/** False: of a day that is read in part the rest may not come by itself. */
+/** False: the rest of a partly read day may not arrive automatically. */
 async function tellLate(
   { stderr }: CommandContext,
   { asked, plan, begun }: Sending,
@@ -190,7 +190,7 @@ async function tellLate(
   return late.length === 0
 }
 
-/** Undefined, and said, where what is named can give nothing: a name that is none, a source that its sink does not take. */
+/** Undefined, after printing the error, for an unknown name or a source not taken. */
 async function sinkOf(
   context: CommandContext,
   { sink: name, workspace, source }: Wanted,
@@ -206,13 +206,13 @@ async function sinkOf(
     return undefined
   }
   if (workspace === undefined || known.workspaces.some(({ name: one }) => one === workspace)) return sink
-  // What was kept of one that left the configuration can be sent again.
+  // Stored entries of a workspace that left the configuration can be sent again.
   const { kept } = await journal.counts(wholeDays(span))
   const left = kept.map(({ stream }) => ({ name: stream.workspace }))
   return isKnown(context, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
 }
 
-// What `replay` prints of the jobs that the daemon reads from the API: what was sent, and how the other sinks get what they lack.
+// Texts for replay jobs from the API: what was sent, and how other sinks get what they lack.
 
 const texts: JobTexts = {
   kind: 'replay',
@@ -239,7 +239,7 @@ function countsText(job: Job): string {
   return `${sums}${never}${gapsText(gaps)}${cut}`
 }
 
-/** What this sink has now and the others may lack. */
+/** Advice if this sink received entries that the others may lack. */
 function adviceText({ counts, stream, spans }: Job): string {
   const [first] = spans
   const last = spans.at(-1)

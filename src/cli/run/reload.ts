@@ -1,4 +1,4 @@
-// A new configuration for the running daemon: asked for by SIGHUP or by a changed file, taken whole or refused with its faults.
+// Reload: a SIGHUP or a changed file brings a new configuration, which is taken whole or rejected.
 import { createHash } from 'node:crypto'
 import { readTextFile } from '../../config/files.ts'
 import { plainReferences } from '../../config/load.ts'
@@ -13,9 +13,9 @@ import type { Log } from '../../core/log.ts'
 import { Secret } from '../../core/secret.ts'
 import type { CurrentSetup, NextSetup, Setup } from './daemon.ts'
 
-/** How often the file is looked at. */
+/** How often the file is checked. */
 const LOOK_MS = 2_000
-/** What a refused configuration refers to may come right without a word of it changing: it is tried again. */
+/** A rejected configuration may become valid without a change of its text: it is retried. */
 const AGAIN_MS = 10_000
 
 interface ReloadOptions {
@@ -32,11 +32,11 @@ interface ReloadOptions {
   readonly environmentOf: (config: Config) => Setup['environment']
 }
 
-/** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
+/** Create once, at the start: from then on SIGHUP reloads instead of ending the process. */
 export function reloading(options: ReloadOptions): NextSetup {
   const asking = new Asking(options)
   const asked = { ...options, load: () => asking.load() }
-  // Taken before it opens: a key that changes in between is asked about once too often, and never missed.
+  // Computed before the app opens, so that a key that changes meanwhile is never missed.
   let keys = hashKeysDigest(options.loaded.config, readTextFile)
   return async (current, signal) => {
     let fault: string | undefined
@@ -46,7 +46,7 @@ export function reloading(options: ReloadOptions): NextSetup {
         fault === undefined ? Infinity : AGAIN_MS,
         current.environment.log,
       )
-      // Who asked is answered; what is only tried again has been told already.
+      // A requested reload is always reported; a retry only if its error is new.
       const next = await reloaded(asked, current, keys, isAsked ? undefined : fault)
       if (typeof next === 'object') {
         keys = hashKeysDigest(next.config, readTextFile)
@@ -58,8 +58,8 @@ export function reloading(options: ReloadOptions): NextSetup {
 }
 
 /**
- * The configuration as it is now; undefined where that is the current one. Where it cannot be taken what is wrong with it, which is
- * told unless that is `known`.
+ * The next setup; undefined if nothing changed. The error message if it was rejected, which is
+ * logged unless it equals `known`.
  */
 async function reloaded(
   options: Pick<ReloadOptions, 'file' | 'environmentOf'> & { readonly load: () => Config },
@@ -97,10 +97,10 @@ async function reloaded(
   }
 }
 
-/** Of its text, or of what it wants and cannot have now, such as a port that is taken. */
+/** An error in the text, or in what it needs now, such as a port in use. */
 const isRefusal = ({ code }: ConnectorError) => code === 'config_invalid' || code === 'misconfigured'
 
-/** Another journal is another memory: positions, keys and what is owed would stay behind. */
+/** Another journal would leave positions, keys and pending entries behind. */
 function refuseMove(current: Config, next: Config): void {
   if (next.journal.path === current.journal.path) return
   throw new ConnectorError(
@@ -110,14 +110,14 @@ function refuseMove(current: Config, next: Config): void {
 }
 
 /**
- * What asks for a new configuration: a SIGHUP at once, a changed file as soon as it has settled, be it the configuration's own or
- * one that a plain value of it names.
+ * Triggers a reload: a SIGHUP at once; a changed file as soon as it is stable. Watches the
+ * configuration file and the files that plain values of it name.
  */
 class Asking {
   readonly #options: ReloadOptions
-  /** of the configuration that was last taken */
+  /** of the last accepted configuration */
   #plain: readonly Reference[]
-  /** of the file as it was last read, and of what the plain values were read as */
+  /** digest of the file and of the resolved plain values, as last read */
   #taken: string
   #hungUp = false
   #wake = new AbortController()
@@ -125,7 +125,7 @@ class Asking {
   constructor(options: ReloadOptions) {
     this.#options = options
     this.#plain = plainReferences(options.loaded)
-    // What came through a pipe was there once, and is no change.
+    // A pipe can be read only once; its end is no change.
     const text = this.#textNow() === '' ? '' : options.loaded.text
     this.#taken = digestOf(text, resolvedOf(this.#plain))
     options.onHangup(() => {
@@ -134,7 +134,7 @@ class Asking {
     })
   }
 
-  /** Resolves when the file is to be read: true where it was asked for, false after `againMs`. Rejects when the signal aborts. */
+  /** Resolves true for a SIGHUP or change, false after `againMs`. Rejects at the signal. */
   async next(signal: AbortSignal, againMs: number, log: Log): Promise<boolean> {
     const { clock, file } = this.#options
     const againAt = clock.elapsed() + againMs
@@ -157,7 +157,7 @@ class Asking {
         )
       blind = !seen
       if (!seen) continue
-      // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.
+      // A half-written file may be valid, so it must look the same twice.
       const settled = seen !== this.#taken && seen === last
       last = seen
       const isAsked = this.#hungUp || settled
@@ -168,7 +168,7 @@ class Asking {
     }
   }
 
-  /** Undefined while no file can be opened: that is no change. */
+  /** Undefined while no file can be opened, which is no change. */
   #look(): string | undefined {
     const { file, references } = this.#options
     const context = { ...references, folder: folderOf(file) }
@@ -183,7 +183,7 @@ class Asking {
     return orUnreadable(() => (references.readConfig ?? references.readFile)(file))
   }
 
-  /** Reads it. Throws ConfigFaults. */
+  /** Loads the file. Throws ConfigFaults. */
   load(): Config {
     const loaded = this.#options.load()
     this.#plain = plainReferences(loaded)
@@ -194,7 +194,7 @@ class Asking {
 
 const UNREADABLE = 'unreadable'
 
-/** Undefined where nothing can be opened. */
+/** Undefined if no file can be opened. */
 function orUnreadable(read: () => string): string | undefined {
   try {
     return read()
@@ -208,9 +208,9 @@ const resolvedOf = (plain: readonly Reference[]) => plain.map(({ resolved }) => 
 const digestOf = (...parts: readonly unknown[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 
-// Whether a configuration that was read again is the one that runs: then there is nothing to take over.
+// Compares a reloaded configuration with the running one.
 
-/** What is not understood here is another one. */
+/** Values of unknown kinds count as different. */
 function isSameConfig(one: unknown, other: unknown): boolean {
   if (one instanceof Secret) return other instanceof Secret && one.isSame(other)
   if (Array.isArray(one))
@@ -231,7 +231,7 @@ function isPlain(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
 
-/** A digest of the keys that values are hashed with. A sink reads its key once, so a new key in the same file is a change of the configuration. */
+/** Digest of the hash keys. A sink reads its key once, so a new key is a new configuration. */
 function hashKeysDigest({ sinks }: Config, read: (path: string) => string): string {
   const digest = createHash('sha256')
   for (const { path } of sinks.flatMap(({ redact }) => policyFiles(redact))) {
@@ -239,7 +239,7 @@ function hashKeysDigest({ sinks }: Config, read: (path: string) => string): stri
     try {
       text = read(path)
     } catch {
-      // The sink waits for it, and finds it by itself.
+      // The sink waits for the file itself.
     }
     digest.update(`${path}\n${text.length}\n${text}\n`)
   }

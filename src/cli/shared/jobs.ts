@@ -1,4 +1,4 @@
-// What the commands for jobs share: they follow what the daemon reads, list it, cancel it, and print how far it is.
+// Shared by the commands for jobs: follow, list and cancel jobs, and print their progress.
 import { missingText, matches, progressOf } from '../../contracts/jobs.ts'
 import type { Job, JobFilter, JobKind, JobSpan, Unread, WaitsFor } from '../../contracts/jobs.ts'
 import { isSameStream } from '../../contracts/source.ts'
@@ -20,25 +20,25 @@ const PATIENCE_MS = 30_000
 
 /** Texts that differ between the commands. */
 export interface JobTexts {
-  /** what it is called, and its command */
+  /** name of the job and of its command */
   readonly kind: JobKind
-  /** what needs the daemon */
+  /** what needs a running daemon, for an error message */
   readonly needs: string
-  /** what it is called where none is there */
+  /** its name, for "No … was under way" */
   readonly title: string
-  /** of one that was cancelled */
+  /** what remains after a cancellation */
   readonly stays: (whose: 'it' | 'they') => string
   readonly countsText: (job: Job) => string
   readonly endText: (job: Job, ended: string) => string
-  /** on a screen, of all together */
+  /** progress bar for all jobs, on a terminal only */
   readonly barText?: (all: readonly Job[]) => string
-  /** behind the last lines */
+  /** printed after the last lines */
   readonly adviceText?: (job: Job) => string
 }
 
 type Connect = () => Promise<ControlClient | undefined>
 
-/** Until all that were started have ended, or are no longer there, or the signal. */
+/** Follows the jobs until all have ended or disappeared, or until the signal. */
 export async function follow(
   context: CommandContext,
   texts: JobTexts,
@@ -87,7 +87,7 @@ const howText = ({ kind }: JobTexts) => `auditferry ${kind} --status shows its p
 
 const isWhole = ({ counts, unread }: Job): boolean => counts.gaps === 0 && unread.length === 0
 
-/** All of them as they are now; undefined: the daemon does not answer. */
+/** The jobs as they are now; undefined: the daemon does not answer. */
 async function hear(
   texts: JobTexts,
   connect: Connect,
@@ -103,7 +103,7 @@ async function hear(
   }
 }
 
-/** The job as it is now. A missing job was cancelled, or may have ended if another one has its place. */
+/** The job as it is now. A missing job was cancelled, or ended and was replaced by another one. */
 function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   const over = (message: string): Job => ({
     ...job,
@@ -115,7 +115,7 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   if (same) {
     const { waitsFor: what } = same
     if (what !== 'source' && what !== 'sink' && what !== 'sources') return same
-    // The daemon keeps it until the configuration has again what it lacks; this command stops following it.
+    // The daemon resumes it once the configuration is complete again; following it ends here.
     return over(
       `${missingText[what]}: it waits in the journal, and continues once ${what === 'sources' ? 'it' : `the ${what}`} is there again`,
     )
@@ -130,7 +130,7 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   return over(`${how}; ${stays('it')}`)
 }
 
-/** `--status` and `--cancel`. Only the daemon is asked: it knows jobs whose workspace or sink has left this file. */
+/** `--status` and `--cancel`. Asks only the daemon, which knows jobs that have left the file. */
 export async function look(
   context: CommandContext,
   file: string,
@@ -152,7 +152,7 @@ export async function look(
   const meant = all.filter((job) => matches(which, job))
   if (meant.length === 0) {
     const known = await there()
-    // A name that left the configuration is known as long as a job has it.
+    // A name that left the configuration is still valid while a job has it.
     const names = {
       workspaces: [...known.workspaces, ...all.map(({ stream }) => ({ name: stream.workspace }))],
       sinks: [...known.sinks, ...all.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
@@ -177,11 +177,11 @@ export function withoutDaemon(
   return exitCodes.failed
 }
 
-// How far a job is: the same line for backfill, replay, reconcile and `status`.
+// Progress line, the same for backfill, replay, reconcile and `status`.
 
 /** Answers normally arrive more often than this. */
 const SILENT_MS = 3_000
-/** Back to the beginning of the line, and clears it. */
+/** Returns to the start of the line and clears it. */
 const AGAIN = '\r\u001b[K'
 
 /** `ratio`: 0 to 1; undefined: not known yet. */
@@ -199,7 +199,7 @@ export const nameText = ({ stream, sink }: Job): string =>
 export const gapsText = (gaps: number) =>
   gaps === 0 ? '' : `; ${countText(gaps, 'possible gaps')}: entries there may be missing`
 
-/** Parts that stayed unread. */
+/** Unread parts that are listed. */
 const NAMED = 5
 
 const unreadWhy = {
@@ -215,7 +215,7 @@ export function unreadText(unread: readonly Unread[]): string {
   return `${named.join('')}${more > 0 ? `\n  and ${more} more` : ''}`
 }
 
-/** Why it is not progressing, if anything. */
+/** Why the job makes no progress, if known. */
 export function troubleText({ error, waitsFor, waitReason }: Trouble): string {
   if (error) return `; trying again: ${printable(error.message)}`
   const text = waitText(waitsFor, waitReason)
@@ -228,7 +228,7 @@ interface Trouble {
   readonly waitReason?: string | null | undefined
 }
 
-/** The last answer may be outdated, so the silence is printed instead. */
+/** Replaces the last known reason, which may be outdated. */
 const silenceText = (silentMs: number) =>
   silentMs < SILENT_MS ? '' : `; no answer from the daemon since ${Math.round(silentMs / 1000)} s`
 
@@ -239,11 +239,11 @@ function lineText({ countsText, endText }: JobTexts, job: Job, silence = ''): st
   return `${progressText(nameText(job), progressOf(job), countsText(job), silence || troubleText(job))}\n`
 }
 
-/** On a screen, each reason why a running job waits is printed once, above the bar. */
+/** On a terminal, prints each reason why a job waits once, above the bar. */
 function newTroubles(texts: JobTexts, open: readonly Job[], printed: Set<string>, silence: string): string {
   if (silence !== '') return ''
   const news = open.filter((job) => {
-    // The figures of a wait change all the time.
+    // The numbers in a wait reason change all the time.
     const trouble = job.error ? troubleText(job) : (job.waitsFor ?? '')
     return trouble !== '' && printed.size < printed.add(`${nameText(job)}${trouble}`).size
   })

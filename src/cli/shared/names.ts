@@ -1,12 +1,12 @@
-// What the command line names and is not there: told with the names that there are, before anything is done.
+// Checks names from the command line; an unknown one is reported with the names that exist.
 import type { CommandContext } from './world.ts'
 
-/** As a configuration, a status report or the journal has it. */
+/** From a configuration, a status report or the journal. */
 interface Named {
   readonly name: string
 }
 
-/** What to say of it; undefined: it is one of them, or none was named. */
+/** The error message; undefined: the name exists, or none was given. */
 export function unknownName(
   what: string,
   name: string | undefined,
@@ -17,7 +17,7 @@ export function unknownName(
   return `there is no ${what} ${name}; there ${names === '' ? 'is none' : `are ${names}`}`
 }
 
-/** False, and said, where it is none of them. */
+/** False, after printing the error, if the name is unknown. */
 export function isKnown(
   { stderr }: CommandContext,
   what: 'sink' | 'workspace',
@@ -29,17 +29,17 @@ export function isKnown(
   return fault === undefined
 }
 
-/** Whose; what is absent means all. */
+/** Absent fields match all. */
 export interface Whose {
   readonly workspace?: string | undefined
   readonly source?: string | undefined
   readonly sink?: string | undefined
 }
 
-/** What there is to name on the command line. */
+/** Names that are valid on the command line. */
 export type There = Record<'sinks' | 'workspaces', readonly Named[]>
 
-/** False, and said, where one of the names is none of them. */
+/** False, after printing the error, if one of the names is unknown. */
 export function areKnown(context: CommandContext, { workspace, sink }: Whose, there: There): boolean {
   return (
     isKnown(context, 'workspace', workspace, there.workspaces) && isKnown(context, 'sink', sink, there.sinks)

@@ -33,7 +33,7 @@ export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing
 // acknowledgement below.
 
 /** This many tries of a sink are remembered; the acknowledgement of an older one has no parent. */
-const MOST_TRIES = 64
+const MAX_TRIES = 64
 
 interface Try {
   readonly first: Seq
@@ -61,7 +61,7 @@ function beginTry(
   const known = tries.get(sink) ?? []
   tries.set(sink, known)
   known.push({ first, last, span })
-  if (known.length > MOST_TRIES) known.shift()
+  if (known.length > MAX_TRIES) known.shift()
   return span
 }
 
@@ -158,8 +158,8 @@ function tracedAppend(journal: Journal, begin: Begin, reads: Reads, pages: Pages
       span,
       () => journal.append(part),
       ({ added, late, known, filtered, quarantined, last }) => {
-        const kept = added + late
-        if (kept > 0 && last !== undefined) pages.keep(last - kept + 1, last, span.spanContext())
+        const stored = added + late
+        if (stored > 0 && last !== undefined) pages.keep(last - stored + 1, last, span.spanContext())
         return { new: added, late, known, filtered, quarantined }
       },
     )

@@ -73,5 +73,5 @@ export async function readUpTo(body: AsyncIterable<Uint8Array>, mostBytes: numbe
     pieces.add(piece.subarray(0, mostBytes - pieces.length))
     if (pieces.length >= mostBytes) break
   }
-  return pieces.whole()
+  return pieces.toBuffer()
 }

@@ -78,7 +78,7 @@ export class BucketLibrary {
     if (codeOf(error) === 'RequestTimeTooSkewed') return true
     if (error instanceof ConnectorError) return false
     const { action, code } = s3Error(this.#where, error, this.#clock.now())
-    if (action !== 'hold' || (code !== 'unauthorized' && code !== 'forbidden')) return false
+    if (action !== 'block' || (code !== 'unauthorized' && code !== 'forbidden')) return false
     const fixed = this.#options.role_arn === undefined && this.#options.access_key_id !== undefined
     if (this.#key.refresh(bore)) this.forget()
     else if (!fixed && code === 'unauthorized') this.forget()

@@ -79,11 +79,11 @@ export class Collector {
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
     const { where } = this.endpoint
-    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.place })
+    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.source })
     if (verdict.kind !== 'failed')
       throw new ConnectorError('bad_reply', `Splunk at ${where} did not return acknowledgements`)
     // The token changed meanwhile: the next question uses the new one.
-    if (verdict.error.action === 'hold') this.secrets.refresh()
+    if (verdict.error.action === 'block') this.secrets.refresh()
     throw verdict.error
   }
 

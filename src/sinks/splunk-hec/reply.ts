@@ -1,7 +1,7 @@
 // What each of Splunk's answers means for a batch: the whole table of codes, as measured on real
 // servers.
 import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
-import type { SecretPlace } from '../../core/secret.ts'
+import type { SecretSource } from '../../core/secret.ts'
 import type { Outcome } from '../../contracts/sink.ts'
 import { meaningOfStatus, type Meaning } from '../kit/status.ts'
 
@@ -33,7 +33,7 @@ export interface Sent {
   /** host:port */
   readonly where: string
   /** absent: the message has no advice about replacing the token */
-  readonly tokenFrom?: SecretPlace
+  readonly tokenFrom?: SecretSource
 }
 
 export interface Done {

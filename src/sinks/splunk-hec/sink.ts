@@ -85,7 +85,7 @@ class HecSink implements Sink {
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
     this.#certificates.lookDaily()
     const body = await this.#bodies.of(lines)
-    const { place: tokenFrom } = this.#options.token
+    const { source: tokenFrom } = this.#options.token
     const size = { count: lines.count, bytes: body.plainBytes, tokenFrom }
     for (let tries = 1; ; tries++) {
       const collector = this.#collectorAt(this.#endpoints.pick())

@@ -3,7 +3,7 @@ import { ConnectorError } from '../../core/errors.ts'
 import type { PageChunk } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { toldAs } from '../http/reply.ts'
+import { withNextStep } from '../http/reply.ts'
 import { anchorAt, brokenEntry, isReadByTime, keptBytes, reachUs, readLatest } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { forgetFailures, jumpTo } from './cursor.ts'
@@ -151,7 +151,7 @@ async function passed(
   const behind = await isRightBehind(step, to, kept, 'live')
   if (behind instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
     return lastChunk(step, {
-      fault: toldAs(behind, 'the page that shows whether an entry is missing failed'),
+      fault: withNextStep(behind, 'the page that shows whether an entry is missing failed'),
     })
   const isNext = behind === true
   stepOver(step, drain, to)

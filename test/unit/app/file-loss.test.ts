@@ -1,4 +1,4 @@
-// The warnings of a removed file and of a cut one over a restart: told for its day, whoever restarts the daemon meanwhile.
+// The warnings of a removed and of a truncated file across a restart: shown for a day, however often the daemon restarts.
 import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -25,7 +25,7 @@ function openLives() {
   return { notes, live }
 }
 
-test('a restart within the day tells it on, since when it was, and no longer than its day', async () => {
+test('a restart within the day keeps the warning with its original time until the day is over', async () => {
   const { live } = openLives()
   const first = await live(0)
   expect(first.told()).toEqual([])
@@ -40,7 +40,7 @@ test('a restart within the day tells it on, since when it was, and no longer tha
   expect((await live(25 * HOUR)).told()).toEqual([])
 })
 
-test('another removal begins its own day', async () => {
+test('another removal starts its own day', async () => {
   const { live } = openLives()
   const first = await live(0)
   first.kept.warn('file_removed', 'archive: it went')
@@ -50,7 +50,7 @@ test('another removal begins its own day', async () => {
   expect(next.told()).toMatchObject([{ message: 'archive: it went again' }])
 })
 
-test('a clock that was set back meanwhile ends no warning: it begins anew, for a day', async () => {
+test('a clock that was set back meanwhile ends no warning: it restarts for a day', async () => {
   const { live } = openLives()
   const first = await live(0)
   first.kept.warn('file_removed', 'archive: it went')
@@ -70,7 +70,7 @@ test('of two sinks each remembers its own file', async () => {
   expect((await live(HOUR)).told()).toHaveLength(1)
 })
 
-test('a state entry that is not ours is reported by no later process', async () => {
+test('an unreadable state entry is not shown by a later process', async () => {
   const { notes, live } = openLives()
   const { kept } = await live(0)
   kept.warn('file_removed', 'archive: it went')
@@ -78,7 +78,7 @@ test('a state entry that is not ours is reported by no later process', async () 
   expect((await live(HOUR)).told()).toEqual([])
 })
 
-test('through the whole daemon: the file is removed, a batch finds it out, and the next process tells it too', async () => {
+test('through the whole daemon: the file is removed, a batch notices, and the next process shows it too', async () => {
   const house = openHouse({ entries: 3 })
   onTestFinished(house.remove)
   const first = await house.open(false)
@@ -96,7 +96,7 @@ test('through the whole daemon: the file is removed, a batch finds it out, and t
   expect(next.registry.status().warnings).toMatchObject([{ code: 'file_removed', about: 'archive', message }])
 })
 
-test('through the whole daemon: the file is cut while none runs, and the next process tells with its first batch how much is gone', async () => {
+test('through the whole daemon: the file is truncated while none runs, and the next process reports with its first batch how much is gone', async () => {
   const house = openHouse({ entries: 3 })
   onTestFinished(house.remove)
   const path = join(house.folder, 'out.ndjson')

@@ -666,7 +666,7 @@ function tlsFaults(type: keyof typeof tlsSinks, contents: { ca?: string; cert?: 
 
 const [one, other] = [certificate('one'), certificate('other')]
 const noCertificate = 'it contains no certificate in PEM (BEGIN CERTIFICATE)'
-const spoiled = 'a certificate in it is cut short or spoiled'
+const spoiled = 'a certificate in it is incomplete or damaged'
 const faultAt = (name: string, wrong: string) =>
   `5 sinks.0.tls.${name}_file: the file cannot be used: ${wrong}`
 
@@ -691,7 +691,7 @@ test.each(['splunk_hec', 's3', 'syslog'] as const)(
     ])
     expect(tlsFaults(type, { cert: one.cert, key: one.cert })).toEqual([faultAt('key', noKey)])
     expect(tlsFaults(type, { cert: one.cert, key: other.key })).toEqual([
-      faultAt('key', 'TLS does not take it with cert_file: it must be the key of that certificate'),
+      faultAt('key', 'it does not belong to the certificate in cert_file'),
     ])
   },
 )

@@ -51,7 +51,7 @@ test('validate looks into each key file, and tells none of it', () => {
     ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)'
   expect(faults.map(({ line, path, message }) => `${line} ${JSON.stringify(path)} ${message}`)).toEqual([
     `8 ["sinks",0,"redact",1,"key_file"] the file cannot be used: its key is shorter than 32 bytes: ${advice}${held}`,
-    `9 ["sinks",0,"redact",2,"key_file"] the file cannot be used: it is no text: ${advice}${held}`,
+    `9 ["sinks",0,"redact",2,"key_file"] the file cannot be used: it is not text: ${advice}${held}`,
     `10 ["sinks",0,"redact",3,"key_file"] the file cannot be used: there is no such file${held}`,
   ])
 })

@@ -1,4 +1,4 @@
-// Live samples: only what the receiver took, only while somebody looks, and never more than was asked for.
+// Live samples: only what the receiver took, only while a tap is open, and never more than was asked for.
 import { expect, test } from 'vitest'
 import type { Delivery, ObjectSink, OpenObject, Sink } from '../../../src/contracts/sink.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
@@ -45,7 +45,7 @@ function openTap() {
 
 const shown = (lines: readonly Uint8Array[]) => lines.map((line) => Buffer.from(line).toString())
 
-test('what the receiver did not take is not shown', async () => {
+test('lines that the receiver did not take are not shown', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
   const sink: Sink = observedSink(fake, [taps.observer('siem')])
@@ -55,7 +55,7 @@ test('what the receiver did not take is not shown', async () => {
   expect(shown(await looking)).toEqual(['first\n'])
 })
 
-test('nobody looks: nothing is kept; somebody does: at most so many lines, at once', async () => {
+test('without a tap nothing is kept; with one at most so many lines, at once', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
   const sink: Sink = observedSink(fake, [taps.observer('siem')])
@@ -66,14 +66,14 @@ test('nobody looks: nothing is kept; somebody does: at most so many lines, at on
   expect(shown(await looking)).toEqual(['one\n', 'two\n'])
 })
 
-test('a sink that is not open to it is refused, with what to set', async () => {
+test('a sink without tap: true refuses, and names the setting', async () => {
   await expect(new Taps(systemClock).next('siem', 1, 0)).rejects.toMatchObject({
     code: 'misconfigured',
     message: expect.stringContaining('tap: true') as string,
   })
 })
 
-test('an object is sampled line by line while it is written, and is the same object otherwise', async () => {
+test('an object is sampled line by line while it is written, and is otherwise unchanged', async () => {
   const { taps, sink } = openTap()
   const looking = taps.next('archive', 2, 1_000)
   const object = await sink.open(0)
@@ -84,7 +84,7 @@ test('an object is sampled line by line while it is written, and is the same obj
   await expect(object.end({} as never)).rejects.toThrow(/^$/)
 })
 
-test('whoever looks gets what came when the time is over by the clock', async () => {
+test('a tap returns what came by the time its clock runs out', async () => {
   const { clock, taps, sink } = openTap()
   const looking = taps.next('archive', 2, 1_000)
   await (await sink.open(0)).write(Buffer.from('one\n'))
@@ -93,7 +93,7 @@ test('whoever looks gets what came when the time is over by the clock', async ()
   expect(shown(await looking)).toEqual(['one\n'])
 })
 
-test('a stop waits for nobody who looks', async () => {
+test('a stop waits for no tap', async () => {
   const { taps } = openTap()
   const looking = taps.next('archive', 2, 60_000)
   taps.close()

@@ -126,15 +126,18 @@ describe('a journal whose file is taken away', () => {
 
   test('fails /status and no probe, since a restart would lose what is owed, and is told in the log once, until it is back', async () => {
     move(journal, aside)
-    await until(() => said('The journal is not where it was opened').length > 0, 'a word')
+    await until(
+      () => said('The journal file was moved, replaced or removed while in use').length > 0,
+      'a word',
+    )
     expect((await fetch(`${url}livez`)).status).toBe(200)
     const { ok, summary } = await status()
     expect(ok).toBe(false)
     expect(summary).toMatch(/a\.db is gone/)
     await house.clock.sleep(45_000)
-    expect(said('The journal is not where it was opened')).toHaveLength(1)
+    expect(said('The journal file was moved, replaced or removed while in use')).toHaveLength(1)
     move(aside, journal)
-    await until(() => said('in its place again').length > 0, 'a good word')
+    await until(() => said('back in its place').length > 0, 'a good word')
     expect((await fetch(`${url}livez`)).status).toBe(200)
     expect((await status()).ok).toBe(true)
   })

@@ -6,7 +6,7 @@ import { SentLines } from '../../../../src/sinks/syslog/stream.ts'
 
 const MOST_BYTES = 1_000_000
 
-/** Tells how much of it somebody looked at to copy. */
+/** Counts how much of it was read to copy. */
 class Looked extends Uint8Array {
   looked = 0
 
@@ -33,7 +33,7 @@ async function keptIn(kept: SentLines): Promise<number[]> {
   return found
 }
 
-test('a line over the bound is not copied to be forgotten, and what came before it goes as it would have', async () => {
+test('a line over the limit is not copied only to be dropped, and lines before it are dropped as usual', async () => {
   const kept = new SentLines(30_000, MOST_BYTES)
   kept.add(linesOf([500_000], 1), 0)
   const huge = linesOf([5_000_000], 2)
@@ -42,7 +42,7 @@ test('a line over the bound is not copied to be forgotten, and what came before 
   expect(await keptIn(kept)).toEqual([])
 })
 
-test('of a batch over the bound only its end is copied: whole lines that fit', async () => {
+test('of a batch over the limit only its end is copied: whole lines that fit', async () => {
   const kept = new SentLines(30_000, MOST_BYTES)
   kept.add(linesOf([500_000], 1), 0)
   const batch = linesOf([900_000, 400_000, 400_000], 2)
@@ -51,7 +51,7 @@ test('of a batch over the bound only its end is copied: whole lines that fit', a
   expect(await keptIn(kept)).toEqual([2, 400_000, 2, 400_000])
 })
 
-test('what fits pushes out no more than it must', async () => {
+test('lines that fit push out no more than they must', async () => {
   const kept = new SentLines(30_000, MOST_BYTES)
   for (const fill of [1, 2, 3]) kept.add(linesOf([400_000], fill), 0)
   expect(await keptIn(kept)).toEqual([2, 400_000, 3, 400_000])

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { runIngest, ingestOnce } from '../../../src/ingest/loop.ts'
 import type { IngestOptions } from '../../../src/ingest/loop.ts'
-import { keptReads } from '../../../src/ingest/read-times.ts'
+import { openReadTimes } from '../../../src/ingest/read-times.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { ErrorCode } from '../../../src/core/errors.ts'
 import type { Cursor, PageChunk, Source } from '../../../src/contracts/source.ts'
@@ -25,7 +25,7 @@ function page(from: number, count: number, more: Partial<PageChunk> = {}): PageC
   return partOf({ entries: entriesOf(Array.from({ length: count }, (_, i) => spec(from + i))), ...more })
 }
 
-/** Reads what `read` yields; says whether each reading was closed. */
+/** Reads what `read` yields; says whether each read was closed. */
 class FakeSource implements Source {
   readonly stream = stream
   readonly starts: (Cursor | undefined)[] = []
@@ -78,7 +78,7 @@ async function pass(quay: Quay, until: number): Promise<void> {
   }
 }
 
-it('a page of several parts lands part by part, and the cursor with the last', async () => {
+it('a page of several chunks lands chunk by chunk, and the cursor with the last', async () => {
   const quay = await openQuay()
   const source = new FakeSource(function* () {
     yield page(1, 3)
@@ -91,7 +91,7 @@ it('a page of several parts lands part by part, and the cursor with the last', a
   expect([reporter.sum('added'), reporter.successes, source.closed]).toEqual([6, 1, 1])
 })
 
-it('behind each part that it kept, reading gives way to deliveries that are close behind', async () => {
+it('after each chunk that it keeps, reading yields to deliveries that are close behind', async () => {
   const quay = await openQuay()
   const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
   const { collector } = collectorOf(quay, source)
@@ -102,13 +102,13 @@ it('behind each part that it kept, reading gives way to deliveries that are clos
   expect(quay.clock.now() - START).toBe(50)
 })
 
-it('a reading that moves no cursor leaves the one it began with', async () => {
+it('a read that moves no cursor keeps the one it began with', async () => {
   const quay = await openQuay()
   const source = new FakeSource(() => [page(1, 3)])
   expect((await ingestOnce(collectorOf(quay, source).collector, 'here', never)).cursor).toBe('here')
 })
 
-it('what breaks in the middle of a page leaves its parts and the old cursor, and reading again is free of duplicates', async () => {
+it('a failure in the middle of a page keeps its chunks and the old cursor, and reading again adds no duplicates', async () => {
   const quay = await openQuay()
   let broken = true
   const source = new FakeSource(function* () {
@@ -132,11 +132,11 @@ function remembering(quay: Quay, source: FakeSource) {
     caughtUp: () => notes.caughtUp(),
     recalled: (last: Recalled) => notes.recalled(last),
   }
-  const reads = keptReads(stream, told, quay)
+  const reads = openReadTimes(stream, told, quay)
   return { notes, reads, ...collectorOf(quay, source, { reads, reporter: reads.reporter }) }
 }
 
-it('when a read last succeeded lands with its last part, and the next process is told', async () => {
+it('the time of the last successful read lands with its last chunk, and the next process reports it', async () => {
   const quay = await openQuay()
   const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
   const first = remembering(quay, source)
@@ -146,13 +146,13 @@ it('when a read last succeeded lands with its last part, and the next process is
   const next = remembering(quay, source)
   await next.reads.recall()
   expect(next.notes.recalls).toEqual([{ readAt: START, caughtUpAt: START, gapAt: 0 }])
-  // What was known of being caught up goes on to the process after that.
+  // What was known of being caught up survives to the process after that.
   await ingestOnce(next.collector, 'six', never)
   expect(await quay.journal.note('read:acme:audit')).toBe(`${START} ${START}`)
 })
 
 it.each([
-  ['began and broke', [page(1, 0, { cursor: 'begun', underWay: true })]],
+  ['began and failed', [page(1, 0, { cursor: 'begun', underWay: true })]],
   ['was bad', [page(1, 3, { cursor: 'three', fault: new ConnectorError('bad_reply', 'bad') })]],
   [
     'was bad before its end',
@@ -170,15 +170,18 @@ it.each([
   expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
 })
 
-it.each([`${START + MINUTE} 0`, 'not a time', ''])('a kept success of %j says nothing', async (value) => {
-  const quay = await openQuay()
-  await quay.journal.putNote('read:acme:audit', value)
-  const { reads, notes } = remembering(quay, new FakeSource(() => []))
-  await reads.recall()
-  expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
-})
+it.each([`${START + MINUTE} 0`, 'not a time', ''])(
+  'a stored success of %j counts for nothing',
+  async (value) => {
+    const quay = await openQuay()
+    await quay.journal.putNote('read:acme:audit', value)
+    const { reads, notes } = remembering(quay, new FakeSource(() => []))
+    await reads.recall()
+    expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
+  },
+)
 
-it('when a gap was last met lands with it, in a bad page too', async () => {
+it('the time of a gap lands with it, in a bad page too', async () => {
   const quay = await openQuay()
   const fault = new ConnectorError('bad_reply', 'bad')
   const source = new FakeSource(() => [page(1, 1, { gaps: 1, cursor: 'one', fault })])
@@ -188,7 +191,7 @@ it('when a gap was last met lands with it, in a bad page too', async () => {
   expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: START }])
 })
 
-it('a page that cannot be kept is left: its request is closed', async () => {
+it('a page that cannot be kept is dropped and its request closed', async () => {
   const quay = await openQuay(['archive'], 100)
   await quay.append(5)
   const source = new FakeSource(() => [page(100, 3), page(103, 3, { cursor: 'on' })])
@@ -197,7 +200,7 @@ it('a page that cannot be kept is left: its request is closed', async () => {
   expect(source.closed).toBe(1)
 })
 
-it('a bad page moves its cursor all the same, and is told', async () => {
+it('a bad page still moves its cursor and is reported', async () => {
   const quay = await openQuay()
   const fault = new ConnectorError('bad_reply', 'no JSON')
   const source = new FakeSource(() => [page(1, 0, { cursor: 'tried once', fault })])
@@ -207,7 +210,7 @@ it('a bad page moves its cursor all the same, and is told', async () => {
   expect(reporter.successes).toBe(0)
 })
 
-it('the loop goes on from the cursor of a bad page', async () => {
+it('the loop continues from the cursor of a bad page', async () => {
   const quay = await openQuay()
   const source = new FakeSource((cursor) => [
     cursor === undefined
@@ -223,7 +226,7 @@ it('the loop goes on from the cursor of a bad page', async () => {
   expect(source.starts.slice(0, 2)).toEqual([undefined, 'tried once'])
 })
 
-it('the loop begins at the journal’s cursor', async () => {
+it('the loop starts at the journal’s cursor', async () => {
   const quay = await openQuay()
   const first = new FakeSource(() => [page(1, 1, { cursor: 'here' })])
   await ingestOnce(collectorOf(quay, first).collector, undefined, never)
@@ -278,7 +281,7 @@ it.each<[ErrorCode, string, number, number]>([
   ['redirected', 'blocked', 7_500, 60_000],
   ['tls_invalid', 'blocked', 7_500, 60_000],
 ])(
-  '%s: the source is %s, tried again no sooner than %i ms and no later than %i ms',
+  '%s: the source is %s and retries after at least %i ms and at most %i ms',
   async (code, state, least, most) => {
     const { waits, told, states, logged } = await waitsOf(code)
     expect(states).toEqual(new Set([state]))
@@ -290,7 +293,7 @@ it.each<[ErrorCode, string, number, number]>([
   },
 )
 
-it('a rate limit, which the budget waits out, is told with no instant of the next try', async () => {
+it('a rate limit, which the limiter waits out, is reported without a retry time', async () => {
   const quay = await openQuay()
   const stopping = new AbortController()
   const source = new FakeSource((): PageChunk[] => {
@@ -303,7 +306,7 @@ it('a rate limit, which the budget waits out, is told with no instant of the nex
   expect(reporter.triesInMs).toEqual([])
 })
 
-it('a key that was changed meanwhile is asked with at once', async () => {
+it('a key that changed meanwhile is used at once', async () => {
   const quay = await openQuay()
   let tries = 0
   const source = new FakeSource(() => {
@@ -319,12 +322,12 @@ it('a key that was changed meanwhile is asked with at once', async () => {
   await loop
 })
 
-it('a hint of the server is obeyed', async () => {
+it('Retry-After of the server is respected', async () => {
   const { waits } = await waitsOf('server_error', 600_000)
   expect(Math.min(...waits)).toBeGreaterThanOrEqual(600_000)
 })
 
-it('a disk without room is not asked every second: each try would be a request, and an entry of its own', async () => {
+it('with a full disk it does not ask every second: each try would be a request and an audit entry', async () => {
   const { waits, told, states } = await waitsOf('disk_full')
   expect(told).toEqual(waits)
   expect(states).toEqual(new Set(['paused']))
@@ -332,7 +335,7 @@ it('a disk without room is not asked every second: each try would be a request, 
   expect(Math.max(...waits)).toBeLessThanOrEqual(60_000)
 })
 
-it('what nothing cures is thrown, and so is a bug', async () => {
+it('a fatal error is thrown, and so is a bug', async () => {
   for (const thrown of [new ConnectorError('journal_corrupt', 'torn'), new TypeError('a bug')]) {
     const quay = await openQuay()
     const source = new FakeSource(() => {
@@ -342,7 +345,7 @@ it('what nothing cures is thrown, and so is a bug', async () => {
   }
 })
 
-it('an abort ends the loop without a word, wherever it was', async () => {
+it('an abort ends the loop silently, wherever it was', async () => {
   const quay = await openQuay()
   const source = new FakeSource(() => [])
   source.dueAt = START + MINUTE
@@ -356,7 +359,7 @@ it('an abort ends the loop without a word, wherever it was', async () => {
 })
 
 it.each<ErrorCode>(['unauthorized', 'unreachable', 'aborted'])(
-  'what a read fails with once a stop is asked for is told nobody: %s',
+  'a read that fails after a stop was asked for is not reported: %s',
   async (code) => {
     const quay = await openQuay()
     const stopping = new AbortController()
@@ -370,7 +373,7 @@ it.each<ErrorCode>(['unauthorized', 'unreachable', 'aborted'])(
   },
 )
 
-it('a full journal is not read into: the loop waits, says paused, and goes on when there is room', async () => {
+it('a full journal is not read into: the loop waits, reports paused, and continues when there is room', async () => {
   const quay = await openQuay(['archive'], 100)
   await quay.append(5)
   const source = new FakeSource(() => [page(100, 1, { cursor: 'on' })])
@@ -389,14 +392,14 @@ it('a full journal is not read into: the loop waits, says paused, and goes on wh
 })
 
 const NO_ROOM = 'There is no room for the journal: reading pauses until there is some'
-const ROOM = 'There is room in the journal again: reading goes on'
+const ROOM = 'The journal has room again: reading resumes'
 
 function ofRoom({ log }: Quay): string[] {
   const lines = log.lines.map((line) => JSON.stringify(line))
   return [NO_ROOM, ROOM].flatMap((sentence) => lines.filter((line) => line.includes(sentence)))
 }
 
-it('a pause at journal.max_bytes is told once, and once when it ends, also where it begins in the middle of a read', async () => {
+it('a pause at journal.max_bytes is logged once, and its end once, also where it begins in the middle of a read', async () => {
   for (const atOnce of [true, false]) {
     const quay = await openQuay(['archive'], 100)
     if (atOnce) await quay.append(5)
@@ -417,7 +420,7 @@ it('a pause at journal.max_bytes is told once, and once when it ends, also where
   }
 })
 
-it('a journal that is full and not full by turns writes few lines, and the last of them is true', async () => {
+it('a journal that is full and not full by turns logs few lines, and the last of them is true', async () => {
   const quay = await openQuay(['archive'])
   const source = new FakeSource(() => [])
   source.dueAt = START + 60 * MINUTE
@@ -439,7 +442,7 @@ it('a journal that is full and not full by turns writes few lines, and the last 
   await loop
 })
 
-it('foreign fetches and malformed elements are told when they begin, and then as a sum an hour apart, while each is counted', async () => {
+it('foreign fetches and malformed elements are logged when they begin and then as an hourly sum, while each is counted', async () => {
   const quay = await openQuay()
   let seq = 0
   const malformed = () => {

@@ -1,4 +1,4 @@
-// A key that is refused is held and tried on; what the other side asks to wait is kept within bounds.
+// A refused key blocks the source, which keeps trying; Retry-After is kept within bounds.
 import { expect, test } from 'vitest'
 import { runIngest } from '../../../src/ingest/loop.ts'
 import { KeyWaits } from '../../../src/core/key-waits.ts'
@@ -6,7 +6,7 @@ import type { HttpReply } from '../../../src/contracts/platform.ts'
 import { driven, MINUTE, openDesk, SECOND, START } from '../app/desk.ts'
 
 test.each(['unauthorized', 'forbidden'] as const)(
-  'a key that is refused as %s is held and tried on, for as long as it takes',
+  'a key that is refused as %s blocks the source, which retries for as long as it takes',
   async (fault) => {
     const desk = await openDesk({ faults: { [fault]: { until: START + 30 * MINUTE } } })
     const added = desk.add(5)
@@ -39,7 +39,7 @@ test.each([
   [403, '3600'],
   [403, '0.001'],
 ] as const)(
-  'a refused key is tried on within a minute, and not in a row, whatever Retry-After says (%s, %s)',
+  'a refused key is retried within a minute, and not in a row, whatever Retry-After says (%s, %s)',
   async (status, hint) => {
     const tries: number[] = []
     const repairedAt = START + 10 * MINUTE
@@ -60,7 +60,7 @@ test.each([
     expect(await desk.ids()).toEqual(added)
     const waits = tries.slice(1).map((at, i) => at - (tries[i] ?? 0))
     const refused = waits.slice(0, tries.filter((at) => at < repairedAt).length - 1)
-    // The first wait by our own count may be half of its base.
+    // The first of our own waits may be half of its base.
     expect(Math.min(...refused)).toBeGreaterThanOrEqual(7 * SECOND)
     expect(refused.length).toBeLessThanOrEqual(40)
     stop.abort()
@@ -68,7 +68,7 @@ test.each([
   },
 )
 
-test('a corrected key wakes all that wait for it, at the first success of one of them', async () => {
+test('at the first success with a corrected key, all sources that wait for it resume', async () => {
   const tries: number[] = []
   let isGood = false
   const desk = await openDesk({

@@ -1,10 +1,10 @@
-// A body that is held up to a bound, and what is kept of one that is not.
+// A body that is held up to a limit, and what is kept of a larger one.
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { BodySample, hold } from '../../../../src/sources/http/groups.ts'
+import { BodySample, bufferBody } from '../../../../src/sources/http/groups.ts'
 
-/** Counts the chunks that were asked for. */
+/** Counts the chunks that were read. */
 function bodyOf(sizes: readonly number[]) {
   const bytes = Buffer.from(sizes.flatMap((size, i) => Array<number>(size).fill(65 + (i % 26))))
   const asked = { count: 0 }
@@ -19,15 +19,15 @@ function bodyOf(sizes: readonly number[]) {
 }
 
 const chunks = fc.array(fc.integer({ min: 1, max: 9 }), { maxLength: 8 })
-/** of the bound, from the body's own length */
+/** of the limit, from the body's own length */
 const around = fc.constantFrom(-20, -2, -1, 0, 1, 20)
 
-test('a body up to the bound is held whole, of a larger one nothing is asked for behind the bound', async () => {
+test('a body up to the limit is held whole, and a larger one is not read behind the limit', async () => {
   await fc.assert(
     fc.asyncProperty(chunks, around, async (sizes, beyond) => {
       const { bytes, asked, body } = bodyOf(sizes)
       const most = Math.max(0, bytes.length + beyond)
-      const held = await hold({ body }, most)
+      const held = await bufferBody({ body }, most)
       expect(held && Buffer.from(held)).toEqual(bytes.length <= most ? bytes : undefined)
       const before = sizes.slice(0, Math.max(0, asked.count - 1)).reduce((sum, size) => sum + size, 0)
       expect(before).toBeLessThanOrEqual(most)
@@ -41,7 +41,7 @@ test('a sample sees every byte, held or not', async () => {
       const { bytes, body } = bodyOf(sizes)
       const most = Math.max(0, bytes.length + beyond)
       const sample = new BodySample()
-      const held = await hold({ body }, most, sample)
+      const held = await bufferBody({ body }, most, sample)
       expect(held === undefined).toBe(bytes.length > most)
       const sha256 = createHash('sha256').update(bytes).digest('hex')
       expect(sample.quarantined('too_large')).toEqual({

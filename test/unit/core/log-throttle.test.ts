@@ -1,8 +1,8 @@
-// What goes on for long is told at once, then as a sum, and nothing of it is left out.
+// A long-lasting condition is logged at once, then as a sum, and nothing is left out of it.
 import { expect, test } from 'vitest'
 import { LogThrottle } from '../../../src/core/backoff.ts'
 
-test('the first of it is told at once, however long nothing was before', () => {
+test('the first occurrence is logged at once, however long nothing was before', () => {
   let now = 0
   const throttle = new LogThrottle(() => now, 1_000)
   expect(throttle.next(0)).toBe(0)
@@ -14,7 +14,7 @@ test('the first of it is told at once, however long nothing was before', () => {
   expect(throttle.rest()).toBe(0)
 })
 
-test('the rest can be asked for at any time, and counts as told', () => {
+test('the rest can be asked for at any time, and then counts as logged', () => {
   let now = 0
   const throttle = new LogThrottle(() => now, 1_000)
   throttle.next(1)

@@ -1,4 +1,4 @@
-// What must hold of the past that was read again: each order came to its end, what it read whole is there, and a replay is marked, its own sink's, and whole.
+// Invariants of jobs: each job ended, what it read whole is there, and a replay is marked, for its own sink, and complete.
 import type { App } from '../../src/app/app.ts'
 import type { JobSpan } from '../../src/contracts/jobs.ts'
 import { isSameStream } from '../../src/contracts/source.ts'
@@ -30,12 +30,12 @@ export async function judgePast(
   ]
 }
 
-/** A page of the live reader in the place of the walk's own, further on within the span, cannot be told from it: what it skips is not read. */
+/** A page of the live reader in place of the job's own, further on within the span, looks the same: what it skips is not read. */
 const isMisled = ({ scenario }: World) => (scenario.faults.repeated_page ?? 0) !== 0
 
 const inSpan = ({ fromUs, toUs }: JobSpan, atUs: number) => atUs >= fromUs && atUs < toUs
 
-/** Entries that somebody who read the span whole, from `sinceMs` on, must have met. */
+/** Entries that a job which read the whole span, from `sinceMs` on, must have met. */
 function due(
   world: World,
   span: JobSpan,
@@ -78,7 +78,7 @@ async function judgeBackfills(world: World, app: App, held: readonly Held[]): Pr
   return faults
 }
 
-/** Of version 2 alone: rows of version 1 have no id to be told by. */
+/** Of version 2 alone: rows of version 1 have no id to recognize them by. */
 function dueEvents({ scenario, mock }: World, span: JobSpan, sinceMs: number, source: string) {
   const { version, v1UntilMs = 0 } = scenario.areas?.history ?? {}
   const boundaryUs = version === 'v1' ? Infinity : v1UntilMs * 1000

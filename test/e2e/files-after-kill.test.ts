@@ -1,4 +1,4 @@
-// What a killed daemon leaves is never deleted or written over while it may hold pending entries: the program as it is built.
+// Files of a killed daemon are never deleted or overwritten while they may have pending entries: the program as it is built.
 import {
   copyFileSync,
   mkdirSync,
@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => built.remove())
 
-/** Nothing can be delivered: where the sink's file should be is a folder. */
+/** Nothing can be delivered: at the sink's file path is a folder. */
 async function openBlocked(): Promise<Stage> {
   const stage = await openStage({
     withoutHec: true,
@@ -98,7 +98,7 @@ test.each([
   },
 )
 
-test('another journal in the place of a killed one is not mixed with the log that is left there', async () => {
+test('another journal in place of a killed one is not mixed with the log that is left there', async () => {
   const [{ stage, journal }, other] = [await killedStage(), await killedStage()]
   const closed = run(other.stage, 'run', '--once')
   expect((await closed.ended).code, closed.stderr()).toBe(0)
@@ -112,12 +112,12 @@ test('another journal in the place of a killed one is not mixed with the log tha
   }
 })
 
-test('a damaged journal and its log stay as they are', async () => {
+test('a damaged journal and its log stay unchanged', async () => {
   const { stage, journal } = await killedStage()
   const log = readFileSync(`${journal}-wal`)
   const once = run(stage, 'run', '--once')
   expect((await once.ended).code, once.stderr()).toBe(0)
-  // The log of before beside a file that has gone on: a database from a copy, put back alone.
+  // The earlier log beside a file that has changed since: a database from a copy, put back alone.
   const damaged = readFileSync(journal)
   damaged.fill(255, 8192 * 3)
   writeFileSync(journal, damaged)

@@ -1,4 +1,4 @@
-// A place in the budget for a key that is rotated while it is waited for.
+// A permit for a key that rotates while a request waits for it.
 import { expect, test } from 'vitest'
 import { Secret, SecretLook } from '../../../../src/core/secret.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
@@ -6,7 +6,7 @@ import { JointRateLimiter, takePermit } from '../../../../src/sources/http/permi
 import { SourceNotes } from '../../../fakes/watches.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
 
-/** One key in its file, a budget for each of its values, and the one of the first waits out a 429 of an hour. */
+/** One key in its file, a rate limiter for each of its values, and the first waits out a 429 of an hour. */
 async function stand() {
   const clock = new VirtualClock(0)
   const store = { load: async () => undefined, save: async () => undefined }
@@ -16,13 +16,13 @@ async function stand() {
   const file = { text: 'old' }
   const secret = new Secret('old', () => file.text)
   const look = new SecretLook([secret], clock)
-  const keyNow = () => {
+  const currentKey = () => {
     look.look()
     return secret.reveal()
   }
   const rateLimiter = new JointRateLimiter(() => [secret.reveal() === 'old' ? first : second], clock)
   const place = (signal: AbortSignal, mayRotate = true) =>
-    takePermit({ rateLimiter, clock, reporter: new SourceNotes(), keyNow, mayRotate }, 'live', signal)
+    takePermit({ rateLimiter, clock, reporter: new SourceNotes(), currentKey, mayRotate }, 'live', signal)
   await first.limited(3_600_000)
   const pass = async (ms: number) => {
     const until = clock.now() + ms
@@ -34,9 +34,9 @@ async function stand() {
 
 const never = new AbortController().signal
 
-test('who waits out a 429 of its key has a place of the next key as soon as that has room, and none of the first', async () => {
+test('a request that waits out a 429 of its key gets a permit of the next key as soon as there is one, and none of the first', async () => {
   const { clock, first, second, file, place, pass } = await stand()
-  const leave = await second.enter('live', never)
+  const leave = await second.acquire('live', never)
   let at = Infinity
   const placed = place(never).then(({ key }) => {
     at = clock.now()
@@ -50,10 +50,10 @@ test('who waits out a 429 of its key has a place of the next key as soon as that
   await pass(2_000)
   expect(at).toBeLessThan(71_000)
   expect(await placed).toBe('new')
-  expect([first.used.places, second.used.places]).toEqual([0, 1])
+  expect([first.used.permits, second.used.permits]).toEqual([0, 1])
 })
 
-test('a key that cannot become another one is not looked for', async () => {
+test('a key that cannot change is not checked for changes', async () => {
   const { file, place, pass } = await stand()
   const stop = new AbortController()
   const placed = place(stop.signal, false)
@@ -63,7 +63,7 @@ test('a key that cannot become another one is not looked for', async () => {
   await expect(placed).rejects.toThrow('told to stop')
 })
 
-test('who gives up waiting is told why, and nobody looks on', async () => {
+test('a request that stops waiting gets the reason, and nothing watches on', async () => {
   const { clock, first, place, pass } = await stand()
   const stop = new AbortController()
   const placed = place(stop.signal)
@@ -72,5 +72,5 @@ test('who gives up waiting is told why, and nobody looks on', async () => {
   await expect(placed).rejects.toThrow('told to stop')
   await settled()
   expect(clock.advance(clock.now() + 10_000_000)).toBe(false)
-  expect(first.used.places).toBe(0)
+  expect(first.used.permits).toBe(0)
 })

@@ -1,4 +1,4 @@
-// What the whole daemon hands to those who read the past again: each wire by what is missing without it.
+// How the whole daemon connects jobs: each connection is tested by the failure without it.
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app/app.ts'
 import type { HttpRequest } from '../../../src/contracts/platform.ts'
@@ -17,7 +17,7 @@ afterEach(async () => {
   house?.remove()
 })
 
-/** Live reading is caught up. `wrong` answers in the API's stead. */
+/** Live reading is caught up. `wrong` answers in place of the API. */
 async function start(
   wrong: (request: HttpRequest) => ReturnType<typeof reply> | undefined = () => undefined,
 ) {
@@ -66,11 +66,11 @@ test('a replay ends where the daemon’s own live reading is', async () => {
   const toUs = (place.clock.now() + DAY) * 1000
   const { spans } = await begin(daemon, audit, { fromUs: headUs - 10_000_000, toUs })
   expect(spans).toHaveLength(1)
-  // Told in whole ms.
+  // Reported in whole ms.
   expect(Math.abs((spans[0]?.toUs ?? 0) - headUs)).toBeLessThanOrEqual(1_000)
 })
 
-test('before live reading has gone on after a restart, a replay ends where the one before was', async () => {
+test('before live reading has resumed after a restart, a replay ends where the one before did', async () => {
   const { place, app: first } = await start()
   const headUs = Math.max(...place.mock.entries().map(({ atUs }) => atUs))
   await first.stop()
@@ -81,7 +81,7 @@ test('before live reading has gone on after a restart, a replay ends where the o
   expect(spans).toEqual([{ fromUs: headUs - 10_000_000, toUs: headUs + 1 }])
 })
 
-test('a backfill of the history notes which days it kept as which version, a replay keeps none', async () => {
+test('a backfill of the history records which days it kept as which version, a replay records none', async () => {
   const { place, app: daemon } = await start(({ url }) => {
     if (!url.includes('/history/')) return undefined
     const at = Math.floor(Date.now() / DAY) * DAY - 4 * DAY
@@ -102,7 +102,7 @@ test('a backfill of the history notes which days it kept as which version, a rep
   expect(await versionsRead(daemon)).toBeDefined()
 })
 
-test('days that the API refuses are told as unread by a backfill and counted by a replay; when that was is kept', async () => {
+test('days that the API refuses are reported as unread by a backfill and counted by a replay, and their time is kept', async () => {
   const { place, app: daemon } = await start(({ url }) => {
     const from = Number(new URL(url).searchParams.get('start_time') ?? Infinity)
     return from * 1000 < Date.now() - 2 * DAY ? reply(400, { error: 'too old' }) : undefined
@@ -121,7 +121,7 @@ test('days that the API refuses are told as unread by a backfill and counted by 
   expect(await daemon.journal.note('gap:acme:history.usage')).toBeDefined()
 })
 
-test('when a backfill of the audit log last met a gap is kept', async () => {
+test('the time of the last gap in a backfill of the audit log is kept', async () => {
   const dead = { id: '' }
   const { place, app: daemon } = await start(({ url }) =>
     dead.id !== '' && url.includes(dead.id) ? reply(404, { error: 'not found' }) : undefined,
@@ -138,11 +138,11 @@ test('when a backfill of the audit log last met a gap is kept', async () => {
 })
 
 test.each([
-  // Live reading asks for the earliest entry, a span for the first in it.
+  // Live reading asks for the earliest entry, a job for the first in its span.
   ['audit', (url: URL) => url.pathname.endsWith('/search')],
   ['history.usage', (url: URL) => Number(url.searchParams.get('start_time')) < (Date.now() - 2 * DAY) / 1000],
 ] as const)(
-  'backfills of %s whose answers stall keep no live reading from its room',
+  'backfills of %s whose answers stall take no memory from live reading',
   async (source, isPast) => {
     const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
     const { seen, answer } = stalledAnswers()
@@ -165,7 +165,7 @@ test.each([
     const daemon = app
     await until(() => daemon.registry.status().sinks[0]?.accepted_entries === 20, 'all that was there')
     await daemon.jobs.backfill({ source }, past(place))
-    // Each takes 4 MiB, since none says how long it is.
+    // Each takes 4 MiB, since none declares its length.
     await until(() => seen.open === others.length, 'all of them stalled')
     place.mock.add({ at: place.clock.now() })
     await until(
@@ -176,7 +176,7 @@ test.each([
   },
 )
 
-test('histories whose answers go on and on keep no audit log from its room', async () => {
+test('histories with endless answers take no memory from the audit log', async () => {
   const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
   const { seen, answer } = stalledAnswers()
   const place = openHouse({
@@ -200,7 +200,7 @@ test('histories whose answers go on and on keep no audit log from its room', asy
   expect(seen.left).toBe(0)
 })
 
-test('a single run leaves what was begun on somebody’s word where it is', async () => {
+test('a single run leaves unfinished jobs alone', async () => {
   const { place, app: daemon } = await start()
   await daemon.stop()
   const idle = await place.open(false)

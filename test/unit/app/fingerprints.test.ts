@@ -1,4 +1,4 @@
-// What shapes a batch, and what an object besides: where any of it changes under an intent, the former may have arrived in another form.
+// What the encoding fingerprint covers, for a batch and for an object: a change while in flight means that it may have arrived in another form.
 import { expect, it } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
 import { openAfterKeys, type Policy } from '../../../src/delivery/policy.ts'
@@ -30,13 +30,13 @@ it('is the same under the same settings, whatever else is set', () => {
 
 it.each<[string, object, string, boolean]>([
   ['the format', { format: 'envelope' }, 'one', true],
-  ['what the sink says of itself', {}, 'two', true],
+  ['the sink’s own settings', {}, 'two', true],
   ['a field that is left out', { redact: [{ fields: ['ip'], with: 'drop' }] }, 'one', true],
-  ['what is denied', { deny: { type: ['auth:login'] } }, 'one', true],
+  ['a denied entry', { deny: { type: ['auth:login'] } }, 'one', true],
   ['the sources', { sources: ['audit', 'history.usage'] }, 'one', false],
   ['the types', { types: ['auth:*'] }, 'one', false],
 ])(
-  '%s shapes an object, which is named by all that it holds; a line by what is in it',
+  '%s: changes the fingerprint of an object, and that of a line only if its bytes change',
   (_, changed, shape, line) => {
     const now = shapesOf(changed, shape)
     expect([now.object !== first.object, now.line !== first.line]).toEqual([true, line])

@@ -1,4 +1,4 @@
-// The built program reads the history's past: a backfill over a kill, each event at the file once, and a reconciliation that comes out even.
+// The built program reads the history's past: a backfill over a kill, each event in the file once, and a reconciliation without a difference.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { roundsOf } from '../rounds.ts'
 import { buildProgram } from './built.ts'
@@ -34,7 +34,7 @@ const keptOf = (stage: Stage, from: number, to: number) =>
     })
 
 test.for(roundsOf(['v2', 'v1'] as const, 1))(
-  'a backfill that is killed in mid-answer goes on, repeats nothing, and can be proven: %s',
+  'a backfill that is killed in mid-answer continues, repeats nothing, and can be proven: %s',
   async (version) => {
     const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
     const [from, to] = [today - 4 * DAY_MS, today]

@@ -1,4 +1,4 @@
-// What of the history may never be left behind: the past of a server whose unit is learned late, and the open day that it refuses.
+// Parts of the history that may never be skipped: the past of a server whose unit is learned late, and an open day that is refused.
 import { expect, test } from 'vitest'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import { DAY, HOUR, MINUTE, START } from '../../app/desk.ts'
@@ -6,7 +6,7 @@ import { eventsFrom, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 
-test('a server that counts in milliseconds and shows nothing today: once its unit is known, all of the past is read', async () => {
+test('on a server that counts in milliseconds and has nothing today, all of the past is read once its unit is known', async () => {
   const desk = await openHistoryDesk({ unit: 'ms', otherUnit: 'empty' })
   const past = [
     ...eventsFrom(historyEvent, TODAY - 6 * DAY, 20, HOUR),
@@ -23,7 +23,7 @@ test('a server that counts in milliseconds and shows nothing today: once its uni
   )
 })
 
-test('a single run of a server that counts in milliseconds reads a past with nothing of today', async () => {
+test('a single run on a server that counts in milliseconds reads a past with nothing of today', async () => {
   const desk = await openHistoryDesk({ unit: 'ms', otherUnit: 'empty', source: { once: true } })
   desk.server.events = eventsFrom(historyEvent, TODAY - 6 * DAY, 20, HOUR)
   await desk.once()
@@ -31,19 +31,19 @@ test('a single run of a server that counts in milliseconds reads a past with not
 })
 
 test.each(['earliest', 'span'] as const)(
-  'a single run of a server that counts in milliseconds reads a past that begins with nothing (%s)',
+  'a single run on a server that counts in milliseconds reads a past that begins with nothing (%s)',
   async (kind) => {
     const start = kind === 'span' ? { kind, ms: 90 * DAY } : { kind }
     const desk = await openHistoryDesk({ unit: 'ms', otherUnit: 'empty', source: { once: true, start } })
     desk.server.events = eventsFrom(historyEvent, TODAY - 6 * DAY, 20, HOUR)
     await desk.once()
     expect((await desk.times()).length).toBe(20)
-    // Nothing of the past is asked for much more often than to prove it empty, in one unit and in the other.
+    // No part of the past is requested much more often than to prove it empty, in one unit and in the other.
     expect(desk.asked().length).toBeLessThan(100)
   },
 )
 
-test('a 400 on the open day holds: it is no trouble of the past, passes nothing, and the day is read when it is taken again', async () => {
+test('a 400 on the open day blocks: it makes no unreadable window, skips nothing, and the day is read when it is accepted again', async () => {
   const state = { refuses: false }
   const desk = await openHistoryDesk({
     fault: ({ from }) => (state.refuses && from >= TODAY - HOUR ? { status: 400 } : undefined),
@@ -68,7 +68,7 @@ test('a 400 on the open day holds: it is no trouble of the past, passes nothing,
   expect(await desk.times()).toEqual([...before, ...fresh.map(({ at }) => at * 1000)])
 })
 
-test('a day whose end is known to be unreadable is read up to that all the same, and read again as any other', async () => {
+test('a day with an unreadable end is still read up to that, and read again like any other', async () => {
   const edge = TODAY - 5 * MINUTE
   const desk = await openHistoryDesk({
     source: { start: { kind: 'span', ms: 2 * DAY } },
@@ -83,11 +83,11 @@ test('a day whose end is known to be unreadable is read up to that all the same,
   expect(await desk.ids()).toHaveLength(59)
 })
 
-test('a window that was unreadable and is refused when it is tried again stays known as that, and is tried ever more rarely', async () => {
+test('an unreadable window that is refused at a retry stays unreadable, and is retried less and less often', async () => {
   const bad = TODAY - 3 * HOUR
   let status = 500
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 2 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 2 * DAY }, lookbackMs: 0 },
     fault: ({ from, to }) => (from <= bad + MINUTE / 2 && to >= bad + MINUTE / 2 ? { status } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, TODAY - 10 * HOUR + MINUTE / 2, 60, MINUTE)
@@ -102,16 +102,16 @@ test('a window that was unreadable and is refused when it is tried again stays k
   expect(desk.asked().filter(({ from, to }) => from <= bad && to >= bad + MINUTE).length).toBeLessThan(40)
 })
 
-test('an open day that is refused wherever it ends is asked for with three ends, in either unit, and told', async () => {
-  const desk = await openHistoryDesk({ fault: () => ({ status: 400 }), source: { rereadMs: 0 } })
+test('an open day that is refused wherever it ends is requested with three ends, in either unit, and reported', async () => {
+  const desk = await openHistoryDesk({ fault: () => ({ status: 400 }), source: { lookbackMs: 0 } })
   expect(await desk.try()).toMatchObject({ code: 'bad_request' })
   expect(desk.asked()).toHaveLength(6)
 })
 
-test('what failed once and was then read is forgotten: each window that fails by chance is asked for again as it was', async () => {
+test('a failure that was then read is forgotten: each window that fails by chance is requested again unchanged', async () => {
   const asked = new Map<string, number>()
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 4 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 4 * DAY }, lookbackMs: 0 },
     fault: ({ from, to }) => {
       if (to > TODAY + MINUTE) return undefined
       const times = (asked.get(`${from} ${to}`) ?? 0) + 1

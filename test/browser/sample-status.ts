@@ -1,4 +1,4 @@
-// A board with a day behind it, served by the real listener: what browser tests and screenshots look at. The same at each run.
+// A status registry with a day behind it, served by the real listener: for browser tests and screenshots. The same at each run.
 import type { Clock } from '../../src/core/clock.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { JournalStats } from '../../src/contracts/journal.ts'
@@ -9,7 +9,7 @@ import { openMetrics } from '../../src/observability/metrics.ts'
 const startAt = Date.parse('2026-11-20T08:12:00Z')
 const MIB = 2 ** 20
 
-/** A sequence that looks like chance and is none. */
+/** A sequence that looks random and is not. */
 function chance(seed: number): () => number {
   let state = seed
   return () => {
@@ -45,7 +45,7 @@ function steppedClock(): Clock & { pass(ms: number): void } {
   }
 }
 
-export async function openStand() {
+export async function openSetup() {
   const clock = steppedClock()
   const metrics = openMetrics({ version: '1.0.0', processMetrics: false })
   const pending = { siem: 0, archive: 0 }
@@ -101,7 +101,7 @@ export async function openStand() {
     pending.siem = 0
     clock.pass(14_000)
   }
-  // Every request renders: a test changes the board between two of them.
+  // Every request renders: a test changes the registry between two of them.
   let renders = 0
   const rendering = { elapsed: () => (renders += 1000) }
   const http = await openHttp({
@@ -113,10 +113,10 @@ export async function openStand() {
   return { url, clock, registry, readers, siem, archive, pending, more, hour, close: () => http.close() }
 }
 
-export type Stand = Awaited<ReturnType<typeof openStand>>
+export type Setup = Awaited<ReturnType<typeof openSetup>>
 
-/** A night that went wrong: each part of the page has something to say. */
-export function trouble({ siem, readers, more, pending, clock }: Stand, words = ''): void {
+/** A night with failures: each part of the page has something to show. */
+export function trouble({ siem, readers, more, pending, clock }: Setup, words = ''): void {
   const [audit, usage] = readers
   siem.state(
     'failing',

@@ -16,8 +16,8 @@ export const clusterMissing = home === '' ? 'no cluster: .ci/tools/cluster.sh br
 export const kubectl = (...args: string[]): Promise<string> => ok(call(kubectlProgram, args))
 export const tryKubectl = (...args: string[]): Promise<Result> => call(kubectlProgram, args)
 
-/** What an object says at a JSONPath. */
-export const told = (namespace: string, object: string, path: string): Promise<string> =>
+/** An object's value at a JSONPath. */
+export const reported = (namespace: string, object: string, path: string): Promise<string> =>
   kubectl('-n', namespace, 'get', object, '-o', `jsonpath={${path}}`)
 
 /** From the engine into the node. */
@@ -29,7 +29,7 @@ export async function loadImage(tag: string, folder: string): Promise<void> {
 
 let turn: Promise<void> = Promise.resolve()
 
-/** The kubelet dies; its keeper starts another one. Resolves when that one has told the node's state. One at a time. */
+/** The kubelet dies; its keeper starts another one. Resolves when that one has reported the node's state. One at a time. */
 export function restartKubelet(): Promise<void> {
   turn = turn.catch(() => undefined).then(killKubelet)
   return turn
@@ -37,7 +37,7 @@ export function restartKubelet(): Promise<void> {
 
 async function killKubelet(): Promise<void> {
   const pid = () => Number(readFileSync(join(home, 'kubelet.pid'), 'utf8'))
-  const beat = () => told('kube-node-lease', 'lease/localhost', '.spec.renewTime')
+  const beat = () => reported('kube-node-lease', 'lease/localhost', '.spec.renewTime')
   const before = pid()
   // Zero would be this very process and all of its group.
   if (!(before > 1)) throw new Error('nobody knows which process is the kubelet')
@@ -59,7 +59,7 @@ export interface Reachable {
   close(): Promise<void>
 }
 
-/** Carries connections of pods to what listens on the loopback. */
+/** Carries connections of pods to listeners on the loopback. */
 export async function reachable(loopback: string): Promise<Reachable> {
   const port = Number(new URL(loopback).port)
   const open = new Set<Socket>()

@@ -1,4 +1,4 @@
-// Two real daemons with all that can go wrong around them: one whose APIs spoil, one whose receivers do.
+// Two real daemons with every fault around them: one whose APIs fail, one whose receivers do.
 import { createSocket } from 'node:dgram'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,25 +14,25 @@ import type { HecListener } from '../fakes/hec-server.ts'
 import { freePort, HOST, until } from '../integration/receivers/ports.ts'
 import { startProcess } from '../integration/receivers/process.ts'
 import type { Running } from '../integration/receivers/program.ts'
-import type { Target } from './tower.ts'
+import type { Target } from './prometheus.ts'
 
 const KEY = 'the-first-key'
 const FRESH_KEY = 'the-next-key'
 const main = join(import.meta.dirname, '../../src/main.ts')
 /** A few entries a second. */
 const trafficFrom = (since: number) => ({ entriesPerHour: 36_000, rhythm: 'steady' as const, since })
-/** The journal of the second daemon holds the traffic of some seconds, and not the burst that comes on top of it. */
+/** The journal of the second daemon has room for some seconds of traffic, and not for the burst on top of it. */
 const JOURNAL_BYTES = '32KiB'
 const BURST_ENTRIES = 16
 const LONGEST_MESSAGE = 4_000
 
-export interface Stand {
+export interface Setup {
   readonly targets: readonly Target[]
   /** All sources have been read and all sinks have delivered. */
   inOrder(): Promise<void>
   /** What each daemon exposes. */
   metrics(): Promise<readonly string[]>
-  /** Everything at once, of what can go wrong. */
+  /** All faults at once. */
   spoil(): Promise<void>
   mendKey(): void
   mendConfig(): void
@@ -103,7 +103,7 @@ const none = (text: string, pattern: RegExp): boolean => !pattern.test(text)
 const neverRead = /^auditferry_source_last_success_timestamp_seconds\{.*\} 0$/m
 const neverDelivered = /^auditferry_sink_last_success_timestamp_seconds\{.*\} 0$/m
 
-/** What else is asked under the key's user is an entry too, and none of ours. */
+/** Another request under the key's user is an entry too, and none of ours. */
 async function fetchAsSomebodyElse({ url }: Api): Promise<void> {
   const headers = { authorization: `Bearer ${KEY}`, 'user-agent': 'somebody/1.0' }
   const reply = await fetch(`${url}/api/v1/logs/audit/latest`, { headers })
@@ -111,7 +111,7 @@ async function fetchAsSomebodyElse({ url }: Api): Promise<void> {
   await reply.arrayBuffer()
 }
 
-/** Takes datagrams and forgets them. */
+/** Takes datagrams and drops them. */
 async function openRelay(): Promise<{ readonly port: number; close(): void }> {
   const socket = createSocket('udp4')
   await new Promise<void>((resolve) => socket.bind(0, HOST, resolve))
@@ -147,7 +147,7 @@ async function openReading(folder: string) {
   return { acme, beta, gamma, daemon, mendKey }
 }
 
-export async function openStand(folder: string): Promise<Stand> {
+export async function openSetup(folder: string): Promise<Setup> {
   const [reading, delivering] = await Promise.all([openReading(folder), openReceivers(folder)])
   const daemons = [reading.daemon, delivering.daemon]
   const apis = [reading.acme, reading.beta, reading.gamma, delivering.api]

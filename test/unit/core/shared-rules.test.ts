@@ -1,4 +1,4 @@
-// The small laws that every room leans on: backoff, secrets, units, the writer, errors.
+// Small shared rules: backoff, secrets, units, the writer, errors.
 import { inspect } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -9,7 +9,7 @@ import { duration, durationMs, secret, size, sizeBytes } from '../../../src/core
 import { ByteWriter } from '../../../src/core/bytes.ts'
 
 describe('backoff', () => {
-  it('lies between half and all of the doubled base, and never over the cap', () => {
+  it('is between half and all of the doubled base, and never over the cap', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 100_000 }),
@@ -77,15 +77,18 @@ describe('secrets', () => {
     'bell\x07',
     '\ufeffkey',
     '\ufffd',
-  ])('what a start refuses as a secret a rotation refuses too, and keeps the old one: %j', (fresh) => {
-    const it = new Secret('one', () => fresh)
-    expect([new SecretLook([it], { elapsed: () => 0 }).refresh(), it.reveal()]).toEqual([false, 'one'])
-    const { error } = secret().safeParse(fresh)
-    expect(it.unread).toBe(`it ${error?.issues[0]?.message ?? ''}`)
-    expect(it.unread).toContain('contains white space or characters that are not allowed in a header')
-  })
+  ])(
+    'a value that a start refuses as a secret is refused by a rotation too, which keeps the old one: %j',
+    (fresh) => {
+      const it = new Secret('one', () => fresh)
+      expect([new SecretLook([it], { elapsed: () => 0 }).refresh(), it.reveal()]).toEqual([false, 'one'])
+      const { error } = secret().safeParse(fresh)
+      expect(it.unread).toBe(`it ${error?.issues[0]?.message ?? ''}`)
+      expect(it.unread).toContain('contains white space or characters that are not allowed in a header')
+    },
+  )
 
-  it('a secret that comes from nowhere stays what it is', () => {
+  it('a secret without a source never changes', () => {
     const it = new Secret(value)
     const look = new SecretLook([it], { elapsed: () => 0 })
     expect([look.refresh(), it.reveal()]).toEqual([false, value])
@@ -113,7 +116,7 @@ describe('secrets that belong together', () => {
     return { there, look, after }
   }
 
-  it('are looked at once a second, however often they are used', () => {
+  it('are checked once a second, however often they are used', () => {
     const { there, after } = pair()
     expect(after(0)).toEqual([false, 'id-1', 'secret-1'])
     Object.assign(there, { id: 'id-2', secret: 'secret-2' })
@@ -121,7 +124,7 @@ describe('secrets that belong together', () => {
     expect(after(1)).toEqual([true, 'id-2', 'secret-2'])
   })
 
-  it('never stand half changed while they are written one after the other', () => {
+  it('never change halfway while they are written one after the other', () => {
     const { there, after } = pair()
     after(0)
     there.id = 'id-2'
@@ -130,7 +133,7 @@ describe('secrets that belong together', () => {
     expect(after(1000)).toEqual([true, 'id-2', 'secret-2'])
   })
 
-  it.each([undefined, ''])('stay as they are while one of them is gone or empty: %j', (secret) => {
+  it.each([undefined, ''])('stay unchanged while one of them is missing or empty: %j', (secret) => {
     const { there, look, after } = pair()
     Object.assign(there, { id: 'id-2', secret })
     for (let i = 0; i < 3; i++) expect(after(1000)).toEqual([false, 'id-1', 'secret-1'])
@@ -139,7 +142,7 @@ describe('secrets that belong together', () => {
     expect(after(1000)).toEqual([true, 'id-2', 'secret-2'])
   })
 
-  it('change in one alone where that is how it stays, or what there was is refused', () => {
+  it('change in one alone if that lasts, or if the old pair is refused', () => {
     const settled = pair()
     settled.there.secret = 'secret-2'
     expect(settled.after(1000)).toEqual([false, 'id-1', 'secret-1'])
@@ -183,14 +186,14 @@ describe('units', () => {
     expect(size().safeParse(text).success).toBe(false)
   })
 
-  it('a secret’s fault does not say the secret, and an empty one is refused', () => {
+  it('the error of a secret does not contain the secret, and an empty one is refused', () => {
     expect(secret().parse('x')).toBeInstanceOf(Secret)
     expect(secret().safeParse('').success).toBe(false)
   })
 })
 
 describe('the writer', () => {
-  it('whatever is written stands there as one run of bytes, however small it began', () => {
+  it('everything written is one block of bytes, however small the buffer was at first', () => {
     const piece = fc.oneof(
       fc.string({ maxLength: 200 }),
       fc.uint8Array({ maxLength: 300 }),
@@ -218,7 +221,7 @@ describe('the writer', () => {
     )
   })
 
-  it('a stretch of a source is copied, no byte around it', () => {
+  it('a range of a source is copied, and no byte around it', () => {
     for (const length of [3, 63, 64, 200]) {
       const source = Buffer.from(Array.from({ length: length + 20 }, (_, i) => i % 251))
       const out = new ByteWriter(1)
@@ -227,7 +230,7 @@ describe('the writer', () => {
     }
   })
 
-  it('a cleared writer begins anew', () => {
+  it('a cleared writer starts empty', () => {
     const out = new ByteWriter(4)
     out.text('before')
     out.clear()
@@ -237,12 +240,12 @@ describe('the writer', () => {
 })
 
 describe('errors', () => {
-  it('every code has its action, and only being told to stop stops', () => {
+  it('every code has its action, and only a stop stops', () => {
     for (const code of errorCodes) expect(new ConnectorError(code, 'x').action).toBe(actionOf(code))
     expect(errorCodes.filter((code) => actionOf(code) === 'stop')).toEqual(['aborted'])
   })
 
-  it('what a signal throws is an abort, a timeout is not', () => {
+  it('an error that a signal throws is an abort, a timeout is not', () => {
     expect(isAbort(new ConnectorError('aborted', 'x'))).toBe(true)
     expect(isAbort(AbortSignal.abort().reason)).toBe(true)
     expect(isAbort(new ConnectorError('timeout', 'x'))).toBe(false)

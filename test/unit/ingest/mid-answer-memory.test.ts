@@ -1,4 +1,4 @@
-// A later part of an answer that finds no room: the open socket is worth a wait, since giving up means asking for all of it again.
+// A later chunk of an answer that finds no memory: the open socket is worth a wait, since giving up means requesting all of it again.
 import { expect, test } from 'vitest'
 import { ingestOnce } from '../../../src/ingest/loop.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
@@ -43,17 +43,17 @@ async function collecting(roomAt: number, signal = never) {
   return { quay, asked, reporter, read }
 }
 
-test('a later part waits for room up to 30 s with its answer open, and is asked for once', async () => {
+test('a later chunk waits for memory up to 30 s with its answer open, and is requested once', async () => {
   const { quay, asked, reporter, read } = await collecting(START + 29 * SECOND)
   expect((await read).cursor).toBe('two')
   expect(quay.journal.stats().entries).toBe(2)
   expect(asked).toEqual({ times: 1, closed: 1 })
   expect(reporter.states).toContain('paused')
-  // What came in by then is read on.
+  // What came in by then is read.
   expect(reporter.states.at(-1)).toBe('reading')
 })
 
-test('a later part that finds no room within 30 s gives its answer up, and the cursor stays', async () => {
+test('a later chunk that finds no memory within 30 s gives up its answer, and the cursor stays', async () => {
   const { quay, asked, read } = await collecting(Infinity)
   await expect(read).rejects.toMatchObject({ code: 'journal_full' })
   expect(quay.clock.now()).toBeGreaterThanOrEqual(START + 30 * SECOND)
@@ -62,7 +62,7 @@ test('a later part that finds no room within 30 s gives its answer up, and the c
   expect(await quay.journal.cursor(stream)).toBeUndefined()
 })
 
-test('at a stop a later part that waits for room waits no longer, and is not tried in circles', async () => {
+test('at a stop a later chunk stops waiting for memory, and is not retried', async () => {
   const { quay, asked, read } = await collecting(Infinity, AbortSignal.abort())
   await expect(read).rejects.toMatchObject({ code: 'journal_full' })
   expect(quay.clock.now()).toBe(START)

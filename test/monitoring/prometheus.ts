@@ -1,4 +1,4 @@
-// A real Prometheus and a real Alertmanager on the loopback, and the receiver that alerts arrive at.
+// A real Prometheus and a real Alertmanager on the loopback, and the receiver of the alerts.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ interface RuleState {
   readonly lastError?: string
 }
 
-export interface Tower {
+export interface Prometheus {
   /** what Alertmanager sent, in its order */
   readonly arrived: readonly Alert[]
   /** Throws with Prometheus' own words when it cannot answer. */
@@ -93,7 +93,7 @@ async function started(
 
 function startAlertmanager(folder: string, port: number, webhook: string): Promise<Running> {
   const file = join(folder, 'alertmanager.yaml')
-  // What belongs together is one message elsewhere; here each alert is to be seen as it comes.
+  // Related alerts are one message elsewhere; here each is to be seen as it comes.
   const route = {
     receiver: 'test',
     group_by: ['...'],
@@ -131,13 +131,17 @@ function startPrometheus(
   writeFileSync(file, stringify(config))
   return started(folder, 'prometheus', port, [
     ...[`--config.file=${file}`, `--storage.tsdb.path=${join(folder, 'prometheus')}`, '--log.level=warn'],
-    // A resolved alert is told for so long; the daemons here live for a minute.
+    // A resolved alert is sent for so long; the daemons here live for a minute.
     '--rules.alert.resend-delay=1s',
   ])
 }
 
 /** `rules`: the text of a rules file. */
-export async function openTower(folder: string, rules: string, targets: readonly Target[]): Promise<Tower> {
+export async function openPrometheus(
+  folder: string,
+  rules: string,
+  targets: readonly Target[],
+): Promise<Prometheus> {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'rules.yaml'), rules)
   const webhook = await openWebhook()
@@ -153,10 +157,10 @@ export async function openTower(folder: string, rules: string, targets: readonly
       `http://${HOST}:${prometheusPort}/api/v1/${path}`,
       Object.keys(form).length > 0 ? { method: 'POST', body } : {},
     )
-    const told = (await reply.json()) as { status: string; error?: string; data: T }
-    if (told.status !== 'success')
-      throw new Error(`Prometheus: ${told.error ?? reply.status}: ${form['query'] ?? path}`)
-    return told.data
+    const reported = (await reply.json()) as { status: string; error?: string; data: T }
+    if (reported.status !== 'success')
+      throw new Error(`Prometheus: ${reported.error ?? reply.status}: ${form['query'] ?? path}`)
+    return reported.data
   }
   try {
     running.push(await startAlertmanager(folder, alertmanagerPort, webhook.url))

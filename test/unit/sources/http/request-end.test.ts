@@ -1,4 +1,4 @@
-// What a request leaves behind, however it ends: nothing that sleeps, its place in the budget a minute later, and an error that says what to wait for.
+// What a request leaves behind, however it ends: no timer, its permit returned a minute later, and an error that says what to wait for.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
@@ -56,26 +56,26 @@ const errorOf = (asked: Promise<unknown>): Promise<ConnectorError> =>
   )
 
 it.each([200, 204, 302, 401, 429, 500])(
-  'status %i: its place comes back, and nothing sleeps on',
+  'status %i: its permit comes back, and no timer is left',
   async (status) => {
     const { clock, rateLimiter, send } = answering(status, { 'retry-after': '0' })
     await send().catch(() => undefined)
     expect(clock.advance(Infinity)).toBe(false)
     clock.advance(START + 2 * MINUTE)
-    expect(rateLimiter.used.places).toBe(0)
+    expect(rateLimiter.used.permits).toBe(0)
   },
 )
 
-it('where the transport fails its place comes back, and what is no error of ours is told as it is', async () => {
+it('if the transport fails, its permit comes back, and an error that is not ours is reported unchanged', async () => {
   const fault = new TypeError('a bug')
   const { clock, rateLimiter, reporter, send } = open(() => Promise.reject(fault))
   await expect(send()).rejects.toBe(fault)
   expect(reporter.asked).toEqual([['aborted', 0]])
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
-it('how long a request took is told, from the moment it left until its answer was whole', async () => {
+it('the duration of a request is reported, from its start to the end of the answer', async () => {
   const { clock, reporter, send } = open(async (time) => {
     await time.sleep(3 * SECOND)
     return { status: 200, headers: json, body: bodyOf('[]') }
@@ -84,7 +84,7 @@ it('how long a request took is told, from the moment it left until its answer wa
   expect(reporter.asked).toEqual([['200', 3 * SECOND]])
 })
 
-it('the minute of a place begins when the answer is whole, however long it is worked on then', async () => {
+it('the minute of a permit begins when the answer is complete, however long it is processed then', async () => {
   const { clock, rateLimiter, client } = open(async () => ({
     status: 200,
     headers: json,
@@ -93,7 +93,7 @@ it('the minute of a place begins when the answer is whole, however long it is wo
   const working = client.send({ method: 'GET', path: '/x' }, 'live', never, async function* ({ body }) {
     for await (const piece of body) yield piece.length
     await clock.sleep(5 * MINUTE)
-    yield rateLimiter.used.places
+    yield rateLimiter.used.permits
   })
   const seen: number[] = []
   await driven(
@@ -105,7 +105,7 @@ it('the minute of a place begins when the answer is whole, however long it is wo
   expect(seen).toEqual([1, 1, 0])
 })
 
-it('an answer that is asked for itself alone is read to its end, so that one that breaks off is none', async () => {
+it('touch() reads an answer to its end, so that a truncated one fails', async () => {
   async function* broken() {
     yield* bodyOf('[', '1')
     await settled()
@@ -115,7 +115,7 @@ it('an answer that is asked for itself alone is read to its end, so that one tha
   expect((await errorOf(client.touch('/x', 'live', never))).code).toBe('unreachable')
 })
 
-it('an answer that is asked for itself alone may be none', async () => {
+it('touch() accepts an empty answer', async () => {
   await expect(answering(204).client.touch('/x', 'live', never)).resolves.toBeUndefined()
 })
 
@@ -126,7 +126,7 @@ it.each([
   [500, 0],
   [429, 0],
 ])(
-  'status %i tells the server’s clock to who asked with a time, %i times: only where it is invalid',
+  'status %i reports the server’s clock to a caller with a time, %i times: only if the request is invalid',
   async (status, times) => {
     const told: (number | undefined)[] = []
     const { send } = answering(status, { date: new Date(START + 3 * SECOND).toUTCString() })
@@ -135,7 +135,7 @@ it.each([
   },
 )
 
-it('a 429 is told when the budget’s store knows of it: whoever is killed behind it comes back no earlier', async () => {
+it('a 429 is reported when the store has it: a killed process does not come back earlier', async () => {
   const store = { isSlow: false, land: (): void => undefined }
   const save = () =>
     store.isSlow ? new Promise<void>((resolve) => (store.land = resolve)) : Promise.resolve()
@@ -158,22 +158,19 @@ it('a 429 is told when the budget’s store knows of it: whoever is killed behin
   expect(await asking).toBe('rate_limited')
 })
 
-it.each([403, 500])(
-  'a key that has changed is no reason to try at once what status %i refused',
-  async (status) => {
-    let key = 'old'
-    const { send } = open(
-      async () => {
-        key = 'new'
-        return { status, headers: json, body: bodyOf('') }
-      },
-      new Secret('old', () => key),
-    )
-    const error = await errorOf(send())
-    expect(error.retryAfterMs).toBeUndefined()
-    expect(error.message).not.toContain('trying the new one')
-  },
-)
+it.each([403, 500])('a changed key is no reason to retry at once after status %i', async (status) => {
+  let key = 'old'
+  const { send } = open(
+    async () => {
+      key = 'new'
+      return { status, headers: json, body: bodyOf('') }
+    },
+    new Secret('old', () => key),
+  )
+  const error = await errorOf(send())
+  expect(error.retryAfterMs).toBeUndefined()
+  expect(error.message).not.toContain('trying the new key')
+})
 
 it.each([
   [401, '0', undefined],
@@ -183,7 +180,7 @@ it.each([
   [500, '0', 0],
   [429, '0', 0],
 ])(
-  'beside status %i a retry-after of %s waits %s ms: nought is our own word for a key that has changed',
+  'beside status %i a retry-after of %s waits %s ms: zero is reserved for a changed key',
   async (status, hint, waitMs) => {
     expect((await errorOf(answering(status, { 'retry-after': hint }).send())).retryAfterMs).toBe(waitMs)
   },
