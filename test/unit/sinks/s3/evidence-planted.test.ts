@@ -36,7 +36,7 @@ describe('an endless body under the name of the next manifest', () => {
     manifestStore(
       {
         where: 'bucket logs',
-        put: async () => ({ outcome: 'there', encryption: undefined }),
+        put: async () => ({ outcome: 'exists', encryption: undefined }),
         fetch,
       },
       options.parse({ bucket: 'logs' }),

@@ -84,7 +84,13 @@ describe('an object', () => {
     async (compression, end, unpack) => {
       const { put, fake } = bench({ compression, prefix: 'a/b/' })
       const stored = await put()
-      expect(stored).toMatchObject({ linesBytes: LINES.length, there: false, first: 7, last: 9, count: 3 })
+      expect(stored).toMatchObject({
+        linesBytes: LINES.length,
+        alreadyStored: false,
+        first: 7,
+        last: 9,
+        count: 3,
+      })
       expect(stored.key).toBe(`a/b/${KEY}${stored.linesSha256.slice(0, 16)}${end}`)
       expect(fake.entries.map(({ key }) => key)).toEqual([stored.key])
       expect(unpack(fake.entries[0]?.body ?? Buffer.alloc(0)).toString()).toBe(LINES)
@@ -148,7 +154,7 @@ describe('an object', () => {
   it('that already exists is success, and reported as existing', async () => {
     const { put, fake } = bench()
     await put()
-    expect(await put()).toMatchObject({ there: true })
+    expect(await put()).toMatchObject({ alreadyStored: true })
     expect(fake.entries).toHaveLength(1)
     expect(fake.entries[0]?.versions).toBe(1)
   })
@@ -498,7 +504,7 @@ describe('which credentials it uses', () => {
     const options = s3.options.parse({ ...base, access_key_id: 'OLD', secret_access_key: 'planted-secret' })
     options.access_key_id?.follow(() => 'NEW')
     const sink = s3.open('archive', options, { ...deps, transport: () => s3Transport(fake, deps.clock) })
-    expect(await putThrough(sink)).toMatchObject({ there: false })
+    expect(await putThrough(sink)).toMatchObject({ alreadyStored: false })
   })
 
   it('a key that stays wrong is read once per try, not in a loop', async () => {
