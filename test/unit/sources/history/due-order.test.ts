@@ -267,13 +267,7 @@ describe('live reading begins', () => {
       { from: YESTERDAY },
       1,
     ],
-    [
-      'with a window that is none where the day begins this moment',
-      TODAY,
-      TODAY,
-      { from: TODAY, to: TODAY + 1 },
-      0,
-    ],
+    ['with an empty window if the day begins this moment', TODAY, TODAY, { from: TODAY, to: TODAY + 1 }, 0],
   ])('%s', (_, openDay, now, rangeRead, past) => {
     const { cursor } = open({ openDay })
     expect(beginLive(cursor, now)).toMatchObject(rangeRead)

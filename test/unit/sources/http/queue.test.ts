@@ -120,7 +120,7 @@ test('when the last waiting request left, no timer is left', async () => {
   expect(clock.advance(Infinity)).toBe(false)
 })
 
-test('a limiter of one request a minute gives every priority its turn', async () => {
+test('a limiter of one request a minute admits any priority', async () => {
   for (const priority of ['live', 'lookback', 'job'] as const) {
     const { rateLimiter } = open(1)
     expect(rateLimiter.waitMs(priority)).toBe(0)
