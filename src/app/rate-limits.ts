@@ -1,6 +1,6 @@
 // The rate limiters of all workspaces: workspaces with the same key on the same host share one
 // limit (invariant 5).
-import { askingAsOne, keyIdOf } from '../config/workspace.ts'
+import { sharingKey, keyIdOf } from '../config/workspace.ts'
 import type { WorkspaceConfig } from '../config/schema.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import type { State, StateEntry } from '../contracts/journal.ts'
@@ -69,7 +69,7 @@ export class RateLimiters {
 
   /** The names of the other workspaces that share the limiters of this one. */
   sharedWith(workspace: Asking): readonly string[] {
-    const names = askingAsOne(workspace, this.#workspaces).map(({ name }) => name)
+    const names = sharingKey(workspace, this.#workspaces).map(({ name }) => name)
     return names.filter((name) => name !== workspace.name)
   }
 

@@ -15,7 +15,7 @@ import { spanOf } from './shared/instants.ts'
 import {
   follow,
   gapsText,
-  look,
+  showOrCancel,
   nameText,
   percentText,
   spanText,
@@ -51,7 +51,7 @@ export async function backfill(
   const isNone = name !== undefined && source === undefined
   const streams = { ...(workspace !== undefined && { workspace }), ...(source && { source }) }
   if (options.status || options.cancel)
-    return isNone ? withoutJobs(context, name) : look(context, file, texts, streams, !options.status)
+    return isNone ? withoutJobs(context, name) : showOrCancel(context, file, texts, streams, !options.status)
   if (options.from === undefined) {
     context.stderr('error: expected --from <time>, --status or --cancel\n')
     return exitCodes.usage

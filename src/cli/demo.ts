@@ -11,7 +11,7 @@ import { listenMock } from '../mock/listen.ts'
 import { openMock } from '../mock/mock.ts'
 import { systemClock } from '../platform/clock.ts'
 import { disk } from '../platform/disk.ts'
-import { runDaemon, withLastWords } from './run/daemon.ts'
+import { runDaemon, withErrorReport } from './run/daemon.ts'
 import { references } from './shared/config-file.ts'
 import { realEnvironment } from './shared/environment.ts'
 import { exitCodes } from './shared/world.ts'
@@ -21,7 +21,7 @@ import type { CommandContext } from './shared/world.ts'
 const ENTRIES_PER_HOUR = 10_800
 /** Entries that exist at the start, so that delivery begins at once. */
 const BACKLOG_MS = 20 * 60_000
-const NARRATE_MS = 5_000
+const PROGRESS_MS = 5_000
 
 export interface DemoOptions {
   readonly data: string
@@ -30,8 +30,8 @@ export interface DemoOptions {
 
 /** Runs until the signal, or until its terminal is gone. Resumes a demo of the last hours. */
 export function demo(outer: CommandContext, options: DemoOptions): Promise<number> {
-  const context = { ...outer, signal: AbortSignal.any([outer.signal, terminalGone(outer)]) }
-  return withLastWords(context, (useLog) => open(context, options, useLog))
+  const context = { ...outer, signal: AbortSignal.any([outer.signal, terminalClosed(outer)]) }
+  return withErrorReport(context, (useLog) => open(context, options, useLog))
 }
 
 async function open(
@@ -45,7 +45,7 @@ async function open(
       `a demo is running on ${options.data} already: stop it, or name another folder with --data (npm start -- --data FOLDER)`,
     )
   const home = await openHome(options.data, systemClock.now(), BACKLOG_MS)
-  const { seed, since } = home.origins
+  const { seed, since } = home.mockSeed
   const mock = openMock({
     clock: systemClock,
     seed,
@@ -82,7 +82,7 @@ async function serve(
     useLog(environment.log)
     const started = (page: string) => {
       context.stdout(welcome(home, page, api, context.pid))
-      void narrate(journalIn(options.data), context)
+      void printProgress(journalIn(options.data), context)
     }
     const { signal, journalCheck } = context
     await runDaemon({ config, environment }, signal, { journalCheck, started })
@@ -100,7 +100,7 @@ async function serve(
 }
 
 /** SIGHUP ends the demo only if its terminal no longer accepts output. */
-function terminalGone({ onHangup, print }: CommandContext): AbortSignal {
+function terminalClosed({ onHangup, print }: CommandContext): AbortSignal {
   const gone = new AbortController()
   onHangup?.(() => {
     const word = Buffer.from('\nSIGHUP: the demo has no configuration file to reload, and continues.\n')
@@ -110,10 +110,10 @@ function terminalGone({ onHangup, print }: CommandContext): AbortSignal {
 }
 
 /** Prints every few seconds how many entries arrived, to show the flow in this window. */
-async function narrate(journal: string, context: CommandContext): Promise<void> {
+async function printProgress(journal: string, context: CommandContext): Promise<void> {
   let before = 0
   for (;;) {
-    await systemClock.sleep(NARRATE_MS, context.signal)
+    await systemClock.sleep(PROGRESS_MS, context.signal)
     if (context.signal.aborted) {
       context.stdout('\nStopping: what is under way is finished first, a few seconds at most.\n')
       return
@@ -132,12 +132,12 @@ function program(): string {
   return existsSync(node) && existsSync(main) ? `${node} ${main}` : 'auditferry'
 }
 
-const TWENTY = 'Twenty minutes of entries are there already, more follow every ten seconds.'
-const first: Readonly<Record<DemoHome['before'], string>> = {
-  nothing: TWENTY,
+const FRESH_START = 'Twenty minutes of entries are there already, more follow every ten seconds.'
+const introductions: Readonly<Record<DemoHome['before'], string>> = {
+  nothing: FRESH_START,
   resumed:
     'Continues where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.',
-  removed: `The last demo here was too old to continue: its files were removed, and this one starts fresh.\n${TWENTY}`,
+  removed: `The last demo here was too old to continue: its files were removed, and this one starts fresh.\n${FRESH_START}`,
 }
 
 const farewell = ({ entries }: DemoHome, data: string) => `
@@ -155,7 +155,7 @@ function welcome({ config, entries, before }: DemoHome, page: string, api: strin
   const near = page.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
   return `
 Auditferry demo: a mock workspace, the real daemon, a file. Nothing leaves this machine.
-${first[before]}
+${introductions[before]}
 
   status page    ${near}
   metrics        ${near}metrics
@@ -177,7 +177,7 @@ nothing is there twice. Ctrl-C ends it.
 export const DEMO_KEY = 'demo-key'
 
 /** The same seed and start produce the same mock entries. */
-interface Origins {
+interface MockSeed {
   readonly seed: number
   /** epoch ms */
   readonly since: number
@@ -187,21 +187,21 @@ export interface DemoHome {
   readonly folder: string
   readonly config: string
   readonly entries: string
-  readonly origins: Origins
+  readonly mockSeed: MockSeed
   /** previous content of the folder; `removed`: a demo too old to resume */
   readonly before: 'nothing' | 'resumed' | 'removed'
 }
 
 /** After this time the mock would have to generate too many entries: the demo starts over. */
 export const RESUME_HOURS = 6
-const ORIGINS = 'mock.json'
+const MOCK_SEED = 'mock.json'
 const CONFIG = 'auditferry.yaml'
 const ENTRIES = 'entries.ndjson'
 const JOURNAL = 'auditferry.db'
 
-function originsIn(file: string): Origins | undefined {
+function mockSeedIn(file: string): MockSeed | undefined {
   try {
-    const { seed, since } = JSON.parse(readFileSync(file, 'utf8')) as Partial<Origins>
+    const { seed, since } = JSON.parse(readFileSync(file, 'utf8')) as Partial<MockSeed>
     return typeof seed === 'number' && typeof since === 'number' ? { seed, since } : undefined
   } catch {
     return undefined
@@ -226,13 +226,13 @@ async function writeWhole(path: string, text: string): Promise<void> {
 async function clear(folder: string): Promise<boolean> {
   const names = (await disk.list(folder)).map(({ name }) => name)
   if (names.length === 0) return false
-  if (!names.includes(ORIGINS))
+  if (!names.includes(MOCK_SEED))
     throw new ConnectorError(
       'misconfigured',
-      `${folder} contains files that are not from a demo (there is no ${ORIGINS}): choose another folder with --data`,
+      `${folder} contains files that are not from a demo (there is no ${MOCK_SEED}): choose another folder with --data`,
     )
   const ours = names.filter((name) => name === CONFIG || name === ENTRIES || name.startsWith(JOURNAL))
-  for (const name of [...ours, ORIGINS]) await disk.remove(join(folder, name))
+  for (const name of [...ours, MOCK_SEED]) await disk.remove(join(folder, name))
   return true
 }
 
@@ -243,14 +243,14 @@ async function clear(folder: string): Promise<boolean> {
 export async function openHome(data: string, now: number, backlogMs: number): Promise<DemoHome> {
   const folder = folderIn(data)
   const paths = { folder, config: join(folder, CONFIG), entries: join(folder, ENTRIES) }
-  const file = join(folder, ORIGINS)
-  const known = originsIn(file)
+  const file = join(folder, MOCK_SEED)
+  const known = mockSeedIn(file)
   if (known && known.since <= now && now - known.since < RESUME_HOURS * HOUR_MS + backlogMs)
-    return { ...paths, origins: known, before: 'resumed' }
+    return { ...paths, mockSeed: known, before: 'resumed' }
   const removed = await clear(folder)
-  const origins = { seed: now % 2 ** 31, since: now - backlogMs }
-  await writeWhole(file, `${JSON.stringify(origins)}\n`)
-  return { ...paths, origins, before: removed ? 'removed' : 'nothing' }
+  const mockSeed = { seed: now % 2 ** 31, since: now - backlogMs }
+  await writeWhole(file, `${JSON.stringify(mockSeed)}\n`)
+  return { ...paths, mockSeed, before: removed ? 'removed' : 'nothing' }
 }
 
 export async function writeConfig(home: DemoHome, baseUrl: string, listen: string): Promise<void> {

@@ -63,11 +63,11 @@ function backlogText({
   backlog,
   faults: wanted = {},
 }: Pick<MockOptions, 'faults'> & { backlog: number }): string {
-  const lost = faultNames.filter(
+  const unaffected = faultNames.filter(
     (name) => wanted[name] !== undefined && ['entry', 'event'].includes(faults[name].kind),
   )
-  if (backlog === 0 || lost.length === 0) return ''
-  return `mock API: of --backlog nothing has ${lost.join(', ')}: these strike entries and events of the traffic alone (--entries-per-hour)\n`
+  if (backlog === 0 || unaffected.length === 0) return ''
+  return `mock API: of --backlog nothing has ${unaffected.join(', ')}: these strike entries and events of the traffic alone (--entries-per-hour)\n`
 }
 
 async function listen(mock: Mock, { port, host, control }: MockCommandOptions): Promise<Listening> {
@@ -81,7 +81,7 @@ async function listen(mock: Mock, { port, host, control }: MockCommandOptions): 
 }
 
 /** Keys given by the user are not printed. */
-function whatKeys({ apiKeyFile, key }: MockCommandOptions): string {
+function keysText({ apiKeyFile, key }: MockCommandOptions): string {
   const named = key.map((text) => text.slice(0, text.indexOf(':')))
   const first = apiKeyFile === undefined ? `API key ${KEY}` : `API key from ${apiKeyFile}`
   if (named.length === 0) return first
@@ -105,7 +105,7 @@ export async function mock(context: CommandContext, options: MockCommandOptions)
   context.stderr('mock API: making its past\n')
   api.projects()
   const listening = await listen(api, options)
-  const key = whatKeys(options)
+  const key = keysText(options)
   context.stdout(
     `mock API at ${listening.url}, workspace ${WORKSPACE}, ${key}, seed ${options.seed}; Ctrl-C ends it\n`,
   )

@@ -60,7 +60,7 @@ const optionDescription = (option: Option): string =>
   option.defaultValue === false ? option.description : usualHelp.optionDescription(option)
 
 /** An option of a command was given before the command's name. */
-function isMisplaced(error: CommanderError, [first = '']: readonly string[]): boolean {
+function isBeforeCommand(error: CommanderError, [first = '']: readonly string[]): boolean {
   if (error.code !== 'commander.unknownOption' || !first.startsWith('--')) return false
   const [option = ''] = first.split('=')
   return completed().some(({ options }) => options.includes(option))
@@ -69,7 +69,7 @@ function isMisplaced(error: CommanderError, [first = '']: readonly string[]): bo
 function codeOf(error: unknown, argv: readonly string[], context: CommandContext): number {
   // commander has already printed the error.
   if (error instanceof CommanderError) {
-    if (isMisplaced(error, argv)) context.stderr('(options follow their command: auditferry run …)\n')
+    if (isBeforeCommand(error, argv)) context.stderr('(options follow their command: auditferry run …)\n')
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
   }
   if (error instanceof ConfigFaults) {

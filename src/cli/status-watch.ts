@@ -9,14 +9,14 @@ import { exitCodes, type CommandContext } from './shared/world.ts'
 
 /** Result of one query: a report, or the message that explains its absence. */
 export type Look =
-  | { readonly report: StatusReport; readonly nobody?: undefined }
-  | { readonly report?: undefined; readonly nobody: string }
+  | { readonly report: StatusReport; readonly message?: undefined }
+  | { readonly report?: undefined; readonly message: string }
 
 const WATCH_MS = 2_000
 /** Before the first answer: the daemon is perhaps just starting, or the wrong file was given. */
-const NEVER_HEARD_MS = 30_000
+const FIRST_ANSWER_MS = 30_000
 /** After an answer: a restarting daemon checks a large journal before it answers. */
-const HEARD_MS = 5 * 60_000
+const RESTART_MS = 5 * 60_000
 /** Moves to the top left and clears the screen. */
 const CLEAR = '\u001b[H\u001b[2J'
 
@@ -36,20 +36,20 @@ export async function watchStatus(
   const stopped = () => context.signal.aborted
   while (!stopped()) {
     // Ctrl-C must work while a hanging daemon does not answer.
-    const { report, nobody } = await orAborted(look(), context.signal).catch((error: unknown) => {
-      if (!stopped()) return asNobody(error)
-      return { report: undefined, nobody: '' }
+    const { report, message } = await orAborted(look(), context.signal).catch((error: unknown) => {
+      if (!stopped()) return unreachable(error)
+      return { report: undefined, message: '' }
     })
     if (stopped()) break
     if (report) {
       isWell = report.ok
-      silence.broken()
+      silence.ended()
       if (!(await showContent(context, Buffer.from(`${screen ? CLEAR : ''}${textOf(report)}`)))) break
     } else {
       isWell = false
-      const isNew = silence.goesOn()
+      const isNew = silence.continued()
       if (screen) context.stdout(CLEAR)
-      if (isNew || screen) context.stderr(nobody)
+      if (isNew || screen) context.stderr(message)
       context.stderr(silence.text)
       if (silence.isOver) break
     }
@@ -59,29 +59,29 @@ export async function watchStatus(
 }
 
 /** A stopping daemon may break off its answer. */
-function asNobody(error: unknown): Look {
+function unreachable(error: unknown): Look {
   if (error instanceof ConnectorError && (error.code === 'unreachable' || error.code === 'timeout'))
-    return { nobody: `auditferry: ${error.message}\n` }
+    return { message: `auditferry: ${error.message}\n` }
   throw error
 }
 
 /** How long the daemon has been silent, and how long to keep waiting. */
 class Silence {
   readonly #clock: Clock
-  #patienceMs = NEVER_HEARD_MS
+  #patienceMs = FIRST_ANSWER_MS
   #since: { readonly at: number; readonly elapsed: number } | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  broken(): void {
+  ended(): void {
     this.#since = undefined
-    this.#patienceMs = HEARD_MS
+    this.#patienceMs = RESTART_MS
   }
 
   /** True for the first query without an answer. */
-  goesOn(): boolean {
+  continued(): boolean {
     const isNew = this.#since === undefined
     this.#since ??= { at: this.#clock.now(), elapsed: this.#clock.elapsed() }
     return isNew

@@ -35,8 +35,8 @@ import {
 import { systemClock } from '../platform/clock.ts'
 import { configFile } from './shared/config-file.ts'
 import { gapsText, progressText, troubleText } from './shared/jobs.ts'
-import { configOrPlace, tellFaulty } from './shared/journal.ts'
-import type { DaemonPlace } from './shared/journal.ts'
+import { configOrAddress, warnInvalid } from './shared/journal.ts'
+import type { DaemonAddress } from './shared/journal.ts'
 import { columns } from './shared/terminal.ts'
 import type { Paint } from './shared/terminal.ts'
 import { exitCodes } from './shared/world.ts'
@@ -57,25 +57,29 @@ export async function status(
   clock = systemClock,
 ): Promise<number> {
   const file = configFile(context, options.config)
-  const { place, config, faults } = configOrPlace(file, context)
-  let told = false
+  const { place, config, faults } = configOrAddress(file, context)
+  let isWarned = false
   const look = async (): Promise<Look> => {
     const { report, other } = await ask(place, config, context)
     if (faults && !report) throw faults
-    if (faults && !told) tellFaulty(file, context)
-    told = true
-    return report ? { report } : { nobody: nobodyText(file, place, other) }
+    if (faults && !isWarned) warnInvalid(file, context)
+    isWarned = true
+    return report ? { report } : { message: noDaemonText(file, place, other) }
   }
   const textOf = (report: StatusReport) =>
     `${(options.json ? JSON.stringify(report, null, 2) : statusText(report, context.colours)).trimEnd()}\n`
   if (options.watch === true) return watchStatus(context, look, textOf, clock)
-  const { report, nobody } = await look()
+  const { report, message } = await look()
   if (report) context.stdout(textOf(report))
-  else context.stderr(nobody)
+  else context.stderr(message)
   return report?.ok === true ? exitCodes.done : exitCodes.failed
 }
 
-async function ask(place: DaemonPlace, config: Config | undefined, context: CommandContext): Promise<Answer> {
+async function ask(
+  place: DaemonAddress,
+  config: Config | undefined,
+  context: CommandContext,
+): Promise<Answer> {
   const client = await connectControl(place.journal.path)
   if (client) return { report: await client.status() }
   const asked = await askListener(place, config)
@@ -84,7 +88,7 @@ async function ask(place: DaemonPlace, config: Config | undefined, context: Comm
   return asked
 }
 
-function nobodyText(file: string, config: DaemonPlace, other: string | undefined): string {
+function noDaemonText(file: string, config: DaemonAddress, other: string | undefined): string {
   const socket = controlPath(config.journal.path) ?? config.journal.path
   const url = listenerUrl(config)
   const whose = other === undefined ? '' : `; the daemon at ${url} has another journal, ${printable(other)}`
@@ -256,7 +260,7 @@ function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): strin
 const HTTP_MS = 3_000
 
 /** A wildcard address is requested at the loopback address. */
-function listenerUrl({ server }: DaemonPlace): string {
+function listenerUrl({ server }: DaemonAddress): string {
   const { host, port } = server.listen
   const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
   return `http://${hostPort({ host: name, port })}`
@@ -268,7 +272,7 @@ interface Answer {
   readonly other?: string
 }
 
-async function askListener(place: DaemonPlace, config: Config | undefined): Promise<Answer> {
+async function askListener(place: DaemonAddress, config: Config | undefined): Promise<Answer> {
   // A random port: the configuration does not say which.
   if (place.server.listen.port === 0) return {}
   const report = await reportAt(`${listenerUrl(place)}/status`)

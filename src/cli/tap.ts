@@ -35,17 +35,17 @@ export async function tap(
   await client.tap(sink, 1, 0)
   context.stderr(`auditferry: waiting for what ${sink} is sent next; Ctrl-C ends it\n`)
   const taken = config?.sinks.find(({ name }) => name === sink)?.sources
-  let told: string | undefined
-  let isDueTold = false
+  let printed: string | undefined
+  let isDuePrinted = false
   for (let left = limit; left > 0 && !context.signal.aborted;) {
     const lines = await client.tap(sink, left, WAIT_MS)
     const report = lines.length === 0 ? await client.status() : undefined
     const why = report && whyNothing(report, sink)
-    const due: string | undefined = report && !why && !isDueTold ? dueText(report, taken) : undefined
+    const due: string | undefined = report && !why && !isDuePrinted ? dueText(report, taken) : undefined
     if (due !== undefined) context.stderr(`auditferry: ${due}\n`)
-    isDueTold ||= due !== undefined
-    if (why !== undefined && why !== told) context.stderr(`auditferry: ${why}\n`)
-    told = why
+    isDuePrinted ||= due !== undefined
+    if (why !== undefined && why !== printed) context.stderr(`auditferry: ${why}\n`)
+    printed = why
     for (const line of lines)
       if (!(await showContent(context, line.at(-1) === LF[0] ? line : Buffer.concat([line, LF]))))
         return exitCodes.done

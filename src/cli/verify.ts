@@ -135,7 +135,7 @@ export function verifyPlaceOf(
 ): VerifyPlace {
   const address = where === undefined ? undefined : /^s3:\/\/([^/]+)\/?(.*)$/i.exec(where)
   if (where !== undefined && !address && options.sink === undefined && !where.includes('://')) {
-    const deeper = deeperThan(where)
+    const deeper = manifestFolderIn(where)
     if (deeper !== undefined)
       throw new WrongUsage(`${where}: it has no manifest folder; did you mean ${printableName(deeper)}?`)
     return { store: folderEvidence(where), close: () => Promise.resolve() }
@@ -154,7 +154,7 @@ export function verifyPlaceOf(
 }
 
 /** In a copy of a whole bucket, the sink's prefix is a folder of its own. */
-function deeperThan(folder: string): string | undefined {
+function manifestFolderIn(folder: string): string | undefined {
   const hasManifests = (name: string) => existsSync(join(name, 'manifest'))
   if (!existsSync(folder) || !statSync(folder).isDirectory() || hasManifests(folder)) return undefined
   return readdirSync(folder)

@@ -21,7 +21,7 @@ export function pathKey(path: Path): string {
 }
 
 // yaml's own messages may quote the text, and so a secret.
-const sentences: Readonly<Partial<Record<YAMLError['code'], string>>> = {
+const syntaxMessages: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   TAB_AS_INDENT: 'a tab indents here: use spaces',
   BAD_INDENT: 'the indentation fits no line above, or a bracket is not closed: line it up, or close it',
   BLOCK_AS_IMPLICIT_KEY:
@@ -60,11 +60,11 @@ interface Walk {
   readonly faults: { path: Path; at: number; message: string }[]
   nodes: number
   /** reported once; the rest of the walk only returns */
-  spent: boolean
+  isOverLimit: boolean
 }
 
 /** Rejects text with invalid UTF-8: a misread name would make a rule match nothing. */
-function refuseForeign(walk: Walk, text: unknown, path: Path, at: number): void {
+function rejectInvalidUtf8(walk: Walk, text: unknown, path: Path, at: number): void {
   if (typeof text !== 'string' || !text.includes('\ufffd')) return
   const message = 'the file has bytes here that are not UTF-8: save it as UTF-8'
   walk.faults.push({ path, at, message })
@@ -73,9 +73,9 @@ function refuseForeign(walk: Walk, text: unknown, path: Path, at: number): void 
 function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, depth: number): unknown {
   const at = given?.range?.[0] ?? keyOffset
   walk.places.set(pathKey(path), { key: keyOffset, value: at })
-  if (walk.spent) return undefined
+  if (walk.isOverLimit) return undefined
   if (++walk.nodes > MOST_NODES || depth > MOST_DEPTH) {
-    walk.spent = true
+    walk.isOverLimit = true
     // A path deep inside a cycle would not help.
     walk.faults.push({
       path: path.slice(0, 1),
@@ -95,7 +95,7 @@ function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, 
   if (isSeq(node))
     return node.items.map((item, i) => valueOf(walk, item as Node, [...path, i], at, depth + 1))
   if (!isScalar(node)) return undefined
-  refuseForeign(walk, node.value, path, at)
+  rejectInvalidUtf8(walk, node.value, path, at)
   return node.value
 }
 
@@ -117,7 +117,7 @@ function mapOf(walk: Walk, pairs: Pairs, path: Path, depth: number): Record<stri
       continue
     }
     const under = [...path, key]
-    refuseForeign(walk, key, path, at)
+    rejectInvalidUtf8(walk, key, path, at)
     if (key in map) {
       walk.faults.push({
         path: under,
@@ -137,7 +137,7 @@ function syntaxFaults(document: Document, placeOf: (offset: number) => Place, fi
   for (const error of [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])) {
     const place = placeOf(error.pos[0])
     if (byLine.has(place.line) || (byLine.size > 0 && error.code === 'UNEXPECTED_TOKEN')) continue
-    const message = `not valid YAML: ${sentences[error.code] ?? 'not understood'}`
+    const message = `not valid YAML: ${syntaxMessages[error.code] ?? 'not understood'}`
     byLine.set(place.line, { file, ...place, path: [], message })
   }
   return [...byLine.values()]
@@ -167,7 +167,7 @@ function documentOf(file: string, text: string): ConfigDocument {
   }
   const syntax = syntaxFaults(document, placeOf, file)
   const aliases = syntax.length > 0 ? new Map<Alias, Node>() : aliasesOf(document)
-  const walk: Walk = { aliases, places: new Map(), faults: [], nodes: 0, spent: false }
+  const walk: Walk = { aliases, places: new Map(), faults: [], nodes: 0, isOverLimit: false }
   // Further checks of a broken document would report only consequences.
   const read = syntax.length > 0 ? undefined : valueOf(walk, document.contents, [], 0, 0)
   const nearest = (path: Path): { key: number; value: number } => {
@@ -178,7 +178,7 @@ function documentOf(file: string, text: string): ConfigDocument {
     return walk.places.get(pathKey([])) ?? { key: 0, value: 0 }
   }
   return {
-    value: walk.spent ? undefined : read,
+    value: walk.isOverLimit ? undefined : read,
     faults: [
       ...syntax,
       ...walk.faults.map(({ path, at, message }) => ({ file, ...placeOf(at), path, message })),

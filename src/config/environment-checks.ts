@@ -8,16 +8,16 @@ import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { isJournalThere, journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { isReference, reasonOf, type References } from './references.ts'
-import { crampedOn } from './journal.ts'
-import { doubts } from './lint.ts'
+import { smallVolumeText } from './journal.ts'
+import { lint } from './lint.ts'
 import { sinkFiles, sinkPlace } from './schema.ts'
 
-interface Surroundings {
+interface EnvironmentFindings {
   readonly faults: readonly Fault[]
   readonly warnings: readonly Fault[]
 }
 
-interface Look {
+interface Checking {
   readonly loaded: LoadedConfig
   readonly files: Files
   readonly fault: (path: Path, message: string) => void
@@ -49,16 +49,16 @@ function namedFiles(
 }
 
 /** `run` starts without a sink's file, since one late file must not stop the other sinks. */
-const HELD =
+const STILL_STARTS =
   ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)'
 
-function lookAtReadFiles({ loaded, files, fault }: Look): void {
+function checkReadFiles({ loaded, files, fault }: Checking): void {
   for (const { path, name, faultOf } of namedFiles(loaded, 'files'))
     try {
       const wrong = faultOf(files.read(name), (other) => files.read(other))
-      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}${HELD}`)
+      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}${STILL_STARTS}`)
     } catch (error) {
-      fault(path, `the file cannot be used: ${reasonOf(error)}${HELD}`)
+      fault(path, `the file cannot be used: ${reasonOf(error)}${STILL_STARTS}`)
     }
 }
 
@@ -69,7 +69,7 @@ function writtenFiles(loaded: LoadedConfig): readonly Named[] {
 const ownerAt = (path: Path) => (path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
 
 /** Two writers on one file would overwrite each other, even under different names. */
-function lookAtSharedFiles({ loaded, files, fault }: Look): void {
+function checkSharedFiles({ loaded, files, fault }: Checking): void {
   const owners = new Map<string, string>()
   for (const { path, name } of writtenFiles(loaded)) {
     const identity = files.identity(name)
@@ -80,7 +80,7 @@ function lookAtSharedFiles({ loaded, files, fault }: Look): void {
 }
 
 /** The journal would use or remove what a sink wrote to its WAL, ballast or socket. */
-function lookBesideTheJournal({ loaded, files, fault }: Look): void {
+function checkJournalNeighbours({ loaded, files, fault }: Checking): void {
   const { path: journal } = loaded.config.journal
   const beside = new Set(besideJournal(journal, files.place(journal)).map((name) => files.identity(name)))
   for (const { path, name } of namedFiles(loaded, 'outputs'))
@@ -89,7 +89,7 @@ function lookBesideTheJournal({ loaded, files, fault }: Look): void {
 }
 
 /** A sink would overwrite the configuration or a key. */
-function lookAtOwnFiles({ loaded, files, fault }: Look): void {
+function checkOwnFiles({ loaded, files, fault }: Checking): void {
   const named = [...loaded.references.flatMap(({ files: named }) => named), loaded.file]
   const read = [...named, ...namedFiles(loaded, 'files').map(({ name }) => name)]
   const identities = new Set(read.map((name) => files.identity(name)))
@@ -99,7 +99,7 @@ function lookAtOwnFiles({ loaded, files, fault }: Look): void {
 }
 
 /** Rotation moves a full file to `path.1` and so on, over a file that another sink writes there. */
-function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
+function checkRotatedFiles({ loaded, files, fault }: Checking): void {
   const written = writtenFiles(loaded)
   for (const { path: rotating, name, rotatedTo = 0 } of written) {
     // Rotation renames the link itself, in its own folder.
@@ -118,7 +118,7 @@ function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
 }
 
 /** Two sinks in one place would store each line twice and invalidate each other's manifests. */
-function lookAtSharedPlaces({ loaded, fault }: Look): void {
+function checkSharedPlaces({ loaded, fault }: Checking): void {
   const owners = new Map<string, number>()
   for (const [index, sink] of loaded.config.sinks.entries()) {
     const place = sinkPlace(sink)
@@ -135,7 +135,7 @@ function lookAtSharedPlaces({ loaded, fault }: Look): void {
 }
 
 /** `faultOf`: checks a file that will be written. */
-function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writeFault): void {
+function checkWrittenFiles({ loaded, files, fault }: Checking, faultOf: typeof writeFault): void {
   for (const { path, name } of writtenFiles(loaded)) {
     const message = faultOf(resolve(name), files)
     if (message === undefined) continue
@@ -145,7 +145,7 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
 }
 
 /** An old journal in the working directory may contain undelivered entries. */
-function lookAtOldJournal({ loaded, files, fault }: Look): void {
+function checkOldJournal({ loaded, files, fault }: Checking): void {
   const { path } = loaded.config.journal
   const at = ['journal', 'path']
   const written = loaded.references.find((one) => one.path.join('.') === at.join('.'))?.resolved
@@ -159,7 +159,7 @@ function lookAtOldJournal({ loaded, files, fault }: Look): void {
   )
 }
 
-function lookAtJournal({ loaded, files, fault, warning }: Look): void {
+function checkJournal({ loaded, files, fault, warning }: Checking): void {
   const { journal } = loaded.config
   const place = files.place(journal.path)
   for (const message of [
@@ -174,12 +174,12 @@ function lookAtJournal({ loaded, files, fault, warning }: Look): void {
       ['journal', 'path'],
       `would lie on a network file system (${network}), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume`,
     )
-  const cramped = crampedOn(files.volumeBytes(journal.path), journal)
+  const cramped = smallVolumeText(files.volumeBytes(journal.path), journal)
   if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)
 }
 
 /** Another user could replace a sink's file, so the sink would be blocked. */
-function lookAtOwners({ loaded, files, fault }: Look): void {
+function checkOwners({ loaded, files, fault }: Checking): void {
   for (const { path, name } of namedFiles(loaded, 'outputs')) {
     const wrong = ownerFault(name, files.owners) ?? ownerFault(files.place(name), files.owners)
     if (wrong !== undefined) fault(path, wrong)
@@ -187,7 +187,7 @@ function lookAtOwners({ loaded, files, fault }: Look): void {
 }
 
 /** Other users may access written files. Runs at each start, so it opens none. */
-function lookAtPrivacy({ loaded, files, warning }: Look): void {
+function checkPrivacy({ loaded, files, warning }: Checking): void {
   for (const text of openWarnings(files.place(loaded.config.journal.path), files.owners))
     warning(['journal', 'path'], text)
   for (const { path, name } of namedFiles(loaded, 'outputs')) {
@@ -198,7 +198,7 @@ function lookAtPrivacy({ loaded, files, warning }: Look): void {
 }
 
 /** Write access to these folders allows replacing configuration, keys and certificates. */
-function lookAtReadFolders({ loaded, files, warning }: Look): void {
+function checkReadFolders({ loaded, files, warning }: Checking): void {
   const read = [
     ...loaded.references.flatMap(({ path, files: names }) => names.map((name) => ({ path, name }))),
     ...namedFiles(loaded, 'files'),
@@ -217,7 +217,7 @@ function lookAtReadFolders({ loaded, files, warning }: Look): void {
 /** Kubernetes mounts secrets like this: readable only in the pod, whatever their mode. */
 const isMountedSecret = (place: string) => /\/\.\.\d{4}_/.test(place)
 
-function lookAtSecretFiles({ loaded, files, warning }: Look): void {
+function checkSecretFiles({ loaded, files, warning }: Checking): void {
   const isOpen = (name: string) => ((files.look(name)?.mode ?? 0) & 0o004) !== 0
   const look = (path: Path, name: string, text: string) => {
     const place = files.place(name)
@@ -243,7 +243,10 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
     if (String(path.at(-1)).endsWith('key_file')) look(path, name, name)
 }
 
-function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Fault[]; warnings: Fault[] } {
+function collecting(
+  loaded: LoadedConfig,
+  files: Files,
+): { look: Checking; faults: Fault[]; warnings: Fault[] } {
   const faults: Fault[] = []
   const warnings: Fault[] = []
   const into = (list: Fault[]) => (path: Path, message: string) => {
@@ -253,22 +256,22 @@ function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Faul
 }
 
 /** Reports all faults, not only the first. `nowAt`: epoch ms. */
-export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): Surroundings {
-  const { look, faults, warnings } = looking(loaded, files)
-  lookAtReadFiles(look)
-  lookAtSharedFiles(look)
-  lookBesideTheJournal(look)
-  lookAtOwnFiles(look)
-  lookAtRotatedFiles(look)
-  lookAtSharedPlaces(look)
-  lookAtWrittenFiles(look, writeFault)
-  lookAtJournal(look)
-  lookAtOldJournal(look)
-  lookAtOwners(look)
-  lookAtPrivacy(look)
-  lookAtReadFolders(look)
-  lookAtSecretFiles(look)
-  doubts(loaded, nowAt, look.warning)
+export function checkEnvironment(loaded: LoadedConfig, files: Files, nowAt: number): EnvironmentFindings {
+  const { look, faults, warnings } = collecting(loaded, files)
+  checkReadFiles(look)
+  checkSharedFiles(look)
+  checkJournalNeighbours(look)
+  checkOwnFiles(look)
+  checkRotatedFiles(look)
+  checkSharedPlaces(look)
+  checkWrittenFiles(look, writeFault)
+  checkJournal(look)
+  checkOldJournal(look)
+  checkOwners(look)
+  checkPrivacy(look)
+  checkReadFolders(look)
+  checkSecretFiles(look)
+  lint(loaded, nowAt, look.warning)
   return { faults, warnings }
 }
 
@@ -285,16 +288,16 @@ interface ToRun extends LoadedConfig {
 export function loadToRun(file: string, context: References, files: Files, isStart = false): ToRun {
   const { faults, loaded } = examineConfig(file, context)
   if (!loaded) throw new ConfigFaults(faults)
-  const { look, faults: found, warnings } = looking(loaded, files)
-  lookAtSharedFiles(look)
-  lookBesideTheJournal(look)
-  lookAtOwnFiles(look)
-  lookAtRotatedFiles(look)
-  lookAtSharedPlaces(look)
-  lookAtWrittenFiles(look, kindFault)
-  lookAtPrivacy(look)
-  lookAtReadFolders(look)
-  if (isStart) lookAtOldJournal(look)
+  const { look, faults: found, warnings } = collecting(loaded, files)
+  checkSharedFiles(look)
+  checkJournalNeighbours(look)
+  checkOwnFiles(look)
+  checkRotatedFiles(look)
+  checkSharedPlaces(look)
+  checkWrittenFiles(look, kindFault)
+  checkPrivacy(look)
+  checkReadFolders(look)
+  if (isStart) checkOldJournal(look)
   const all = [...faults, ...found]
   if (all.length > 0) throw new ConfigFaults(all)
   return { ...loaded, warnings }

@@ -53,7 +53,7 @@ const wanted: Readonly<Record<string, string>> = {
 function oneOf(words: readonly unknown[], given: unknown): string {
   const list = `expected ${words.length > 1 ? 'one of ' : ''}${words.map(String).join(', ')}`
   if (typeof given !== 'string') return list
-  if (laterWords.includes(given)) return `${given} is not in this version yet: ${list}`
+  if (announcedFormats.includes(given)) return `${given} is not in this version yet: ${list}`
   if (words.some((word) => typeof word !== 'string' && String(word) === given))
     return `${list}, without quotes around it`
   const meant = nearest(given, words.map(String))
@@ -68,7 +68,7 @@ const bound = (issue: { readonly origin: string }, amount: string): string =>
       : amount
 
 /** zod calls this for each message that the schema itself does not define. */
-function sentence(issue: z.core.$ZodRawIssue): string {
+function messageFor(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       return `expected ${wanted[issue.expected] ?? issue.expected}, got ${kindOf(issue.input)}`
@@ -92,7 +92,7 @@ function sentence(issue: z.core.$ZodRawIssue): string {
 
 /** Validates `value` with messages from the schema or from `sentence`. */
 export function check<Schema extends z.ZodType>(schema: Schema, value: unknown) {
-  return schema.safeParse(value, { error: sentence })
+  return schema.safeParse(value, { error: messageFor })
 }
 
 /** Path of the key in a nested mapping, if exactly one has it. */
@@ -173,7 +173,7 @@ export function explain(
 // Announced features that this version lacks, reported as such.
 
 /** Formats that an operator may expect. */
-const laterWords: readonly string[] = ['ecs', 'ocsf']
+const announcedFormats: readonly string[] = ['ecs', 'ocsf']
 
 // Suggestions for misspelled words.
 
@@ -201,7 +201,7 @@ function distance(a: string, b: string): number {
 const plain = (text: string): string => text.toLowerCase().replaceAll(/[-_]/g, '')
 
 /** Ignores hyphens, case and underscores; a common prefix counts as one step. */
-function farness(word: string, known: string): number {
+function nameDistance(word: string, known: string): number {
   const steps = distance(word, known)
   const isBeginning =
     Math.min(word.length, known.length) >= 3 && (word.startsWith(known) || known.startsWith(word))
@@ -212,7 +212,7 @@ function farness(word: string, known: string): number {
 export function nearest(word: string, words: readonly string[]): string | undefined {
   const wanted = plain(word)
   const ranked = words
-    .map((known) => ({ known, far: farness(wanted, plain(known)) }))
+    .map((known) => ({ known, far: nameDistance(wanted, plain(known)) }))
     .sort((a, b) => a.far - b.far)
   const best = ranked[0]
   return best && best.far <= Math.max(1, Math.floor(wanted.length / 3)) ? best.known : undefined

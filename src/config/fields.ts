@@ -76,22 +76,22 @@ const hostPattern = /^[A-Za-z0-9._-]+$/
 export const hostName = () =>
   z.string().regex(hostPattern, 'expected a host name without a port, such as auditferry.example.com')
 
-const listenWanted = 'expected host:port, such as 127.0.0.1:9464 or [::1]:9464'
+const listenExpected = 'expected host:port, such as 127.0.0.1:9464 or [::1]:9464'
 
 function listenFault(text: string): string | undefined {
   const { host, port } = parseListen(text)
   if (port > 65_535 || (host === '' && /^:\d{5,}$/.test(text) && Number(text.slice(1)) > 65_535))
-    return `has a port beyond 65535: ${listenWanted}`
+    return `has a port beyond 65535: ${listenExpected}`
   if (/^:\d+$/.test(text))
-    return `has no host: ${listenWanted}, or 0.0.0.0:9464 for every address of this machine`
-  if (host === '') return listenWanted
+    return `has no host: ${listenExpected}, or 0.0.0.0:9464 for every address of this machine`
+  if (host === '') return listenExpected
   if (hostPattern.test(host) || isIPv6(host)) return undefined
   return 'has no host to listen on: for every address of this machine use 0.0.0.0:9464 or [::]:9464'
 }
 
 export const listen = () =>
   z
-    .string(listenWanted)
+    .string(listenExpected)
     .superRefine((text, context) => {
       const message = listenFault(text)
       if (message !== undefined) context.addIssue({ code: 'custom', message })

@@ -158,7 +158,7 @@ export function writeFault(path: string, files: Files): string | undefined {
   const wrongKind = kindFault(path, files)
   if (wrongKind !== undefined) return wrongKind
   const there = files.look(path)
-  if (there?.kind === 'nowhere') return throughLink(path, files)
+  if (there?.kind === 'nowhere') return linkFault(path, files)
   if (there) return files.writable(path) ? undefined : 'cannot be written: give this user the permission'
   const folder = folderOf(path, files)
   if (files.look(folder)?.kind === 'nowhere')
@@ -172,7 +172,7 @@ export function writeFault(path: string, files: Files): string | undefined {
 }
 
 /** A link whose target does not exist yet. */
-function throughLink(path: string, files: Files): string | undefined {
+function linkFault(path: string, files: Files): string | undefined {
   const end = files.identity(path)
   return files.look(end)?.kind === 'nowhere'
     ? 'is a link in a circle: expected a file name'

@@ -37,7 +37,10 @@ export function journalSettings({ journal }: Pick<Config, 'journal'>) {
 const MIB = 2 ** 20
 
 /** A warning if a volume of this size is too small; undefined if it fits or is unknown. */
-export function crampedOn(volumeBytes: number | undefined, journal: Config['journal']): string | undefined {
+export function smallVolumeText(
+  volumeBytes: number | undefined,
+  journal: Config['journal'],
+): string | undefined {
   const bounds = boundsOf(journal)
   const [beside, mayTake] = [besideBytes(bounds), wantedBytes(bounds)]
   if (volumeBytes === undefined || volumeBytes >= mayTake) return undefined

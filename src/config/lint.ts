@@ -10,18 +10,18 @@ import type { Path } from './faults.ts'
 import type { LoadedConfig } from './load.ts'
 import { folderOf, pathFrom } from './references.ts'
 import { durationText } from './render.ts'
-import { sinkFiles, sinkIdle, sourcesOf } from './schema.ts'
-import { askingAsOne } from './workspace.ts'
+import { sinkFiles, ineffectiveSettings, sourcesOf } from './schema.ts'
+import { sharingKey } from './workspace.ts'
 import type { WorkspaceConfig } from './workspace.ts'
 
 type Warn = (path: Path, message: string) => void
 
-interface Doubting {
+interface Linting {
   readonly loaded: LoadedConfig
   readonly warning: Warn
 }
 
-function lookAtSources({ loaded, warning }: Doubting): void {
+function checkSources({ loaded, warning }: Linting): void {
   const on = new Set<string>(loaded.config.workspaces.flatMap(sourcesOf))
   for (const [index, { sources }] of loaded.config.sinks.entries()) {
     const path = ['sinks', index, 'sources']
@@ -43,7 +43,7 @@ function lookAtSources({ loaded, warning }: Doubting): void {
 }
 
 /** Unlike the audit log and the history, the vault needs an explicit `projects: true`. */
-function lookAtVaults({ loaded, warning }: Doubting): void {
+function checkVaults({ loaded, warning }: Linting): void {
   for (const [index, { vault }] of loaded.config.workspaces.entries()) {
     const path = ['workspaces', index, 'vault']
     if (vault?.projects === false && !loaded.document.has([...path, 'projects']))
@@ -51,15 +51,15 @@ function lookAtVaults({ loaded, warning }: Doubting): void {
   }
 }
 
-function lookAtIntervals({ loaded, warning }: Doubting): void {
+function checkIntervals({ loaded, warning }: Linting): void {
   const { workspaces } = loaded.config
   for (const [index, workspace] of workspaces.entries())
-    for (const { area, why } of crowdedOf(workspace, workspaces))
+    for (const { area, why } of crowdedIntervals(workspace, workspaces))
       warning(['workspaces', index, area, 'interval'], why)
 }
 
 /** A poll must still know the entries of the previous one. */
-function lookAtKeptKeys({ loaded, warning }: Doubting): void {
+function checkKeptKeys({ loaded, warning }: Linting): void {
   const { journal, workspaces } = loaded.config
   const look = (path: Path, intervalMs: number | undefined) => {
     if (intervalMs === undefined || intervalMs < journal.dedup_retention) return
@@ -79,9 +79,9 @@ function lookAtKeptKeys({ loaded, warning }: Doubting): void {
   }
 }
 
-function lookAtIdleKeys({ loaded, warning }: Doubting): void {
+function checkIdleKeys({ loaded, warning }: Linting): void {
   for (const [index, sink] of loaded.config.sinks.entries())
-    for (const { path: within, why } of sinkIdle(sink)) {
+    for (const { path: within, why } of ineffectiveSettings(sink)) {
       const path = ['sinks', index, ...within]
       if (loaded.document.has(path)) warning(path, why)
     }
@@ -93,34 +93,34 @@ const auditTypes = typesOf(false)
 const vaultTypes = typesOf(true)
 
 /** The most similar glob: a known type, or all types of a group. */
-function meantGlob(glob: string, types: readonly string[]): string | undefined {
+function similarGlob(glob: string, types: readonly string[]): string | undefined {
   const groups = new Set(types.map((type) => `${type.slice(0, type.indexOf(':'))}:*`))
   return nearest(glob, [...groups, ...types])
 }
 
 /** Only a warning, since the API may add types; but a typo would silently filter entries. */
-function lookAtGlobs(warning: Warn, path: Path, globs: readonly string[], types: readonly string[]): void {
+function checkGlobs(warning: Warn, path: Path, globs: readonly string[], types: readonly string[]): void {
   for (const [index, written] of globs.entries()) {
     const glob = written.replace(/^!/, '')
     if (types.length === 0 || types.some(globFilter([glob]))) continue
-    const meant = meantGlob(glob, types)
+    const meant = similarGlob(glob, types)
     const slip = meant === undefined ? 'a typo?' : `did you mean ${meant}?`
     warning([...path, index], `matches no documented type (of ${types.length}): ${slip}`)
   }
 }
 
-function lookAtTypes({ loaded, warning }: Doubting): void {
+function checkTypes({ loaded, warning }: Linting): void {
   const { workspaces, sinks } = loaded.config
   for (const [index, { audit }] of workspaces.entries())
-    lookAtGlobs(warning, ['workspaces', index, 'audit', 'types'], audit?.types ?? [], auditTypes)
+    checkGlobs(warning, ['workspaces', index, 'audit', 'types'], audit?.types ?? [], auditTypes)
   for (const [index, { sources, types }] of sinks.entries()) {
     const audit = sources.includes('audit') ? auditTypes : []
     const vault = sources.includes('vault.projects') ? vaultTypes : []
-    lookAtGlobs(warning, ['sinks', index, 'types'], types, [...audit, ...vault])
+    checkGlobs(warning, ['sinks', index, 'types'], types, [...audit, ...vault])
   }
 }
 
-function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
+function checkStarts({ loaded, warning }: Linting, nowAt: number): void {
   const look = (path: Path, start: Start | undefined) => {
     if (start?.kind === 'time' && start.atUs > nowAt * 1000)
       warning(
@@ -135,7 +135,7 @@ function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
 }
 
 /** `~` is not expanded: it would create a folder of that name. */
-function lookAtHomes({ loaded, warning }: Doubting): void {
+function checkHomes({ loaded, warning }: Linting): void {
   const { journal, sinks } = loaded.config
   const outputs = sinks.flatMap((sink, index) =>
     sinkFiles(sink, 'outputs').map(({ field, path }) => ({
@@ -153,16 +153,16 @@ function lookAtHomes({ loaded, warning }: Doubting): void {
 }
 
 /** Emits all warnings. `nowAt`: epoch ms. */
-export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
-  const doubting = { loaded, warning }
-  lookAtSources(doubting)
-  lookAtTypes(doubting)
-  lookAtStarts(doubting, nowAt)
-  lookAtVaults(doubting)
-  lookAtIntervals(doubting)
-  lookAtKeptKeys(doubting)
-  lookAtIdleKeys(doubting)
-  lookAtHomes(doubting)
+export function lint(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
+  const linting = { loaded, warning }
+  checkSources(linting)
+  checkTypes(linting)
+  checkStarts(linting, nowAt)
+  checkVaults(linting)
+  checkIntervals(linting)
+  checkKeptKeys(linting)
+  checkIdleKeys(linting)
+  checkHomes(linting)
 }
 
 // How much of the rate limit polling leaves to lookback and jobs (invariant 6).
@@ -211,11 +211,11 @@ const rateOf = ({ intervalMs, requests }: Polls): number => (requests * MINUTE_M
  * Areas whose intervals are so short that lookback and jobs get little more than their guaranteed
  * requests. `all`: includes other workspaces that share the key.
  */
-function crowdedOf(
+function crowdedIntervals(
   workspace: WorkspaceConfig,
   all: readonly WorkspaceConfig[],
 ): readonly { readonly area: string; readonly why: string }[] {
-  const sharing = askingAsOne(workspace, all)
+  const sharing = sharingKey(workspace, all)
   return pollsOf(workspace).flatMap(({ area, isLookingBack }) => {
     const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
     const polls = sharing.flatMap(pollsOf).filter((one) => one.area === area)
@@ -255,7 +255,7 @@ export function slowText(
     return permits >= allowed
       ? `all ${most} are used`
       : `${permits} of ${most} are used, the rest is kept for live polling`
-  const sharing = askingAsOne(workspace, all)
+  const sharing = sharingKey(workspace, all)
   const polls = sharing.flatMap((one) => pollsOf(one).filter((poll) => poll.area === area))
   const backlog = `live reading uses ${live} of ${most} to read a backlog. Jobs get at least ${guaranteedOf(allowed)} until that is read`
   if (sum(polls.map(rateOf)) * BUSY_POLLS < live) return backlog

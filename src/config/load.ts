@@ -100,11 +100,11 @@ function withListener(value: unknown, { env }: References): unknown {
 }
 
 /** The number or boolean that a text represents where the schema expects one; else undefined. */
-function meant(text: string, issue: z.core.$ZodIssue): unknown {
+function converted(text: string, issue: z.core.$ZodIssue): unknown {
   if (issue.code === 'invalid_union')
     return issue.errors
       .flat()
-      .map((inner) => (inner.path.length === 0 ? meant(text, inner) : undefined))
+      .map((inner) => (inner.path.length === 0 ? converted(text, inner) : undefined))
       .find((value) => value !== undefined)
   if (issue.code === 'invalid_value')
     return issue.values.find((value) => typeof value !== 'string' && String(value) === text)
@@ -118,14 +118,14 @@ function meant(text: string, issue: z.core.$ZodIssue): unknown {
  * Values from a variable or file are texts: converts them where the schema expects a number or
  * boolean. True if something changed, so that the check must be repeated.
  */
-function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], references: readonly Reference[]) {
+function convertTexts(value: unknown, issues: readonly z.core.$ZodIssue[], references: readonly Reference[]) {
   const referenced = new Set(references.map(({ path }) => pathKey(path)))
   let changed = false
   for (const issue of issues) {
     const text = under(value, issue.path)
     const last = issue.path.at(-1)
     if (typeof text !== 'string' || last === undefined || !referenced.has(pathKey(issue.path))) continue
-    const found = meant(text, issue)
+    const found = converted(text, issue)
     if (found === undefined) continue
     const parent = under(value, issue.path.slice(0, -1)) as Record<PropertyKey, unknown>
     parent[last] = found
@@ -175,7 +175,7 @@ export function examineConfig(file: string, given: References): Examined {
   const value = withListener(resolveAll(document.value, [], resolving), context)
   const { references, broken } = resolving
   let result = check(configSchema, value)
-  if (!result.success && readAsWanted(value, result.error.issues, references))
+  if (!result.success && convertTexts(value, result.error.issues, references))
     result = check(configSchema, value)
   const faults: Fault[] = [
     ...document.faults,
@@ -190,10 +190,10 @@ export function examineConfig(file: string, given: References): Examined {
     return { faults, loaded: { file, text, config, document, references } }
   }
   // A value that could not be resolved is reported once; schema errors about it are consequences.
-  const told = new Set(faults.map(({ path }) => pathKey(path)))
+  const reported = new Set(faults.map(({ path }) => pathKey(path)))
   const more = explain(result.error, configJsonSchema(), document, value, file)
   return {
-    faults: [...faults, ...more.filter(({ path }) => !told.has(pathKey(path)))],
+    faults: [...faults, ...more.filter(({ path }) => !reported.has(pathKey(path)))],
     loaded: undefined,
   }
 }

@@ -14,7 +14,7 @@ const changes = ['drop', 'hash', 'truncate'] as const
 type Issue = (path: PropertyKey[], message: string) => void
 
 /** Rejects missing and superfluous keys: half a rule would do less than intended. */
-function keysThatFit(rule: Readonly<Record<string, unknown>>, issue: Issue): void {
+function checkKeys(rule: Readonly<Record<string, unknown>>, issue: Issue): void {
   const needs = { hash: 'key_file', truncate: 'bytes' } as const
   for (const [change, key] of Object.entries(needs)) {
     if (rule['with'] === change && rule[key] === undefined)
@@ -54,7 +54,7 @@ const rule = () =>
         .describe('Of truncate: how many bytes of the value stay, as UTF-8.'),
     })
     .superRefine((value, context) => {
-      keysThatFit(value, (path, message) => context.addIssue({ code: 'custom', path, message }))
+      checkKeys(value, (path, message) => context.addIssue({ code: 'custom', path, message }))
     })
     .transform(({ fields, with: change, key_file: keyFile = '', bytes = 0 }) => {
       if (change === 'hash') return { fields, with: change, keyFile }
@@ -62,7 +62,7 @@ const rule = () =>
     })
 
 /** With two rules for a field it would be unclear which one applies. */
-function oneRuleAField(rules: unknown, issue: Issue): void {
+function checkUniqueFields(rules: unknown, issue: Issue): void {
   if (!Array.isArray(rules)) return
   const owners = new Map<unknown, number>()
   for (const [index, one] of (rules as unknown[]).entries()) {
@@ -79,7 +79,7 @@ function oneRuleAField(rules: unknown, issue: Issue): void {
 export const redact = () =>
   z.array(rule()).superRefine(
     (rules: unknown, context) =>
-      oneRuleAField(rules, (path, message) => context.addIssue({ code: 'custom', path, message })),
+      checkUniqueFields(rules, (path, message) => context.addIssue({ code: 'custom', path, message })),
     // Runs even if a rule is invalid, to report all faults at once.
     { when: () => true },
   )
@@ -90,7 +90,7 @@ const deniedValue = () =>
 export const deny = () => z.record(fieldName(), z.array(deniedValue()).min(1))
 
 /** Values are compared by character: one that is not in NFC matches few entries. */
-export function decomposed(denied: z.output<ReturnType<typeof deny>> = {}) {
+export function notNormalized(denied: z.output<ReturnType<typeof deny>> = {}) {
   const why =
     'is not in Unicode NFC (accents are separate characters): an entry that writes them as one character, as most programs do, is not denied; write it in NFC, or list both'
   return Object.entries(denied).flatMap(([name, values]) =>

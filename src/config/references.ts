@@ -46,10 +46,10 @@ export function reasonOf(error: unknown): string {
 }
 
 /** Node replaces invalid UTF-8 by U+FFFD. */
-const isForeign = (text: string): boolean => text.includes('\ufffd')
+const isInvalidUtf8 = (text: string): boolean => text.includes('\ufffd')
 
 function readable(text: string): string {
-  if (isForeign(text)) throw Object.assign(new Error('NOT_UTF8'), { code: 'NOT_UTF8' })
+  if (isInvalidUtf8(text)) throw Object.assign(new Error('NOT_UTF8'), { code: 'NOT_UTF8' })
   return text
 }
 
@@ -69,7 +69,7 @@ function fileText(name: string, context: References): string {
 function variable(name: string, context: References): string {
   const value = Object.hasOwn(context.env, name) ? context.env[name] : undefined
   if (value === undefined) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not set`)
-  if (isForeign(value)) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not UTF-8`)
+  if (isInvalidUtf8(value)) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not UTF-8`)
   return value
 }
 

@@ -35,7 +35,7 @@ function isDay(text: string): boolean {
 /** A UTC day such as 2026-04-01, parsed to epoch ms of its midnight. */
 const day = () => z.string().refine(isDay, 'expected a UTC day such as 2026-04-01').transform(midnight)
 
-function refuseContradictions(value: unknown, context: z.RefinementCtx): void {
+function checkContradictions(value: unknown, context: z.RefinementCtx): void {
   if (!isRecord(value)) return
   if (value['usage'] === false && (value['query'] ?? false) === false)
     context.addIssue({
@@ -80,7 +80,7 @@ const history = () =>
           'The trailing span whose days are read again for events that come late or change; 0s turns it off.',
         ),
     })
-    .superRefine(refuseContradictions, { when: () => true })
+    .superRefine(checkContradictions, { when: () => true })
 
 /** Events whose keys are forgotten would count as new. Whole days are read: one day more. */
 export function historyLookbackFault(lookbackMs: unknown, retentionMs: unknown): string | undefined {
@@ -218,7 +218,7 @@ export function keyIdOf(workspace: Keyed): string {
 }
 
 /** Workspaces of `all` with the same key and host, including itself. */
-export function askingAsOne<T extends Keyed>(workspace: Keyed, all: readonly T[]): readonly T[] {
+export function sharingKey<T extends Keyed>(workspace: Keyed, all: readonly T[]): readonly T[] {
   const key = keyIdOf(workspace)
   return all.filter((other) => keyIdOf(other) === key)
 }

@@ -160,7 +160,7 @@ export class ObjectDispatcher implements Dispatcher {
     const state = this.#stateOf({ first, last, parked: 0, objects: [] })
     await journal.ack(sink.name, { first, through: last, rejected: [], outcomes, state })
     this.#open = new OpenRange()
-    reporter.settled({ accepted: 0, deadLettered: 0, filtered })
+    reporter.acknowledged({ accepted: 0, deadLettered: 0, filtered })
     return 'worked'
   }
 
@@ -178,9 +178,7 @@ export class ObjectDispatcher implements Dispatcher {
     { group, ready, contents }: WaitingObject,
     signal: AbortSignal,
   ): Promise<void> {
-    const { reporter, clock } = this.#options
-    const startedAt = clock.elapsed()
-    const delivered = reporter.delivering()
+    const delivered = this.#options.reporter.delivering()
     try {
       const stored = await ready.put(signal)
       closed.waiting.shift()
@@ -188,11 +186,10 @@ export class ObjectDispatcher implements Dispatcher {
       closed.stored.push(stored)
       closed.contents.push(contents)
     } catch (error) {
-      if (ready.spoiled?.()) await writeAnew(closed)
+      if (ready.isDamaged?.()) await writeAnew(closed)
       throw error
     } finally {
       delivered()
-      reporter.request(clock.elapsed() - startedAt)
     }
     await ready.discard()
   }
@@ -205,8 +202,8 @@ export class ObjectDispatcher implements Dispatcher {
     const state = this.#stateOf({ first, last, parked: 0, objects: stored })
     await journal.ack(sink.name, { first, through: last, rejected: [], outcomes: outcomes.sums, state })
     this.#closed = undefined
-    reporter.settled({ accepted, deadLettered: 0, filtered })
-    for (const { delays } of contents) delays.tell(reporter, clock.now())
+    reporter.acknowledged({ accepted, deadLettered: 0, filtered })
+    for (const { delays } of contents) delays.report(reporter, clock.now())
     if (accepted > 0) reporter.success()
   }
 }

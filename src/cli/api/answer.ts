@@ -84,15 +84,15 @@ const LEAST_KEY = 6
 
 /** Replaces the key by `***` where the answer repeats it. */
 export async function* withoutKey(body: AsyncIterable<Uint8Array>, key: string): AsyncGenerator<Uint8Array> {
-  let held = ''
+  let rest = ''
   for await (const piece of body) {
-    const text = held + Buffer.from(piece).toString('latin1')
+    const text = rest + Buffer.from(piece).toString('latin1')
     const masked = key.length < LEAST_KEY ? text : text.replaceAll(key, '***')
     // Holds back only a possible start of the key.
     let keep = Math.min(key.length - 1, masked.length)
     while (keep > 0 && !key.startsWith(masked.slice(-keep))) keep--
-    held = masked.slice(masked.length - keep)
+    rest = masked.slice(masked.length - keep)
     if (keep < masked.length) yield Buffer.from(masked.slice(0, masked.length - keep), 'latin1')
   }
-  if (held !== '') yield Buffer.from(held, 'latin1')
+  if (rest !== '') yield Buffer.from(rest, 'latin1')
 }

@@ -39,7 +39,7 @@ export async function api(context: CommandContext, options: ApiOptions, name?: s
   }
   const operation = operations.find((one) => one.name === name)
   if (!operation)
-    return refused(context, [
+    return usageError(context, [
       `there is no operation ${printableName(name ?? '')}: auditferry api lists them all`,
     ])
   const config = loadConfig(configFile(context, options.config), references(context))
@@ -48,17 +48,17 @@ export async function api(context: CommandContext, options: ApiOptions, name?: s
   const faults = [...(typeof workspace === 'string' ? [workspace] : []), ...request.faults]
   if (options.output !== undefined && options.output !== '-' && existsSync(options.output))
     faults.push(`--output: ${printableName(options.output)} exists and is not overwritten`)
-  if (typeof workspace === 'string' || faults.length > 0) return refused(context, faults)
+  if (typeof workspace === 'string' || faults.length > 0) return usageError(context, faults)
   if (operation.changes && !options.write)
-    return refused(context, [
+    return usageError(context, [
       `${operation.name} changes something, so nothing was sent. With --write it sends ${request.preview} to ${workspace.base_url}, with the key of workspace ${workspace.name}`,
     ])
   const environment = quietEnvironment(config, context)
   const ask = await request.ask(environment.random, context.stdin)
-  return asked({ context, options, operation, config, workspace, environment }, ask)
+  return sendRequest({ context, options, operation, config, workspace, environment }, ask)
 }
 
-function refused(context: CommandContext, faults: readonly string[]): number {
+function usageError(context: CommandContext, faults: readonly string[]): number {
   for (const fault of faults) context.stderr(`error: ${fault}\n`)
   return exitCodes.usage
 }
@@ -72,7 +72,7 @@ function workspaceOf({ workspaces }: Config, named: string | undefined): Workspa
   return found ?? unknownName('workspace', named, workspaces) ?? `--workspace is missing: one of ${names}`
 }
 
-interface Asking {
+interface Sending {
   readonly context: CommandContext
   readonly options: ApiOptions
   readonly operation: Operation
@@ -82,8 +82,8 @@ interface Asking {
 }
 
 /** Throws ConnectorError like the client, and for any answer that is not a success. */
-async function asked(
-  { context, options, operation, config, workspace, environment }: Asking,
+async function sendRequest(
+  { context, options, operation, config, workspace, environment }: Sending,
   ask: Ask,
 ): Promise<number> {
   const mask = masker(() => secretsIn(config))

@@ -28,7 +28,7 @@ import { isKnown } from '../shared/names.ts'
 import { columns } from '../shared/terminal.ts'
 import { exitCodes } from '../shared/world.ts'
 import type { CommandContext } from '../shared/world.ts'
-import { reportOf, rereadOf } from './report.ts'
+import { reportOf, lookbackDays } from './report.ts'
 import { reportText } from './text.ts'
 
 interface ReconcileOptions {
@@ -48,8 +48,8 @@ interface Opened {
 }
 
 /** An entry in flight is in neither of two columns for a moment: a difference must last this often. */
-const BALANCE_TRIES = 5
-const BALANCE_MS = 1_000
+const ACCOUNT_TRIES = 5
+const ACCOUNT_RETRY_MS = 1_000
 
 export async function reconcile(
   context: CommandContext,
@@ -59,7 +59,7 @@ export async function reconcile(
   const file = configFile(context, options.config)
   const known = knownConfig(file, context)
   if (!isKnown(context, 'workspace', options.workspace, known.workspaces)) return exitCodes.usage
-  const days = daysMeant(context, options, clock.now())
+  const days = selectedDays(context, options, clock.now())
   if (!days) return exitCodes.usage
   const opened = await open(context, file, known)
   try {
@@ -75,7 +75,7 @@ export async function reconcile(
       streams,
       running: opened.running,
       hosts: hostsOf(known),
-      reread: rereadOf(known, clock.now()),
+      lookback: lookbackDays(known, clock.now()),
       days,
       nowMs: clock.now(),
       keysSinceMs: clock.now() - known.journal.dedup_retention,
@@ -88,7 +88,7 @@ export async function reconcile(
 }
 
 /** Full UTC days, rounded outwards; by default up to the last midnight. */
-function daysMeant(
+function selectedDays(
   context: CommandContext,
   { from, to }: ReconcileOptions,
   nowMs: number,
@@ -213,9 +213,9 @@ async function settledAccounts(
       kept: kept.filter(({ stream }) => isCompared(stream)),
       rows: rows.filter(({ stream }) => isCompared(stream)),
     }
-    const isEven = own.rows.every(({ missing }) => missing === 0)
-    if (isEven || tries === BALANCE_TRIES) return own
-    await clock.sleep(BALANCE_MS)
+    const isBalanced = own.rows.every(({ missing }) => missing === 0)
+    if (isBalanced || tries === ACCOUNT_TRIES) return own
+    await clock.sleep(ACCOUNT_RETRY_MS)
   }
 }
 

@@ -87,7 +87,7 @@ interface Findings {
   /** by workspace */
   readonly hosts: ReadonlyMap<string, string>
   /** by workspace: days of the history that lookback reads again */
-  readonly reread: ReadonlyMap<string, Reread>
+  readonly lookback: ReadonlyMap<string, LookbackDays>
   readonly days: DayRange
   readonly nowMs: number
   /** all keys of entries from here on are stored */
@@ -121,10 +121,10 @@ export function reportOf(findings: Findings): ReconcileReport {
   }
 }
 
-function sourceOf({ hosts, reread, nowMs }: Findings, counts: ComparedStream) {
+function sourceOf({ hosts, lookback, nowMs }: Findings, counts: ComparedStream) {
   const { stream, user, gaps, unread, unknown, startUs } = counts
   const { workspace, source } = stream
-  const rereadMs = source === 'audit' ? undefined : rereadFrom(reread.get(workspace), startUs, nowMs)
+  const rereadMs = source === 'audit' ? undefined : lookbackFrom(lookback.get(workspace), startUs, nowMs)
   return {
     workspace,
     source,
@@ -200,7 +200,7 @@ interface Workspace {
 }
 
 /** From the configuration, epoch ms. */
-interface Reread {
+interface LookbackDays {
   /** full days within `lookback` */
   readonly fromMs: number
   /** live reading began at this time or earlier */
@@ -208,10 +208,10 @@ interface Reread {
 }
 
 /** By workspace. */
-export function rereadOf(
+export function lookbackDays(
   { workspaces }: { readonly workspaces: readonly Workspace[] },
   nowMs: number,
-): ReadonlyMap<string, Reread> {
+): ReadonlyMap<string, LookbackDays> {
   const found = workspaces.flatMap(({ name, history }) => {
     if (!history || history.lookback === 0) return []
     // The oldest day may leave the span before the next lookback.
@@ -226,8 +226,8 @@ export function rereadOf(
  * began, since lookback requests whole days. `startUs`: the start from the journal, which has
  * priority over the configuration. @internal for tests
  */
-export function rereadFrom(
-  reread: Reread | undefined,
+export function lookbackFrom(
+  reread: LookbackDays | undefined,
   startUs: number | undefined,
   nowMs: number,
 ): number | undefined {

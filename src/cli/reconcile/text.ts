@@ -153,7 +153,7 @@ function verdictOf(report: ReconcileReport): string {
   const early = earlyText(report)
   if (ok) return `BALANCED. ${balancedText(judged, read, sinks)}${early}`
   const gaps = sum(sources, (source) => source.gaps)
-  const lacking = sum(judged, lackingIn)
+  const lacking = sum(judged, missingIn)
   const clauses = [
     ...(judged.length === 0 ? [whyNone(read)] : []),
     ...(gaps > 0 ? [`the API could not be read whole at ${counted(gaps, 'place', 'places')}`] : []),
@@ -206,7 +206,7 @@ function changedClause(changed: number): string[] {
 }
 
 /** If keys may be forgotten, only a number is known. */
-function lackingIn({ result, proven_by, unknown, known, kept }: ReadRow): number {
+function missingIn({ result, proven_by, unknown, known, kept }: ReadRow): number {
   if (result !== 'missing') return 0
   return proven_by === 'keys' ? unknown : Math.max(0, known + unknown - kept)
 }
@@ -216,11 +216,11 @@ function remedyText({ read, sources }: ReconcileReport): string {
   const lines = sources.flatMap(({ workspace, source, read_again_from }) => {
     const days = read
       .filter((row) => row.workspace === workspace && row.source === source && isJudged(row))
-      .filter((row) => lackingIn(row) + row.changed > 0)
+      .filter((row) => missingIn(row) + row.changed > 0)
       .map(({ day }) => day)
     const isAgain = (day: string) => read_again_from !== null && day >= read_again_from
     const past = days.filter((day) => !isAgain(day))
-    return [...backfillText(workspace, source, past), ...againText(workspace, source, days.find(isAgain))]
+    return [...backfillText(workspace, source, past), ...lookbackText(workspace, source, days.find(isAgain))]
   })
   return lines.map((line) => `\n${line}`).join('')
 }
@@ -233,7 +233,7 @@ function backfillText(workspace: string, source: string, days: readonly string[]
   return [`To fetch it: auditferry backfill --workspace ${printable(workspace)} --source ${source} ${span}`]
 }
 
-function againText(workspace: string, source: string, first: string | undefined): string[] {
+function lookbackText(workspace: string, source: string, first: string | undefined): string[] {
   if (first === undefined) return []
   const what = `Every missing or changed entry of ${printable(`${workspace} ${source}`)} from ${first} on`
   return [`${what} arrives without a backfill: live reading reads these days again (history.lookback)`]

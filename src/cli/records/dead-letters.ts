@@ -9,11 +9,11 @@ import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { printable } from '../../core/printable.ts'
 import { exitCodes, type CommandContext } from '../shared/world.ts'
-import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, noneText, withMeant } from './selection.ts'
-import type { AsideOptions, ShowOptions } from './selection.ts'
-import { exportAside, inChunks, only, pages, showList, Sums } from './list.ts'
+import { exitOf, idsQuery, isFiltered, isOf, isUnconfirmed, emptyText, withSelection } from './selection.ts'
+import type { RecordOptions, ShowOptions } from './selection.ts'
+import { exportRecords, inChunks, filtered, pages, showList, Sums } from './list.ts'
 
-interface LetterOptions extends AsideOptions {
+interface LetterOptions extends RecordOptions {
   readonly sink?: string
   readonly code?: string
 }
@@ -33,11 +33,11 @@ function queryOf(options: LetterOptions): DeadLetterQuery {
 }
 
 function lettersOf({ journal }: OpenJournal, options: LetterOptions, limit?: number) {
-  const isMeant = (letter: DeadLetter) =>
+  const isSelected = (letter: DeadLetter) =>
     isOf(letter.stream, options) && letter.code === (options.code ?? letter.code)
-  return only(
+  return filtered(
     pages((page) => journal.deadLetters({ ...queryOf(options), ...page })),
-    isMeant,
+    isSelected,
     limit,
   )
 }
@@ -51,7 +51,7 @@ async function all(opened: OpenJournal, options: LetterOptions, limit?: number):
 const allLetters = (opened: OpenJournal) => lettersOf(opened, { id: [] })
 
 const noLetters = (opened: OpenJournal, options: LetterOptions) =>
-  noneText(options, allLetters(opened), {
+  emptyText(options, allLetters(opened), {
     none: 'no dead letters',
     unmatched: 'no dead letters match these options',
   })
@@ -65,12 +65,12 @@ function withLetters(
   options: LetterOptions,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  return withMeant(context, options, allLetters, async (opened) => {
+  return withSelection(context, options, allLetters, async (opened) => {
     const { code } = options
-    const there = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
-    if (code === undefined || there.size === 0 || there.has(code)) return use(opened)
+    const codes = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
+    if (code === undefined || codes.size === 0 || codes.has(code)) return use(opened)
     context.stderr(
-      `auditferry: no dead letter has the code ${printable(code)}; known codes: ${[...there].join(', ')}\n`,
+      `auditferry: no dead letter has the code ${printable(code)}; known codes: ${[...codes].join(', ')}\n`,
     )
     await use(opened)
     return exitCodes.failed
@@ -145,8 +145,8 @@ function missing(context: CommandContext, which: string): number {
   return exitCodes.failed
 }
 
-function isUnnamed(context: CommandContext, options: LetterOptions): boolean {
-  if (options.id.length > 0 || isNarrowed(options)) return false
+function lacksSelection(context: CommandContext, options: LetterOptions): boolean {
+  if (options.id.length > 0 || isFiltered(options)) return false
   context.stderr('error: which to retry? Name a sink with --sink NAME, or letters with --id N\n')
   return true
 }
@@ -159,7 +159,7 @@ function whyLeft({ sink, why }: LeftDeadLetters): string {
 const sumOf = (left: readonly LeftDeadLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
 
 export async function retryLetters(context: CommandContext, options: LetterOptions): Promise<number> {
-  if (isUnnamed(context, options)) return exitCodes.usage
+  if (lacksSelection(context, options)) return exitCodes.usage
   return withLetters(context, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     if (found.length === 0 && options.id.length === 0) {
@@ -184,7 +184,7 @@ export async function retryLetters(context: CommandContext, options: LetterOptio
 }
 
 export async function dropLetters(context: CommandContext, options: LetterOptions): Promise<number> {
-  if (lacksYes(context, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
+  if (isUnconfirmed(context, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
   return withLetters(context, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))
@@ -221,7 +221,7 @@ export async function exportLetters(
   file: string,
 ): Promise<number> {
   return withLetters(context, options, async (opened) => {
-    const seen = await exportAside(context, file, {
+    const seen = await exportRecords(context, file, {
       pages: lettersOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.deadLetterRaw(id),
       line: exported,

@@ -3,7 +3,7 @@ import { numberText, sizeText } from '../../observability/words.ts'
 import { writeExport } from '../shared/export-file.ts'
 import { columns } from '../shared/terminal.ts'
 import type { CommandContext } from '../shared/world.ts'
-import type { AsideOptions } from './selection.ts'
+import type { RecordOptions } from './selection.ts'
 
 /** Default limit of `list`. */
 const LIST_LIMIT = 100
@@ -25,7 +25,7 @@ interface ListShape<T> {
  */
 export async function showList<T>(
   context: CommandContext,
-  { limit = LIST_LIMIT, json = false, sums: alone = false }: Pick<AsideOptions, 'limit' | 'json' | 'sums'>,
+  { limit = LIST_LIMIT, json = false, sums: alone = false }: Pick<RecordOptions, 'limit' | 'json' | 'sums'>,
   pages: AsyncIterable<readonly T[]>,
   sums: Sums<T>,
   texts: ListShape<T>,
@@ -43,14 +43,14 @@ export async function showList<T>(
     found.length > limit
       ? `there are more than these ${limit}: a larger --limit shows them, ${texts.all} writes all of them into a file\n`
       : ''
-  if (alone && json) sums.tellData(context)
+  if (alone && json) sums.printJson(context)
   else if (json) {
     for (const each of shown) stdout(`${JSON.stringify(texts.facts(each))}\n`)
     if (more !== '') stderr(`auditferry: ${more}`)
   } else if (shown.length === 0) stdout(`${texts.none}\n`)
   else {
     if (!alone) stdout(`${columns([texts.head, ...shown.map(texts.row)])}${more}\n`)
-    sums.tell(context)
+    sums.print(context)
   }
   return more === '' ? shown : undefined
 }
@@ -58,7 +58,7 @@ export async function showList<T>(
 // `export`: each record with its content, to a file or standard output.
 
 /** Records to export, with the stored bytes of each. */
-interface AsideExport<Kept> {
+interface RecordExport<Kept> {
   readonly pages: AsyncIterable<readonly Kept[]>
   readonly rawOf: (id: number) => Promise<Uint8Array | undefined>
   readonly line: (kept: Kept, raw: Uint8Array) => Uint8Array
@@ -67,10 +67,10 @@ interface AsideExport<Kept> {
 }
 
 /** Returns the written records. A record that was dropped meanwhile is skipped. */
-export async function exportAside<Kept extends { readonly id: number }>(
+export async function exportRecords<Kept extends { readonly id: number }>(
   context: CommandContext,
   path: string,
-  { pages, rawOf, line, none, noun }: AsideExport<Kept>,
+  { pages, rawOf, line, none, noun }: RecordExport<Kept>,
 ): Promise<readonly Kept[]> {
   const seen: Kept[] = []
   await writeExport(context, path, lines())
@@ -105,17 +105,17 @@ export async function* pages<T extends { readonly id: number }>(
   }
 }
 
-/** Filters pages with `isMeant`, up to `limit` records. */
-export async function* only<T>(
+/** Filters pages with `isSelected`, up to `limit` records. */
+export async function* filtered<T>(
   all: AsyncIterable<readonly T[]>,
-  isMeant: (each: T) => boolean,
+  isSelected: (each: T) => boolean,
   limit = Infinity,
 ): AsyncGenerator<readonly T[]> {
   let left = limit
   for await (const page of all) {
-    const meant = page.filter(isMeant).slice(0, left)
-    left -= meant.length
-    yield meant
+    const selected = page.filter(isSelected).slice(0, left)
+    left -= selected.length
+    yield selected
     if (left <= 0) return
   }
 }
@@ -185,13 +185,13 @@ export class Sums<T> {
     return [...this.#sums.values()].sort((one, other) => other.count - one.count)
   }
 
-  tellData({ stdout }: CommandContext): void {
+  printJson({ stdout }: CommandContext): void {
     for (const { kind, count, bytes } of this.#sorted)
       stdout(`${JSON.stringify({ count, [this.#shape.bytes.name]: bytes, ...kind })}\n`)
   }
 
   /** Prints nothing if there are no records. */
-  tell({ stdout }: CommandContext): void {
+  print({ stdout }: CommandContext): void {
     const sums = this.#sorted
     const [first] = sums
     if (!first) return

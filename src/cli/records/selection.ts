@@ -1,10 +1,10 @@
 // Selects dead letters or quarantined elements by options, and decides the exit code.
 import type { Stream } from '../../contracts/source.ts'
 import { type OpenJournal, withJournal } from '../shared/journal.ts'
-import { areKnown, areNamed, type Whose } from '../shared/names.ts'
+import { areKnown, areAllKnown, type NameFilter } from '../shared/names.ts'
 import { exitCodes, type CommandContext } from '../shared/world.ts'
 
-export interface AsideOptions {
+export interface RecordOptions {
   readonly config?: string
   readonly id: readonly number[]
   readonly limit?: number
@@ -24,11 +24,11 @@ export interface ShowOptions {
 }
 
 /** Without ids all are selected. */
-export function idsQuery({ id }: Pick<AsideOptions, 'id'>): { readonly ids?: readonly number[] } {
+export function idsQuery({ id }: Pick<RecordOptions, 'id'>): { readonly ids?: readonly number[] } {
   return id.length > 0 ? { ids: id } : {}
 }
 
-export const isOf = (stream: Stream, { workspace, source }: Pick<AsideOptions, 'workspace' | 'source'>) =>
+export const isOf = (stream: Stream, { workspace, source }: Pick<RecordOptions, 'workspace' | 'source'>) =>
   stream.workspace === (workspace ?? stream.workspace) && stream.source === (source ?? stream.source)
 
 type Pages = AsyncIterable<readonly { readonly sink?: string; readonly stream: Stream }[]>
@@ -37,27 +37,27 @@ type Pages = AsyncIterable<readonly { readonly sink?: string; readonly stream: S
  * Opens the journal and runs `use`, unless the options name something unknown (wrong usage).
  * `allIn`: all records of the kind.
  */
-export function withMeant(
+export function withSelection(
   context: CommandContext,
-  options: AsideOptions & Whose,
+  options: RecordOptions & NameFilter,
   allIn: (opened: OpenJournal) => Pages,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
   return withJournal(context, options.config, async (opened) =>
-    (await isThere(context, opened, options, allIn(opened))) ? use(opened) : exitCodes.usage,
+    (await areNamesKnown(context, opened, options, allIn(opened))) ? use(opened) : exitCodes.usage,
   )
 }
 
 /** False, after printing the error, if a name is neither configured nor in a record. */
-async function isThere(
+async function areNamesKnown(
   context: CommandContext,
   opened: OpenJournal,
-  whose: Whose,
+  whose: NameFilter,
   all: Pages,
 ): Promise<boolean> {
   if (whose.sink === undefined && whose.workspace === undefined) return true
-  const there = await opened.there()
-  if (areNamed(whose, there)) return true
+  const known = await opened.names()
+  if (areAllKnown(whose, known)) return true
   const [sinks, workspaces] = [new Set<string>(), new Set<string>()]
   for await (const page of all)
     for (const { sink, stream } of page) {
@@ -66,15 +66,15 @@ async function isThere(
     }
   const named = (names: ReadonlySet<string>) => [...names].map((name) => ({ name }))
   return areKnown(context, whose, {
-    sinks: [...there.sinks, ...named(sinks)],
-    workspaces: [...there.workspaces, ...named(workspaces)],
+    sinks: [...known.sinks, ...named(sinks)],
+    workspaces: [...known.workspaces, ...named(workspaces)],
   })
 }
 
 /** Dropping everything for good needs an explicit --yes. */
-export function lacksYes(
+export function isUnconfirmed(
   context: CommandContext,
-  { id, yes }: AsideOptions,
+  { id, yes }: RecordOptions,
   { lost, command }: { lost: string; command: string },
 ): boolean {
   if (id.length > 0 || yes === true) return false
@@ -85,20 +85,19 @@ export function lacksYes(
 }
 
 /** Options other than ids that narrow the selection. */
-const NARROWING = ['sink', 'workspace', 'source', 'code', 'reason'] as const
+const FILTERS = ['sink', 'workspace', 'source', 'code', 'reason'] as const
 
-type Narrowing = Readonly<Partial<Record<(typeof NARROWING)[number], string>>>
+type Filters = Readonly<Partial<Record<(typeof FILTERS)[number], string>>>
 
-export const isNarrowed = (options: Narrowing): boolean =>
-  NARROWING.some((name) => options[name] !== undefined)
+export const isFiltered = (options: Filters): boolean => FILTERS.some((name) => options[name] !== undefined)
 
 /** The message for an empty result. It mentions the options only if there are records at all. */
-export async function noneText(
-  options: Narrowing,
+export async function emptyText(
+  options: Filters,
   all: AsyncIterable<readonly unknown[]>,
   { none, unmatched }: { none: string; unmatched: string },
 ): Promise<string> {
-  if (isNarrowed(options)) for await (const { length } of all) if (length > 0) return unmatched
+  if (isFiltered(options)) for await (const { length } of all) if (length > 0) return unmatched
   return none
 }
 
@@ -108,7 +107,7 @@ export async function noneText(
  */
 export function exitOf(
   context: CommandContext,
-  options: AsideOptions & Narrowing,
+  options: RecordOptions & Filters,
   found: readonly { readonly id: number }[],
   missing: (context: CommandContext, which: string) => number,
   most = Infinity,
@@ -117,6 +116,6 @@ export function exitOf(
   if (found.length >= most) return exitCodes.done
   const known = new Set(found.map((one) => one.id))
   const unknown = id.filter((wanted) => !known.has(wanted))
-  const which = `${unknown.join(', ')}${isNarrowed(options) ? ' that the other options mean too' : ''}`
+  const which = `${unknown.join(', ')}${isFiltered(options) ? ' that the other options mean too' : ''}`
   return unknown.length > 0 ? missing(context, which) : exitCodes.done
 }

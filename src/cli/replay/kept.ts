@@ -70,7 +70,7 @@ export async function queueKept(
   for (;;) {
     const step = await journal.replay({ ...query, ...at }).catch((error: unknown) => {
       if (isFull(error)) return undefined
-      if (!query.dryRun) stderr(brokenOffText(done))
+      if (!query.dryRun) stderr(interruptedText(done))
       throw error
     })
     if (step) {
@@ -90,7 +90,7 @@ export async function queueKept(
 const isFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
 
 /** The step may have succeeded although its answer was lost. */
-const brokenOffText = ({ entries }: Done): string =>
+const interruptedText = ({ entries }: Done): string =>
   `auditferry: interrupted: ${countText(entries, 'entries')} were queued, and perhaps those of one more step. They are delivered. If you repeat the command, it starts over, so they are delivered twice
 `
 
@@ -173,7 +173,7 @@ export function withoutCut(plan: ReplayPlan, cut: readonly PlannedDay[], begun: 
   }
 }
 
-export const howCut = (isLeft: boolean): string =>
+export const cutText = (isLeft: boolean): string =>
   `${isLeft ? 'not sent' : 'only that is sent'}; live reading has not come to them yet, and a replay from the API ends where it is: the same command sends all of them once it is past them`
 
 /** Printed at the start: one line per shortened job. */

@@ -26,7 +26,7 @@ export interface PlannedDay {
   /** entries received */
   readonly kept: number
   /** entries still stored */
-  readonly still: number
+  readonly stored: number
   readonly via: Only
 }
 
@@ -45,13 +45,13 @@ const nothingPlanned: ReplayPlan = { days: [], reads: [], leave: [], short: [] }
 /** Key of a stream, or of one day of it. */
 export const keyOf = ({ workspace, source }: Stream, day = -1) => `${workspace} ${source} ${day}`
 
-export const isMeant = ({ sink, workspace, source }: ReplayChoice, stream: Stream): boolean =>
+export const isSelected = ({ sink, workspace, source }: ReplayChoice, stream: Stream): boolean =>
   sink.sources.some((name) => name === stream.source) &&
   (workspace ?? stream.workspace) === stream.workspace &&
   (source ?? stream.source) === stream.source
 
 /** The journal still stores everything it received. */
-const isWhole = (day: Pick<PlannedDay, 'kept' | 'still'>) => day.still >= day.kept
+const isWhole = (day: Pick<PlannedDay, 'kept' | 'stored'>) => day.stored >= day.kept
 
 /** `readable`: streams that the daemon can read again; called only if needed. */
 export async function planOf(
@@ -61,32 +61,32 @@ export async function planOf(
 ): Promise<ReplayPlan> {
   const { span, only } = asked
   const { kept } = await journal.counts(wholeDays(span))
-  const still = await chunkStore(journal)
+  const stored = await storedCounts(journal)
   const days = kept
-    .filter((row) => row.kept > 0 && isMeant(asked, row.stream))
+    .filter((row) => row.kept > 0 && isSelected(asked, row.stream))
     .map(({ stream, day, kept: count }) => ({
       stream,
       day,
       kept: count,
-      still: still.get(keyOf(stream, day)) ?? 0,
+      stored: stored.get(keyOf(stream, day)) ?? 0,
     }))
   if (only !== 'api' && days.every(isWhole)) return { ...nothingPlanned, days: days.map(fromJournal) }
-  const origins = (await readable()).filter((stream) => isMeant(asked, stream))
-  const canRead = new Set(origins.map((stream) => keyOf(stream)))
+  const streams = (await readable()).filter((stream) => isSelected(asked, stream))
+  const canRead = new Set(streams.map((stream) => keyOf(stream)))
   const planned = days.map((day): PlannedDay => {
     const isRead = (only === 'api' || !isWhole(day)) && canRead.has(keyOf(day.stream))
     return { ...day, via: isRead ? 'api' : 'journal' }
   })
   const short = planned.filter((day) => day.via === 'journal' && (only === 'api' || !isWhole(day)))
   if (only === 'api')
-    return { days: planned, reads: origins.map((stream) => ({ stream, spans: [span] })), leave: [], short }
-  const leave = origins.flatMap((stream) => stretches(stream, planned))
-  const reads = origins.map((stream) => ({ stream, spans: spansOf(stream, leave, span) }))
+    return { days: planned, reads: streams.map((stream) => ({ stream, spans: [span] })), leave: [], short }
+  const leave = streams.flatMap((stream) => dayRanges(stream, planned))
+  const reads = streams.map((stream) => ({ stream, spans: spansOf(stream, leave, span) }))
   return { days: planned, reads: reads.filter(({ spans }) => spans.length > 0), leave, short }
 }
 
 /** Days that were complete when planned, and lost entries to pruning before they were sent. */
-export async function overtaken(
+export async function prunedDays(
   journal: Pick<OperatorJournal, 'counts' | 'storedDays'>,
   asked: ReplayChoice,
   plan: ReplayPlan,
@@ -100,7 +100,7 @@ export async function overtaken(
   return before.flatMap((day) => {
     const key = keyOf(day.stream, day.day)
     // Everything was sent before it was pruned.
-    const isSent = (counts.get(key) ?? 0) >= day.still
+    const isSent = (counts.get(key) ?? 0) >= day.stored
     return isSent ? [] : (now.get(key) ?? [])
   })
 }
@@ -113,21 +113,21 @@ export function withoutJoined(
 ): ReplayPlan {
   return {
     ...plan,
-    days: plan.days.filter(({ stream }) => !isOneOf(joined, stream)),
+    days: plan.days.filter(({ stream }) => !includesStream(joined, stream)),
     leave: [...plan.leave, ...joined.map((stream) => ({ stream, ...wholeDays(span) }))],
   }
 }
 
 /** Days of a joined stream come from the journal, and may or may not have been sent. */
 export const isUnsure = ({ days }: ReplayPlan, joined: readonly Stream[]): boolean =>
-  days.some(({ stream, via }) => via === 'journal' && isOneOf(joined, stream))
+  days.some(({ stream, via }) => via === 'journal' && includesStream(joined, stream))
 
-export const isOneOf = (origins: readonly Stream[], stream: Stream) =>
-  origins.some((one) => isSameStream(one, stream))
+export const includesStream = (streams: readonly Stream[], stream: Stream) =>
+  streams.some((one) => isSameStream(one, stream))
 
 const fromJournal = (day: Omit<PlannedDay, 'via'>): PlannedDay => ({ ...day, via: 'journal' })
 
-async function chunkStore(
+async function storedCounts(
   journal: Pick<OperatorJournal, 'storedDays'>,
 ): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>()
@@ -143,7 +143,7 @@ async function chunkStore(
 }
 
 /** Ranges of days read from the API, including days in between without any entry. */
-function stretches(stream: Stream, planned: readonly PlannedDay[]): DaysOf[] {
+function dayRanges(stream: Stream, planned: readonly PlannedDay[]): DaysOf[] {
   const own = planned.filter((day) => isSameStream(day.stream, stream)).sort((a, b) => a.day - b.day)
   const found: DaysOf[] = []
   let isOpen = false

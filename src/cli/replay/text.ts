@@ -9,7 +9,7 @@ import { countText, numberText, sizeText } from '../../observability/words.ts'
 import { kindOf } from '../../sinks/index.ts'
 import { wholeDays } from '../shared/instants.ts'
 import { columns } from '../shared/terminal.ts'
-import { isMeant, isOneOf, keyOf } from './plan.ts'
+import { isSelected, includesStream, keyOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
 import type { Done } from './kept.ts'
 
@@ -108,7 +108,7 @@ export function doneText(
 }
 
 /** Printed when the journal's part fails. */
-export function goesOnText(begun: readonly { readonly stream: Stream }[]): string {
+export function continuesText(begun: readonly { readonly stream: Stream }[]): string {
   if (begun.length === 0) return ''
   return `auditferry: the replay from the API (${printable(begun.map(({ stream }) => nameOf(stream)).join(', '))}) continues: replay --status shows its progress, --cancel stops it
 `
@@ -125,7 +125,7 @@ export const unsureText =
 // Days that a replay skips or sends incompletely, since the journal lacks entries of them.
 
 /** At most this many ranges are listed. */
-const TOLD = 8
+const MOST_RANGES = 8
 
 const NO_JOBS = 'an inventory has no past that the API could show again'
 
@@ -143,7 +143,7 @@ function lineOf(days: readonly PlannedDay[], how: (stream: Stream) => string): s
   const [first] = days
   if (!first) return ''
   const kept = days.reduce((sum, day) => sum + day.kept, 0)
-  const still = days.reduce((sum, day) => sum + Math.min(day.still, day.kept), 0)
+  const still = days.reduce((sum, day) => sum + Math.min(day.stored, day.kept), 0)
   return `auditferry: of ${printable(nameOf(first.stream))}, ${datesText(days.map(({ day }) => day))}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.stream)}\n`
 }
 
@@ -159,21 +159,21 @@ export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRu
   }
 }
 
-/** One line for each stream of which nothing is sent. `origins`: all streams that are read. */
+/** One line for each stream of which nothing is sent. `streams`: all streams that are read. */
 export function emptyText(
   plan: ReplayPlan,
   asked: ReplayChoice,
-  origins: readonly Stream[],
+  streams: readonly Stream[],
   nowMs: number,
 ): string {
   const withDays = plan.days.map(({ stream }) => stream)
-  const all = [...withDays, ...origins.filter((stream) => isMeant(asked, stream))]
-  const meant = all.filter((stream, i) => !isOneOf(all.slice(0, i), stream))
-  if (meant.length === 0) return offText(asked)
-  if (asked.only === 'api') return meant.map((stream) => unreadLine(stream, plan)).join('')
-  if (plan.days.length > 0) return meant.map((stream) => emptyLine(stream, plan, asked, nowMs)).join('')
-  const api = meant.every(({ source }) => source === 'vault.projects') ? '' : API_HAS_MORE
-  return `From the sources that ${asked.sink.name} takes (${namesText(meant)}), the journal has nothing of ${leftText(begunDays(asked, nowMs))}${api}\n`
+  const all = [...withDays, ...streams.filter((stream) => isSelected(asked, stream))]
+  const selected = all.filter((stream, i) => !includesStream(all.slice(0, i), stream))
+  if (selected.length === 0) return offText(asked)
+  if (asked.only === 'api') return selected.map((stream) => unreadLine(stream, plan)).join('')
+  if (plan.days.length > 0) return selected.map((stream) => emptyLine(stream, plan, asked, nowMs)).join('')
+  const api = selected.every(({ source }) => source === 'vault.projects') ? '' : API_HAS_MORE
+  return `From the sources that ${asked.sink.name} takes (${namesText(selected)}), the journal has nothing of ${leftText(begunDays(asked, nowMs))}${api}\n`
 }
 
 /** Days of the span up to today. */
@@ -186,7 +186,7 @@ function begunDays({ span }: ReplayChoice, nowMs: number): readonly number[] {
 const API_HAS_MORE = '; --only api reads what the API has of it'
 
 function emptyLine(stream: Stream, { days }: ReplayPlan, asked: ReplayChoice, nowMs: number): string {
-  const own = new Set(days.filter((day) => isOneOf([stream], day.stream)).map(({ day }) => day))
+  const own = new Set(days.filter((day) => includesStream([stream], day.stream)).map(({ day }) => day))
   const today = epochDay(nowMs * 1000)
   // Today does not count if the stream has other days.
   const empty = begunDays(asked, nowMs).filter((day) => !own.has(day) && (own.size === 0 || day < today))
@@ -198,7 +198,7 @@ function emptyLine(stream: Stream, { days }: ReplayPlan, asked: ReplayChoice, no
 /** For `--only api`; streams with days are reported elsewhere. */
 function unreadLine(stream: Stream, { days, reads }: ReplayPlan): string {
   if (
-    isOneOf(
+    includesStream(
       [...days, ...reads].map((one) => one.stream),
       stream,
     )
@@ -211,9 +211,9 @@ function unreadLine(stream: Stream, { days, reads }: ReplayPlan): string {
 const offText = ({ workspace, source, sink }: ReplayChoice): string =>
   `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has no entries of it\n`
 
-function namesText(origins: readonly Stream[]): string {
-  const names = origins.slice(0, TOLD).map((stream) => printable(nameOf(stream)))
-  const more = origins.length - names.length
+function namesText(streams: readonly Stream[]): string {
+  const names = streams.slice(0, MOST_RANGES).map((stream) => printable(nameOf(stream)))
+  const more = streams.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${countText(more, 'sources')} more` : '')
 }
 
@@ -222,16 +222,16 @@ const leftText = (days: readonly number[]) =>
 
 /** Ranges of days, each with its last day. */
 function datesText(days: readonly number[]): string {
-  const stretches: { from: number; to: number }[] = []
+  const ranges: { from: number; to: number }[] = []
   for (const day of days.toSorted((a, b) => a - b)) {
-    const last = stretches.at(-1)
+    const last = ranges.at(-1)
     if (last?.to === day) last.to = day + 1
-    else stretches.push({ from: day, to: day + 1 })
+    else ranges.push({ from: day, to: day + 1 })
   }
   const text = (day: number) => dayText(day * DAY_MS)
-  const texts = stretches
-    .slice(0, TOLD)
+  const texts = ranges
+    .slice(0, MOST_RANGES)
     .map(({ from, to }) => (to === from + 1 ? text(from) : `${text(from)} to ${text(to - 1)}`))
-  const more = stretches.slice(TOLD).reduce((sum, { from, to }) => sum + to - from, 0)
+  const more = ranges.slice(MOST_RANGES).reduce((sum, { from, to }) => sum + to - from, 0)
   return texts.join(', ') + (more > 0 ? ` and ${countText(more, 'days')} more` : '')
 }

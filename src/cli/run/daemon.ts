@@ -39,28 +39,28 @@ export async function runDaemon(
   signal: AbortSignal,
   { journalCheck: program, nextSetup = never, started, takesOver }: DaemonOptions = {},
 ): Promise<void> {
-  const isToldToStop = () => signal.aborted
+  const isStopping = () => signal.aborted
   // Checked once: a check of a large journal at each reload would leave probes without an answer.
   const { path } = first.config.journal
   const open = await checkApart({ path, program, log: first.environment.log }, signal)
-  if (isToldToStop()) return
+  if (isStopping()) return
   let app = await openApp(first.config, first.environment, { once: false }, open)
   const front = new Front(() => app)
   try {
     // Opening may take long: if the stop signal came meanwhile, start nothing.
-    if (isToldToStop()) {
+    if (isStopping()) {
       first.environment.log.info('Stopped before anything had begun')
       return
     }
     await front.open(first)
     started?.(front.url)
-    for (let setup: Setup | undefined = first; setup && !isToldToStop();) {
+    for (let setup: Setup | undefined = first; setup && !isStopping();) {
       const next: Setup | undefined = await untilNext({ app, front, setup }, nextSetup, signal)
       if (next) {
-        await front.holdFor(async () => {
+        await front.delayFor(async () => {
           // The journal has one owner at a time: the old app finishes before the next one opens it.
           await app.stop()
-          if (isToldToStop()) return
+          if (isStopping()) return
           const { startedAt } = app.registry
           takesOver?.(next)
           app = await openApp(next.config, next.environment, { once: false, startedAt }, open)
@@ -97,11 +97,11 @@ async function untilNext(
   front.isReady = true
   const current: CurrentSetup = {
     ...setup,
-    makeWayFor: async (next) => {
-      await refuseLoss(app)
+    prepareFor: async (next) => {
+      await assertJournalThere(app)
       await front.move(next)
     },
-    tellRefused: (error) => app.registry.configRefused(error),
+    reportRejected: (error) => app.registry.configRefused(error),
   }
   const ended = AbortSignal.any([signal, over.signal])
   const next = nextSetup(current, ended)
@@ -115,7 +115,7 @@ async function untilNext(
 }
 
 /** A new app would create an empty journal, then read and send everything again. */
-async function refuseLoss({ journal }: App): Promise<void> {
+async function assertJournalThere({ journal }: App): Promise<void> {
   const lost = await journal.lost()
   if (lost !== undefined) throw new ConnectorError('config_invalid', `journal.path: ${lost}`)
 }
@@ -170,7 +170,7 @@ class Front {
   }
 
   /** Delays commands during the change: a replay of many steps would break off. */
-  holdFor(change: () => Promise<void>): Promise<void> {
+  delayFor(change: () => Promise<void>): Promise<void> {
     const changing = change()
     this.#change = changing.catch(() => undefined)
     return changing
@@ -222,7 +222,7 @@ const hostsOf = ({ server }: Config) => [server.listen.host, hostname(), ...serv
  * Resolves with the exit code. Rejects with an error to print as text: an invalid configuration, or
  * on a terminal any error. `work` passes on each new log, which masks the current secrets.
  */
-export async function withLastWords(
+export async function withErrorReport(
   { onBug, terminal }: Pick<CommandContext, 'onBug' | 'terminal'>,
   work: (useLog: (log: Log) => void) => Promise<number>,
 ): Promise<number> {
@@ -249,9 +249,9 @@ export interface Setup {
 /** The current setup, and what it does for the next one. */
 export interface CurrentSetup extends Setup {
   /** Prepares the change. Throws ConnectorError `config_invalid` or `misconfigured`. */
-  makeWayFor(next: Setup): Promise<void>
+  prepareFor(next: Setup): Promise<void>
   /** Shows in the status why the new configuration was rejected; undefined: none is rejected. */
-  tellRefused(error: ConnectorError | undefined): void
+  reportRejected(error: ConnectorError | undefined): void
 }
 
 /** Resolves with the next setup. A rejected configuration is reported, and it waits for another. */

@@ -70,7 +70,7 @@ async function watchOnce(
   timeoutMs: number,
 ): Promise<Ending> {
   const startedAt = clock.elapsed()
-  const tellWhenDue = howFar({ clock, log }, () => app.registry.status())
+  const logProgress = progressLogger({ clock, log }, () => app.registry.status())
   let stuckSince: number | undefined
   for (;;) {
     await clock.sleep(LOOK_MS, signal)
@@ -81,14 +81,17 @@ async function watchOnce(
     if (state === 'done') return 'done'
     stuckSince = state === 'stuck' ? (stuckSince ?? now) : undefined
     if (stuckSince !== undefined && now - stuckSince >= STUCK_MS) return 'stuck'
-    tellWhenDue()
+    logProgress()
   }
 }
 
-type HowFar = Pick<StatusReport, 'summary' | 'workspaces' | 'sinks'>
+type RunStatus = Pick<StatusReport, 'summary' | 'workspaces' | 'sinks'>
 
 /** Call often: logs the progress once a minute, since a first run may take long. @internal */
-export function howFar({ clock, log }: Pick<Environment, 'clock' | 'log'>, status: () => HowFar): () => void {
+export function progressLogger(
+  { clock, log }: Pick<Environment, 'clock' | 'log'>,
+  status: () => RunStatus,
+): () => void {
   let loggedAt = clock.elapsed()
   return () => {
     if (clock.elapsed() - loggedAt < MINUTE_MS) return
@@ -108,7 +111,7 @@ const readOf = (workspaces: StatusReport['workspaces']): number =>
 const mostPending = (sinks: StatusReport['sinks']): number =>
   Math.max(0, ...sinks.map((sink) => sink.pending_entries))
 
-const amount = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
+const countOf = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
 
 /** What was read, delivered and filtered; a filter explains why nothing arrived. @internal */
 export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): string {
@@ -120,9 +123,9 @@ export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspa
   const read = readOf(workspaces)
   const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
   return [
-    amount(read, 'new entry', 'new entries'),
+    countOf(read, 'new entry', 'new entries'),
     ...filteredOf(sources, 'audit.types'),
-    amount(delivered, 'delivery', 'deliveries'),
+    countOf(delivered, 'delivery', 'deliveries'),
     ...filteredOf(sinks, 'what the sinks take'),
   ].join(', ')
 }
@@ -141,9 +144,9 @@ function onceOf(app: App, ended: Ending): Once {
   const counts = [
     deliveredText(status),
     ...(pending === 0 ? [] : [`${pending} pending`]),
-    amount(letters, 'dead letter', 'dead letters'),
+    countOf(letters, 'dead letter', 'dead letters'),
     `${journal.quarantined} quarantined`,
-    amount(journal.gaps, 'possible gap', 'possible gaps'),
+    countOf(journal.gaps, 'possible gap', 'possible gaps'),
   ].join(', ')
   const fields = {
     ...countsOf(status),

@@ -14,9 +14,9 @@ import { Secret } from '../../core/secret.ts'
 import type { CurrentSetup, NextSetup, Setup } from './daemon.ts'
 
 /** How often the file is checked. */
-const LOOK_MS = 2_000
+const POLL_MS = 2_000
 /** A rejected configuration may become valid without a change of its text: it is retried. */
-const AGAIN_MS = 10_000
+const RETRY_MS = 10_000
 
 interface ReloadOptions {
   /** the configuration's file */
@@ -34,20 +34,20 @@ interface ReloadOptions {
 
 /** Create once, at the start: from then on SIGHUP reloads instead of ending the process. */
 export function reloading(options: ReloadOptions): NextSetup {
-  const asking = new Asking(options)
-  const asked = { ...options, load: () => asking.load() }
+  const trigger = new ReloadTrigger(options)
+  const triggered = { ...options, load: () => trigger.load() }
   // Computed before the app opens, so that a key that changes meanwhile is never missed.
   let keys = hashKeysDigest(options.loaded.config, readTextFile)
   return async (current, signal) => {
     let fault: string | undefined
     for (;;) {
-      const isAsked = await asking.next(
+      const isRequested = await trigger.next(
         signal,
-        fault === undefined ? Infinity : AGAIN_MS,
+        fault === undefined ? Infinity : RETRY_MS,
         current.environment.log,
       )
       // A requested reload is always reported; a retry only if its error is new.
-      const next = await reloaded(asked, current, keys, isAsked ? undefined : fault)
+      const next = await reloaded(triggered, current, keys, isRequested ? undefined : fault)
       if (typeof next === 'object') {
         keys = hashKeysDigest(next.config, readTextFile)
         return next
@@ -70,20 +70,20 @@ async function reloaded(
   const { log } = current.environment
   try {
     const config = options.load()
-    refuseMove(current.config, config)
+    assertSamePath(current.config, config)
     if (isSameConfig(current.config, config) && hashKeysDigest(config, readTextFile) === keys) {
       log.info('The configuration was read again and is the one that runs: nothing changes', {
         file: options.file,
       })
-      current.tellRefused(undefined)
+      current.reportRejected(undefined)
       return undefined
     }
     const next = { config, environment: options.environmentOf(config) }
-    await current.makeWayFor(next)
+    await current.prepareFor(next)
     log.info('The configuration was read again and takes over now', { file: options.file })
     return next
   } catch (error) {
-    if (!(error instanceof ConnectorError) || !isRefusal(error)) throw error
+    if (!(error instanceof ConnectorError) || !isRejection(error)) throw error
     if (error.message === known) return known
     log.error(
       'The changed configuration is invalid, the previous one stays in use: fix it, or the files that it names; it is read again automatically',
@@ -92,16 +92,16 @@ async function reloaded(
         error: error.message,
       },
     )
-    current.tellRefused(error)
+    current.reportRejected(error)
     return error.message
   }
 }
 
 /** An error in the text, or in what it needs now, such as a port in use. */
-const isRefusal = ({ code }: ConnectorError) => code === 'config_invalid' || code === 'misconfigured'
+const isRejection = ({ code }: ConnectorError) => code === 'config_invalid' || code === 'misconfigured'
 
 /** Another journal would leave positions, keys and pending entries behind. */
-function refuseMove(current: Config, next: Config): void {
+function assertSamePath(current: Config, next: Config): void {
   if (next.journal.path === current.journal.path) return
   throw new ConnectorError(
     'config_invalid',
@@ -113,13 +113,13 @@ function refuseMove(current: Config, next: Config): void {
  * Triggers a reload: a SIGHUP at once; a changed file as soon as it is stable. Watches the
  * configuration file and the files that plain values of it name.
  */
-class Asking {
+class ReloadTrigger {
   readonly #options: ReloadOptions
   /** of the last accepted configuration */
   #plain: readonly Reference[]
   /** digest of the file and of the resolved plain values, as last read */
   #taken: string
-  #hungUp = false
+  #isRequested = false
   #wake = new AbortController()
 
   constructor(options: ReloadOptions) {
@@ -129,7 +129,7 @@ class Asking {
     const text = this.#textNow() === '' ? '' : options.loaded.text
     this.#taken = digestOf(text, resolvedOf(this.#plain))
     options.onHangup(() => {
-      this.#hungUp = true
+      this.#isRequested = true
       this.#wake.abort()
     })
   }
@@ -139,15 +139,15 @@ class Asking {
     const { clock, file } = this.#options
     const againAt = clock.elapsed() + againMs
     let last = this.#taken
-    let blind = false
+    let cannotOpen = false
     for (;;) {
-      if (!this.#hungUp || blind) {
+      if (!this.#isRequested || cannotOpen) {
         this.#wake = new AbortController()
-        await clock.sleep(LOOK_MS, AbortSignal.any([signal, this.#wake.signal]))
+        await clock.sleep(POLL_MS, AbortSignal.any([signal, this.#wake.signal]))
       }
       signal.throwIfAborted()
-      const seen = this.#look()
-      if (!seen && !blind)
+      const seen = this.#digest()
+      if (!seen && !cannotOpen)
         log.error(
           'The configuration file cannot be checked for changes, the current one stays in use; it is checked again',
           {
@@ -155,21 +155,21 @@ class Asking {
             error: OUT_OF_FILES,
           },
         )
-      blind = !seen
+      cannotOpen = !seen
       if (!seen) continue
       // A half-written file may be valid, so it must look the same twice.
       const settled = seen !== this.#taken && seen === last
       last = seen
-      const isAsked = this.#hungUp || settled
-      if (!isAsked && clock.elapsed() < againAt) continue
-      this.#hungUp = false
+      const isDue = this.#isRequested || settled
+      if (!isDue && clock.elapsed() < againAt) continue
+      this.#isRequested = false
       this.#taken = seen
-      return isAsked
+      return isDue
     }
   }
 
   /** Undefined while no file can be opened, which is no change. */
-  #look(): string | undefined {
+  #digest(): string | undefined {
     const { file, references } = this.#options
     const context = { ...references, folder: folderOf(file) }
     const text = this.#textNow()

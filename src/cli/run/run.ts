@@ -8,7 +8,7 @@ import { durationMs, durationPattern } from '../../core/units.ts'
 import { notifyServiceManager } from '../../platform/process.ts'
 import { openTracing } from '../../observability/tracing/open.ts'
 import { configFile, references } from '../shared/config-file.ts'
-import { runDaemon, withLastWords } from './daemon.ts'
+import { runDaemon, withErrorReport } from './daemon.ts'
 import { realEnvironment } from '../shared/environment.ts'
 import { reloading } from './reload.ts'
 import { type Once, reportOnce, runOnce } from './once.ts'
@@ -32,7 +32,7 @@ export async function run(context: CommandContext, options: RunOptions): Promise
     context.stderr('auditferry: --timeout needs --once: the daemon runs until it is stopped\n')
     return exitCodes.usage
   }
-  return withLastWords(context, (useLog) => runOn(context, options, timeoutMs, useLog))
+  return withErrorReport(context, (useLog) => runOn(context, options, timeoutMs, useLog))
 }
 
 async function runOn(

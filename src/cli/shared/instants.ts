@@ -16,7 +16,7 @@ function instantUs(text: string, nowMs: number): number {
 /** For a table column, in UTC: `2026-01-31 12:00:00`. */
 export const instantText = (at: number): string => stampText(new Date(at).toISOString())
 
-const WANT =
+const EXPECTED_TIME =
   'expected a time with its seconds such as 2026-01-31T00:00:00Z (UTC where it names no zone), a day such as 2026-01-31, or a span such as 24h'
 
 /** Undefined, after printing the error, if the two are not a valid span. `to` defaults to now. */
@@ -39,8 +39,8 @@ function faultOf(
   { fromUs, toUs }: JobSpan,
   nowMs: number,
 ): string | undefined {
-  if (Number.isNaN(fromUs)) return `--from ${from}: ${WANT}`
-  if (Number.isNaN(toUs)) return `--to ${to ?? ''}: ${WANT}`
+  if (Number.isNaN(fromUs)) return `--from ${from}: ${EXPECTED_TIME}`
+  if (Number.isNaN(toUs)) return `--to ${to ?? ''}: ${EXPECTED_TIME}`
   if (!isPlausibleInstant(fromUs)) return `--from ${from}: expected a time ${plausibleInstants}`
   if (fromUs >= toUs) return `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
   if (fromUs >= nowMs * 1000) return '--from must be earlier than now'

@@ -13,7 +13,7 @@ import { areKnown } from './names.ts'
 import { exitCodes } from './world.ts'
 import type { CommandContext } from './world.ts'
 
-const LOOK_MS = 1_000
+const POLL_MS = 1_000
 const LINE_MS = 10_000
 /** The command waits this long for a daemon that restarts. */
 const PATIENCE_MS = 30_000
@@ -50,52 +50,52 @@ export async function follow(
   const troubles = new Set<string>()
   let now = started
   let printedAt = clock.elapsed()
-  let heardAt = clock.elapsed()
+  let answeredAt = clock.elapsed()
   for (;;) {
     const open = now.filter(({ endedAt }) => endedAt === undefined)
-    const silence = silenceText(clock.elapsed() - heardAt)
+    const silence = silenceText(clock.elapsed() - answeredAt)
     if (barText)
-      context.stdout(`${newTroubles(texts, open, troubles, silence)}${AGAIN}${barText(now)}${silence}`)
+      context.stdout(`${newReasons(texts, open, troubles, silence)}${CLEAR_LINE}${barText(now)}${silence}`)
     else if (clock.elapsed() - printedAt >= LINE_MS) {
       printedAt = clock.elapsed()
       for (const job of open) context.stdout(lineText(texts, job, silence))
     }
     if (open.length === 0) break
-    await clock.sleep(LOOK_MS, context.signal)
+    await clock.sleep(POLL_MS, context.signal)
     if (context.signal.aborted) {
-      context.stdout(`\nThe daemon continues it: ${howText(texts)}\n`)
+      context.stdout(`\nThe daemon continues it: ${manageText(texts)}\n`)
       return exitCodes.done
     }
-    const heard = await hear(texts, connect, now)
-    if (heard) {
-      heardAt = clock.elapsed()
-      now = heard
-    } else if (clock.elapsed() - heardAt >= PATIENCE_MS) {
+    const current = await askDaemon(texts, connect, now)
+    if (current) {
+      answeredAt = clock.elapsed()
+      now = current
+    } else if (clock.elapsed() - answeredAt >= PATIENCE_MS) {
       context.stderr(
-        `auditferry: the daemon no longer answers; the ${texts.kind} continues when it runs again: ${howText(texts)}\n`,
+        `auditferry: the daemon no longer answers; the ${texts.kind} continues when it runs again: ${manageText(texts)}\n`,
       )
       return exitCodes.failed
     }
   }
-  if (barText) context.stdout(AGAIN)
+  if (barText) context.stdout(CLEAR_LINE)
   for (const job of now) context.stdout(lineText(texts, job))
   for (const job of now) context.stderr(texts.adviceText?.(job) ?? '')
-  return now.every((job) => job.error === undefined && isWhole(job)) ? exitCodes.done : exitCodes.failed
+  return now.every((job) => job.error === undefined && isComplete(job)) ? exitCodes.done : exitCodes.failed
 }
 
-const howText = ({ kind }: JobTexts) => `auditferry ${kind} --status shows its progress, --cancel stops it`
+const manageText = ({ kind }: JobTexts) => `auditferry ${kind} --status shows its progress, --cancel stops it`
 
-const isWhole = ({ counts, unread }: Job): boolean => counts.gaps === 0 && unread.length === 0
+const isComplete = ({ counts, unread }: Job): boolean => counts.gaps === 0 && unread.length === 0
 
 /** The jobs as they are now; undefined: the daemon does not answer. */
-async function hear(
+async function askDaemon(
   texts: JobTexts,
   connect: Connect,
   before: readonly Job[],
 ): Promise<readonly Job[] | undefined> {
   try {
     const all = await (await connect())?.jobs.all(texts.kind)
-    return all && before.map((job) => (job.endedAt === undefined ? asHeard(texts, all, job) : job))
+    return all && before.map((job) => (job.endedAt === undefined ? currentState(texts, all, job) : job))
   } catch (error) {
     if (error instanceof ConnectorError && (error.code === 'unreachable' || error.code === 'timeout'))
       return undefined
@@ -104,7 +104,7 @@ async function hear(
 }
 
 /** The job as it is now. A missing job was cancelled, or ended and was replaced by another one. */
-function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
+function currentState({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   const over = (message: string): Job => ({
     ...job,
     endedAt: job.startedAt,
@@ -131,38 +131,38 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
 }
 
 /** `--status` and `--cancel`. Asks only the daemon, which knows jobs that have left the file. */
-export async function look(
+export async function showOrCancel(
   context: CommandContext,
   file: string,
   texts: JobTexts,
   which: JobFilter,
   isCancel: boolean,
 ): Promise<number> {
-  const { client, there } = await reachDaemon(file, context)
+  const { client, names } = await reachDaemon(file, context)
   if (!client) return withoutDaemon(context, file, texts)
   const { kind, title, stays } = texts
   if (isCancel) {
     const count = await client.jobs.cancel(kind, which)
-    if (count === 0 && !areKnown(context, which, await there())) return exitCodes.usage
+    if (count === 0 && !areKnown(context, which, await names())) return exitCodes.usage
     if (count === 0) context.stdout(`No ${title} was under way: nothing to end\n`)
     else context.stdout(`${countText(count, `${kind}s`)} ended; ${stays(count === 1 ? 'it' : 'they')}\n`)
     return exitCodes.done
   }
   const all = await client.jobs.all(kind)
-  const meant = all.filter((job) => matches(which, job))
-  if (meant.length === 0) {
-    const known = await there()
+  const selected = all.filter((job) => matches(which, job))
+  if (selected.length === 0) {
+    const configured = await names()
     // A name that left the configuration is still valid while a job has it.
-    const names = {
-      workspaces: [...known.workspaces, ...all.map(({ stream }) => ({ name: stream.workspace }))],
-      sinks: [...known.sinks, ...all.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
+    const known = {
+      workspaces: [...configured.workspaces, ...all.map(({ stream }) => ({ name: stream.workspace }))],
+      sinks: [...configured.sinks, ...all.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
     }
-    if (!areKnown(context, which, names)) return exitCodes.usage
+    if (!areKnown(context, which, known)) return exitCodes.usage
     context.stdout(
       `No ${all.length > 0 ? 'such ' : ''}${title} is under way, and none came to its end within the last day; one that was cancelled is not kept\n`,
     )
   }
-  for (const job of meant) context.stdout(lineText(texts, job))
+  for (const job of selected) context.stdout(lineText(texts, job))
   return exitCodes.done
 }
 
@@ -182,7 +182,7 @@ export function withoutDaemon(
 /** Answers normally arrive more often than this. */
 const SILENT_MS = 3_000
 /** Returns to the start of the line and clears it. */
-const AGAIN = '\r\u001b[K'
+const CLEAR_LINE = '\r\u001b[K'
 
 /** `ratio`: 0 to 1; undefined: not known yet. */
 export const progressText = (name: string, ratio: number | undefined, counts: string, trouble: string) =>
@@ -200,7 +200,7 @@ export const gapsText = (gaps: number) =>
   gaps === 0 ? '' : `; ${countText(gaps, 'possible gaps')}: entries there may be missing`
 
 /** Unread parts that are listed. */
-const NAMED = 5
+const MOST_NAMED = 5
 
 const unreadWhy = {
   refused: 'refused by the API with 400 (the span may be too far in the past)',
@@ -209,9 +209,9 @@ const unreadWhy = {
 
 export function unreadText(unread: readonly Unread[]): string {
   const named = unread
-    .slice(0, NAMED)
+    .slice(0, MOST_NAMED)
     .map((part) => `\n  not read: ${spanText(part)}: ${unreadWhy[part.why]}`)
-  const more = unread.length - NAMED
+  const more = unread.length - MOST_NAMED
   return `${named.join('')}${more > 0 ? `\n  and ${more} more` : ''}`
 }
 
@@ -235,17 +235,17 @@ const silenceText = (silentMs: number) =>
 function lineText({ countsText, endText }: JobTexts, job: Job, silence = ''): string {
   const why = job.error && printable(job.error.message)
   if (job.endedAt !== undefined)
-    return `${endText(job, why ?? (isWhole(job) ? 'done' : 'ended, not whole'))}\n`
+    return `${endText(job, why ?? (isComplete(job) ? 'done' : 'ended, not whole'))}\n`
   return `${progressText(nameText(job), progressOf(job), countsText(job), silence || troubleText(job))}\n`
 }
 
 /** On a terminal, prints each reason why a job waits once, above the bar. */
-function newTroubles(texts: JobTexts, open: readonly Job[], printed: Set<string>, silence: string): string {
+function newReasons(texts: JobTexts, open: readonly Job[], printed: Set<string>, silence: string): string {
   if (silence !== '') return ''
   const news = open.filter((job) => {
     // The numbers in a wait reason change all the time.
     const trouble = job.error ? troubleText(job) : (job.waitsFor ?? '')
     return trouble !== '' && printed.size < printed.add(`${nameText(job)}${trouble}`).size
   })
-  return news.map((job) => `${AGAIN}${lineText(texts, job)}`).join('')
+  return news.map((job) => `${CLEAR_LINE}${lineText(texts, job)}`).join('')
 }

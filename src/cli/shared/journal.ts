@@ -20,7 +20,7 @@ import { openJournal } from '../../journal/sqlite/open.ts'
 import { openLog } from '../../observability/log.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { configFile, knownConfig, references } from './config-file.ts'
-import type { There } from './names.ts'
+import type { NameLists } from './names.ts'
 import type { CommandContext } from './world.ts'
 
 export interface OpenJournal {
@@ -31,9 +31,9 @@ export interface OpenJournal {
   /** Throws ConfigFaults if the file is invalid and the daemon was found without it. */
   readonly sinks: readonly SinkConfig[]
   /** Streams of all workspaces that are switched on. Throws like `sinks`. */
-  readonly origins: readonly Stream[]
+  readonly streams: readonly Stream[]
   /** Names that are valid on the command line, from the daemon or its file. */
-  readonly there: () => Promise<There>
+  readonly names: () => Promise<NameLists>
   /** Connects to the daemon; undefined: none answers. */
   readonly connect: () => Promise<ControlClient | undefined>
   close(): Promise<void>
@@ -46,10 +46,10 @@ export function noJournal(path: string): ConnectorError {
   )
 }
 
-const originsOf = ({ workspaces }: Config): readonly Stream[] =>
+const streamsOf = ({ workspaces }: Config): readonly Stream[] =>
   workspaces.flatMap((one) => sourcesOf(one).map((source) => ({ workspace: one.name, source })))
 
-async function openHere(config: Config, there: OpenJournal['there']): Promise<OpenJournal> {
+async function openDirectly(config: Config, names: OpenJournal['names']): Promise<OpenJournal> {
   const { path } = config.journal
   // A WAL file without its journal is an error that opening explains.
   if (!existsSync(path) && !existsSync(`${realFiles.place(path)}-wal`)) throw noJournal(path)
@@ -70,14 +70,14 @@ async function openHere(config: Config, there: OpenJournal['there']): Promise<Op
   const connect = () => Promise.resolve(undefined)
   const retry: Retry = (query) => retryAcceptedDeadLetters(opened, config.sinks, query)
   const { sinks } = config
-  const origins = originsOf(config)
+  const streams = streamsOf(config)
   return {
     journal: opened,
     retry,
     running: false,
     sinks,
-    origins,
-    there,
+    streams,
+    names,
     connect,
     close: () => opened.close(),
   }
@@ -85,23 +85,23 @@ async function openHere(config: Config, there: OpenJournal['there']): Promise<Op
 
 async function reachJournal(context: CommandContext, given: string | undefined): Promise<OpenJournal> {
   const file = configFile(context, given)
-  const { place, config, faults, client, there } = await reachDaemon(file, context)
-  if (!client) return openHere(config, there)
+  const { place, config, faults, client, names } = await reachDaemon(file, context)
+  if (!client) return openDirectly(config, names)
   const connect = () => connectControl(place.journal.path)
   return {
     journal: client,
     retry: client.retry,
     running: true,
-    there,
+    names,
     connect,
     close: () => Promise.resolve(),
     get sinks() {
       if (faults) throw faults
       return config.sinks
     },
-    get origins() {
+    get streams() {
       if (faults) throw faults
-      return originsOf(config)
+      return streamsOf(config)
     },
   }
 }
@@ -122,24 +122,24 @@ export async function withJournal(
 // Finds the daemon of a configuration file that may have become invalid.
 
 /** The part of the configuration that leads to the daemon. */
-export type DaemonPlace = Pick<Config, 'journal' | 'server'>
+export type DaemonAddress = Pick<Config, 'journal' | 'server'>
 
 /** How to reach the daemon, and the configuration or its faults. */
 type Known =
-  | { readonly place: DaemonPlace; readonly config: Config; readonly faults: undefined }
-  | { readonly place: DaemonPlace; readonly config: undefined; readonly faults: ConfigFaults }
+  | { readonly place: DaemonAddress; readonly config: Config; readonly faults: undefined }
+  | { readonly place: DaemonAddress; readonly config: undefined; readonly faults: ConfigFaults }
 
 /**
  * For commands that only query the daemon, which keeps its configuration while the file is invalid.
  * Throws ConfigFaults if the file does not even say how to reach the daemon.
  */
-export function configOrPlace(file: string, context: CommandContext): Known {
+export function configOrAddress(file: string, context: CommandContext): Known {
   try {
     const config = knownConfig(file, context)
     return { place: config, config, faults: undefined }
   } catch (error) {
     if (!(error instanceof ConfigFaults)) throw error
-    const place = placeIn(file, context)
+    const place = addressIn(file, context)
     if (!place) throw error
     return { place, config: undefined, faults: error }
   }
@@ -151,7 +151,7 @@ type Reached = (
   | (Extract<Known, { readonly config: Config }> & { readonly client: undefined })
 ) & {
   /** Names that are valid on the command line; from the daemon if the file is invalid. */
-  readonly there: () => Promise<There>
+  readonly names: () => Promise<NameLists>
 }
 
 /**
@@ -159,18 +159,18 @@ type Reached = (
  * file is invalid and no daemon runs.
  */
 export async function reachDaemon(file: string, context: CommandContext): Promise<Reached> {
-  const known = configOrPlace(file, context)
+  const known = configOrAddress(file, context)
   const client = await connectControl(known.place.journal.path)
   if (client) {
-    if (known.faults) tellFaulty(file, context)
-    return { ...known, client, there: async () => known.config ?? (await client.status()) }
+    if (known.faults) warnInvalid(file, context)
+    return { ...known, client, names: async () => known.config ?? (await client.status()) }
   }
   if (known.faults) throw known.faults
-  return { ...known, client, there: () => Promise.resolve(known.config) }
+  return { ...known, client, names: () => Promise.resolve(known.config) }
 }
 
 /** Reads only the two keys that are needed; undefined if one of them is invalid. */
-function placeIn(file: string, context: CommandContext): DaemonPlace | undefined {
+function addressIn(file: string, context: CommandContext): DaemonAddress | undefined {
   try {
     const folder = folderOf(file)
     const document = parseDocument(readConfigFile(file), { prettyErrors: false, logLevel: 'silent' })
@@ -189,7 +189,7 @@ function placeIn(file: string, context: CommandContext): DaemonPlace | undefined
 }
 
 /** Print before the daemon's answer. */
-export function tellFaulty(file: string, { stderr }: CommandContext): void {
+export function warnInvalid(file: string, { stderr }: CommandContext): void {
   stderr(
     `auditferry: ${file} is invalid; a running daemon keeps its current configuration, and this is its answer. To see the errors: auditferry validate --config ${file}\n`,
   )

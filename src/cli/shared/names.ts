@@ -10,10 +10,10 @@ interface Named {
 export function unknownName(
   what: string,
   name: string | undefined,
-  there: readonly Named[],
+  known: readonly Named[],
 ): string | undefined {
-  if (name === undefined || there.some((one) => one.name === name)) return undefined
-  const names = [...new Set(there.map((one) => one.name))].join(', ')
+  if (name === undefined || known.some((one) => one.name === name)) return undefined
+  const names = [...new Set(known.map((one) => one.name))].join(', ')
   return `there is no ${what} ${name}; there ${names === '' ? 'is none' : `are ${names}`}`
 }
 
@@ -22,30 +22,34 @@ export function isKnown(
   { stderr }: CommandContext,
   what: 'sink' | 'workspace',
   name: string | undefined,
-  there: readonly Named[],
+  known: readonly Named[],
 ): boolean {
-  const fault = unknownName(what, name, there)
+  const fault = unknownName(what, name, known)
   if (fault !== undefined) stderr(`error: ${fault}\n`)
   return fault === undefined
 }
 
 /** Absent fields match all. */
-export interface Whose {
+export interface NameFilter {
   readonly workspace?: string | undefined
   readonly source?: string | undefined
   readonly sink?: string | undefined
 }
 
 /** Names that are valid on the command line. */
-export type There = Record<'sinks' | 'workspaces', readonly Named[]>
+export type NameLists = Record<'sinks' | 'workspaces', readonly Named[]>
 
 /** False, after printing the error, if one of the names is unknown. */
-export function areKnown(context: CommandContext, { workspace, sink }: Whose, there: There): boolean {
+export function areKnown(
+  context: CommandContext,
+  { workspace, sink }: NameFilter,
+  known: NameLists,
+): boolean {
   return (
-    isKnown(context, 'workspace', workspace, there.workspaces) && isKnown(context, 'sink', sink, there.sinks)
+    isKnown(context, 'workspace', workspace, known.workspaces) && isKnown(context, 'sink', sink, known.sinks)
   )
 }
 
-export const areNamed = ({ workspace, sink }: Whose, there: There): boolean =>
-  unknownName('workspace', workspace, there.workspaces) === undefined &&
-  unknownName('sink', sink, there.sinks) === undefined
+export const areAllKnown = ({ workspace, sink }: NameFilter, known: NameLists): boolean =>
+  unknownName('workspace', workspace, known.workspaces) === undefined &&
+  unknownName('sink', sink, known.sinks) === undefined

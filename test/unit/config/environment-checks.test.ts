@@ -19,7 +19,7 @@ import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
-import { loadToRun, lookAround } from '../../../src/config/environment-checks.ts'
+import { loadToRun, checkEnvironment } from '../../../src/config/environment-checks.ts'
 import { SCHEMA, schemaIn } from '../../../src/journal/sqlite/files.ts'
 import { openRegistered } from '../../fakes/registered.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
@@ -52,7 +52,7 @@ ${sinks}`
   writeFileSync(file, text, { mode: 0o600 })
   const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
   expect(faults).toEqual([])
-  const { faults: found, warnings } = lookAround(loaded ?? expect.fail(), files, nowAt)
+  const { faults: found, warnings } = checkEnvironment(loaded ?? expect.fail(), files, nowAt)
   return { faults: says(found), warnings: says(warnings) }
 }
 
@@ -104,7 +104,10 @@ sinks: [{ name: a, type: stdout }]
       { mode: 0o644 },
     )
     const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
-    return { faults: says(faults), warnings: lookAround(loaded ?? expect.fail(), roomyFiles, nowAt).warnings }
+    return {
+      faults: says(faults),
+      warnings: checkEnvironment(loaded ?? expect.fail(), roomyFiles, nowAt).warnings,
+    }
   }
   expect(told(`\${file:${folder}/absent}`)).toEqual({
     faults: [`2 workspaces.0.api_key: \${file:${folder}/absent} cannot be resolved: there is no such file`],
@@ -744,7 +747,7 @@ sinks: ${sinks}
 `
   writeFileSync(join(folder, 'a.yaml'), text, { mode: 0o600 })
   const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
-  return says(lookAround(loaded ?? expect.fail(), roomyFiles, nowAt).warnings)
+  return says(checkEnvironment(loaded ?? expect.fail(), roomyFiles, nowAt).warnings)
 }
 
 test('a vault of which nothing is read is a warning, unless somebody switched its projects off', () => {

@@ -28,7 +28,7 @@ const forms: Readonly<Record<string, readonly [must: Form, may: Form]>> = {
   'POST /jobs/backfill': [span, stream],
   'POST /jobs/replay': [replayed, { dryRun: true }],
   'POST /jobs/cancel': [{ kind: 'replay' }, { ...stream, sink: 'siem' }],
-  'POST /compare': [{ stream, ...span, job: 'w' }, { place: 'there' }],
+  'POST /compare': [{ ...span, job: 'w' }, { workspace: 'acme' }],
   'POST /compare/end': [{ job: 'w' }, {}],
   'POST /counts': [{ fromDay: 1, toDay: 2 }, {}],
   'POST /pending': [{ sink: 'siem' }, { after: 4 }],

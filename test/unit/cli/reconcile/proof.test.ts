@@ -12,7 +12,7 @@ function report(days: readonly (typeof even)[], keysSinceMs: number, gaps = 0): 
   const fromDay = TODAY - days.length
   return reportOf({
     ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
-    ...{ nowMs: TODAY * DAY, keysSinceMs, days: { fromDay, toDay: TODAY }, reread: new Map() },
+    ...{ nowMs: TODAY * DAY, keysSinceMs, days: { fromDay, toDay: TODAY }, lookback: new Map() },
     streams: [
       {
         ...{ stream, unknown: [], gaps, unread: [], user: undefined },

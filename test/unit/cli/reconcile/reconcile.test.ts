@@ -1,6 +1,6 @@
 // `reconcile`: with the journal to itself, and through a real daemon, before the mock.
 import { afterEach, describe, expect, test } from 'vitest'
-import { reportOf, rereadFrom, rereadOf } from '../../../../src/cli/reconcile/report.ts'
+import { reportOf, lookbackFrom, lookbackDays } from '../../../../src/cli/reconcile/report.ts'
 import { compareAll, reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
 import type { ReconcileReport } from '../../../../src/cli/reconcile/report.ts'
 import { reportText } from '../../../../src/cli/reconcile/text.ts'
@@ -158,7 +158,7 @@ describe('what lies before the configured start', () => {
     }
     const found = reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
-      ...{ reread: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
+      ...{ lookback: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
       ...{
         streams: [stream],
         accountReport: {
@@ -390,7 +390,7 @@ describe('of the history', () => {
     return reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: true, hosts: new Map() },
       ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
-      reread: rereadOf(
+      lookback: lookbackDays(
         {
           workspaces: [
             { name: 'acme', history: { lookback: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } },
@@ -439,8 +439,10 @@ describe('of the history', () => {
   test('days before the one that reading may have begun on, or that leave the span just now, are not taken for read again', () => {
     const now = today * DAY + 20 * 3_600_000
     const from = (start: Start, reread = 2 * DAY, startUs?: number) =>
-      rereadFrom(
-        rereadOf({ workspaces: [{ name: 'acme', history: { lookback: reread, start } }] }, now).get('acme'),
+      lookbackFrom(
+        lookbackDays({ workspaces: [{ name: 'acme', history: { lookback: reread, start } }] }, now).get(
+          'acme',
+        ),
         startUs,
         now,
       )
