@@ -18,10 +18,10 @@ const suite = (name: string, folders: string[], testTimeout: number, more: objec
 /** `npm test` runs the first rounds of these, `npm run test:long` the rest (`test/rounds.ts`). */
 const inRounds = [
   'test/simulation/*.test.ts',
-  'test/e2e/{kill,kill-acks,kill-areas,replay,history-past}.test.ts',
+  'test/e2e/{kill,kill-acks,kill-areas,replay,history-backfill}.test.ts',
 ]
 /** Of `npm run test:long` alone. */
-const slow = ['test/e2e/{large-entries,left-files,fronts}.test.ts']
+const slow = ['test/e2e/{large-entries,files-after-kill,fronts}.test.ts']
 
 export default defineConfig({
   test: {

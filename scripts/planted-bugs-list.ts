@@ -83,7 +83,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
-        find: '  await options.journal.recordInFlight(options.sink.name, inFlight)\n',
+        find: '      await journal.recordInFlight(sink.name, inFlight)\n',
         replace: '',
       },
       {
@@ -111,7 +111,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         replace: `      const counted = sending as unknown as { tries?: number }
       counted.tries = (counted.tries ?? 0) + 1
       if (counted.tries >= 8)
-        return await this.#answer({ inFlight, loaded, outcome: { settled: loaded.lines.count, refused: [] } }, signal)
+        return await this.#answer({ inFlight, loaded, outcome: { acknowledged: loaded.lines.count, rejected: [] } }, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error\n`,
@@ -121,6 +121,24 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/delivery/no-cap.test.ts',
         title: 'a batch that failed a hundred times is still pending and goes out unchanged',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a line that the receiver wants again counts as accepted',
+    law: '2: the position moves over no entry without a result',
+    edits: [
+      {
+        file: 'src/delivery/acknowledgements.ts',
+        find: 'if (!again.has(i)) this.left',
+        replace: 'if (again) this.left',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/delivery/line-results.test.ts',
+        title: 'whatever each try answers: every line is accepted once or a dead letter, and nothing else',
       },
     ],
     says: /AssertionError/,
@@ -673,9 +691,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
-        find: "  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        find: "  return done(reply, { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason }] })",
         replace:
-          "  return done(reply, { settled: sent.count, refused: [{ index, code: 'refused', reason }] })",
+          "  return done(reply, { acknowledged: sent.count, rejected: [{ index, code: 'refused', reason }] })",
       },
     ],
     tests: [
@@ -692,9 +710,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
-        find: "  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        find: "  return done(reply, { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason }] })",
         replace:
-          "  return done(reply, { settled: sent.count, refused: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
+          "  return done(reply, { acknowledged: sent.count, rejected: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
       },
     ],
     tests: [
@@ -713,7 +731,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/sinks/splunk-hec/reply.ts',
         find: '  if (!hec || (status >= 300',
         replace:
-          '  if (ok && !hec) return done(reply, { settled: sent.count, refused: [] })\n  if (!hec || (status >= 300',
+          '  if (ok && !hec) return done(reply, { acknowledged: sent.count, rejected: [] })\n  if (!hec || (status >= 300',
       },
     ],
     tests: [someSeeds],

@@ -11,7 +11,8 @@ import type { Journal, ChunkSlice } from '../contracts/journal.ts'
 import { addressOf } from '../contracts/platform.ts'
 import type { Connection } from '../contracts/platform.ts'
 import type { DeadLetter, DeadLetterQuery, LeftLetters, Retried } from '../contracts/records.ts'
-import type { SinkDeps } from '../contracts/sink-kind.ts'
+import { sinkWarnings } from '../contracts/sink-kind.ts'
+import type { SinkDeps, SinkWarning } from '../contracts/sink-kind.ts'
 import type { ObjectSink, Sink } from '../contracts/sink.ts'
 import { within } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
@@ -30,6 +31,7 @@ import { formatNamed } from '../formats/index.ts'
 import { spoolPath } from '../journal/sqlite/files.ts'
 import { observedConnect, observedTransport } from '../observability/network-activity.ts'
 import type { ActivityListener } from '../observability/network-activity.ts'
+import { observedSink } from '../observability/observed-sink.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import { kindOf, sinkKinds } from '../sinks/index.ts'
 import type { SharedWithSinks } from './access.ts'
@@ -60,20 +62,23 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
   const log = environment.log.with({ sink: config.name })
   const reporter = registry.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
   const seen = earliestEnd((endsAt) => reporter.certificateEnds(endsAt))
-  const activity: ActivityListener = { asked: () => reporter.asked(), heard: () => reporter.heard() }
-  const removed = fileLoss('file_removed', config.name, registry, { journal, clock })
-  const cut = fileLoss('file_cut', config.name, registry, { journal, clock })
-  void removed.recall()
-  void cut.recall()
+  const activity: ActivityListener = { asked: () => reporter.asked(), active: () => reporter.active() }
+  const warnings = sinkWarningsOf(config.name, registry, { journal, clock })
+  void warnings.recall()
   const opened = openSink(shared.config, config, environment, log, {
     certificateEnds: seen,
-    fileRemoved: (message) => removed.report(message),
-    fileCut: (message) => cut.report(message),
-    lastEnd: lastEndOf(config.name, journal),
+    warn: (code, message) => warnings.warn(code, message),
+    state: {
+      get: (name) => journal.note(`${name}:${config.name}`),
+      put: (name, value) => journal.putNote(`${name}:${config.name}`, value),
+    },
     activity,
   })
-  const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
-  const sink = environment.tracing?.sink(heard) ?? heard
+  const { tracing } = environment
+  const sink = observedSink(opened.sink, [
+    ...(config.tap ? [shared.taps.observer(config.name)] : []),
+    ...(tracing ? [tracing.sink(opened.sink)] : []),
+  ])
   const loop: LoopOptions = { sink, journal, reporter, log, clock, random, ...coming }
   const dispatcher = openAfterKeys(config, readTextFile, (policy) =>
     openDispatcher(shared, config, sink, loop, policy),
@@ -131,14 +136,14 @@ export const objectFingerprint = (
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
-interface SinkEvents extends Pick<SinkDeps, 'certificateEnds' | 'fileRemoved' | 'fileCut' | 'lastEnd'> {
+interface SinkHooks extends Pick<SinkDeps, 'certificateEnds' | 'warn' | 'state'> {
   readonly activity: ActivityListener
 }
 
-const unobserved: SinkEvents = {
+const noHooks: SinkHooks = {
   activity: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
-    heard: () => undefined,
+    active: () => undefined,
   },
 }
 
@@ -169,7 +174,7 @@ export function openSink(
   config: SinkConfig,
   environment: Environment,
   log: Log,
-  { activity, ...watches }: SinkEvents = unobserved,
+  { activity, ...hooks }: SinkHooks = noHooks,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = environment
   const networks: Network[] = []
@@ -190,7 +195,7 @@ export function openSink(
       return connection
     }, activity),
     datagrams: (to) => environment.datagrams(to),
-    ...watches,
+    ...hooks,
     print: (bytes) => environment.print(bytes),
     gzip: (bytes) => environment.gzip(bytes),
     hostOf: (name) => hostOf(fullConfig, name),
@@ -223,10 +228,10 @@ function hostOf(config: Config, workspace: string): string {
   return url === undefined ? workspace : addressOf(url).host
 }
 
-// The warning that a sink's file was removed or truncated, kept in the journal for a day, so that a
-// restart or reload at night does not clear it unread.
+// Warnings of sinks, kept in the journal for their day, so that a restart or reload at night does not
+// clear them unread.
 
-const lossSchema = z.object({ message: z.string(), sinceAt: z.number() })
+const warningSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
 interface Around {
   readonly journal: Pick<Journal, 'note' | 'putNote'>
@@ -234,39 +239,33 @@ interface Around {
 }
 
 /** @internal for tests */
-export function fileLoss(
-  code: 'file_removed' | 'file_cut',
+export function sinkWarningsOf(
   sink: string,
   registry: Pick<StatusRegistry, 'warn'>,
   { journal, clock }: Around,
 ) {
-  const name = `${code}:${sink}`
-  const warned = { code, about: sink }
+  const show = (code: SinkWarning, message: string, sinceAt: number) =>
+    registry.warn({ code, about: sink }, message, { sinceAt, untilAt: sinceAt + DAY_MS })
   return {
-    /** `message` undefined: resolved. */
-    report(message: string | undefined): void {
-      registry.warn(warned, message)
-      const stored = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
+    warn(code: SinkWarning, message: string): void {
+      const sinceAt = clock.now()
+      show(code, message, sinceAt)
       // Delivery does not wait for it: if it cannot be stored, this process still reports it.
-      journal.putNote(name, stored).catch(() => undefined)
+      journal.putNote(`${code}:${sink}`, JSON.stringify({ message, sinceAt })).catch(() => undefined)
     },
-    /** Reports the state stored by an earlier process. */
+    /** Reports what an earlier process reported, if its day is not over. */
     async recall(): Promise<void> {
-      const stored = jsonOf(lossSchema, (await journal.note(name).catch(() => undefined)) ?? '')
-      if (!stored) return
-      const now = clock.now()
-      // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
-      const sinceAt = Math.min(stored.sinceAt, now)
-      const untilAt = sinceAt + DAY_MS
-      if (now < untilAt) registry.warn(warned, stored.message, { sinceAt, untilAt })
+      for (const code of sinkWarnings) {
+        const text = await journal.note(`${code}:${sink}`).catch(() => undefined)
+        const warning = jsonOf(warningSchema, text ?? '')
+        if (!warning) continue
+        const now = clock.now()
+        // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
+        const sinceAt = Math.min(warning.sinceAt, now)
+        if (now < sinceAt + DAY_MS) show(code, warning.message, sinceAt)
+      }
     },
   }
-}
-
-/** The end of the sink's file at an orderly stop. */
-function lastEndOf(sink: string, journal: Around['journal']): Required<SinkDeps>['lastEnd'] {
-  const name = `file_end:${sink}`
-  return { kept: () => journal.note(name), keep: (end) => journal.putNote(name, end) }
 }
 
 // Puts dead letters back: only those that their sink still wants. Others would be acknowledged as

@@ -1,7 +1,7 @@
 // One sink: keys that every sink has, joined with the options of each kind.
 import { z } from 'zod'
 import { formatNames } from '../formats/index.ts'
-import type { NamedFile, NamedPlace } from '../contracts/sink-kind.ts'
+import type { NamedFile, Destination } from '../contracts/sink-kind.ts'
 import { DAY_MS } from '../core/time.ts'
 import { duration, eachOnce, twiceFault } from '../core/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
@@ -113,8 +113,8 @@ export const sink = z
   .describe('One receiver.') as unknown as z.ZodType<SinkConfig>
 
 /** The external place of a sink's lines; undefined if sinks cannot collide. */
-export function sinkPlace(config: SinkConfig): NamedPlace | undefined {
-  return kindOf(config.type).place?.(config)
+export function sinkPlace(config: SinkConfig): Destination | undefined {
+  return kindOf(config.type).destination?.(config)
 }
 
 /** Settings without effect. */

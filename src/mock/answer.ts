@@ -52,7 +52,7 @@ export function json(status: number, ...pieces: (string | Uint8Array)[]): Reply 
   return replyOf(status, inMemory(bytes))
 }
 
-/** The messages of §7 of the specification. An area without its own (vault: 429) has the common one. */
+/** The messages of spec §7. An area without its own (vault: 429) has the common one. */
 const messages: Readonly<Record<string, string>> = {
   '401': 'Unauthorized',
   '403': 'Forbidden',

@@ -1,4 +1,4 @@
-// The assistant area (spec §4.4): one endpoint that answers a prompt and leaves its traces in log and history.
+// The assistant area (spec §4.4): answers a prompt, and leaves its traces in log and history.
 import {
   COMPLETION_PATH,
   PROMPT_CHARACTERS,
@@ -48,7 +48,7 @@ function givenIn({ headers, body, switches }: Call): Readonly<Record<string, unk
   }
 }
 
-/** Checks against the documented limits (spec §2.7). A text if it is rejected: the message of the 400. */
+/** Checks the documented limits (spec §2.7). A text is the message of the 400. */
 function promptIn(call: Call): Prompt | string | undefined {
   const { prompt, stream = false, mode, model, file } = givenIn(call)
   if (typeof prompt !== 'string' || prompt === '') return undefined
@@ -78,7 +78,7 @@ function leaveTraces(call: Call, completion: Completion): Entry {
   const trace = {
     ...traceOf(call, 'api:create_query'),
     historyVisibleAt: now + switches.latency + switches.assistant_visible_after,
-    // The history is derived from entries: if calls are not audited, this one exists but is never visible.
+    // The history is derived from entries: where calls are not audited, this one stays invisible.
     ...(switches.self_audit === 'off' ? { visibleAt: Infinity } : {}),
   }
   const entry = workspace.add(trace, now, 'self')

@@ -25,14 +25,17 @@ export interface EntryFacts {
   readonly defect?: Defect | undefined
 }
 
-/** A class with the facts as its fields. */
-const Facts = class {
-  constructor(facts: EntryFacts) {
-    Object.assign(this, facts)
-  }
-} as new (facts: EntryFacts) => EntryFacts
-
-export class Entry extends Facts {
+export class Entry implements EntryFacts {
+  readonly id: string
+  readonly atUs: number
+  readonly type: string
+  readonly visibleAt: number
+  readonly origin: EntryFacts['origin']
+  readonly user: string
+  readonly number: number
+  readonly historyAt: number
+  readonly historyDefect: HistoryDefect | undefined
+  readonly defect: Defect | undefined
   purged = false
   /** the answers of the history that contained its events: see `markShown` */
   historyShown = 0
@@ -46,7 +49,16 @@ export class Entry extends Facts {
 
   /** `make` is called once, when the bytes are first requested. */
   constructor(facts: EntryFacts, make: (entry: Entry) => Uint8Array) {
-    super(facts)
+    this.id = facts.id
+    this.atUs = facts.atUs
+    this.type = facts.type
+    this.visibleAt = facts.visibleAt
+    this.origin = facts.origin
+    this.user = facts.user
+    this.number = facts.number
+    this.historyAt = facts.historyAt
+    this.historyDefect = facts.historyDefect
+    this.defect = facts.defect
     this.#make = make
   }
 
@@ -84,7 +96,7 @@ export function joinedBytes(entries: readonly Entry[], separator: string): Uint8
   return Buffer.concat(entries.flatMap(({ raw }, i) => (i === 0 ? [raw] : [between, raw])))
 }
 
-/** An answer with these was sent. If a poisoned one made it unreadable, that one alone counts as shown. */
+/** An answer with these was sent. A poisoned one made it unreadable, and alone counts as shown. */
 export function showAll(entries: readonly Entry[], where: ShownIn, at: number): void {
   const poisoned = entries.filter((entry) => entry.defect === 'poison')
   for (const entry of poisoned.length > 0 ? poisoned : entries) entry.show(where, at)
@@ -103,6 +115,7 @@ function isSeen(entry: Entry, { now, type }: View): boolean {
 /** In order of time, independent of when entries were created and become visible. */
 export class Ledger {
   readonly #order: Entry[] = []
+  readonly #byId = new Map<string, Entry>()
   /** all entries before this index are purged */
   #kept = 0
 
@@ -110,8 +123,13 @@ export class Ledger {
     return this.#order
   }
 
+  find(id: string): Entry | undefined {
+    return this.#byId.get(id)
+  }
+
   /** After entries of the same time. Nearly always at the end. */
   insert(entry: Entry): void {
+    this.#byId.set(entry.id, entry)
     const last = this.#order.at(-1)
     if (!last || last.atUs <= entry.atUs) {
       this.#order.push(entry)

@@ -1,4 +1,4 @@
-// The content of a history event, derived from the audit entry of the same question (spec §2.3, §2.4).
+// The content of history events (spec §2.3, §2.4), derived from the audit entry of the question.
 import type { Random } from '../core/clock.ts'
 import { HOUR_MS } from '../core/time.ts'
 import type { Entry } from './entry.ts'
@@ -35,7 +35,7 @@ const kind = (
 })
 const word = (action: string) => kind('WORD', 'WORD_ADD_IN', action)
 
-/** Audit entries that are a question to the product: each has a usage event, and mostly a query event. */
+/** Audit entries that ask something: each has a usage event, and mostly a query event. */
 const kinds = new Map<string, QuestionKind>([
   ['user:create_query', kind(assistant, 'WEB', 'CREATE')],
   ['api:create_query', kind('ASSISTANT', 'API', 'CREATE')],
@@ -90,7 +90,7 @@ const documentNames = listOf(
 /** `YYYY-MM-DD HH:MM:SS`, UTC. */
 const secondOf = (us: number) => stampOf(us).slice(0, 19).replace('T', ' ')
 
-/** Hashed from the audit entry's id, 122 bits: no counter, so that any range can be created separately. */
+/** Hashed from the entry's id, not counted, so that any range can be created separately. */
 export function usageId(entry: Entry, seed: number): string {
   const hex = [11, 12, 13, 14].map((salt) => keyedBy(entry.id, mix(seed, salt)).toString(16).padStart(8, '0'))
   const id = hex.join('')
@@ -269,7 +269,7 @@ const opinions = [
   ['NEGATIVE', 'Zitiert ein Urteil, das es nicht gibt 😕'],
 ] as const
 
-/** The first one is empty; one event in twelve gets another one to two days later, one in fifty a third. */
+/** The first is empty. One event in twelve gets another within two days, one in fifty a third. */
 export function feedbackOf(entry: Entry, { seed, completions }: EventSource): Feedback[] {
   const random = dice(keyedBy(entry.id, seed ^ 0x5eed))
   const all: Feedback[] = [{ ...noFeedback, from: entry.historyAt }]

@@ -34,10 +34,6 @@ export function keyOf(options: KeyOptions, domain: string): Key {
   }
 }
 
-export function mayCall(key: Key, area: Area, endpoint: string): boolean {
-  return key.permissions.has(area) || key.permissions.has(`${area}.${endpoint}`)
-}
-
 /** The requests of a rolling minute. */
 export class Minute {
   #arrivals: number[] = []

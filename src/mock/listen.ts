@@ -24,11 +24,10 @@ export interface Listening {
   close(): Promise<void>
 }
 
-function headersOf(request: IncomingMessage): Record<string, string> {
-  const headers: Record<string, string> = {}
-  for (const [name, value] of Object.entries(request.headers))
-    if (value !== undefined) headers[name] = Array.isArray(value) ? (value.at(-1) ?? '') : value
-  return headers
+function headersOf({ headersDistinct }: IncomingMessage): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headersDistinct).map(([name, values]) => [name, values?.join(', ') ?? '']),
+  )
 }
 
 function hasBody(headers: Readonly<Record<string, string>>): boolean {
@@ -87,7 +86,7 @@ async function serve(
   }
   const body = hasBody(headers) ? { body: upload(request) } : {}
   const answer = await mock.answer({ method, url, headers, ...body }, gone.signal)
-  // The rest of the request is received and dropped: unread bytes would reset the connection before the answer.
+  // Unread bytes of the request would reset the connection before the answer arrives.
   request.resume()
   if (answer.manner.kind === 'reset') {
     answer.ended(false)

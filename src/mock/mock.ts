@@ -1,4 +1,4 @@
-// The embedded API: a function of state, request and clock. No timers: each call makes up the time between.
+// The embedded API: a function of state, request and clock. No timers: each call catches up.
 import type { Clock } from '../core/clock.ts'
 import type { HttpReply, Transport } from '../contracts/platform.ts'
 import { aborted, broken, failure, pour } from './answer.ts'
@@ -66,16 +66,16 @@ export interface Mock {
   add(entry?: NewEntry, workspace?: string): MockEntry
   purge(ids: readonly string[], workspace?: string): void
   purgeBefore(at: number, workspace?: string): void
-  /** The old secret is invalid at once; leaves an `api:token_mgmt_rotate` entry. False if there is no such key. */
+  /** The old secret is invalid at once; leaves an entry. False if there is no such key. */
   rotateKey(old: string, fresh: string): boolean
   /** Undefined ends the fault. Faults of entries apply only to entries that are not created yet. */
   setFault(name: FaultName, plan: number | FaultPlan | undefined): void
   setSwitches(changed: Partial<Switches>): void
-  /** The vault's projects that are listed now, in order of creation, with bytes as in the listing. */
+  /** The projects that are listed now, in order of creation, with bytes as in the listing. */
   projects(workspace?: string): MockProject[]
   /** Every change of a project so far, in order of time, including those at the start. */
   projectChanges(workspace?: string): readonly ProjectChange[]
-  /** A person changes the vault now, and leaves its audit entry. Throws if what it names does not exist. */
+  /** A person changes the vault now, with an audit entry. Throws if its subject does not exist. */
   changeProject(change: VaultChange, workspace?: string): Changed
 }
 

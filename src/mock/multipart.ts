@@ -1,4 +1,4 @@
-// Reads the form of a request: multipart/form-data (RFC 7578), or application/x-www-form-urlencoded.
+// Reads forms: multipart/form-data (RFC 7578) and application/x-www-form-urlencoded.
 
 export interface Part {
   readonly name: string
@@ -10,7 +10,7 @@ export interface Part {
 const BREAK = Buffer.from('\r\n')
 const BLANK = Buffer.from('\r\n\r\n')
 
-/** A parameter of a header's value, quoted or not. Browsers write a quote in a file's name as %22, others as \". */
+/** A parameter of a header, quoted or not. In a file's name, curl writes a quote as \". */
 function parameter(value: string, name: string): string | undefined {
   const match = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;\\s]+))`, 'i').exec(value)
   return match?.[1]?.replace(/\\(["\\])/g, '$1') ?? match?.[2]

@@ -114,7 +114,7 @@ export function projectName(n: number): string {
 
 /** Id of vault project `n` of the workspace with this seed. */
 export function projectId(seed: number, n: number): string {
-  return uuidStream(seed, 'vault project').at(n)
+  return uuidStream(seed, 'vault project')(n)
 }
 
 /** Each project has up to three review tables; its number within the project, from 0. */
@@ -142,7 +142,7 @@ export function matterId(n: number): string {
   return `${100_000 + (mix(n, 71) % 900_000)}-${String(1 + (mix(n, 72) % 99)).padStart(2, '0')}`
 }
 
-/** The vault project of an audit entry about the vault: its history event names it, the vault changes it. */
+/** The vault project of an entry: its history event names it, and the vault changes it. */
 export function projectOf(entryId: string): number {
   return keyedBy(entryId, 1) % PROJECTS
 }

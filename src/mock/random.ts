@@ -1,4 +1,4 @@
-// Seeded randomness: the same seed gives the same entries and faults, whoever asks and in which order.
+// Seeded randomness: the same seed gives the same entries and faults in any order of calls.
 import type { Random } from '../core/clock.ts'
 
 /** Mixes two integers into one of 32 bits. */
@@ -73,21 +73,6 @@ export function poisson(random: Random, mean: number): number {
   return count
 }
 
-// UUIDs from a seed and a number, reversible: millions of them are found again without a map.
-
-const FIRST = 0x2c1b3c6d
-const SECOND = 0x297a2d39
-
-/** x such that odd × x = 1 modulo 2^32, by Newton's method: each step doubles the correct bits. */
-function inverse(odd: number): number {
-  let x = odd
-  for (let i = 0; i < 5; i++) x = Math.imul(x, 2 - Math.imul(odd, x))
-  return x
-}
-
-const firstInverse = inverse(FIRST)
-const secondInverse = inverse(SECOND)
-
 const digits = Buffer.from('0123456789abcdef')
 // Decoded from bytes at once: joined pieces would be a tree of strings that uses more memory.
 const text = Buffer.from('00000000-0000-0000-0000-000000000000')
@@ -96,33 +81,22 @@ function write(value: number, at: number, count: number): void {
   for (let i = count - 1; i >= 0; i--, value >>>= 4) text[at + i] = digits[value & 15] as number
 }
 
-export interface Uuids {
-  at(index: number): string
-  /** Undefined for an id of another stream; otherwise its number, which may be beyond those in use. */
-  indexOf(id: string): number | undefined
-}
-
-/** The first 32 bits are the number, scrambled one to one, so that no two collide; the rest is hashed. */
-export function uuidStream(seed: number, name: string): Uuids {
+/**
+ * UUIDs of version 4 by number. The first 32 bits are the number, scrambled one to one, so that no two
+ * collide; the rest is hashed.
+ */
+export function uuidStream(seed: number, name: string): (index: number) => string {
   const key = streamSeed(seed, name)
-  const at = (index: number) => {
-    let first = Math.imul(index ^ key, FIRST)
-    first = Math.imul(first ^ (first >>> 16), SECOND)
+  return (index) => {
+    const mixed = Math.imul(index ^ key, 0x2c1b3c6d)
     const b = mix(key, index)
     const c = mix(b, key)
-    const d = mix(c, index)
-    write(first, 0, 8)
+    write(Math.imul(mixed ^ (mixed >>> 16), 0x297a2d39), 0, 8)
     write(b >>> 16, 9, 4)
     write(0x4000 | (b & 0x0fff), 14, 4)
     write(0x8000 | (c & 0x3fff), 19, 4)
     write(c >>> 16, 24, 4)
-    write(d, 28, 8)
+    write(mix(c, index), 28, 8)
     return text.toString('latin1')
   }
-  const indexOf = (id: string) => {
-    const first = Math.imul(parseInt(id.slice(0, 8), 16), secondInverse)
-    const index = (Math.imul(first ^ (first >>> 16), firstInverse) ^ key) >>> 0
-    return at(index) === id ? index : undefined
-  }
-  return { at, indexOf }
 }

@@ -23,15 +23,21 @@ interface EntryContent {
 }
 
 function fieldsOf({ id, atUs, type, user, ip, userAgent, data }: EntryContent): Fields {
-  const texts = { id, timestamp: stampOf(atUs), type, user, ip, user_agent: userAgent }
   return [
-    ...Object.entries(texts).map(([name, text]) => [name, JSON.stringify(text)] as const),
+    ['id', JSON.stringify(id)],
+    ['timestamp', `"${stampOf(atUs)}"`],
+    ['type', JSON.stringify(type)],
+    ['user', JSON.stringify(user)],
+    ['ip', JSON.stringify(ip)],
+    ['user_agent', JSON.stringify(userAgent)],
     ['data', data],
   ]
 }
 
 function joined(fields: Fields, comma = ',', colon = ':'): string {
-  return fields.map(([name, json]) => `"${name}"${colon}${json}`).join(comma)
+  let text = ''
+  for (const [name, json] of fields) text += `${text && comma}"${name}"${colon}${json}`
+  return text
 }
 
 const compact = (fields: Fields) => `{${joined(fields)}}`
@@ -70,7 +76,7 @@ export interface DefectSizes {
 }
 
 const BAD_TIME = '"the day before yesterday"'
-/** Marks the place of a byte that is not UTF-8; it cannot occur in JSON text. */
+/** Replaced by a byte that is not UTF-8; it cannot occur in JSON text. */
 const BAD_BYTE = '\u0002'
 
 function withBadByte(text: string): Buffer {

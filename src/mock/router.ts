@@ -8,7 +8,6 @@ import { traceOf } from './call.ts'
 import type { AreaRoutes, Endpoint } from './call.ts'
 import type { FaultPlans } from './faults.ts'
 import { historyArea } from './history.ts'
-import { mayCall } from './keys.ts'
 import type { Area, Key, KeyOptions, Limits } from './keys.ts'
 import type { FaultName, Switches } from './switches.ts'
 import { vaultArea } from './vault.ts'
@@ -135,7 +134,7 @@ export function answerTo(deps: RouterDeps, arrived: Arrived, record: OpenRecord)
   const { area, name } = route
   record.area = area
   record.endpoint = name
-  if (!mayCall(key, area, name)) return failure(area, 403)
+  if (![area, `${area}.${name}`].some((word) => key.permissions.has(word))) return failure(area, 403)
   const refusal = overLimit(deps, caller, area, now, record)
   if (refusal) return refusal
   const [instead] = plans.striking('instead', ordinal, now)

@@ -1,4 +1,4 @@
-// The activity of a workspace's people: made up by minute and seed, so that polling never changes it.
+// The activity of a workspace's people, by minute and seed: polling never changes it.
 import { ByteWriter } from '../core/bytes.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../core/time.ts'
 import { drawType, types } from './catalogue.ts'
@@ -101,12 +101,8 @@ function compose(
   return renderEntry({ id, atUs, type, ...actor, data }, odd ? random : undefined, defect, sizes)
 }
 
-export interface Traffic {
-  /** Yields the entries since the last call, in order, for all milliseconds before `ms`. */
-  until(ms: number, take: (entry: Entry) => void): void
-  /** Finds an entry already yielded. Ids encode numbers, so no map is needed. */
-  find(id: string): Entry | undefined
-}
+/** Yields the entries since the last call, in order, for all milliseconds before `ms`. */
+export type Traffic = (ms: number, take: (entry: Entry) => void) => void
 
 export function openTraffic(settings: TrafficSettings): Traffic {
   const { seed, domain, sinceMs, entriesPerHour } = settings
@@ -117,28 +113,25 @@ export function openTraffic(settings: TrafficSettings): Traffic {
   let nextMinute = Math.floor(sinceMs / MINUTE_MS) * MINUTE_MS
   let drafts: Draft[] = []
   let at = 0
-  const made: Entry[] = []
+  let number = 0
   /** one string per person, not per entry */
   const users: string[] = []
 
-  const entryOf = ({ atUs, person }: Draft): Entry => {
-    const number = made.length
+  const entryOf = (number: number, { atUs, person }: Draft): Entry => {
     const type = types[drawType(chanceOf(typeSeed, number))] ?? ''
     const user = (users[person] ??= userOf(person, domain))
     const fate = settings.fate(number, Math.floor(atUs / 1000))
     const make = (entry: Entry) => compose(mix(entrySeed, number), settings, person, entry, settings.sizes())
-    return new Entry({ id: ids.at(number), atUs, type, ...fate, user, number, origin: 'traffic' }, make)
+    return new Entry({ id: ids(number), atUs, type, ...fate, user, number, origin: 'traffic' }, make)
   }
 
-  const until: Traffic['until'] = (ms, take) => {
+  return (ms, take) => {
     if (entriesPerHour <= 0) return
     while (true) {
       for (let draft = drafts[at]; draft; draft = drafts[++at]) {
         if (draft.atUs >= ms * 1000) return
         if (draft.atUs < sinceMs * 1000) continue
-        const entry = entryOf(draft)
-        made.push(entry)
-        take(entry)
+        take(entryOf(number++, draft))
       }
       if (nextMinute >= ms) return
       drafts = minuteOf(nextMinute, settings, minuteSeed)
@@ -146,25 +139,21 @@ export function openTraffic(settings: TrafficSettings): Traffic {
       nextMinute += MINUTE_MS
     }
   }
-  const find = (id: string) => made[ids.indexOf(id) ?? -1]
-  return { until, find }
 }
 
 const ENTRY_BYTES = 420
-
-interface BacklogSettings extends Settings {
-  readonly count: number
-  /** all entries are before this */
-  readonly untilMs: number
-  readonly historyAfterMs: number
-}
 
 /**
  * A large past, rendered into one buffer before the first request: a page of it is a range of that
  * buffer, so that a load test measures the reader.
  */
-export function prepareBacklog(settings: BacklogSettings): Pick<Traffic, 'find'> & { entries: Entry[] } {
-  const { seed, domain, count, sinceMs, untilMs, historyAfterMs } = settings
+export function prepareBacklog(
+  settings: Settings,
+  count: number,
+  untilMs: number,
+  historyAfterMs: number,
+): Entry[] {
+  const { seed, domain, sinceMs } = settings
   const ids = uuidStream(seed, 'backlog')
   const own = streamSeed(seed, 'backlog')
   const stepUs = ((untilMs - sinceMs) * 1000) / Math.max(1, count)
@@ -174,12 +163,12 @@ export function prepareBacklog(settings: BacklogSettings): Pick<Traffic, 'find'>
   const users = Array.from({ length: PEOPLE }, (_, person) => userOf(person, domain))
   const make = ({ number }: Entry) =>
     writer.view().subarray(starts[number] ?? 0, (starts[number + 1] ?? 1) - 1)
-  const entries = Array.from({ length: count }, (_, number) => {
+  return Array.from({ length: count }, (_, number) => {
     const chance = chanceOf(own, number)
     const person = Math.floor(chance * PEOPLE)
     const type = types[drawType(chanceOf(own ^ 1, number))] ?? ''
     const atUs = Math.floor(sinceMs * 1000 + (number + chance) * stepUs)
-    const content = { id: ids.at(number), atUs, type, defect: undefined, about: undefined }
+    const content = { id: ids(number), atUs, type, defect: undefined, about: undefined }
     writer.copy(compose(mix(own, number), settings, person, content, { depth: 0, hugeBytes: 0 }))
     writer.byte(44)
     starts[number + 1] = writer.length
@@ -187,5 +176,4 @@ export function prepareBacklog(settings: BacklogSettings): Pick<Traffic, 'find'>
     const times = { visibleAt, historyAt: visibleAt + historyAfterMs }
     return new Entry({ ...content, ...times, user: users[person] ?? '', number, origin: 'backlog' }, make)
   })
-  return { entries, find: (id) => entries[ids.indexOf(id) ?? -1] }
 }

@@ -1,4 +1,4 @@
-// The vault over time: how traffic entries and manual changes move it, and the projects at the start.
+// How traffic entries and manual changes move the vault, and its projects at the start.
 import type { Random } from '../core/clock.ts'
 import { DAY_US } from '../core/time.ts'
 import type { Entry } from './entry.ts'
@@ -35,7 +35,7 @@ interface Scene {
   readonly random: Random
   /** permanent projects: never deleted or renamed, because history events name them */
   readonly permanent: ReadonlySet<string>
-  /** the permanent project that the history names with this entry, and its review table; undefined if deleted */
+  /** the project and review table that the history names with this entry, if it exists */
   readonly named:
     { readonly project: Project; readonly reviewId: number; readonly reviewTitle: string } | undefined
   /** other workspaces */
@@ -45,7 +45,7 @@ interface Scene {
   readonly delete: (edit: Edit, project: Project) => void
 }
 
-/** Changes the vault; returns what the entry's metadata names, undefined if there was nothing to change. */
+/** Changes the vault and returns the entry's metadata; undefined if there is nothing to change. */
 type Effect = (scene: Scene) => Readonly<Record<string, unknown>> | undefined
 
 /** Most temporary projects before deletions outnumber creations. */
@@ -71,7 +71,8 @@ function chosenFor(projects: readonly Project[], { user, seed }: Edit): Project 
 }
 
 const named = ({ id, name }: Project, more: object = {}) => ({ project_id: id, name, ...more })
-const withFiles = ({ state }: Scene) => state.open().filter((project) => liveFiles(project).length > 0)
+const withFiles = ({ state }: Scene) =>
+  state.open().filter(({ files }) => files.some(({ deletedUs }) => deletedUs === undefined))
 const loose = ({ state, permanent }: Scene) => state.open().filter(({ id }) => !permanent.has(id))
 const shared = ({ state }: Scene) => state.open().filter(({ shares }) => shares.length > 0)
 const fileIds = (files: readonly VaultFile[]) => ({ file_ids: files.map(({ id }) => id) })
@@ -153,7 +154,7 @@ const deleteFolder: Effect = (scene) => {
   return named(project)
 }
 
-/** Through the API a project either exists, or the call was answered with 404: audited, without a change. */
+/** A call for a project that does not exist was answered with 404: audited, without a change. */
 const deleteProject: Effect = (scene) => {
   const projects = loose(scene)
   const project = deletesProject(scene.random, projects) ? chosen(projects, scene.edit.seed) : undefined
@@ -166,8 +167,9 @@ const updateFolder: Effect = (scene) => {
   const isRenaming = random() < 0.6
   const project = chosenFor(isRenaming ? loose(scene) : state.open(), edit)
   if (!project) return undefined
-  if (isRenaming) state.rename(edit, project, looseProjectName(random, project.knowledgeBase))
-  else state.setKnowledgeBase(edit, project, !project.knowledgeBase)
+  const { knowledgeBase } = project
+  const name = isRenaming ? looseProjectName(random, knowledgeBase) : ''
+  state.update(edit, project, isRenaming ? { name } : { knowledgeBase: !knowledgeBase })
   return named(project, { is_knowledge_base_project: project.knowledgeBase })
 }
 
@@ -290,7 +292,7 @@ export class Vault {
     const users = uuidStream(own, 'user')
     const workspaceId = 1000 + (mix(own, 0) % 8000)
     this.#settings = settings
-    this.#identities = { workspaceId, userId: (user) => users.at(streamSeed(own, user)) }
+    this.#identities = { workspaceId, userId: (user) => users(streamSeed(own, user)) }
     this.#partners = Array.from({ length: 6 }, (_, n) => 9000 + (mix(own, n + 1) % 1000))
     this.#trafficEdit = editsOf(own, 'traffic')
     this.#otherEdit = editsOf(own, 'asked')
@@ -440,17 +442,17 @@ export interface Changed {
   readonly review?: number
 }
 
-/** The type of the entry that the change leaves, without `user:`; and what it concerned besides the project. */
+/** The type of the entry to leave, without `user:`, and the subjects besides the project. */
 type Trace = readonly [type: string, concerned?: Omit<Changed, 'project'>]
 
 function changed(vault: Vault, edit: Edit, change: OfProject, project: Project): Trace {
   const { state } = vault
   switch (change.do) {
     case 'rename':
-      state.rename(edit, project, change.name)
+      state.update(edit, project, { name: change.name })
       return ['update_vault_folder_metadata']
     case 'knowledge_base':
-      state.setKnowledgeBase(edit, project, change.value)
+      state.update(edit, project, { knowledgeBase: change.value })
       return ['update_vault_folder_metadata']
     case 'upload': {
       const files = state.upload(edit, project, change.files ?? [someFile(dice(edit.seed))])
@@ -484,7 +486,7 @@ function changed(vault: Vault, edit: Edit, change: OfProject, project: Project):
   }
 }
 
-/** A person changes the vault at `now` (epoch ms, server). Throws if what it names does not exist, or is being deleted. */
+/** At `now` (epoch ms, server). Throws if the subject does not exist, or is being deleted. */
 export function changeProject(workspace: Workspace, change: VaultChange, now: number): Changed {
   workspace.advance(now)
   const { vault } = workspace

@@ -1,13 +1,11 @@
-// What the vault holds: names, files, review tables, and a project's bytes in the listing (spec §2.5).
+// The vault's names, files and review tables, and a project's bytes in the listing (spec §2.5).
 import type { Random } from '../core/clock.ts'
 import { below, dice, listOf, mix, pick, streamSeed } from './random.ts'
 import { stampOf } from './render.ts'
 import type { Project, VaultFile } from './vault-state.ts'
 
-export interface Identities {
-  readonly workspaceId: number
-  readonly userId: (user: string) => string
-}
+/** The number of the workspace, and the ids of its users. */
+export type Identities = Readonly<{ workspaceId: number; userId: (user: string) => string }>
 
 export function liveFiles(project: Project): VaultFile[] {
   return project.files.filter((file) => file.deletedUs === undefined)
@@ -115,7 +113,7 @@ export function reviewTitle(random: Random): string {
   return `${pick(random, documents)} review ${below(random, 90) + 10}`
 }
 
-// Review tables: one question per column, one document per row, generated answers and edits by people (spec §2.6).
+// Review tables (spec §2.6): a question per column, a document per row, edits by people.
 
 export interface ReviewTable {
   readonly id: number

@@ -99,7 +99,7 @@ export function editsOf(seed: number, origin: string) {
     atUs,
     user,
     seed: mix(mix(seed, origin.length), number),
-    id: (kind, index) => streams[kind].at(number * IDS_PER_EDIT + index),
+    id: (kind, index) => streams[kind](number * IDS_PER_EDIT + index),
   })
 }
 
@@ -174,14 +174,13 @@ export class VaultState {
     return project
   }
 
-  rename(edit: Edit, project: Project, name: string): void {
-    project.name = name
-    this.#changed(edit, 'renamed', project)
-  }
-
-  setKnowledgeBase(edit: Edit, project: Project, value: boolean): void {
-    project.knowledgeBase = value
-    this.#changed(edit, 'knowledge_base', project)
+  update(
+    edit: Edit,
+    project: Project,
+    changed: Pick<Project, 'name'> | Pick<Project, 'knowledgeBase'>,
+  ): void {
+    Object.assign(project, changed)
+    this.#changed(edit, 'name' in changed ? 'renamed' : 'knowledge_base', project)
   }
 
   upload(edit: Edit, project: Project, files: readonly NewFile[]): VaultFile[] {

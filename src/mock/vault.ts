@@ -1,4 +1,4 @@
-// The vault area (spec §4.3): projects, files and review tables. What the specification leaves open is the mock's own.
+// The vault area (spec §4.3). Paths and bodies that the specification leaves open are our choice.
 import { vaultFields, vaultPaths } from '../core/api.ts'
 import { inMemory, json, replyOf } from './answer.ts'
 import type { Reply } from './answer.ts'
@@ -22,7 +22,7 @@ function succeeded({ switches }: Call, value: unknown, status = Number(switches.
   return json(status, JSON.stringify(value))
 }
 
-// Query parameters, parsed strictly: any other form is invalid input. An empty parameter counts as omitted.
+// Query parameters, parsed strictly. An empty parameter counts as omitted.
 
 const WRONG = Symbol('an invalid value')
 type Reader<T> = (text: string | undefined) => T | typeof WRONG
@@ -73,7 +73,7 @@ function read<R extends Record<string, Reader<unknown>>>(
 
 // What both listings do: filter by text and time, and sort in a total order.
 
-function holds(name: string, part: string | undefined): boolean {
+function contains(name: string, part: string | undefined): boolean {
   return part === undefined || name.toLowerCase().includes(part.toLowerCase())
 }
 
@@ -118,13 +118,13 @@ function fitting({ workspace, switches }: Call, asked: ProjectsAsked): Project[]
   }
   return workspace.vault.state
     .listed()
-    .filter(({ name }) => holds(name, asked.name))
+    .filter(({ name }) => contains(name, asked.name))
     .filter(({ knowledgeBase }) => knowledgeBase === (asked.is_knowledge_base ?? knowledgeBase))
     .filter(({ createdUs }) => isWithin(createdUs, asked.created_after, asked.created_before))
     .sort((a, b) => compare(keyOf(a), keyOf(b), asked.sort_order))
 }
 
-/** Changes the list just before this answer, so that projects move between pages already read and pages to come. */
+/** Changes the list just before this answer, so that projects move between the reader's pages. */
 function shift({ workspace, seed, ordinal, now }: Call, projects: readonly Project[]): void {
   const open = projects.filter(({ goneUs }) => goneUs === undefined)
   const [first, last] = [open[0], open.at(-1)]
@@ -167,7 +167,7 @@ function projectOf({ workspace, params }: Call): Project | undefined {
   return workspace.vault.state.project(params['project_id'] ?? '')
 }
 
-/** `Contracts/2026`, without slashes at its ends; undefined if it is not relative or leaves the project. */
+/** Such as `Contracts/2026`. Undefined if it is not relative, or leaves the project. */
 function folderOf(path: string): string | undefined {
   const parts = path.split('/').filter((part) => part !== '' && part !== '.')
   return path.startsWith('/') || parts.includes('..') ? undefined : parts.join('/')
@@ -275,15 +275,6 @@ function readCursor(cursor: string, { by, order }: FilesAsked): SortKey | undefi
   }
 }
 
-function isAskedFor(call: Call, file: VaultFile, asked: FilesAsked): boolean {
-  return (
-    holds(file.name, asked.name) &&
-    file.contentType === (asked.content_type ?? file.contentType) &&
-    (asked.processing_status ?? statusOf(call, file)) === statusOf(call, file) &&
-    isWithin(file.uploadedUs, asked.uploaded_after, asked.uploaded_before)
-  )
-}
-
 function projectFiles(call: Call): Reply {
   const asked = filesAsked(call)
   if (!asked) return invalid(call)
@@ -293,7 +284,10 @@ function projectFiles(call: Call): Reply {
   const from = given ? readCursor(given, asked) : undefined
   if (given && !from) return invalid(call)
   const files = liveFiles(project)
-    .filter((file) => isAskedFor(call, file, asked))
+    .filter(({ name }) => contains(name, asked.name))
+    .filter(({ contentType }) => contentType === (asked.content_type ?? contentType))
+    .filter((file) => (asked.processing_status ?? statusOf(call, file)) === statusOf(call, file))
+    .filter(({ uploadedUs }) => isWithin(uploadedUs, asked.uploaded_after, asked.uploaded_before))
     .filter((file) => !from || compare(sortKeyOf(file, asked), from, asked.order) > 0)
     .sort((a, b) => compare(sortKeyOf(a, asked), sortKeyOf(b, asked), asked.order))
   const page = files.slice(0, Math.min(asked.limit, call.switches.files_page))

@@ -19,7 +19,7 @@ const WEEK_MS = 7 * DAY_MS
 /** Number of past entries created before the first answer: takes some seconds and about 150 MB. */
 const PAST_ENTRIES = 250_000
 
-/** Default start of the traffic: a week ago, or the time that this many entries take at the mean rate. */
+/** Default start of the traffic: a week ago, or as long as that many entries take. */
 const pastMs = (entriesPerHour: number) =>
   Math.min(WEEK_MS, Math.ceil((PAST_ENTRIES / entriesPerHour) * HOUR_MS))
 
@@ -75,11 +75,9 @@ export class Workspace {
   /** the last page of each area and key, for the fault that repeats it */
   readonly lastPages = new Map<string, readonly unknown[]>()
   readonly #minutes = new Map<string, Minute>()
-  /** entries other than traffic, by id */
-  readonly #own = new Map<string, Entry>()
   readonly #traffic: Traffic
-  readonly #backlog: Pick<Traffic, 'find'> | undefined
   readonly #ids
+  #added = 0
   #ownMs = NaN
   #ownUs = 0
 
@@ -99,11 +97,9 @@ export class Workspace {
     this.#ids = uuidStream(seed, 'own')
     const common = { seed, domain, exotic }
     if (backlog > 0) {
-      const historyAfterMs = switches.history_visible_after
-      const times = { sinceMs: since, untilMs: now, historyAfterMs }
-      const { entries, find } = prepareBacklog({ ...common, ...times, count: backlog })
-      for (const entry of entries) this.ledger.insert(entry)
-      this.#backlog = { find }
+      const settings = { ...common, sinceMs: since }
+      const prepared = prepareBacklog(settings, backlog, now, switches.history_visible_after)
+      for (const entry of prepared) this.ledger.insert(entry)
     }
     const beforeUs = since * 1000
     this.vault = new Vault({ seed, domain, switches, beforeUs, projects: options.projects })
@@ -123,7 +119,7 @@ export class Workspace {
 
   /** Advances to `now`, by the server's clock. */
   advance(now: number): void {
-    this.#traffic.until(now, (entry) => {
+    this.#traffic(now, (entry) => {
       this.ledger.insert(entry)
       this.vault.apply(entry)
     })
@@ -133,17 +129,13 @@ export class Workspace {
   }
 
   purge(id: string): void {
-    const entry = this.#find(id)
+    const entry = this.ledger.find(id)
     if (entry) entry.purged = true
-  }
-
-  #find(id: string): Entry | undefined {
-    return this.#own.get(id) ?? this.#traffic.find(id) ?? this.#backlog?.find(id)
   }
 
   /** The entry `id` and all before it. */
   purgeThrough(id: string): void {
-    const entry = this.#find(id)
+    const entry = this.ledger.find(id)
     if (entry) this.ledger.purgeBefore(entry.atUs + 1)
   }
 
@@ -156,8 +148,8 @@ export class Workspace {
 
   add(given: NewEntry, now: number, origin: 'self' | 'added' = 'added'): Entry {
     this.advance(now)
-    const number = this.#own.size
-    const id = given.id ?? this.#ids.at(number)
+    const number = this.#added++
+    const id = given.id ?? this.#ids(number)
     const atUs = given.atUs ?? (given.at === undefined ? this.#nextUs(now) : given.at * 1000)
     const { type = 'user:create_query', defect, user = `someone@${this.domain}`, ip = '203.0.113.99' } = given
     const soonest = Math.max(now, Math.floor(atUs / 1000))
@@ -168,14 +160,13 @@ export class Workspace {
     const facts = { id, atUs, type, user, visibleAt, origin, number, historyAt, historyDefect, defect }
     const content = { id, atUs, type, user, ip, userAgent, data }
     const entry = new Entry(facts, () => raw ?? renderEntry(content, undefined, defect, this.#sizes()))
-    this.#own.set(id, entry)
     this.ledger.insert(entry)
     return entry
   }
 
   /** The page after (or with) the entry `id`; undefined if there is no such entry (any more). */
   pageFrom(id: string, isInclusive: boolean, take: number, view: View): Entry[] | undefined {
-    const anchor = this.#find(id)
+    const anchor = this.ledger.find(id)
     if (!anchor || anchor.purged || anchor.visibleAt > view.now) return undefined
     return this.ledger.pageFrom(anchor, isInclusive, take, view)
   }

@@ -104,7 +104,7 @@ interface Span {
 }
 
 export interface Warnings {
-  /** `message` undefined: the warning is over. `span`, epoch ms: an earlier process reported it. */
+  /** `message` undefined: the warning is over. `span`, epoch ms: it ends by time. */
   readonly report: (warned: WarnedOf, message: string | undefined, span?: Span) => void
   /** oldest first */
   readonly status: () => readonly WarningStatus[]
@@ -127,6 +127,7 @@ export function openWarnings(
   })
   return {
     report({ code, about }, message, span) {
+      dropExpired()
       const key = `${code} ${about}`
       untilAt.delete(key)
       if (message === undefined) {

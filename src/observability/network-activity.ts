@@ -4,7 +4,7 @@ import type { Connect, HttpRequest, Transport } from '../contracts/platform.ts'
 import { overlay } from '../core/overlay.ts'
 import type { Asked, SinkReporter } from '../contracts/reporter.ts'
 
-export type ActivityListener = Pick<SinkReporter, 'asked' | 'heard'>
+export type ActivityListener = Pick<SinkReporter, 'asked' | 'active'>
 
 async function* passing(pieces: AsyncIterable<Uint8Array>, asked: Asked): AsyncGenerator<Uint8Array> {
   for await (const piece of pieces) {
@@ -33,15 +33,15 @@ export function observedTransport(send: Transport, listener: ActivityListener): 
 export function observedConnect(connect: Connect, listener: ActivityListener): Connect {
   return async (...to) => {
     const connection = await connect(...to)
-    listener.heard()
+    listener.active()
     return overlay(connection, {
       async write(bytes, signal) {
         await connection.write(bytes, signal)
-        listener.heard()
+        listener.active()
       },
       async read(signal) {
         const part = await connection.read(signal)
-        if (part) listener.heard()
+        if (part) listener.active()
         return part
       },
     })

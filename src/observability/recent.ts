@@ -129,9 +129,9 @@ export function rememberSink(part: string, reporter: SinkReporter, memory: Regis
     ...reporter,
     state: remembering(part, memory, reporter),
     probed: (error, tryInMs) => reporter.probed(remembered(part, memory, error), tryInMs),
-    settled(counts) {
+    acknowledged(counts) {
       if (counts.accepted > 0) memory.lastHour.accepted(counts.accepted)
-      reporter.settled(counts)
+      reporter.acknowledged(counts)
     },
   }
 }

@@ -122,9 +122,18 @@ function reporterOf(
 ): SinkReporter {
   const delivery = metrics.delivery.labels({ sink })
   return {
-    delivering: () => silence.delivering(),
+    delivering() {
+      const startedAt = clock.elapsed()
+      const over = silence.delivering()
+      return () => {
+        over()
+        memory.tried = true
+        probe.succeed()
+        metrics.requestDuration.observe({ sink }, (clock.elapsed() - startedAt) / 1000)
+      }
+    },
     asked: () => silence.asked(),
-    heard: () => silence.heard(),
+    active: () => silence.heard(),
     state(state, error, tryInMs) {
       const sinceAt = clock.now() - (silence.msBeforeFault ?? 0)
       memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
@@ -141,13 +150,8 @@ function reporterOf(
         )
     },
     tried: () => memory.tried,
-    request(durationMs) {
-      memory.tried = true
-      probe.succeed()
-      metrics.requestDuration.observe({ sink }, durationMs / 1000)
-    },
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
-    settled({ accepted, deadLettered, filtered }) {
+    acknowledged({ accepted, deadLettered, filtered }) {
       memory.acceptedEntries += accepted
       memory.filteredEntries += filtered
       count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })

@@ -3,6 +3,7 @@ import type { ErrorCode } from '../core/errors.ts'
 import type { FindingRecord } from '../contracts/records.ts'
 import { progressOf } from '../contracts/jobs.ts'
 import type { Job, WaitsFor } from '../contracts/jobs.ts'
+import { sinkWarnings } from '../contracts/sink-kind.ts'
 import type { Assurance } from '../contracts/sink.ts'
 import type { SinkState, SourceState } from '../contracts/reporter.ts'
 import { isoFromUs } from '../core/time.ts'
@@ -171,13 +172,7 @@ export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
  * much from that of the API. `file_removed`, `file_cut`: the file of a `file` sink lost its lines;
  * reported for one day.
  */
-export const warningCodes = [
-  'secret_unread',
-  'file_unread',
-  'clock_apart',
-  'file_removed',
-  'file_cut',
-] as const
+export const warningCodes = ['secret_unread', 'file_unread', 'clock_apart', ...sinkWarnings] as const
 
 /** Something to fix although no part fails; `ok` does not change. */
 export interface WarningStatus {

@@ -3,8 +3,7 @@
 import { LF } from '../core/bytes.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
-import { overlay } from '../core/overlay.ts'
-import type { Delivery, ObjectSink, OpenObject, Outcome, Sink } from '../contracts/sink.ts'
+import type { SinkObserver } from '../contracts/reporter.ts'
 
 /** Samples are for reading: longer lines are cut, and this bounds the memory of a reader. */
 export const MAX_LINES = 1_000
@@ -25,12 +24,11 @@ export class Taps {
     this.#clock = clock
   }
 
-  /** Wraps the sink and copies the lines that it takes. Costs one set lookup without a reader. */
-  sink<Kind extends Sink | ObjectSink>(sink: Kind): Kind {
+  /** Copies the lines that the sink takes. Costs one look at a set without a reader. */
+  observer(sink: string): SinkObserver {
     const readers = new Set<TapReader>()
-    this.#readers.set(sink.name, readers)
-    const tapped = 'objects' in sink ? objectTap(sink, readers) : batchTap(sink, readers)
-    return overlay(sink, tapped as Partial<Kind>)
+    this.#readers.set(sink, readers)
+    return observerOf(readers)
   }
 
   /**
@@ -72,33 +70,23 @@ function copyTo(readers: ReadonlySet<TapReader>, line: Uint8Array): void {
   }
 }
 
-function batchTap(sink: Sink, readers: ReadonlySet<TapReader>): Partial<Sink> {
+function observerOf(readers: ReadonlySet<TapReader>): SinkObserver {
   return {
-    async deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome> {
-      const outcome = await sink.deliver(delivery, signal)
-      const { bytes, ends } = delivery.lines
-      for (let i = 0; readers.size > 0 && i < Math.min(outcome.settled, MAX_LINES); i++)
-        copyTo(readers, bytes.subarray(i === 0 ? 0 : ends[i - 1], ends[i]))
+    async deliver({ lines: { bytes, ends } }, send) {
+      const outcome = await send()
+      const again = new Set(outcome.retry?.indices)
+      for (let i = 0; readers.size > 0 && i < Math.min(outcome.acknowledged, MAX_LINES); i++)
+        if (!again.has(i)) copyTo(readers, bytes.subarray(i === 0 ? 0 : ends[i - 1], ends[i]))
       return outcome
     },
-  }
-}
-
-/** Shows an object's lines as they are written; the object itself is stored later. */
-function objectTap(sink: ObjectSink, readers: ReadonlySet<TapReader>): Partial<ObjectSink> {
-  return {
-    async open(slot: number): Promise<OpenObject> {
-      const object = await sink.open(slot)
-      const write = async (lines: Uint8Array): Promise<void> => {
-        for (let at = 0, shown = 0; readers.size > 0 && at < lines.length && shown < MAX_LINES; shown++) {
-          const end = lines.indexOf(LF, at)
-          const to = end < 0 ? lines.length : end + 1
-          copyTo(readers, lines.subarray(at, to))
-          at = to
-        }
-        await object.write(lines)
+    // An object's lines are shown as they are written; the object itself is stored later.
+    write(lines) {
+      for (let at = 0, shown = 0; readers.size > 0 && at < lines.length && shown < MAX_LINES; shown++) {
+        const end = lines.indexOf(LF, at)
+        const to = end < 0 ? lines.length : end + 1
+        copyTo(readers, lines.subarray(at, to))
+        at = to
       }
-      return overlay(object, { write })
     },
   }
 }

@@ -87,8 +87,8 @@ export async function openSetup() {
     }
     readers[0]?.appended({ added, ...none })
     const late = Math.round(added * random() * 0.4)
-    siem.settled({ accepted: added + pending.siem - late, deadLettered: 0, filtered: 0 })
-    archive.settled({ accepted: added, deadLettered: 0, filtered: 0 })
+    siem.acknowledged({ accepted: added + pending.siem - late, deadLettered: 0, filtered: 0 })
+    archive.acknowledged({ accepted: added, deadLettered: 0, filtered: 0 })
     pending.siem = late
     clock.pass(15_000)
     for (const sink of [siem, archive]) {

@@ -1,7 +1,7 @@
 // What every sink promises to the dispatcher, for any receiver: one suite, run for each kind.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ConnectorError } from '../../src/core/errors.ts'
-import type { Later, Lines, Sink } from '../../src/contracts/sink.ts'
+import type { Confirmation, Lines, Sink } from '../../src/contracts/sink.ts'
 import { ByteWriter } from '../../src/core/bytes.ts'
 import { BatchDispatcher } from '../../src/delivery/dispatcher.ts'
 import { linesOf, rawFormat, runOf, someEntries } from '../fakes/lines.ts'
@@ -29,7 +29,7 @@ const batchOf = (sink: Sink, count: number, from: number): Lines =>
 const prepared = async (sink: Sink, lines: Lines) => (await sink.prepare?.(lines, never)) ?? ''
 
 /** Until it is safe, if that comes later: time continues for it. */
-async function confirmed({ clock }: SinkBench, later: Later | undefined): Promise<void> {
+async function confirmed({ clock }: SinkBench, later: Confirmation | undefined): Promise<void> {
   const waiting = { over: later === undefined }
   const safe = later?.confirmed(never).finally(() => (waiting.over = true))
   safe?.catch(() => undefined)
@@ -42,8 +42,8 @@ async function confirmed({ clock }: SinkBench, later: Later | undefined): Promis
 
 async function deliver(bench: SinkBench, sink: Sink, lines: Lines) {
   const detail = await prepared(sink, lines)
-  const { later, ...outcome } = await sink.deliver({ lines, detail, possibleDuplicate: false }, never)
-  await confirmed(bench, later)
+  const { confirmation, ...outcome } = await sink.deliver({ lines, detail, possibleDuplicate: false }, never)
+  await confirmed(bench, confirmation)
   return outcome
 }
 
@@ -93,7 +93,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         [40, 5],
       ] as const)
         // prettier-ignore
-        expect(await deliver(bench, sink, batchOf(sink, count, from))).toEqual({ settled: count, refused: [] })
+        expect(await deliver(bench, sink, batchOf(sink, count, from))).toEqual({ acknowledged: count, rejected: [] })
       expect(await bench.received()).toEqual(idsOf(44, 1))
     })
 
@@ -102,8 +102,8 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       const sink = bench.open()
       const lines = batchOf(sink, 0, 1)
       expect(await sink.deliver({ lines, detail: '', possibleDuplicate: true }, never)).toEqual({
-        settled: 0,
-        refused: [],
+        acknowledged: 0,
+        rejected: [],
       })
       expect(await bench.received()).toEqual([])
     })
@@ -140,7 +140,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       }
       await bench.up()
       expect(await sink.deliver({ lines, detail, possibleDuplicate: true }, never)).toMatchObject({
-        settled: 3,
+        acknowledged: 3,
       })
       expect(await bench.received()).toEqual(idsOf(5, 1))
     })
@@ -156,7 +156,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         await first.deliver({ lines, detail, possibleDuplicate: false }, never).catch(() => undefined)
         const second = bench.open()
         const outcome = await second.deliver({ lines, detail, possibleDuplicate: true }, never)
-        expect(outcome.settled).toBe(3)
+        expect(outcome.acknowledged).toBe(3)
         await deliver(bench, second, batchOf(second, 2, 4))
         const twice = neverTwice(bench, second) ? [] : idsOf(3, 1)
         expect(await bench.received()).toEqual([...twice, ...idsOf(5, 1)])
@@ -190,7 +190,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         const sink = bench.open()
         const lines = batchOf(sink, 3, 1)
         const outcome = await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)
-        const later = given(outcome.later)
+        const later = given(outcome.confirmation)
         expect(sink.maxUnconfirmed).toBeGreaterThan(0)
         const next = bench.open()
         expect(next.resume?.(await prepared(next, lines))).toBeUndefined()
@@ -210,11 +210,11 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         const lines = batchOf(sink, 5, 1)
         refuse(2)
         const outcome = await deliver(bench, sink, lines)
-        expect(outcome.refused.map(({ index }) => index)).toEqual([2])
-        expect(outcome.refused[0]?.reason).not.toContain('zoë')
+        expect(outcome.rejected.map(({ index }) => index)).toEqual([2])
+        expect(outcome.rejected[0]?.reason).not.toContain('zoë')
         // Some stop at a refused line, others go on behind it: both report how far they got.
-        expect([3, 5]).toContain(outcome.settled)
-        await deliver(bench, sink, batchOf(sink, 5 - outcome.settled, outcome.settled + 1))
+        expect([3, 5]).toContain(outcome.acknowledged)
+        await deliver(bench, sink, batchOf(sink, 5 - outcome.acknowledged, outcome.acknowledged + 1))
         const [one, two, , four, five] = idsOf(5, 1)
         expect(await bench.received()).toEqual([one, two, four, five])
       },

@@ -69,7 +69,7 @@ describe.skipIf(missing)('MinIO', () => {
         const ready = await object.end({ group, count: 1, first: 1, last: 1, firstAtUs: 1, lastAtUs: 1 })
         const stored = await ready.put(never)
         await ready.discard()
-        expect(stored.there).toBe(there)
+        expect(stored.alreadyStored).toBe(there)
         const seen = await client.send(new HeadObjectCommand({ Bucket: 'locked', Key: stored.key }))
         expect(seen).toMatchObject({ ServerSideEncryption: told, ObjectLockMode: 'GOVERNANCE' })
       }

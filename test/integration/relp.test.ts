@@ -94,7 +94,7 @@ describe.skipIf(missing)('imrelp', () => {
           { lines: linesFor(sink, count, from), detail: '', possibleDuplicate: false },
           never,
         ),
-      ).toEqual({ settled: count, refused: [] })
+      ).toEqual({ acknowledged: count, rejected: [] })
     await sink.close()
     expect(received().map(entryOf)).toEqual(rawsOf(4_000))
     for (const result of await sink.check(never)) expect(result).toMatchObject({ ok: true })
@@ -112,7 +112,7 @@ describe.skipIf(missing)('imrelp', () => {
       ' 7 syslog 3 abc',
       'é'.repeat(10_000),
     ]
-    expect(await link.send(messagesOf(texts), never)).toEqual({ settled: 4, refused: [] })
+    expect(await link.send(messagesOf(texts), never)).toEqual({ acknowledged: 4, rejected: [] })
     await link.close(1_000)
     expect(received()).toEqual([
       'a#0122 syslog 5 forge#0123 close 0#012b',
@@ -140,9 +140,9 @@ describe.skipIf(missing)('imrelp', () => {
     })()
     while (done < count) {
       try {
-        const { settled, refused } = await link.send(messages.slice(done, done + 5_000), never)
-        expect(refused).toEqual([])
-        done += settled
+        const { acknowledged, rejected } = await link.send(messages.slice(done, done + 5_000), never)
+        expect(rejected).toEqual([])
+        done += acknowledged
       } catch (error) {
         expect(error).toMatchObject({ action: 'retry' })
         await pause(20)
@@ -163,7 +163,7 @@ describe.skipIf(missing)('imrelp', () => {
     await link.send(messagesOf(textsOf(3)), never)
     await receiver.stop()
     await imrelp(port)
-    expect(await link.send(messagesOf(textsOf(3, 3)), never)).toEqual({ settled: 3, refused: [] })
+    expect(await link.send(messagesOf(textsOf(3, 3)), never)).toEqual({ acknowledged: 3, rejected: [] })
     await link.close(1_000)
     expect(received()).toEqual(textsOf(6))
   })
@@ -224,7 +224,7 @@ describe.skipIf(missing)('imrelp over TLS', () => {
     for (const from of [1, 1_001]) {
       const lines = linesFor(sink, 1_000, from)
       expect(await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)).toMatchObject({
-        settled: 1_000,
+        acknowledged: 1_000,
       })
     }
     await sink.close()

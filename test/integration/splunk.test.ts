@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { ConnectorError } from '../../src/core/errors.ts'
-import type { Format, Later, Lines, Refusal, Sink } from '../../src/contracts/sink.ts'
+import type { Format, Confirmation, Lines, Rejection, Sink } from '../../src/contracts/sink.ts'
 import { parseInstantText } from '../../src/core/time.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { connectSocket } from '../../src/platform/sockets.ts'
@@ -53,8 +53,8 @@ const deliver = (sink: Sink, lines: Lines) =>
   sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)
 
 interface Shipped {
-  readonly refused: readonly Refusal[]
-  readonly waiting: readonly Later[]
+  readonly refused: readonly Rejection[]
+  readonly waiting: readonly Confirmation[]
 }
 
 /** Continues from the first unacknowledged entry, like the dispatcher; a failed batch goes out again. */
@@ -63,16 +63,16 @@ async function runDispatcher(
   made: readonly MadeEntry[],
   format: Format = rawFormat,
 ): Promise<Shipped> {
-  const refused: Refusal[] = []
-  const waiting: Later[] = []
+  const refused: Rejection[] = []
+  const waiting: Confirmation[] = []
   let done = 0
   for (let tries = 0; done < made.length; tries++) {
     const from = done
     try {
-      const { settled, refused: some, later } = await deliver(sink, linesOf(runOf(made.slice(from)), sink.frame, format)) // prettier-ignore
+      const { acknowledged, rejected: some, confirmation } = await deliver(sink, linesOf(runOf(made.slice(from)), sink.frame, format)) // prettier-ignore
       refused.push(...some.map((each) => ({ ...each, index: each.index + from })))
-      if (later) waiting.push(later)
-      done += settled
+      if (confirmation) waiting.push(confirmation)
+      done += acknowledged
     } catch (error) {
       if (!(error instanceof ConnectorError) || error.action !== 'retry' || tries > 500) throw error
       await pause(100)

@@ -54,8 +54,8 @@ function open(address: string, more: object = {}): Sink {
 async function deliver(sink: Sink, made: readonly MadeEntry[], format: Format = rawFormat): Promise<void> {
   const lines = linesOf(runOf(made), sink.frame, format)
   expect(await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)).toEqual({
-    settled: lines.count,
-    refused: [],
+    acknowledged: lines.count,
+    rejected: [],
   })
 }
 

@@ -1,10 +1,10 @@
-// Adds tracing with one OpenTelemetry tracer: wraps sources and sinks in decorators. Loaded only if
+// Adds tracing with one OpenTelemetry tracer: wraps sources, observes sinks. Loaded only if
 // tracing is on.
 import type { Span, Tracer } from '@opentelemetry/api'
 import type { Append, Journal, Acknowledgement } from '../../contracts/journal.ts'
 import type { Transport } from '../../contracts/platform.ts'
-import type { Tracing } from '../../contracts/reporter.ts'
-import type { Lines, ObjectContent, ObjectSink, OpenObject, ReadyObject, Sink } from '../../contracts/sink.ts'
+import type { SinkObserver, Tracing } from '../../contracts/reporter.ts'
+import type { Lines, Sink } from '../../contracts/sink.ts'
 import type { Appended, Stream, PageChunk, Source } from '../../contracts/source.ts'
 import { overlay } from '../../core/overlay.ts'
 import type { Seq } from '../../core/sequence.ts'
@@ -24,7 +24,7 @@ export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing
       }),
     source: (source) => tracedSource(source, begin, reads),
     transport: (stream, send) => tracedTransport(stream, send, begin, reads),
-    sink: <S>(sink: S) => tracedSink(sink as never, delivering) as S,
+    sink: (sink) => observerOf(sink, delivering),
     close,
   }
 }
@@ -78,44 +78,27 @@ function rangeOf({ seqs, count }: Lines): Omit<Try, 'span'> {
   return { first: seqs[0] ?? 0, last: seqs[count - 1] ?? 0 }
 }
 
-function tracedBatches(sink: Sink, delivering: Delivering): Sink {
-  const { name, type } = sink
-  return overlay(sink, {
-    deliver(delivery, signal) {
-      const { lines, possibleDuplicate } = delivery
+function observerOf({ name, type }: Pick<Sink, 'name' | 'type'>, delivering: Delivering): SinkObserver {
+  return {
+    deliver({ lines, possibleDuplicate }, send) {
       const { count, ends } = lines
       const facts = { type, entries: count, bytes: ends[count - 1] ?? 0, again: possibleDuplicate }
-      return within(
-        beginTry(delivering, name, rangeOf(lines), facts),
-        () => sink.deliver(delivery, signal),
-        ({ settled, refused, later }) => ({
-          acknowledged: settled,
-          refused: refused.length,
-          outcome: later ? 'pending' : 'ok',
-        }),
-      )
+      const span = beginTry(delivering, name, rangeOf(lines), facts)
+      return within(span, send, ({ acknowledged, rejected, confirmation }) => ({
+        acknowledged,
+        refused: rejected.length,
+        outcome: confirmation ? 'pending' : 'ok',
+      }))
     },
-  })
+    put({ first, last, count }, send) {
+      const span = beginTry(delivering, name, { first, last }, { type, entries: count })
+      return within(span, send, ({ bodyBytes, alreadyStored }) => ({
+        bytes: bodyBytes,
+        again: alreadyStored,
+      }))
+    },
+  }
 }
-
-function tracedObjects(sink: ObjectSink, delivering: Delivering): ObjectSink {
-  const { name, type } = sink
-  const putTraced = (ready: ReadyObject, { first, last, count }: ObjectContent): ReadyObject =>
-    overlay(ready, {
-      put: (signal) =>
-        within(
-          beginTry(delivering, name, { first, last }, { type, entries: count }),
-          () => ready.put(signal),
-          ({ bodyBytes, there }) => ({ bytes: bodyBytes, again: there }),
-        ),
-    })
-  const endTraced = (object: OpenObject): OpenObject =>
-    overlay(object, { end: async (content) => putTraced(await object.end(content), content) })
-  return overlay(sink, { open: async (...where) => endTraced(await sink.open(...where)) })
-}
-
-const tracedSink = (sink: Sink | ObjectSink, delivering: Delivering): Sink | ObjectSink =>
-  'objects' in sink ? tracedObjects(sink, delivering) : tracedBatches(sink, delivering)
 
 // Spans of reading: one per read of a source, with its requests and the appends of its parts below.
 

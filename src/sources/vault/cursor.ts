@@ -69,7 +69,7 @@ export type Ended = Pick<Pass, 'n' | 'startedUs' | 'seen' | 'repeats' | 'nameles
 
 export interface VaultCursor {
   readonly v: 1
-  /** number of records so far; each record has its own number */
+  /** number of records so far, under the name that stored cursors use; each record has its own */
   told: number
   /** passes begun; a restarted one counts twice: odd ones read forwards, even ones backwards */
   passes: number

@@ -177,7 +177,7 @@ describe('an answer is checked by the reader that will receive it', () => {
     ['/vault/', 'v2', { projects: [] }, 'response.content.projects'],
   ] as const)('JSON that %s (%s) cannot be is an error: %j', async (area, version, body, wanted) => {
     const told = await answered(area, reply(200, body), version)
-    expect(told).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* in an unexpected format: .*check base_url/)
+    expect(told).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* an unexpected format: .*check base_url/)
     expect(told).toContain(wanted)
     expect(told.includes('and history.version')).toBe(area === '/history/')
   })

@@ -2,7 +2,7 @@
 import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { fileLoss } from '../../../src/app/delivery.ts'
+import { sinkWarningsOf } from '../../../src/app/delivery.ts'
 import { openBoardStand, startAt } from '../observability/board-stand.ts'
 import { openHouse, until } from './house.ts'
 
@@ -18,7 +18,7 @@ function openLives() {
   const live = async (afterMs: number, sink = 'archive') => {
     const { registry, clock, metrics } = openBoardStand()
     clock.pass(afterMs)
-    const kept = fileLoss('file_removed', sink, registry, { journal, clock })
+    const kept = sinkWarningsOf(sink, registry, { journal, clock })
     await kept.recall()
     return { kept, clock, metrics, told: () => registry.status().warnings }
   }
@@ -29,7 +29,7 @@ test('a restart within the day keeps the warning with its original time until th
   const { live } = openLives()
   const first = await live(0)
   expect(first.told()).toEqual([])
-  first.kept.report('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(20 * HOUR)
   const warning = { code: 'file_removed', about: 'archive', message: 'archive: it went' }
   expect(next.told()).toEqual([{ ...warning, since: new Date(startAt).toISOString() }])
@@ -43,9 +43,9 @@ test('a restart within the day keeps the warning with its original time until th
 test('another removal starts its own day', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.report('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(20 * HOUR)
-  next.kept.report('archive: it went again')
+  next.kept.warn('file_removed', 'archive: it went again')
   next.clock.pass(5 * HOUR)
   expect(next.told()).toMatchObject([{ message: 'archive: it went again' }])
 })
@@ -53,7 +53,7 @@ test('another removal starts its own day', async () => {
 test('a clock that was set back meanwhile ends no warning: it restarts for a day', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.report('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(-5_000)
   expect(next.told()).toMatchObject([
     { message: 'archive: it went', since: new Date(startAt - 5_000).toISOString() },
@@ -65,17 +65,15 @@ test('a clock that was set back meanwhile ends no warning: it restarts for a day
 test('of two sinks each remembers its own file', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.report('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   expect((await live(HOUR, 'other')).told()).toEqual([])
   expect((await live(HOUR)).told()).toHaveLength(1)
 })
 
-test('a warning that is over, or an unreadable state entry, is not shown by a later process', async () => {
+test('an unreadable state entry is not shown by a later process', async () => {
   const { notes, live } = openLives()
   const { kept } = await live(0)
-  kept.report('archive: it went')
-  kept.report(undefined)
-  expect((await live(HOUR)).told()).toEqual([])
+  kept.warn('file_removed', 'archive: it went')
   for (const name of notes.keys()) notes.set(name, '{"message":3')
   expect((await live(HOUR)).told()).toEqual([])
 })

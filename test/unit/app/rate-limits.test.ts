@@ -70,7 +70,7 @@ test('workspaces with one key on one host share a rate limiter in each area, wit
   const two = workspace('two', 'k', { audit: 40, url: 'https://api.example.com/' })
   const { rateLimiters } = rateLimitersOf(one, two)
   await ask(rateLimiters.of(two, 'audit'), 3)
-  expect(rateLimiters.of(one, 'audit').used).toMatchObject({ places: 3, allowed: 40, limit: 40 })
+  expect(rateLimiters.of(one, 'audit').used).toMatchObject({ permits: 3, allowed: 40, limit: 40 })
   expect(rateLimiters.of(one, 'history').used.permits).toBe(0)
   expect([rateLimiters.sharedWith(one), rateLimiters.sharedWith(two)]).toEqual([['two'], ['one']])
 })
@@ -123,7 +123,7 @@ test('a key rotated to that of another workspace counts with it from the next re
   await ask(ofTwo, 15)
   rotate(one, 'l')
   await ask(ofOne, 5)
-  expect(ofTwo.used).toMatchObject({ places: 20, allowed: 20, limit: 20 })
+  expect(ofTwo.used).toMatchObject({ permits: 20, allowed: 20, limit: 20 })
   expect(ofOne.freeAt('live')).toBeGreaterThan(0)
   expect(rateLimiters.sharedWith(two)).toEqual(['one'])
 })
@@ -303,7 +303,7 @@ test('the limit of a workspace that left a key no longer applies to the others',
   await ask(ofTwo)
   await pass(clock, 3_600_000)
   await ask(ofTwo, 60)
-  expect(ofTwo.used).toMatchObject({ places: 60, allowed: 60, limit: 60 })
+  expect(ofTwo.used).toMatchObject({ permits: 60, allowed: 60, limit: 60 })
 })
 
 test.each(['a reload', 'a rotation'])(
@@ -328,7 +328,7 @@ test.each(['a reload', 'a rotation'])(
     await rateLimiters.load()
     await Promise.all([ask(swapped[0], 15), ask(swapped[1], 15)])
     expect(swapped.map(({ used }) => used)).toMatchObject(
-      Array(2).fill({ places: 60, allowed: 60, limit: 60 }),
+      Array(2).fill({ permits: 60, allowed: 60, limit: 60 }),
     )
   },
 )

@@ -79,7 +79,7 @@ it('a full sub-budget leaves the rest to the others, and both count in the total
   expect(memory.usedBytes).toBe(10)
   leave()
   expect([readers.usedBytes, memory.usedBytes]).toEqual([0, 4])
-  // What is more than the part holds takes nothing from the others.
+  // A request for more than the sub-budget takes nothing from the others.
   expect(readers.tryReserve(7)).toBeDefined()
   expect([readers.usedBytes, memory.usedBytes]).toEqual([6, 10])
   other()

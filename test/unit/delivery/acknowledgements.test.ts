@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { Delivery, Later, Outcome } from '../../../src/contracts/sink.ts'
+import type { Delivery, Confirmation, Outcome } from '../../../src/contracts/sink.ts'
 import { MemoryBudget } from '../../../src/core/memory-budget.ts'
 import { runDispatcher } from '../../../src/delivery/loop.ts'
 import type { DispatcherOptions } from '../../../src/delivery/dispatcher.ts'
@@ -22,10 +22,10 @@ class SlowReceiver {
 
   take = ({ lines: { seqs, count } }: Delivery): Outcome => {
     const detail = `${seqs[0]}-${seqs[count - 1]}#${this.took.push([seqs[0] ?? 0, seqs[count - 1] ?? 0])}`
-    return { settled: count, refused: [], later: this.later(detail) }
+    return { acknowledged: count, rejected: [], confirmation: this.later(detail) }
   }
 
-  later = (detail: string): Later => ({
+  later = (detail: string): Confirmation => ({
     detail,
     confirmed: (signal) =>
       new Promise((resolve, reject) => {
@@ -243,8 +243,8 @@ it('of a batch refused in its middle, the prefix is asked for, the bad entry is 
   berth.sink.answer = (delivery) => {
     if (!first) return receiver.take(delivery)
     first = false
-    const refused = [{ index: 2, code: 'refused', reason: 'bad' }]
-    return { settled: 3, refused, later: receiver.later('prefix') }
+    const rejected = [{ index: 2, code: 'refused', reason: 'bad' }]
+    return { acknowledged: 3, rejected, confirmation: receiver.later('prefix') }
   }
   const stop = sail(berth)
   await settled()
@@ -271,9 +271,9 @@ it('filtered entries behind a refused one are counted with it, earlier ones with
     ({ firstSeq }, index) => (firstSeq + index) % 5 === 0,
   )
   berth.sink.answer = () => ({
-    settled: 2,
-    refused: [{ index: 1, code: 'refused', reason: 'bad' }],
-    later: receiver.later('prefix'),
+    acknowledged: 2,
+    rejected: [{ index: 1, code: 'refused', reason: 'bad' }],
+    confirmation: receiver.later('prefix'),
   })
   const stop = sail(berth)
   await settled()

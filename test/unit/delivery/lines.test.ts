@@ -86,3 +86,22 @@ it('delays are reported in one call per bucket, with their mean, and none is neg
   ])
   expect(reporter.successes).toBe(1)
 })
+
+it('each line has its entry’s id, version, own time and stream, filtered neighbours or not', () => {
+  const made = [
+    { id: 'a', time: '2026-11-21T10:00:00.000001' },
+    { id: 'not wanted' },
+    { id: 'zoë', time: '2026-11-21T10:00:00.000003', version: 2 },
+  ]
+  const usage = { workspace: 'acme', source: 'history.usage' } as const
+  const slices = [runOf(made, { firstSeq: 5 }), runOf([{ id: 'b' }], { firstSeq: 8, stream: usage })]
+  const batch = { first: 5, last: 8, count: 4, slices }
+  const wanted: BatchFraming['wanted'] = ({ firstSeq }, index) => firstSeq + index !== 6
+  const { lines, times } = frameBatch(batch, framing({ wanted }), new ByteWriter(), giveBack)
+  const [audit, other] = slices.map(({ stream }) => stream)
+  expect([0, 1, 2].map((index) => lines.entry(index))).toEqual([
+    { stream: audit, id: 'a', version: 0, timeUs: times[0] },
+    { stream: audit, id: 'zoë', version: 2, timeUs: (times[0] as number) + 2 },
+    { stream: other, id: 'b', version: 0, timeUs: times[2] },
+  ])
+})

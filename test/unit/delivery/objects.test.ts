@@ -283,7 +283,7 @@ describe('the contents of an object', () => {
     contents.add(1, START_US + 60_000_000, START_US / 1000)
     const delays: number[] = []
     const reporter = Object.assign(new SinkNotes(), { delivered: (ms: number) => delays.push(ms) })
-    contents.delays.tell(reporter, START_US / 1000)
+    contents.delays.report(reporter, START_US / 1000)
     expect(delays).toEqual([0])
   })
 

@@ -158,7 +158,7 @@ describe('delivery', () => {
     }
     await expect(berth.step()).rejects.toThrow('gone')
     berth.restart()
-    berth.sink.answer = ({ lines }) => ({ settled: lines.count, refused: [] })
+    berth.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
     await berth.empty()
     const [first, second] = berth.sink.deliveries
     expect(first?.texts).toHaveLength(2)
@@ -169,7 +169,10 @@ describe('delivery', () => {
 })
 
 describe('a retried dead letter', () => {
-  const refuseAll = (): Outcome => ({ settled: 1, refused: [{ index: 0, code: 'refused', reason: 'no' }] })
+  const refuseAll = (): Outcome => ({
+    acknowledged: 1,
+    rejected: [{ index: 0, code: 'refused', reason: 'no' }],
+  })
 
   test('follows the current policy; if that denies it, it is not sent and counts as filtered', async () => {
     const quay = await openQuay()

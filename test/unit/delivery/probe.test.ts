@@ -55,7 +55,7 @@ describe('a starting sink', () => {
 
   it('is not probed any more after a delivery: its outcome decides', async () => {
     const { run, reporter, asked } = stand([missing, missing, missing])
-    reporter.request()
+    reporter.delivering()()
     await run()
     expect([reporter.probes, asked]).toEqual([[], []])
   })

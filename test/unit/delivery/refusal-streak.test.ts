@@ -23,8 +23,8 @@ const naming =
   (bad: (seq: number) => boolean) =>
   ({ lines: { seqs, count } }: Delivery): Outcome => {
     const index = seqs.findIndex((seq) => bad(seq))
-    if (index === -1) return { settled: count, refused: [] }
-    return { settled: index + 1, refused: [{ index, code: 'refused', reason: 'no' }] }
+    if (index === -1) return { acknowledged: count, rejected: [] }
+    return { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason: 'no' }] }
   }
 
 /** Like a receiver that names none. */
@@ -121,24 +121,24 @@ it('one accepted entry in between resets the row of refusals', async () => {
 it('of a batch with a verdict on each line, only the refusals behind the last accepted line count', () => {
   const refused = (...indexes: number[]) => indexes.map((index) => ({ index, code: 'refused', reason: 'no' }))
   const refusals = new RejectionRun('archive')
-  refusals.count({ settled: 20, refused: refused(...range(0, 9), ...range(11, 19)) })
+  refusals.count({ acknowledged: 20, rejected: refused(...range(0, 9), ...range(11, 19)) })
   expect(refusals.isTooLong).toBe(false)
-  refusals.count({ settled: 0, refused: [] })
-  refusals.count({ settled: 1, refused: refused(0) })
+  refusals.count({ acknowledged: 0, rejected: [] })
+  refusals.count({ acknowledged: 1, rejected: refused(0) })
   expect(refusals.isTooLong).toBe(true)
-  refusals.count({ settled: 2, refused: refused(1) })
+  refusals.count({ acknowledged: 2, rejected: refused(1) })
   expect(refusals.isTooLong).toBe(false)
 })
 
 it('a refusal that is proven to be the entry’s own fault neither counts nor ends a row', () => {
   const refusals = new RejectionRun('siem')
   const one = (own: boolean) => ({ index: 0, code: 'too_large', reason: 'no', own })
-  for (let i = 0; i < 100; i++) refusals.count({ settled: 1, refused: [one(true)] })
+  for (let i = 0; i < 100; i++) refusals.count({ acknowledged: 1, rejected: [one(true)] })
   expect(refusals.isTooLong).toBe(false)
-  for (let i = 0; i < 9; i++) refusals.count({ settled: 1, refused: [one(false)] })
-  refusals.count({ settled: 1, refused: [one(true)] })
+  for (let i = 0; i < 9; i++) refusals.count({ acknowledged: 1, rejected: [one(false)] })
+  refusals.count({ acknowledged: 1, rejected: [one(true)] })
   expect(refusals.isTooLong).toBe(false)
-  refusals.count({ settled: 1, refused: [one(false)] })
+  refusals.count({ acknowledged: 1, rejected: [one(false)] })
   expect(refusals.isTooLong).toBe(true)
 })
 
@@ -146,8 +146,8 @@ it('a batch refused in all its lines is the last large one: none was prepared be
   const quay = await openQuay()
   const berth = quay.berth('archive', { batch: { maxEntries: 20 } })
   berth.sink.answer = ({ lines: { count } }) => ({
-    settled: count,
-    refused: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
+    acknowledged: count,
+    rejected: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
   })
   await quay.append(100)
   const voyage = sail(berth, quay)
@@ -182,8 +182,8 @@ it('while one line is tried at a time, unwanted entries are skipped one step at 
   const wanted = ({ firstSeq }: ChunkSlice, index: number) => firstSeq + index <= 10
   const berth = quay.berth('archive', { wanted, batch: { maxEntries: 10 } })
   berth.sink.answer = ({ lines: { count } }) => ({
-    settled: count,
-    refused: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
+    acknowledged: count,
+    rejected: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
   })
   await quay.append(30)
   await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })

@@ -13,8 +13,8 @@ async function refused() {
   const berth = quay.berth('archive', { batch: { maxEntries: 1 } })
   let number = 0
   berth.sink.answer = ({ lines }) => ({
-    settled: lines.count,
-    refused: [{ index: 0, code: 'refused', reason: `no, ${number++ % 200}`, own: true }],
+    acknowledged: lines.count,
+    rejected: [{ index: 0, code: 'refused', reason: `no, ${number++ % 200}`, own: true }],
   })
   const told = () =>
     quay.log.lines
@@ -42,7 +42,7 @@ test('the rest of a row is logged with the first accepted batch a minute later',
   const { quay, berth, told } = await refused()
   await quay.append(5)
   await berth.empty()
-  berth.sink.answer = ({ lines }) => ({ settled: lines.count, refused: [] })
+  berth.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
   await quay.append(1)
   await berth.empty()
   expect(told()).toHaveLength(1)
@@ -87,9 +87,9 @@ test.each([1, 2])(
     berth.sink.maxUnconfirmed = most
     const confirmed = (signal: AbortSignal) => quay.clock.sleep(60 * MINUTE_MS, signal)
     berth.sink.answer = ({ lines }) => ({
-      settled: lines.count,
-      refused: [],
-      later: { detail: '', confirmed },
+      acknowledged: lines.count,
+      rejected: [],
+      confirmation: { detail: '', confirmed },
     })
     await quay.append(1)
     await shipUntil(quay, berth, 2 * MINUTE_MS)
@@ -118,8 +118,8 @@ test('a sum names the codes that it counts, and refused entries are no success',
   await berth.empty()
   quay.clock.advance(quay.clock.now() + MINUTE_MS)
   berth.sink.answer = ({ lines }) => ({
-    settled: lines.count,
-    refused: [{ index: 0, code: 'too_large', reason: 'no', own: true }],
+    acknowledged: lines.count,
+    rejected: [{ index: 0, code: 'too_large', reason: 'no', own: true }],
   })
   await quay.append(1)
   await berth.empty()

@@ -26,8 +26,8 @@ function accepting(berth: Berth, answer: Berth['sink']['answer'] = taken): numbe
   const accepted: number[] = []
   berth.sink.answer = async (delivery) => {
     const outcome = await answer(delivery)
-    const refused = new Set(outcome.refused.map(({ index }) => index))
-    for (let i = 0; i < outcome.settled; i++)
+    const refused = new Set(outcome.rejected.map(({ index }) => index))
+    for (let i = 0; i < outcome.acknowledged; i++)
       if (!refused.has(i)) accepted.push(delivery.lines.seqs[i] as number)
     return outcome
   }
@@ -230,8 +230,8 @@ describe('in-flight records', () => {
     await quay.append(2)
     await quay.journal.recordInFlight('archive', { first: 1, last: 2, shape: 'former', detail: '' })
     berth.sink.answer = () => ({
-      ...{ settled: 2, refused: [] },
-      later: { detail: 'a ticket', confirmed: () => new Promise(() => undefined) },
+      ...{ acknowledged: 2, rejected: [] },
+      confirmation: { detail: 'a ticket', confirmed: () => new Promise(() => undefined) },
     })
     await berth.step()
     expect(await quay.journal.inFlightBatches('archive')).toEqual([
@@ -343,7 +343,7 @@ describe('outcomes', () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 6 } })
     await quay.append(10)
-    berth.sink.answer = () => ({ settled: 2, refused: [] })
+    berth.sink.answer = () => ({ acknowledged: 2, rejected: [] })
     await berth.step()
     expect(quay.journal.stats().sinks[0]?.position).toBe(2)
     berth.sink.answer = taken
@@ -357,8 +357,8 @@ describe('outcomes', () => {
     const berth = quay.berth()
     await quay.append(5)
     berth.sink.answer = ({ lines }) => ({
-      settled: lines.count,
-      refused: [{ index: 2, code: 'refused', reason: 'event field cannot be blank' }],
+      acknowledged: lines.count,
+      rejected: [{ index: 2, code: 'refused', reason: 'event field cannot be blank' }],
     })
     await berth.empty()
     expect(await quay.journal.deadLetters({})).toMatchObject([
@@ -373,8 +373,8 @@ describe('outcomes', () => {
     const berth = quay.berth()
     await quay.append(3)
     berth.sink.answer = () => ({
-      settled: 3,
-      refused: [
+      acknowledged: 3,
+      rejected: [
         { index: 0, code: 'refused', reason: 'event field cannot be blank' },
         { index: 1, code: 'too_large', reason: 'larger than 1 MiB' },
         { index: 2, code: 'refused', reason: 'event field cannot be blank' },
@@ -496,7 +496,7 @@ describe('filters', () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { wanted: (run, index) => (run.firstSeq + index) % 2 === 0 })
     await quay.append(8)
-    berth.sink.answer = () => ({ settled: 2, refused: [] })
+    berth.sink.answer = () => ({ acknowledged: 2, rejected: [] })
     await berth.step()
     expect(quay.journal.stats().sinks[0]?.position).toBe(5)
   })
@@ -753,7 +753,7 @@ describe('prefetch', () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(9)
-    berth.sink.answer = () => ({ settled: 1, refused: [] })
+    berth.sink.answer = () => ({ acknowledged: 1, rejected: [] })
     await berth.step()
     berth.sink.answer = taken
     await berth.empty()
@@ -848,7 +848,7 @@ it('any mix of crashes, failures, partial and refused batches ends with each ent
         const arrived: number[] = []
         const take = (delivery: Delivery, count = delivery.lines.count) => {
           arrived.push(...delivery.lines.seqs.subarray(0, count))
-          return { settled: count, refused: [] }
+          return { acknowledged: count, rejected: [] }
         }
         const answers: Record<string, (delivery: Delivery) => Outcome> = {
           taken: take,
@@ -883,7 +883,7 @@ it('a sink that acknowledges nothing and gives no reason is an error, and no loo
   const quay = await openQuay()
   const berth = quay.berth()
   await quay.append(2)
-  berth.sink.answer = () => ({ settled: 0, refused: [] })
+  berth.sink.answer = () => ({ acknowledged: 0, rejected: [] })
   await expect(berth.step()).rejects.toMatchObject({ code: 'bad_reply' })
   berth.sink.answer = taken
   await berth.empty()

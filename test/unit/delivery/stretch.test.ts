@@ -4,7 +4,7 @@ import type { Batch, ChunkSlice } from '../../../src/contracts/journal.ts'
 import type { SinkReporter } from '../../../src/contracts/reporter.ts'
 import { Contents, Groups, OpenRange } from '../../../src/delivery/objects.ts'
 import { raw } from '../../../src/formats/raw.ts'
-import { lineFrame } from '../../../src/sinks/kit/line-frame.ts'
+import { lineFrame } from '../../../src/sinks/kit/body.ts'
 import { runOf } from '../../fakes/lines.ts'
 
 const DAY_US = 86_400_000_000
@@ -40,7 +40,7 @@ describe('the delays of an object', () => {
     })
     const told: [number, number][] = []
     const reporter = { delivered: (ms: number, count: number) => void told.push([ms, count]) }
-    contents.delays.tell(reporter as unknown as SinkReporter, loggedAt)
+    contents.delays.report(reporter as unknown as SinkReporter, loggedAt)
     return told
   }
 

@@ -165,7 +165,7 @@ describe('encodings and sizes', () => {
     expect(asked(gzipSync(large), { maxContentBytes: 8000 }, encoded('gzip')).status).toBe(200)
   })
 
-  it('a body over the disguise is code 6 at event 0 and nothing is taken, however well it compresses', () => {
+  it('a body over Splunk Cloud’s limit is code 6 at event 0 and nothing is taken, however well it compresses', () => {
     const body = gzipSync(object(`"${'x'.repeat(5000)}"`))
     const { fake, status, json } = asked(body, { disguiseBytes: 5000 }, encoded('gzip'))
     expect(status).toBe(400)

@@ -338,7 +338,7 @@ test('what it waits for is its own share of the budget, or the end of a 429 that
   const past = pastOf(desk)
   await past.backfill({}, SPAN)
   await runUntil(desk, past, () => past.list()[0]?.waitsFor === 'rate_limit')
-  expect(desk.rateLimiter.used).toMatchObject({ places: 6, allowed: 10 })
+  expect(desk.rateLimiter.used).toMatchObject({ permits: 6, allowed: 10 })
   await desk.rateLimiter.limited(90_000)
   const from = desk.clock.now()
   await runUntil(desk, past, () => desk.clock.now() > from + MINUTE)

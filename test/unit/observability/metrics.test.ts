@@ -312,7 +312,7 @@ describe('the metrics', () => {
       latestBehindUs: 9,
     }
     source.appended(counts)
-    sink.settled({ accepted: 4, deadLettered: 2, filtered: 1 })
+    sink.acknowledged({ accepted: 4, deadLettered: 2, filtered: 1 })
     const byOutcome = async (name: string) => {
       const counted: Record<string, number> = {}
       for (const { labels, value } of (await families()).get(name)?.samples ?? [])

@@ -218,7 +218,7 @@ describe('/status', () => {
     expect(shown()).toMatchObject({ state: 'collecting', error: null })
     sink.probed(new ConnectorError('unreachable', 'gone again'))
     // A finished delivery says more, whatever its outcome.
-    sink.request(5)
+    sink.delivering()()
     expect([sink.tried(), shown()?.state]).toEqual([true, 'collecting'])
     sink.probed(new ConnectorError('unreachable', 'late word'))
     expect(shown()).toMatchObject({ state: 'collecting', error: null })
@@ -240,7 +240,7 @@ describe('/status', () => {
     ack(stand)
     stand.sink.state('failing', refused)
     stand.sink.state('sending')
-    stand.sink.settled({ accepted: 0, deadLettered: 1, filtered: 0 })
+    stand.sink.acknowledged({ accepted: 0, deadLettered: 1, filtered: 0 })
     expect(stand.registry.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
     stand.sink.state('blocked', badKey)
     stand.sink.state('idle')
@@ -791,7 +791,7 @@ describe('/status', () => {
     const none = { filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, late: 2, known: 9, ...none })
     clock.pass(30_000)
-    sink.settled({ accepted: 3, deadLettered: 1, filtered: 1 })
+    sink.acknowledged({ accepted: 3, deadLettered: 1, filtered: 1 })
     owe(4, startAt)
     expect(registry.status().history).toEqual({
       step_seconds: 30,
@@ -805,7 +805,7 @@ describe('/status', () => {
     const { registry, source, sink } = openBoardStand()
     const none = { known: 0, late: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, filtered: 7, ...none })
-    sink.settled({ accepted: 2, deadLettered: 0, filtered: 3 })
+    sink.acknowledged({ accepted: 2, deadLettered: 0, filtered: 3 })
     const { workspaces, sinks } = registry.status()
     expect(workspaces[0]?.sources[0]).toMatchObject({ new_entries: 5, filtered_entries: 7 })
     expect(sinks[0]).toMatchObject({ accepted_entries: 2, filtered_entries: 3 })

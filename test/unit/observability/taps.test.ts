@@ -2,7 +2,9 @@
 import { expect, test } from 'vitest'
 import type { Delivery, ObjectSink, OpenObject, Sink } from '../../../src/contracts/sink.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
+import { observedSink } from '../../../src/observability/observed-sink.ts'
 import { Taps } from '../../../src/observability/taps.ts'
+import { noEntry } from '../../fakes/lines.ts'
 import { FakeSink, taken } from '../../fakes/sink.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 
@@ -12,7 +14,8 @@ function delivery(...texts: string[]): Delivery {
   const bytes = Buffer.from(texts.map((text) => `${text}\n`).join(''))
   let end = 0
   const ends = Uint32Array.from(texts, (text) => (end += text.length + 1))
-  const lines = { count: texts.length, bytes, ends, seqs: Float64Array.from(texts, (_, i) => i + 1) }
+  const seqs = Float64Array.from(texts, (_, i) => i + 1)
+  const lines = { count: texts.length, bytes, ends, seqs, entry: noEntry }
   return { lines, detail: '', possibleDuplicate: false }
 }
 
@@ -37,7 +40,7 @@ function openTap() {
   const clock = new VirtualClock(0)
   const taps = new Taps(clock)
   const sink = { name: 'archive', objects: {}, open: async () => new Kept() } as unknown as ObjectSink
-  return { clock, taps, sink: taps.sink(sink) }
+  return { clock, taps, sink: observedSink(sink, [taps.observer('archive')]) }
 }
 
 const shown = (lines: readonly Uint8Array[]) => lines.map((line) => Buffer.from(line).toString())
@@ -45,8 +48,8 @@ const shown = (lines: readonly Uint8Array[]) => lines.map((line) => Buffer.from(
 test('lines that the receiver did not take are not shown', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
-  const sink: Sink = taps.sink(fake)
-  fake.answer = () => ({ settled: 1, refused: [] })
+  const sink: Sink = observedSink(fake, [taps.observer('siem')])
+  fake.answer = () => ({ acknowledged: 1, rejected: [] })
   const looking = taps.next('siem', 10, 50)
   await sink.deliver(delivery('first', 'second'), never)
   expect(shown(await looking)).toEqual(['first\n'])
@@ -55,7 +58,7 @@ test('lines that the receiver did not take are not shown', async () => {
 test('without a tap nothing is kept; with one at most so many lines, at once', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
-  const sink: Sink = taps.sink(fake)
+  const sink: Sink = observedSink(fake, [taps.observer('siem')])
   fake.answer = taken
   await sink.deliver(delivery('before'), never)
   const looking = taps.next('siem', 2, 60_000)

@@ -67,9 +67,9 @@ test('a rotated token is also used to ask for acknowledgements', async () => {
   write('token', 'old')
   const acked = { tokens: { old: { acks: true }, new: { acks: true } }, ackDelayMs: 5_000 }
   const { deliver, tokens } = openHec(new FakeHec(acked), 'acks: true')
-  const { later } = await deliver()
+  const { confirmation } = await deliver()
   write('token', 'new')
-  void later?.confirmed(never)
+  void confirmation?.confirmed(never)
   for (let i = 0; i < 10; i++) {
     await settled()
     deps.clock.advance()
@@ -88,7 +88,7 @@ test('of two batches in flight with a token that is given up, neither is refused
   await settled()
   write('token', 'new')
   answer()
-  expect(await both).toMatchObject([{ settled: 2 }, { settled: 2 }])
+  expect(await both).toMatchObject([{ acknowledged: 2 }, { acknowledged: 2 }])
   expect(tokens()).toEqual(['Splunk old 403', 'Splunk old 403', 'Splunk new 200', 'Splunk new 200'])
 })
 

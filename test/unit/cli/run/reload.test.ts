@@ -109,7 +109,7 @@ test('a journal that the disk does not let close is what the daemon ends with, a
     journal,
     source: (source) => source,
     transport: (_, send) => send,
-    sink: (sink) => sink,
+    sink: () => ({}),
     close: () => Promise.resolve(),
   }
   start({ tracing })
@@ -528,7 +528,7 @@ describe('a stop starts nothing any more', () => {
     const { onOpen, onStop, onTakeover } = hooks
     const tracing: Tracing = {
       ...{ journal: opening, source: (source) => source, transport: (_, send) => send },
-      ...{ sink: (sink) => sink, close: () => Promise.resolve() },
+      ...{ sink: () => ({}), close: () => Promise.resolve() },
     }
     const log: Log = {
       ...house.environment.log,

@@ -5,6 +5,7 @@ import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import type { ObjectContent, ObjectSink, OpenObject, StoredObject } from '../../../../src/contracts/sink.ts'
 import { overlay } from '../../../../src/core/overlay.ts'
+import { observedSink } from '../../../../src/observability/observed-sink.ts'
 import { tracingOver } from '../../../../src/observability/tracing/traced.ts'
 
 function open() {
@@ -23,7 +24,14 @@ const group = {
 const content: ObjectContent = { group, count: 7, first: 11, last: 20, firstAtUs: 0, lastAtUs: 0 }
 const stored: StoredObject = {
   ...content,
-  ...{ key: 'planted/key', linesBytes: 700, linesSha256: '', bodySha256: '', bodyBytes: 70, there: false },
+  ...{
+    key: 'planted/key',
+    linesBytes: 700,
+    linesSha256: '',
+    bodySha256: '',
+    bodyBytes: 70,
+    alreadyStored: false,
+  },
 }
 
 /** Stores at the second try. */
@@ -50,7 +58,8 @@ class Bucket {
 describe('an object', () => {
   it('has a span for each try, and its acknowledgement is a child of the last', async () => {
     const { tracing, spans } = open()
-    const sink = tracing.sink(new Bucket() as unknown as ObjectSink)
+    const bucket = new Bucket() as unknown as ObjectSink
+    const sink = observedSink(bucket, [tracing.sink(bucket)])
     const ready = await (await sink.open(0)).end(content)
     await expect(ready.put(signal)).rejects.toThrow('planted words')
     expect(await ready.put(signal)).toBe(stored)

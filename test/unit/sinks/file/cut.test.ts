@@ -17,14 +17,16 @@ const text = (lines: Lines) => Buffer.from(lines.bytes).toString()
 function stand() {
   const disk = new FakeDisk()
   const clock = new StepClock()
-  const told: (string | undefined)[] = []
-  const removed: (string | undefined)[] = []
-  let kept: string | undefined
+  const told: string[] = []
+  const removed: string[] = []
+  const state = new Map<string, string>()
   const deps = sinkDeps({
     ...{ disk, clock },
-    fileCut: (message) => told.push(message),
-    fileRemoved: (message) => removed.push(message),
-    lastEnd: { kept: async () => kept, keep: async (end) => void (kept = end) },
+    warn: (code, message) => (code === 'file_cut' ? told : removed).push(message),
+    state: {
+      get: async (name) => state.get(name),
+      put: async (name, value) => void state.set(name, value),
+    },
   })
   /** As the next process opens it. */
   const open = (rotate?: object): Sink => {
@@ -60,19 +62,6 @@ test('a file that is shorter at the next batch is reported each time, with the n
   await cut(7)
   await deliver(sink, batchOf(sink, 2, 8))
   expect(told).toEqual([expect.anything(), expect.stringContaining('7 bytes')])
-})
-
-test('the warning ends after a day', async () => {
-  const { open, cut, told, clock } = stand()
-  const sink = open()
-  await deliver(sink, batchOf(sink, 3, 1))
-  await cut(30)
-  for (const from of [4, 6, 8]) {
-    await deliver(sink, batchOf(sink, 2, from))
-    clock.pass(23 * hour)
-  }
-  await deliver(sink, batchOf(sink, 2, 10))
-  expect(told).toEqual([expect.anything(), undefined])
 })
 
 test('a copytruncate is reported with what it took', async () => {
@@ -186,7 +175,7 @@ test('a reported truncation is not reported again after a kill, however much mor
   expect(told).toHaveLength(1)
 })
 
-test('what the sink would repeat ends with the last write before the truncation or removal', async () => {
+test('the suggested replay ends with the last write before the truncation or removal', async () => {
   const { open, disk, cut, clock, told, removed, lines } = stand()
   const sink = open()
   await deliver(sink, batchOf(sink, 3, 1))

@@ -60,6 +60,8 @@ test('a stop before the batch writes nothing, and reports the stop', async () =>
   const stopped = sink.deliver({ lines, detail, possibleDuplicate: false }, AbortSignal.abort())
   await expect(stopped).rejects.toMatchObject({ code: 'aborted' })
   expect(disk.content(PATH)?.length ?? 0).toBe(0)
-  expect(await sink.deliver({ lines, detail, possibleDuplicate: true }, never)).toMatchObject({ settled: 2 })
+  expect(await sink.deliver({ lines, detail, possibleDuplicate: true }, never)).toMatchObject({
+    acknowledged: 2,
+  })
   expect(disk.content(PATH)?.length).toBe(lines.bytes.length)
 })

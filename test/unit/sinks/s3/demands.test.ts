@@ -94,7 +94,7 @@ describe('an object that an earlier try stored', () => {
   ])('%s counts as stored, and what it lacks is reported with its name', async (_, before, now, told) => {
     const { put, lines, fake } = bench()
     await put(before)
-    expect(await put(now)).toMatchObject({ there: true })
+    expect(await put(now)).toMatchObject({ alreadyStored: true })
     expect(lines).toEqual(told)
     expect(fake.entries).toHaveLength(1)
   })
@@ -102,7 +102,7 @@ describe('an object that an earlier try stored', () => {
   it('is reported with its name if this role may not read it', async () => {
     const { put, lines } = bench({ writeOnly: true })
     await put({})
-    expect(await put(lock)).toMatchObject({ there: true })
+    expect(await put(lock)).toMatchObject({ alreadyStored: true })
     expect(lines).toEqual([expect.stringMatching(/may not read its settings.*"key":"workspace=acme/)])
   })
 
@@ -114,6 +114,6 @@ describe('an object that an earlier try stored', () => {
       return undefined
     }
     await expect(put(lock)).rejects.toMatchObject({ code: 'bad_reply' })
-    expect(await put(lock)).toMatchObject({ there: false })
+    expect(await put(lock)).toMatchObject({ alreadyStored: false })
   })
 })

@@ -36,7 +36,7 @@ describe('an endless body under the name of the next manifest', () => {
     manifestStore(
       {
         where: 'bucket logs',
-        put: async () => ({ outcome: 'there', encryption: undefined }),
+        put: async () => ({ outcome: 'exists', encryption: undefined }),
         fetch,
       },
       options.parse({ bucket: 'logs' }),
@@ -274,7 +274,7 @@ describe('objects that no manifest lists', () => {
       ])
   })
 
-  it('are reported one by one, including those beside the probes', async () => {
+  it('elsewhere are a note, and so are foreign objects beside the probes', async () => {
     const probes = ['.auditferry/probe-0a1b2c3d', '.auditferry/check-0a1b2c3d4e5f-race']
     const { faults, notes } = await told([long], [...probes, 'other/part-0', '.auditferry/x/part-0.ndjson'])
     expect(faults).toEqual([])

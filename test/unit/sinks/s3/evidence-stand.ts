@@ -71,10 +71,10 @@ export class MemoryBucket implements ManifestStore {
     this.fate = fate
   }
 
-  async put(key: string, body: Uint8Array): Promise<'stored' | 'there'> {
+  async put(key: string, body: Uint8Array): Promise<'stored' | 'exists'> {
     if (this.refuse) throw this.refuse()
     return this.fate.through(async () => {
-      if (this.objects.has(key)) return 'there'
+      if (this.objects.has(key)) return 'exists'
       this.objects.set(key, Buffer.from(body))
       if (this.loseAnswer) throw new Death('the answer was lost')
       return 'stored'
@@ -262,7 +262,12 @@ export class Stand {
     if (!there) this.bucket.objects.set(name, body)
     return {
       ...{ group, first, last, count: own.length, firstAtUs: own[0]?.us ?? 0, lastAtUs: own.at(-1)?.us ?? 0 },
-      ...{ key: `${this.prefix}/${name}`, linesBytes: whole.length, linesSha256: sha256(whole), there },
+      ...{
+        key: `${this.prefix}/${name}`,
+        linesBytes: whole.length,
+        linesSha256: sha256(whole),
+        alreadyStored: there,
+      },
       ...{ bodySha256: sha256(body), bodyBytes: body.length },
     }
   }

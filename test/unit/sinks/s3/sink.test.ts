@@ -84,7 +84,13 @@ describe('an object', () => {
     async (compression, end, unpack) => {
       const { put, fake } = bench({ compression, prefix: 'a/b/' })
       const stored = await put()
-      expect(stored).toMatchObject({ linesBytes: LINES.length, there: false, first: 7, last: 9, count: 3 })
+      expect(stored).toMatchObject({
+        linesBytes: LINES.length,
+        alreadyStored: false,
+        first: 7,
+        last: 9,
+        count: 3,
+      })
       expect(stored.key).toBe(`a/b/${KEY}${stored.linesSha256.slice(0, 16)}${end}`)
       expect(fake.entries.map(({ key }) => key)).toEqual([stored.key])
       expect(unpack(fake.entries[0]?.body ?? Buffer.alloc(0)).toString()).toBe(LINES)
@@ -148,7 +154,7 @@ describe('an object', () => {
   it('that already exists is success, and reported as existing', async () => {
     const { put, fake } = bench()
     await put()
-    expect(await put()).toMatchObject({ there: true })
+    expect(await put()).toMatchObject({ alreadyStored: true })
     expect(fake.entries).toHaveLength(1)
     expect(fake.entries[0]?.versions).toBe(1)
   })
@@ -402,22 +408,25 @@ describe('what an answer means', () => {
     ['nothing', ''],
   ]
 
-  it.each(pages)('412 with %s is not "there already": held, before and after the proof', async (_, text) => {
-    const { put, fake, sink } = bench()
-    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-    const words = /412[^]*without the error code of S3[^]*portal or proxy/
-    const first = await caught(put())
-    expect([first.action, first.message]).toEqual(['block', expect.stringMatching(words)])
-    expect(await sink.check(never)).toMatchObject([
-      { ok: false, message: expect.stringMatching(words) as string },
-    ])
-    fake.faultOfAll = undefined
-    await put('{"first":1}\n')
-    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-    const later = await caught(put())
-    expect([later.action, later.message]).toEqual(['block', expect.stringMatching(words)])
-    expect(fake.entries).toHaveLength(1)
-  })
+  it.each(pages)(
+    '412 with %s is not "already stored": blocked, before and after the probe',
+    async (_, text) => {
+      const { put, fake, sink } = bench()
+      fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+      const words = /412[^]*without the error code of S3[^]*portal or proxy/
+      const first = await caught(put())
+      expect([first.action, first.message]).toEqual(['block', expect.stringMatching(words)])
+      expect(await sink.check(never)).toMatchObject([
+        { ok: false, message: expect.stringMatching(words) as string },
+      ])
+      fake.faultOfAll = undefined
+      await put('{"first":1}\n')
+      fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+      const later = await caught(put())
+      expect([later.action, later.message]).toEqual(['block', expect.stringMatching(words)])
+      expect(fake.entries).toHaveLength(1)
+    },
+  )
 
   it('a second put that is answered 412 without a body is reported as that, not as forbidden', async () => {
     const { put, fake, sink } = bench()
@@ -495,7 +504,7 @@ describe('which credentials it uses', () => {
     const options = s3.options.parse({ ...base, access_key_id: 'OLD', secret_access_key: 'planted-secret' })
     options.access_key_id?.follow(() => 'NEW')
     const sink = s3.open('archive', options, { ...deps, transport: () => s3Transport(fake, deps.clock) })
-    expect(await putThrough(sink)).toMatchObject({ there: false })
+    expect(await putThrough(sink)).toMatchObject({ alreadyStored: false })
   })
 
   it('a key that stays wrong is read once per try, not in a loop', async () => {
@@ -529,7 +538,7 @@ describe('which credentials it uses', () => {
     expect(fake.entries).toHaveLength(2)
   })
 
-  it('a token stands for a role; one that is not accepted blocks the sink and is not shown', async () => {
+  it('a token represents a role; one that is not accepted blocks the sink and is not shown', async () => {
     const folder = mkdtempSync(join(tmpdir(), 's3-'))
     folders.push(folder)
     const web_identity_token_file = join(folder, 'token')

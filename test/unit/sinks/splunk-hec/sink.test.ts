@@ -33,11 +33,11 @@ const deliver = (opened: Opened, count = 5, signal = never) =>
   opened.sink.deliver({ lines: batchOf(opened, count), detail: '', possibleDuplicate: false }, signal)
 
 const ok = hecReply(200, 0, 'Success')
-const whole = { settled: 5, refused: [] }
+const whole = { acknowledged: 5, rejected: [] }
 
 test('a batch is one gzipped POST of concatenated objects, with token and channel', async () => {
   const opened = open([ok])
-  expect(await deliver(opened, 2)).toEqual({ settled: 2, refused: [] })
+  expect(await deliver(opened, 2)).toEqual({ acknowledged: 2, rejected: [] })
   const [request] = opened.transport.asked
   expect(request?.method).toBe('POST')
   expect(request?.url).toBe('https://splunk:8088/services/collector/event')
@@ -141,14 +141,14 @@ test.each([5, 6, 12, 13, 15])(
   async (code) => {
     const reply = hecReply(400, code, 'invalid DATA format', { 'invalid-event-number': 2 })
     const outcome = await deliver(open([reply]))
-    expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 2, code: 'refused' }] })
-    expect(outcome.refused[0]?.reason).toBe(`Splunk answered 400, code ${code} "Invalid data format"`)
+    expect(outcome).toMatchObject({ acknowledged: 3, rejected: [{ index: 2, code: 'refused' }] })
+    expect(outcome.rejected[0]?.reason).toBe(`Splunk answered 400, code ${code} "Invalid data format"`)
   },
 )
 
 test('a prefix answer about the first line alone acknowledges that one', async () => {
   const reply = hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0, ackId: 3 })
-  expect(await deliver(open([reply]))).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+  expect(await deliver(open([reply]))).toMatchObject({ acknowledged: 1, rejected: [{ index: 0 }] })
 })
 
 test.each([
@@ -164,7 +164,7 @@ test('an id that will not be asked for leaves its channel behind', async () => {
   let draws = 0
   const random = () => (draws++ % 7) / 7
   const opened = open([hecReply(400, 6, '', { 'invalid-event-number': 0, ackId: 0 }), ok, ok], {}, { random })
-  expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+  expect(await deliver(opened)).toMatchObject({ acknowledged: 1, rejected: [{ index: 0 }] })
   for (let i = 0; i < 2; i++) await deliver(opened)
   const [first, ...then] = opened.transport.asked.map(({ headers }) => headers['x-splunk-request-channel'])
   expect(then).not.toContain(first)
@@ -179,7 +179,7 @@ test('over 5 MiB, code 6 about event 0 is 413 in disguise', async () => {
   const lines = linesOf(large, opened.sink.frame)
   const delivery = { lines, detail: '', possibleDuplicate: false }
   await expect(opened.sink.deliver(delivery, never)).rejects.toMatchObject({ code: 'too_large' })
-  expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+  expect(await deliver(opened)).toMatchObject({ acknowledged: 1, rejected: [{ index: 0 }] })
 })
 
 test('code 7 names the object after the bad one: all before the bad one is acknowledged, then the sink is blocked', async () => {
@@ -187,7 +187,7 @@ test('code 7 names the object after the bad one: all before the bad one is ackno
     hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 3 }),
     hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 1 }),
   ])
-  expect(await deliver(opened)).toEqual({ settled: 2, refused: [] })
+  expect(await deliver(opened)).toEqual({ acknowledged: 2, rejected: [] })
   await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured', action: 'block' })
 })
 
@@ -203,7 +203,7 @@ test.each([
 
 test('code 7 about the last object acknowledges all before it', async () => {
   const reply = hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 5 })
-  expect(await deliver(open([reply]))).toEqual({ settled: 4, refused: [] })
+  expect(await deliver(open([reply]))).toEqual({ acknowledged: 4, rejected: [] })
 })
 
 test.each([
@@ -423,7 +423,7 @@ test('a compression that failed is repeated', async () => {
   const delivery = { lines: batchOf(opened, 3), detail: '', possibleDuplicate: false }
   opened.sink.warm?.(delivery.lines)
   await expect(opened.sink.deliver(delivery, never)).rejects.toThrow('no')
-  expect(await opened.sink.deliver(delivery, never)).toMatchObject({ settled: 3 })
+  expect(await opened.sink.deliver(delivery, never)).toMatchObject({ acknowledged: 3 })
 })
 
 const echoes = [`Invalid token ${TOKEN}`, 'Invalid token: planted-content', 'x'.repeat(9999), '\u001b[31m']
@@ -438,8 +438,8 @@ test.each(echoes)('a receiver’s echo is not quoted: %j', async (words) => {
     expect((error as Error).message).not.toMatch(/planted|5ec2e700|xxx|\u001b/)
   }
   for (const code of [5, 6, 12, 13, 15]) {
-    const { refused } = await deliver(open([hecReply(400, code, words, first)]))
-    expect(refused.map(({ reason }) => reason)).toEqual([`Splunk answered 400, code ${code}`])
+    const { rejected } = await deliver(open([hecReply(400, code, words, first)]))
+    expect(rejected.map(({ reason }) => reason)).toEqual([`Splunk answered 400, code ${code}`])
   }
   const busy = open([hecReply(503, 9, words), hecReply(503, 9, words)])
   expect(JSON.stringify(await busy.sink.check(never))).not.toMatch(/planted|5ec2e700|xxx|u001b/)

@@ -49,7 +49,7 @@ async function passing<T>(clock: StepClock, work: Promise<T>): Promise<T> {
   throw new Error('it did not end')
 }
 
-const all = (count: number) => ({ settled: count, refused: [] })
+const all = (count: number) => ({ acknowledged: count, rejected: [] })
 
 describe('the window', () => {
   test('messages arrive whole, once and in order, over one session for many calls', async () => {
@@ -363,8 +363,10 @@ describe('what counts as taken', () => {
         let done = 0
         for (let calls = 0; done < 50; calls++) {
           expect(calls).toBeLessThan(10)
-          const { settled } = await passing(clock, link.send(messages.slice(done), never)).catch(() => all(0))
-          done += settled
+          const { acknowledged } = await passing(clock, link.send(messages.slice(done), never)).catch(() =>
+            all(0),
+          )
+          done += acknowledged
           if (fake.seen > (fault.silentFrom ?? Infinity)) fake.switches = {}
         }
         const once = [...new Set(fake.stored)]
@@ -384,9 +386,9 @@ describe('refusals', () => {
   test('a message refused in each try while others are taken is named, and the others arrive once', async () => {
     const { fake, link, clock } = bench(refusing('2'))
     const outcome = await passing(clock, link.send(someMessages(5), never))
-    expect(outcome).toMatchObject({ settled: 5, refused: [{ index: 2, code: 'refused' }] })
-    expect(outcome.refused[0]?.reason).toMatch(/answered 500 3 times/)
-    expect(outcome.refused[0]?.reason).not.toContain('zoë')
+    expect(outcome).toMatchObject({ acknowledged: 5, rejected: [{ index: 2, code: 'refused' }] })
+    expect(outcome.rejected[0]?.reason).toMatch(/answered 500 3 times/)
+    expect(outcome.rejected[0]?.reason).not.toContain('zoë')
     expect(fake.stored).toEqual(textsOf(5).filter((_, i) => i !== 2))
     expect(fake.seen).toBe(5 + 2)
   })
@@ -424,7 +426,7 @@ describe('refusals', () => {
     const { fake, link, clock } = bench(refusing('7'))
     expect(await passing(clock, link.send(someMessages(1), never))).toEqual(all(1))
     const outcome = await passing(clock, link.send(someMessages(1, 7), never))
-    expect(outcome).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+    expect(outcome).toMatchObject({ acknowledged: 1, rejected: [{ index: 0 }] })
     expect(fake.stored).toEqual([...textsOf(1), ...textsOf(1)])
   })
 
@@ -440,7 +442,7 @@ describe('refusals', () => {
   test('the last of a batch, too, is refused only once the receiver takes something behind it', async () => {
     const { fake, link, clock } = bench(refusing('3', '4'))
     const outcome = await passing(clock, link.send(someMessages(5), never))
-    expect(outcome).toMatchObject({ settled: 5, refused: [{ index: 3 }, { index: 4 }] })
+    expect(outcome).toMatchObject({ acknowledged: 5, rejected: [{ index: 3 }, { index: 4 }] })
     expect(new Set(fake.stored)).toEqual(new Set(textsOf(3)))
   })
 
@@ -660,8 +662,8 @@ describe('over real sockets', () => {
 
   test('unread answers before a cut count, though a write failed', async () => {
     const { fake, listener, link } = await overTcp({ cutAt: 2_000 })
-    const { settled } = await link.send(someMessages(5_000), never)
-    expect(settled).toBe(2_000)
+    const { acknowledged } = await link.send(someMessages(5_000), never)
+    expect(acknowledged).toBe(2_000)
     fake.switches = {}
     expect(await link.send(someMessages(3_000, 2_000), never)).toEqual(all(3_000))
     expect([...new Set(fake.stored)]).toEqual(textsOf(5_000))

@@ -46,8 +46,8 @@ const caught = async (work: Promise<unknown>): Promise<ConnectorError> => {
 describe('over a stream', () => {
   test('one connection carries batch after batch, octet-counted', async () => {
     const it = stand()
-    expect(await deliver(it.sink, batch(it.sink, 3, 1))).toEqual({ settled: 3, refused: [] })
-    expect(await deliver(it.sink, batch(it.sink, 2, 4))).toEqual({ settled: 2, refused: [] })
+    expect(await deliver(it.sink, batch(it.sink, 3, 1))).toEqual({ acknowledged: 3, rejected: [] })
+    expect(await deliver(it.sink, batch(it.sink, 2, 4))).toEqual({ acknowledged: 2, rejected: [] })
     expect(received(it)).toEqual([idsOf(5, 1)])
     expect(it.peer.asked).toEqual([{ to: { host: 'siem.test', port: 601 }, tls: undefined }])
   })
@@ -292,7 +292,7 @@ describe('over a stream', () => {
       ({ clock }) => clock.pass(30_001),
     ],
     ['it talked', 'The receiver sends data', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
-    ['we were told to stop', '', (_, stop) => stop.abort()],
+    ['the daemon stopped', '', (_, stop) => stop.abort()],
   ])('the end of a connection is reported with its cause and side: %s', async (_, told, make) => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
@@ -327,7 +327,7 @@ describe('over a stream', () => {
     for (let from = 1; from < 1_200; from += 100) {
       for (let settled = 0; settled === 0;) {
         const delivery = deliver(it.sink, linesOf(runOf(filled(from)), it.sink.frame)).then(
-          (outcome) => (settled = outcome.settled),
+          (outcome) => (settled = outcome.acknowledged),
           (error: unknown) => messages.push((error as Error).message),
         )
         const over = new AbortController()
@@ -532,7 +532,7 @@ describe('over UDP', () => {
     peer.mostBytes = 400
     const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
     const outcome = await deliver(sink, linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame))
-    expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 1, code: 'too_large', own: true }] })
+    expect(outcome).toMatchObject({ acknowledged: 3, rejected: [{ index: 1, code: 'too_large', own: true }] })
     expect(peer.received).toHaveLength(2)
   })
 
@@ -551,14 +551,14 @@ describe('over UDP', () => {
     }
   })
 
-  test('refusals are reported in the order of the entries, whoever refuses them', async () => {
+  test('refusals are reported in the order of the entries, from whichever side they come', async () => {
     const { sink, peer } = datagramStand({ oversize: 'dead_letter', max_message_bytes: 600 })
     peer.mostBytes = 400
     const made = [300, 1000, 300].map((bytes, i) => ({
       ...{ id: `${i}`, raw: JSON.stringify({ id: `${i}`, fill: 'x'.repeat(bytes) }) },
     }))
-    const { refused } = await deliver(sink, linesOf(runOf(made), sink.frame))
-    expect(refused.map(({ index, reason }) => [index, reason.includes('max_message_bytes')])).toEqual([
+    const { rejected } = await deliver(sink, linesOf(runOf(made), sink.frame))
+    expect(rejected.map(({ index, reason }) => [index, reason.includes('max_message_bytes')])).toEqual([
       ...[[0, false], [1, true], [2, false]], // prettier-ignore
     ])
   })
@@ -620,7 +620,7 @@ describe('over RELP', () => {
   test('an entry in parts is acknowledged as a whole', async () => {
     const { fake, sink } = relpStand()
     const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame)
-    expect(await deliver(sink, lines)).toEqual({ settled: 3, refused: [] })
+    expect(await deliver(sink, lines)).toEqual({ acknowledged: 3, rejected: [] })
     expect(fake.stored.map((message) => parse5424(Buffer.from(message)).data['part'])).toEqual([
       ...[undefined, '1/3', '2/3', '3/3', undefined],
     ])
@@ -632,10 +632,10 @@ describe('over RELP', () => {
     fake.switches.codeOf = (message) => (/part="[12]\/3"/.test(message) ? 500 : undefined)
     const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame)
     const outcome = await deliver(sink, lines)
-    expect(outcome.settled).toBe(3)
-    expect(outcome.refused.map(({ index }) => index)).toEqual([1])
+    expect(outcome.acknowledged).toBe(3)
+    expect(outcome.rejected.map(({ index }) => index)).toEqual([1])
     // Others were taken behind it: it says nothing of the receiver.
-    expect(outcome.refused.map(({ own }) => own)).toEqual([true])
+    expect(outcome.rejected.map(({ own }) => own)).toEqual([true])
     await sink.close()
   })
 
@@ -643,9 +643,9 @@ describe('over RELP', () => {
     const { fake, sink } = relpStand()
     fake.switches.cutBefore = 3
     const run = runOf([{ id: 'a' }, big, { id: 'c' }])
-    expect(await deliver(sink, linesOf(run, sink.frame))).toEqual({ settled: 1, refused: [] })
+    expect(await deliver(sink, linesOf(run, sink.frame))).toEqual({ acknowledged: 1, rejected: [] })
     const rest = runOf([big, { id: 'c' }], { firstSeq: 2 })
-    expect(await deliver(sink, linesOf(rest, sink.frame))).toEqual({ settled: 2, refused: [] })
+    expect(await deliver(sink, linesOf(rest, sink.frame))).toEqual({ acknowledged: 2, rejected: [] })
     await sink.close()
   })
 
@@ -653,7 +653,7 @@ describe('over RELP', () => {
     const { fake, sink } = relpStand({ max_message_bytes: 480, hostname: 'h'.repeat(250) })
     const raw = JSON.stringify({ id: 'b', fill: 'x'.repeat(12 * 2 ** 20) })
     const lines = linesOf(runOf([{ id: 'a' }, { id: 'b', raw }, { id: 'c' }]), sink.frame)
-    expect(await deliver(sink, lines)).toEqual({ settled: 3, refused: [] })
+    expect(await deliver(sink, lines)).toEqual({ acknowledged: 3, rejected: [] })
     expect(fake.stored.length).toBeGreaterThan(125_000)
     expect(fake.stored.at(-2)).toMatch(/x"\}$/)
     await sink.close()
@@ -665,7 +665,7 @@ describe('over RELP', () => {
     fake.switches.codeOf = (message, number) =>
       number > 3 || /part="[13]\/3"/.test(message) ? 500 : undefined
     const outcome = await deliver(sink, linesOf(runOf([{ id: 'a' }, big]), sink.frame))
-    expect(outcome).toMatchObject({ settled: 2, refused: [{ index: 1, code: 'refused' }] })
+    expect(outcome).toMatchObject({ acknowledged: 2, rejected: [{ index: 1, code: 'refused' }] })
     await sink.close()
   })
 
@@ -674,7 +674,7 @@ describe('over RELP', () => {
     fake.switches.cutBefore = 1
     const error = await caught(deliver(sink, linesOf(runOf([big]), sink.frame)))
     expect(error.action).toBe('retry')
-    expect(await deliver(sink, linesOf(runOf([big]), sink.frame))).toEqual({ settled: 1, refused: [] })
+    expect(await deliver(sink, linesOf(runOf([big]), sink.frame))).toEqual({ acknowledged: 1, rejected: [] })
     await sink.close()
   })
 })
@@ -695,8 +695,8 @@ test('an entry that may not be sent at its size becomes a dead letter by name, a
   const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), it.sink.frame)
   const outcome = await deliver(it.sink, lines)
   expect(outcome).toEqual({
-    settled: 3,
-    refused: [
+    acknowledged: 3,
+    rejected: [
       {
         ...{ index: 1, code: 'too_large', own: true },
         reason: expect.stringContaining('max_message_bytes (600)') as string,
@@ -706,8 +706,8 @@ test('an entry that may not be sent at its size becomes a dead letter by name, a
   expect(received(it)).toEqual([['a', 'c']])
   const alone = stand({ oversize: 'dead_letter', max_message_bytes: 600 })
   expect(await deliver(alone.sink, linesOf(runOf([big]), alone.sink.frame))).toMatchObject({
-    settled: 1,
-    refused: [{ index: 0 }],
+    acknowledged: 1,
+    rejected: [{ index: 0 }],
   })
   expect(alone.peer.asked).toEqual([])
 })

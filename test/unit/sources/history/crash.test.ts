@@ -9,7 +9,7 @@ import { DAY, driven, SECOND, START } from '../../app/desk.ts'
 import { eachEntry, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
-const source = { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 } as const
+const source = { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 } as const
 
 /** Some small, one that streams past the size up to which a body is held. */
 const sizes = fc.oneof(

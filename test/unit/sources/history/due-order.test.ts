@@ -32,7 +32,7 @@ function open(more: Partial<HistoryCursor> = {}, options: Partial<HistoryOptions
     ...{ clock: { now: () => START }, client: { freeAt: () => 0, announce: () => 0 }, reporter },
     ...{
       intervalMs: 40 * HOUR,
-      rereadMs: 2 * DAY,
+      lookbackMs: 2 * DAY,
       keepKeysMs: 35 * DAY,
       once: false,
       version: 'v2',
@@ -267,13 +267,7 @@ describe('live reading begins', () => {
       { from: YESTERDAY },
       1,
     ],
-    [
-      'with a window that is none where the day begins this moment',
-      TODAY,
-      TODAY,
-      { from: TODAY, to: TODAY + 1 },
-      0,
-    ],
+    ['with an empty window if the day begins this moment', TODAY, TODAY, { from: TODAY, to: TODAY + 1 }, 0],
   ])('%s', (_, openDay, now, rangeRead, past) => {
     const { cursor } = open({ openDay })
     expect(beginLive(cursor, now)).toMatchObject(rangeRead)

@@ -31,7 +31,7 @@ function openCursor(more: Partial<HistoryCursor> = {}) {
       client: { freeAt: () => 0, announce: () => 0 },
       reporter: new SourceNotes(),
     },
-    ...{ intervalMs: 40 * HOUR, rereadMs: 2 * DAY, once: false, version: 'v2', v1Until: undefined },
+    ...{ intervalMs: 40 * HOUR, lookbackMs: 2 * DAY, once: false, version: 'v2', v1Until: undefined },
   } as unknown as HistoryOptions
   return { cursor, options }
 }

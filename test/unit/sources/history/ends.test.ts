@@ -5,7 +5,7 @@ import { historyEvent } from '../../../fakes/history-server.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 import { eventsFrom, openHistoryDesk } from './desk.ts'
 
-const source = { start: { kind: 'span', ms: DAY }, rereadMs: 0, intervalMs: 7 * MINUTE } as const
+const source = { start: { kind: 'span', ms: DAY }, lookbackMs: 0, intervalMs: 7 * MINUTE } as const
 
 test.each([
   ['shows the same time', { behindMs: 0 }],

@@ -248,7 +248,7 @@ describe('an element that differs at each answer', () => {
 })
 
 test('a malformed element that is alone in its day costs an hourly single run no more than any other day once it is known', async () => {
-  const source = { start: { kind: 'time', atUs: TODAY * 1000 }, once: true, rereadMs: 0 } as const
+  const source = { start: { kind: 'time', atUs: TODAY * 1000 }, once: true, lookbackMs: 0 } as const
   const desk = await openHistoryDesk({ source })
   desk.server.events = [noEvent(TODAY + 2 * HOUR, '{"foo":1}')]
   const askedInRun: number[] = []

@@ -9,7 +9,7 @@ import { eventsFrom, openHistoryDesk } from './desk.ts'
 const TODAY = Math.floor(START / DAY) * DAY
 /** A window's own width, without the second more at both ends. */
 const widthOf = ({ from, to }: HistoryRequest) => to - from - 2 * SECOND
-const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
+const latest = { start: { kind: 'latest' }, lookbackMs: 0 } as const
 const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at <= to
 
 test.each<[string, HistoryFault, number]>([

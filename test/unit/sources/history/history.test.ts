@@ -128,7 +128,7 @@ test('the last days are read again, the youngest most often, and late events are
 
 test('a pause while a day was read for the first time does not delay that it is read again', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY }, lookbackMs: DAY } })
-  // Within the trailing span for nine hours more.
+  // Within the lookback for nine hours more.
   desk.server.events = [{ ...historyEvent(START - DAY + HOUR), visibleAt: START + 5 * HOUR }]
   await desk.step()
   // The journal is full, or the daemon does not run.

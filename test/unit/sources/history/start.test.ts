@@ -28,7 +28,7 @@ test('a start that a clock far ahead decided is decided again once the clock is 
   expect(ahead.log.lines.filter((line) => line.includes('3000'))).toHaveLength(1)
   await desk.live(START + DAY)
   expect(await desk.ids()).toHaveLength(8 * 24 + 1)
-  expect(desk.log.lines.filter((line) => line.includes('It is set again'))).toHaveLength(1)
+  expect(desk.log.lines.filter((line) => line.includes('It has been corrected'))).toHaveLength(1)
 })
 
 test('a start that is in the future by the server’s clock is decided again by it, while ours is still wrong', async () => {

@@ -20,7 +20,7 @@ const error = new ConnectorError('server_error', 'the API answered 500')
 function openStep(troubles: HistoryCursor['troubles']) {
   const log = new LogLines()
   const cursor = { ...freshHistoryCursor(START, START - 30 * DAY, 0), troubles }
-  const options = { clock: { now: () => START }, log, reporter: new SourceNotes(), rereadMs: 0 }
+  const options = { clock: { now: () => START }, log, reporter: new SourceNotes(), lookbackMs: 0 }
   const step: Step = {
     options: options as unknown as HistoryOptions,
     cursor,

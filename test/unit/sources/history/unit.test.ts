@@ -7,7 +7,7 @@ import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 import { eventsFrom, openHistoryDesk } from './desk.ts'
 import type { HistoryDesk } from './desk.ts'
 
-const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
+const latest = { start: { kind: 'latest' }, lookbackMs: 0 } as const
 
 /** Requests in milliseconds are answered so; all others as the server does. Returns what was requested so. */
 function inMilliseconds(desk: HistoryDesk, status: number, body: string): string[] {

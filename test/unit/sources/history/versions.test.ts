@@ -256,7 +256,7 @@ test('a day of which a part was kept as v1 before a crash is known as one of v1'
 })
 
 test('a change of version in the middle of a live pass loses no day, without lookback too', async () => {
-  const options = { rereadMs: 0, start: { kind: 'span', ms: 2 * DAY } } as const
+  const options = { lookbackMs: 0, start: { kind: 'span', ms: 2 * DAY } } as const
   const desk = await openHistoryDesk({
     source: { ...options, version: 'v1' },
     fault: ({ version }) => (version === 'v1' ? { body: '[]' } : undefined),

@@ -120,7 +120,7 @@ test('when the last waiting request left, no timer is left', async () => {
   expect(clock.advance(Infinity)).toBe(false)
 })
 
-test('a limiter of one request a minute gives every priority its turn', async () => {
+test('a limiter of one request a minute admits any priority', async () => {
   for (const priority of ['live', 'lookback', 'job'] as const) {
     const { rateLimiter } = open(1)
     expect(rateLimiter.waitMs(priority)).toBe(0)
@@ -201,7 +201,7 @@ test('a 429 that comes before the store was read is respected, and the stored wi
   await land()
   await reports
   expect(rateLimiter.waitMs('live')).toBe(2 * MINUTE)
-  expect(rateLimiter.used).toEqual({ places: 3, live: 0, allowed: 6, limit: 10 })
+  expect(rateLimiter.used).toEqual({ permits: 3, live: 0, allowed: 6, limit: 10 })
   expect(JSON.parse(state.text ?? '{}')).toMatchObject({ answered: [[SECOND, 3]], blockedMs: 2 * MINUTE })
 })
 

@@ -153,7 +153,7 @@ it('a request in progress at the crash may be counted later: its permit counts f
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(6, clock, store)
-  // Blocks of one: the second place writes the state down while the first request is in the air.
+  // Blocks of one: the second permit writes the state down while the first request is in progress.
   await first.acquire('live', never)
   await first.acquire('live', never)
   clock.advance(START + 30_000)

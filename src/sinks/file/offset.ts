@@ -13,17 +13,17 @@ const COMPARE_BYTES = 256 * 1024
  * Names a file by the identity that the file system gives it, and by the bytes before the batch: a restored copy matches
  * only by the bytes. `bytes`: size of the batch; an older version wrote none.
  */
-const placeSchema = z.object({
+const offsetSchema = z.object({
   file: z.string(),
   offset: z.int().min(0),
   tail: z.string(),
   bytes: z.int().min(0).optional(),
 })
-export type Place = z.output<typeof placeSchema>
+export type BatchOffset = z.output<typeof offsetSchema>
 
 /** Undefined if this version did not write the text, or if there is none. */
-export function readPlace(detail: string): Place | undefined {
-  return jsonOf(placeSchema, detail)
+export function readOffset(detail: string): BatchOffset | undefined {
+  return jsonOf(offsetSchema, detail)
 }
 
 async function bytesBefore(file: DiskFile, offset: number): Promise<Uint8Array> {
@@ -50,7 +50,7 @@ export async function endOf(file: DiskFile): Promise<FileEnd> {
 export const isTorn = ({ tail }: FileEnd): boolean => tail.length > 0 && tail.at(-1) !== LF
 
 /** Where the next batch, of `bytes` bytes, begins. */
-export const placeAt = ({ identity, size, tail }: FileEnd, bytes: number): Place => ({
+export const offsetAt = ({ identity, size, tail }: FileEnd, bytes: number): BatchOffset => ({
   file: identity,
   offset: size,
   tail: hash(tail),
@@ -63,10 +63,10 @@ export function endAfter({ identity, size, tail }: FileEnd, bytes: Uint8Array): 
   return { identity, size: size + bytes.length, tail: Buffer.from(last.subarray(-TAIL_BYTES)) }
 }
 
-/** True if `file` reaches to the place and the bytes before it are unchanged. */
-export async function holds(file: DiskFile, place: Place): Promise<boolean> {
-  if ((await file.size()) < place.offset) return false
-  return hash(await bytesBefore(file, place.offset)) === place.tail
+/** True if `file` reaches to the offset and the bytes before it are unchanged. */
+export async function holds(file: DiskFile, start: BatchOffset): Promise<boolean> {
+  if ((await file.size()) < start.offset) return false
+  return hash(await bytesBefore(file, start.offset)) === start.tail
 }
 
 /** How many bytes after `offset` equal those of `bytes`. */
@@ -82,11 +82,11 @@ export async function equalPrefix(file: DiskFile, offset: number, bytes: Uint8Ar
 }
 
 /**
- * True if more bytes follow the place than a torn write of its batch can leave, and they do not start with all of `batch`:
+ * True if more bytes follow the offset than a torn write of its batch can leave, and they do not start with all of `batch`:
  * another writer, such as a second sink, appended meanwhile. Its bytes must not be cut.
  */
-export async function isWrittenOn(file: DiskFile, place: Place, batch: Uint8Array): Promise<boolean> {
-  const { offset, bytes } = place
+export async function isWrittenOn(file: DiskFile, start: BatchOffset, batch: Uint8Array): Promise<boolean> {
+  const { offset, bytes } = start
   if (bytes === undefined || (await file.size()) <= offset + bytes) return false
   return (await equalPrefix(file, offset, batch)) < batch.length
 }
@@ -100,7 +100,7 @@ function commonLength(a: Uint8Array, b: Uint8Array): number {
 }
 
 /**
- * For a file that the place does not fit: the offset at which a first part of `bytes` ends the file, or undefined. A batch that
+ * For a file that the offset does not fit: the offset at which a first part of `bytes` ends the file, or undefined. A batch that
  * went to a different file and was cut there continues at this offset.
  */
 export async function begunAtEnd(file: DiskFile, bytes: Uint8Array): Promise<number | undefined> {
