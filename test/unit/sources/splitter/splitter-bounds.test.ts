@@ -105,7 +105,7 @@ describe('a body under a key', () => {
     'is refused before its end if it is no object: %s',
     (body) => {
       const splitter = openSplitter({ ...options, arrayKey: 'events' })
-      expect(() => splitter.push(Buffer.from(body))).toThrow('an object was expected')
+      expect(() => splitter.push(Buffer.from(body))).toThrow('expected an object')
     },
   )
 

@@ -41,7 +41,7 @@ test.each([
   [0, 1, 'unsteady'],
 ])(
   'an element without an id in either pass may be the project that is missing (%i, %i)',
-  (before, now, doubt) => {
+  (before, now, unproven) => {
     const cursor = fresh()
     const known = { name: '', flag: null, content: 'x', marks: '', sharing: '', shares: [] }
     cursor.passes = 2
@@ -49,7 +49,7 @@ test.each([
     const pass = Object.assign(beginPass(cursor, START, 100), { seen: 1, nameless: now })
     cursor.projects.set('here', { ...known, id: 'here', seen: pass.n })
     cursor.projects.set('gone', { ...known, id: 'gone', seen: 1 })
-    expect(judge(cursor, pass)).toMatchObject({ doubt, gone: doubt === 'none' ? [{ id: 'gone' }] : [] })
+    expect(judge(cursor, pass)).toMatchObject({ unproven, gone: unproven === 'none' ? [{ id: 'gone' }] : [] })
   },
 )
 
