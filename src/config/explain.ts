@@ -56,8 +56,8 @@ function oneOf(words: readonly unknown[], given: unknown): string {
   if (announcedFormats.includes(given)) return `${given} is not in this version yet: ${list}`
   if (words.some((word) => typeof word !== 'string' && String(word) === given))
     return `${list}, without quotes around it`
-  const meant = nearest(given, words.map(String))
-  return meant === undefined ? list : `did you mean ${meant}? ${list}`
+  const suggestion = nearest(given, words.map(String))
+  return suggestion === undefined ? list : `did you mean ${suggestion}? ${list}`
 }
 
 const bound = (issue: { readonly origin: string }, amount: string): string =>
@@ -118,8 +118,8 @@ function unknownKey(key: string, at: Path, schema: Shape | undefined): string {
   if (key === '<<')
     return 'is a merge key, which is not read: write its keys out, or take a whole value over by an alias'
   if (!isShowable(key)) return 'unknown key: a space after a colon may be missing'
-  const meant = placeBelow(key, schema) ?? nearest(key, known)
-  if (meant !== undefined) return `unknown key: did you mean ${meant}?`
+  const suggestion = placeBelow(key, schema) ?? nearest(key, known)
+  if (suggestion !== undefined) return `unknown key: did you mean ${suggestion}?`
   return `unknown key: expected ${known.length > 0 ? `one of ${known.join(', ')}` : 'no keys here'}`
 }
 
@@ -155,8 +155,8 @@ export function explain(
     const schema = shapeAt(json, value, path)
     if (issue.code === 'unrecognized_keys')
       return issue.keys.map((key) => {
-        const there = [...path, key]
-        return { file, ...document.keyAt(there), path: there, message: unknownKey(key, path, schema) }
+        const keyPath = [...path, key]
+        return { file, ...document.keyAt(keyPath), path: keyPath, message: unknownKey(key, path, schema) }
       })
     const input = under(value, path)
     const absent = input === undefined && path.length > 0 && !document.has(path)

@@ -147,9 +147,9 @@ export const realFiles: Files = {
 
 /** The fault if `path` can never be a file; undefined for a file or a free name. */
 export function kindFault(path: string, files: Files): string | undefined {
-  const there = files.look(path)
-  if (there?.kind === 'folder') return 'is a folder: expected a file name'
-  if (there?.kind === 'other') return 'is a device, pipe or socket: expected a regular file'
+  const found = files.look(path)
+  if (found?.kind === 'folder') return 'is a folder: expected a file name'
+  if (found?.kind === 'other') return 'is a device, pipe or socket: expected a regular file'
   return undefined
 }
 
@@ -157,9 +157,9 @@ export function kindFault(path: string, files: Files): string | undefined {
 export function writeFault(path: string, files: Files): string | undefined {
   const wrongKind = kindFault(path, files)
   if (wrongKind !== undefined) return wrongKind
-  const there = files.look(path)
-  if (there?.kind === 'nowhere') return linkFault(path, files)
-  if (there) return files.writable(path) ? undefined : 'cannot be written: give this user the permission'
+  const found = files.look(path)
+  if (found?.kind === 'nowhere') return linkFault(path, files)
+  if (found) return files.writable(path) ? undefined : 'cannot be written: give this user the permission'
   const folder = folderOf(path, files)
   if (files.look(folder)?.kind === 'nowhere')
     return `cannot be created: ${folder} is a link that leads nowhere (is a volume not mounted?)`

@@ -103,8 +103,8 @@ function checkGlobs(warning: Warn, path: Path, globs: readonly string[], types: 
   for (const [index, written] of globs.entries()) {
     const glob = written.replace(/^!/, '')
     if (types.length === 0 || types.some(globFilter([glob]))) continue
-    const meant = similarGlob(glob, types)
-    const slip = meant === undefined ? 'a typo?' : `did you mean ${meant}?`
+    const suggestion = similarGlob(glob, types)
+    const slip = suggestion === undefined ? 'a typo?' : `did you mean ${suggestion}?`
     warning([...path, index], `matches no documented type (of ${types.length}): ${slip}`)
   }
 }

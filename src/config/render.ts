@@ -121,9 +121,9 @@ class Shown {
     return Object.fromEntries(
       keys.map((key) => {
         const inner = properties?.[written(key)] ?? {}
-        const there =
+        const shown =
           key === 'deny' ? counted(value[key]) : this.of(value[key], inner, [...path, written(key)])
-        return [written(key), there]
+        return [written(key), shown]
       }),
     )
   }

@@ -78,7 +78,7 @@ export interface Outcome {
  * for; the batch is acknowledged once each of its lines has a result. After a restart the whole
  * batch is sent again.
  */
-export interface Retry {
+interface Retry {
   /** ascending, below `acknowledged`, not in `rejected` */
   readonly indices: readonly number[]
   readonly error: ConnectorError
