@@ -3,7 +3,7 @@ import type { Cursor } from '../../contracts/source.ts'
 import { DAY_MS } from '../../core/time.ts'
 import type { Fields } from '../shared.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, isText, openStored } from '../shared.ts'
-import type { Probe } from './probe.ts'
+import type { Probe } from './skip.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
 
@@ -104,8 +104,6 @@ export interface AuditCursor {
   ahead?: Walk & { entries: number }
   /** An entry stays unreadable: how the next poll goes on by `search`. */
   probe: Probe | null
-  /** how often the very first entry was unreadable */
-  anchorTries: number
   /** how far behind the head entries were lately found, µs; halves each day without one */
   lateUs: number
   lateSeenAt: number
@@ -152,7 +150,6 @@ export function freshAuditCursor(now: number): AuditCursor {
     lost: null,
     largestPage: 2,
     probe: null,
-    anchorTries: 0,
     sweep: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
     lateUs: 0,
     lateSeenAt: 0,
@@ -185,7 +182,7 @@ function isWhole(fields: Fields): fields is Fields & AuditCursor {
   const sweep = fieldsOf(fields['sweep'])
   const fetches = fieldsOf(fields['fetches'])
   return (
-    areNumbers(fields, 'headUs', 'latestUs', 'dueAt', 'largestPage', 'anchorTries', 'lateUs', 'lateSeenAt') &&
+    areNumbers(fields, 'headUs', 'latestUs', 'dueAt', 'largestPage', 'lateUs', 'lateSeenAt') &&
     areNumbers(fields, 'perHour', 'polledAt') &&
     typeof fields['caughtUp'] === 'boolean' &&
     isNullOr(fields['startUs'], Number.isFinite) &&

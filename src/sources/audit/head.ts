@@ -12,7 +12,7 @@ import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './clock.ts'
 import type { Step, Parts } from './step.ts'
 import { currentPace, lastPart, MAX_TAKE } from './step.ts'
 import { NoAnswer, noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
-import { BAD_TRIES } from './probe.ts'
+import { BAD_TRIES } from './skip.ts'
 
 /** The largest page seen counts for so much less after each smaller one: a server may change its mind. */
 const FADING = 0.98

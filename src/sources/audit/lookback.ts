@@ -2,14 +2,14 @@
 // It uses spare permits only, and dedup drops what is known.
 import { believed } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { HOUR_MS, MINUTE_MS, SECOND_US } from '../../core/time.ts'
+import { HOUR_MS, MINUTE_MS } from '../../core/time.ts'
 import { isGone, isUnreadable } from '../http/reply.ts'
-import { anchorAt, brokenEntry, isReadByTime, keptBytes } from './lookup.ts'
+import { anchorAt, brokenEntry } from './lookup.ts'
 import { SET_BACK_MS } from './clock.ts'
-import type { Found } from './lookup.ts'
 import type { AuditCursor, Sweep, Walk } from './cursor.ts'
 import { goOn, walkFrom } from './cursor.ts'
-import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import { probeAfter, probeAt, skip } from './skip.ts'
+import type { Probe } from './skip.ts'
 import type { AuditOptions, Step, Parts } from './step.ts'
 import { lastPart, MAX_TAKE } from './step.ts'
 import { noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
@@ -38,8 +38,9 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt
 /** Begins a lookback, reads one page of it, or skips an entry that cannot be read: one request, rarely two. */
 export function sweepStep(step: Step): Parts {
   const { walk } = step.cursor.sweep
-  if (walk?.probe) return beginSweep(step, walk.probe.atUs)
-  return walk ? sweepPage(step, walk) : beginSweep(step, planSweep(step))
+  if (walk) return walk.probe ? findPlace(step, walk, walk.probe) : sweepPage(step, walk)
+  const fromUs = planSweep(step)
+  return findPlace(step, walkFrom({ id: '', at: fromUs }), probeAt(fromUs))
 }
 
 /** Ids are dropped from the dedup index while a lookback lasts. */
@@ -113,46 +114,25 @@ const nothingFound = () =>
     'The API no longer shows the entries of the trailing span from where they are read again',
   )
 
-async function* beginSweep(step: Step, fromUs: number): Parts {
-  const { sweep } = step.cursor
+/** By time: where the lookback begins, and past what cannot be read. The next lookback tries that again. */
+async function* findPlace(step: Step, walk: Walk, probe: Probe): Parts {
+  const { sweep, head } = step.cursor
   try {
-    const found = await anchorAt(step, fromUs, 'sweep')
-    if (found.unreadable) {
-      yield lastPart(step, { fault: await passFurther(step, fromUs, found) })
-      return
-    }
-    const { walk } = sweep
-    const back = found.position && walk?.probe ? readableAt(walk.probe) : undefined
-    if (walk && back) {
-      // Readable, but perhaps not the first that is.
-      walk.probe = back
-      yield lastPart(step, found.group)
-      return
-    }
+    const found = await anchorAt(step, probe.atUs, 'sweep')
+    const endUs = sweep.untilUs
+    const skipped = await skip(step, probe, found, { lane: 'sweep', knownUs: head?.at, endUs })
     let fault: ConnectorError | undefined
-    if (found.position && found.position.at < sweep.untilUs) sweep.walk = walkFrom(found.position)
-    else if (found.position || fromUs > sweep.untilUs) endSweep(sweep, true)
+    if (skipped.next === 'again' || skipped.next === 'on') sweep.walk = { ...walk, probe: skipped.probe }
+    else if (skipped.next === 'readable') sweep.walk = walkFrom(skipped.position)
+    else if (skipped.next === 'outage') fault = giveUp(step, brokenEntry())
+    else if (found.position || found.unreadable || probe.atUs >= endUs) endSweep(sweep, true)
     // Nothing where there must be something is no answer to go by.
     else fault = giveUp(step, nothingFound())
-    yield lastPart(step, { ...found.group, fault })
+    yield lastPart(step, { ...(skipped.next !== 'again' && found.group), fault })
   } catch (error) {
     if (!isUnreadable(error)) throw error
     yield lastPart(step, { fault: giveUp(step, error) })
   }
-}
-
-/** `search` shows an unreadable entry: continues in ever larger steps, as far as this lookback goes; the next one tries again. */
-async function passFurther(step: Step, fromUs: number, found: Found): Promise<ConnectorError | undefined> {
-  const { sweep, head } = step.cursor
-  const walk = sweep.walk ?? walkFrom({ id: '', at: fromUs })
-  // The first request asked for the second of `fromUs`.
-  const tried = walk.probe ?? probeAfter(fromUs - SECOND_US)
-  const again = askedAgain(tried, keptBytes(found.group))
-  if (!again && !(await isReadByTime(step, head?.at, 'sweep'))) return giveUp(step, brokenEntry())
-  const probe = again ?? unreadableAt(tried, found.unreadableUs)
-  if (probe.atUs < sweep.untilUs) sweep.walk = { ...walk, probe }
-  else endSweep(sweep, true)
-  return undefined
 }
 
 async function* sweepPage(step: Step, walk: Walk): Parts {

@@ -26,8 +26,8 @@ export interface Found extends FoundEntry {
   readonly failure?: ConnectorError
 }
 
-/** Of what is kept of an answer that is no entry. */
-export const keptBytes = ({ quarantined }: Pick<Group, 'quarantined'> = { quarantined: [] }): number =>
+/** The size of an answer that is no entry. */
+export const quarantinedBytes = ({ quarantined }: Pick<Group, 'quarantined'> = { quarantined: [] }): number =>
   quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
 
 /** The fault of a part that asks for it once more. */

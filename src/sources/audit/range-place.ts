@@ -4,7 +4,7 @@ import type { Entries } from '../../contracts/entries.ts'
 import type { Cursor } from '../../contracts/source.ts'
 import { storedFields } from '../shared.ts'
 import type { Walk } from './cursor.ts'
-import type { Probe } from './probe.ts'
+import type { Probe } from './skip.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
 

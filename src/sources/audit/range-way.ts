@@ -1,19 +1,11 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../../core/errors.ts'
 import type { Part } from '../../contracts/source.ts'
-import {
-  anchorAt,
-  askLatestAlone,
-  brokenEntry,
-  isReadByTime,
-  keptBytes,
-  REACH_MARGIN_US,
-  reachUs,
-} from './lookup.ts'
+import { anchorAt, askLatestAlone, brokenEntry, REACH_MARGIN_US, reachUs } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { walkFrom } from './cursor.ts'
 import type { Position, Walk } from './cursor.ts'
-import { askedAgain, keptOf, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import { probeAfter, probeAt, quarantinedPage, skip } from './skip.ts'
 import type { RangePlace } from './range-place.ts'
 import { CLOCKS_APART_MS, nextSecondUs } from './clock.ts'
 import type { PagingStep, Parts } from './step.ts'
@@ -44,34 +36,40 @@ export function noteClock({ place, options }: RangeStep, serverAt: number | unde
 /** By time: at the start, behind what cannot be read, and where the walk's entry is gone. */
 export async function* findPlace(step: RangeStep): Parts {
   const { place } = step
-  const atUs = place.probe?.atUs ?? place.anchorUs
-  const found = await anchorAt(step, atUs, 'past')
+  const probe = place.probe ?? probeAt(place.anchorUs)
+  const found = await anchorAt(step, probe.atUs, 'past')
   noteClock(step, found.serverAt)
-  const { position } = found
-  if (found.unreadable) {
-    yield await passUnreadable(step, found, atUs)
+  const knownUs = place.newestUs || undefined
+  const skipped = await skip(step, probe, found, { lane: 'past', knownUs, endUs: place.untilUs })
+  if (skipped.next === 'again') place.probe = skipped.probe
+  if (skipped.next === 'again' || skipped.next === 'outage') {
+    yield lastPart(step, { fault: brokenEntry() })
     return
   }
-  if (!position) {
-    yield await endByTime(step, atUs)
+  if (skipped.next === 'on') place.probe = skipped.probe
+  if (skipped.next !== 'readable') place.gaps += skipped.gaps
+  if (skipped.next === 'nothing' && !found.position && !found.unreadable) {
+    yield await endByTime(step, probe.atUs)
     return
   }
   place.tries = 0
-  if (position.at >= place.untilUs) {
-    await settleKept(step, position)
+  if (skipped.next === 'nothing') {
+    await settleKept(step, found.position)
     place.done = true
-  } else if (position.id === place.dead) meetDead(step, position)
+  } else if (skipped.next === 'readable') await goOnAt(step, skipped.position)
+  yield lastPart(step, found.unreadable || place.walk ? found.group : undefined)
+}
+
+/** The entry that can be read first, unless the walk was there before. */
+async function goOnAt(step: RangeStep, position: Position): Promise<void> {
+  const { place } = step
+  if (position.id === place.dead) meetDead(step, position)
   else if (position.at < place.newestUs) rewind(step, position)
   else {
-    // Readable, but perhaps not the first that is.
-    const back = (place.probe && readableAt(place.probe)) ?? null
-    if (!back) {
-      await settleKept(step, position)
-      place.walk = walkFrom(position)
-    }
-    place.probe = back
+    await settleKept(step, position)
+    place.walk = walkFrom(position)
+    place.probe = null
   }
-  yield lastPart(step, place.walk ? found.group : undefined)
 }
 
 /** The quarantined bytes are skipped: a gap, unless `to` directly follows them. */
@@ -97,25 +95,6 @@ async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
   return lastPart(step)
 }
 
-async function passUnreadable(step: RangeStep, found: Found, atUs: number): Promise<Part> {
-  const { place } = step
-  const { probe } = place
-  const again = probe ? askedAgain(probe, keptBytes(found.group)) : undefined
-  if (again) place.probe = again
-  else if (!probe) place.tries++
-  const isTriedAgain = again !== undefined || (!probe && place.tries < TRIES)
-  if (isTriedAgain || !(await isReadByTime(step, place.newestUs || undefined, 'past')))
-    return lastPart(step, { fault: brokenEntry() })
-  place.tries = 0
-  if (!probe) place.gaps++
-  place.probe = probe ? unreadableAt(probe, found.unreadableUs) : probeAfter(found.unreadableUs ?? atUs)
-  if (place.probe.atUs >= place.untilUs) {
-    await settleKept(step, undefined)
-    place.done = true
-  }
-  return lastPart(step, found.group)
-}
-
 /** `search` finds the entry that led nowhere: tries it some times more, then continues at the next second. */
 function meetDead(step: RangeStep, position: Position): void {
   const { place } = step
@@ -127,7 +106,8 @@ function meetDead(step: RangeStep, position: Position): void {
   place.gaps++
   // If `earliest` answers, no time gets past it.
   if (place.deadPassed) leap(step)
-  else place.anchorUs = nextSecondUs(place.anchorUs)
+  else place.anchorUs = nextSecondUs(Math.max(place.anchorUs, position.at))
+  place.probe = null
   place.deadPassed = true
 }
 
@@ -141,7 +121,6 @@ function rewind(step: RangeStep, position: Position): void {
     leap(step)
     return
   }
-  place.probe = null
   walkAgain(place, position)
 }
 
@@ -149,6 +128,7 @@ function rewind(step: RangeStep, position: Position): void {
 function walkAgain(place: RangePlace, position: Position): void {
   place.sentUs = place.newestUs
   place.walk = walkFrom(position)
+  place.probe = null
 }
 
 /** Nothing leads on from here: what `search` reaches of the span is read all the same. */
@@ -214,11 +194,12 @@ export function lose(place: RangePlace, walk: Walk): void {
   place.anchorUs = Math.max(walk.from.at, place.newestUs)
   place.doubted = false
   place.walk = null
+  place.probe = null
 }
 
 /** Skips what stays unreadable right after the walk's entry, of which `keptTake` elements are quarantined. */
 export function passFrom(place: RangePlace, walk: Walk, keptTake?: number): void {
   if (keptTake === undefined) place.gaps++
-  place.probe = probeAfter(Math.max(walk.from.at, place.newestUs), keptOf(walk, keptTake))
+  place.probe = probeAfter(Math.max(walk.from.at, place.newestUs), quarantinedPage(walk, keptTake))
   place.walk = null
 }

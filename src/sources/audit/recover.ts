@@ -4,13 +4,13 @@ import type { Part } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { toldAs } from '../http/reply.ts'
-import { anchorAt, brokenEntry, isReadByTime, keptBytes, reachUs, readLatest } from './lookup.ts'
+import { anchorAt, brokenEntry, reachUs, readLatest } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { forgetFailures, jumpTo } from './cursor.ts'
 import type { Drain, Position } from './cursor.ts'
 import type { PageView } from './page.ts'
-import { BAD_TRIES, askedAgain, keptOf, probeAfter, readableAt, unreadableAt } from './probe.ts'
-import type { Probe } from './probe.ts'
+import { BAD_TRIES, probeAfter, quarantinedPage, skip } from './skip.ts'
+import type { Probe } from './skip.ts'
 import { endByTime, endDrain, giveUpDrain, newGap } from './end.ts'
 import { horizonUs, isFuture } from './clock.ts'
 import type { Step, Parts } from './step.ts'
@@ -118,26 +118,28 @@ export function settleLost(step: Step, view: PageView): number {
  */
 export async function* followProbe(step: Step, drain: Drain, probe: Probe): Parts {
   const found = await anchorAt(step, probe.atUs, 'live')
-  const isNothing = !found.position && !found.unreadable
-  if (isNothing || isFuture(step, found) || probe.atUs > horizonUs(step, found.serverAt)) {
-    // Nothing of now from there on; entries between it and the unreadable one are still to be found.
-    const back = readableAt(probe)
-    if (back) {
-      drain.probe = back
-      yield lastPart(step, found.group)
-    } else if (found.position) yield endBeforeFuture(step, drain, found)
+  const skipped = await skip(step, probe, found, {
+    lane: 'live',
+    from: drain.from,
+    knownUs: Math.min(drain.from.at, step.cursor.headUs),
+    endUs: horizonUs(step, found.serverAt) + 1,
+  })
+  if (skipped.next === 'again') {
+    drain.probe = skipped.probe
+    yield lastPart(step, { fault: brokenEntry() })
+  } else if (skipped.next === 'on') {
+    drain.probe = skipped.probe
+    yield lastPart(step, found.group)
+  } else if (skipped.next === 'readable') {
+    yield await passed(step, drain, probe, skipped.position, found.group)
+  } else if (skipped.next === 'nothing') {
+    if (found.position) yield endBeforeFuture(step, drain, found)
     else yield* endRightBehind(step, drain, probe)
-  } else if (!found.position) {
-    yield* passFurther(step, drain, probe, found)
-  } else if (found.position.id === drain.from.id) {
-    // The entry before the unreadable one: continues until that is passed.
-    drain.probe = unreadableAt(probe, undefined)
-    yield lastPart(step)
   } else {
-    drain.probe = readableAt(probe) ?? null
-    yield drain.probe
-      ? lastPart(step, found.group)
-      : await passed(step, drain, probe, found.position, found.group)
+    giveUpDrain(step, drain)
+    const message =
+      'The answers of the API are unreadable at every time that was tried; retrying at the next poll'
+    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
   }
 }
 
@@ -171,29 +173,11 @@ async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
   else yield* endByTime(step, drain, probe.atUs, newest)
 }
 
-async function* passFurther(step: Step, drain: Drain, probe: Probe, found: Found): Parts {
-  const again = askedAgain(probe, keptBytes(found.group))
-  if (again) {
-    drain.probe = again
-    yield lastPart(step, { fault: brokenEntry() })
-    return
-  }
-  if (await isReadByTime(step, Math.min(drain.from.at, step.cursor.headUs), 'live')) {
-    drain.probe = unreadableAt(probe, found.unreadableUs)
-    yield lastPart(step, found.group)
-    return
-  }
-  giveUpDrain(step, drain)
-  const message =
-    'The answers of the API are unreadable at every time that was tried; retrying at the next poll'
-  yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
-}
-
 /** `keptTake`: so many elements of the page at `drain.from` are quarantined. */
 export function passByTime(step: Step, drain: Drain, keptTake?: number): void {
   const { cursor } = step
   // The first entry of all may have no time: then from where `search` reaches.
-  drain.probe = probeAfter(drain.from.at || reachUs(step), keptOf(drain, keptTake))
+  drain.probe = probeAfter(drain.from.at || reachUs(step), quarantinedPage(drain, keptTake))
   forgetFailures(drain)
   cursor.trail = []
 }

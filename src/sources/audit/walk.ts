@@ -7,15 +7,15 @@ import { MINUTE_MS } from '../../core/time.ts'
 import { BodySample, hold, OneBehind, readGroups } from '../http/groups.ts'
 import { isTooMuch, isUnreadable, toldAs } from '../http/reply.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { anchorAt, askLatestAlone, isOfAll, keptBytes, reachUs } from './lookup.ts'
+import { anchorAt, askLatestAlone, isOfAll, quarantinedBytes, reachUs } from './lookup.ts'
 import { horizonUs } from './clock.ts'
 import type { AuditCursor, Position, Walk } from './cursor.ts'
 import { forgetFailures, isKnownMalformed } from './cursor.ts'
 import { classify, noteSent } from './own-fetches.ts'
 import type { Looker, PageView } from './page.ts'
 import { freshView, lookOver } from './page.ts'
-import type { Kept } from './probe.ts'
-import { BAD_TRIES, isCut, probeAfter } from './probe.ts'
+import type { QuarantinedPage } from './skip.ts'
+import { BAD_TRIES, isCut, probeAfter } from './skip.ts'
 import type { PagingStep, Parts } from './step.ts'
 import { entryOptions, fromStart, lastPart, MAX_TAKE, midPart } from './step.ts'
 
@@ -265,7 +265,7 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
 
 /** False if an earlier answer held more, so this one was cut: the longest is to be quarantined. */
 function isWhole(walk: Walk, left: Left): boolean {
-  const bytes = keptBytes(left)
+  const bytes = quarantinedBytes(left)
   walk.mostBadBytes = Math.max(bytes, walk.mostBadBytes ?? 0)
   return !isCut(bytes, walk.mostBadBytes) || walk.badTries >= CUT_TRIES
 }
@@ -321,7 +321,7 @@ async function isReadAt(
 export async function isRightBehind(
   step: PagingStep,
   { id }: Position,
-  kept: Kept | undefined,
+  kept: QuarantinedPage | undefined,
   lane: Lane,
 ): Promise<boolean | ConnectorError> {
   if (!kept) return false
