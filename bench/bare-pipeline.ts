@@ -62,7 +62,7 @@ function openJournal(folder: string) {
       put.run(first, entries.bytes)
       place.run('cursor', cursor)
     }),
-    settle: db.transaction((first: number) => {
+    ack: db.transaction((first: number) => {
       drop.run(first)
       place.run('settled', first)
     }),
@@ -99,7 +99,7 @@ async function run(stage: Stage, apiUrl: string, hecUrl: string): Promise<void> 
     const headers = { authorization: 'Splunk bench', 'content-type': 'application/json', ...encoding }
     const reply = await hec.request({ method: 'POST', path: '/services/collector/event', headers, body })
     await reply.body.dump()
-    journal.settle(first)
+    journal.ack(first)
   }
 
   async function page(from: string): Promise<Entries[]> {

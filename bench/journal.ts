@@ -48,7 +48,7 @@ class Feed {
       times[i] = START_US + this.#count++ * STEP_US
     }
     return {
-      origin: { workspace: 'acme', source: 'audit' },
+      stream: { workspace: 'acme', source: 'audit' },
       entries: new Entries(bytes, PAGE, columns, times, ['user:create_query']),
       quarantined: [],
       findings: [],
@@ -106,7 +106,7 @@ async function settleAll(journal: Journal): Promise<void> {
     const batch = await journal.take('archive', { maxEntries: 1000, maxBytes: 2 ** 20 })
     if (batch === undefined) return
     const { first, last } = batch
-    await journal.settle('archive', { first, through: last, parked: [] })
+    await journal.ack('archive', { first, through: last, parked: [] })
   }
 }
 

@@ -9,14 +9,14 @@ import type { AddressInfo } from 'node:net'
 import { openJournal } from '../src/journal/sqlite/open.ts'
 import { COLUMNS, Entries } from '../src/contracts/entries.ts'
 import type { Log } from '../src/core/log.ts'
-import { Room } from '../src/core/memory-budget.ts'
+import { MemoryBudget } from '../src/core/memory-budget.ts'
 import type { SinkDeps } from '../src/contracts/sink-kind.ts'
-import type { SinkWatch } from '../src/contracts/reporter.ts'
+import type { SinkReporter } from '../src/contracts/reporter.ts'
 import { systemClock } from '../src/platform/clock.ts'
 import { disk } from '../src/platform/disk.ts'
 import { tuneHeap } from '../src/platform/process.ts'
 import { openTransport } from '../src/platform/transport.ts'
-import { ObjectShipper } from '../src/delivery/objects.ts'
+import { ObjectDispatcher } from '../src/delivery/objects.ts'
 import { sinkKinds } from '../src/sinks/index.ts'
 import { formatNamed } from '../src/formats/index.ts'
 
@@ -24,7 +24,7 @@ const PAGE = 1_000
 const ENTRY_BYTES = 350
 const quiet: Log = { debug() {}, info() {}, warn() {}, error() {}, with: () => quiet }
 const nobody = () => undefined
-const unwatched: SinkWatch = { state: nobody, probed: nobody, tried: () => true, delivering: () => nobody, asked: () => ({ moved: nobody, over: nobody }), heard: nobody, request: nobody, retry: nobody, settled: nobody, delivered: nobody, success: nobody, certificateEnds: nobody } // prettier-ignore
+const unwatched: SinkReporter = { state: nobody, probed: nobody, tried: () => true, delivering: () => nobody, asked: () => ({ moved: nobody, over: nobody }), heard: nobody, request: nobody, retry: nobody, settled: nobody, delivered: nobody, success: nobody, certificateEnds: nobody } // prettier-ignore
 const never = new AbortController().signal
 
 /** Takes whatever is put, and forgets it; a name that it knows is there already. */
@@ -62,9 +62,9 @@ async function deliver(url: string, folder: string, megabytes: number, compressi
   const path = join(folder, `${compression}.db`)
   const journal = await openJournal({ path, ...bounds, sinks: ['s3'], clock: systemClock, log: quiet })
   const pages = Math.ceil((megabytes * 2 ** 20) / (PAGE * ENTRY_BYTES))
-  const origin = { workspace: 'acme', source: 'audit' } as const
+  const stream = { workspace: 'acme', source: 'audit' } as const
   const rest = { quarantined: [], findings: [], headUs: undefined, cursor: undefined, gaps: 0 }
-  for (let i = 0; i < pages; i++) await journal.append({ origin, entries: page(i * PAGE), ...rest })
+  for (let i = 0; i < pages; i++) await journal.append({ stream, entries: page(i * PAGE), ...rest })
   const transport = openTransport({})
   const place = {
     bucket: 'bench',
@@ -78,7 +78,7 @@ async function deliver(url: string, folder: string, megabytes: number, compressi
     compression,
     rotate: { max_bytes: `${megabytes}MiB` },
   })
-  const outside = {
+  const environment = {
     clock: systemClock,
     random: Math.random,
     log: quiet,
@@ -86,23 +86,23 @@ async function deliver(url: string, folder: string, megabytes: number, compressi
     spoolFolder: join(folder, 'spool'),
   }
   const sink = sinkKinds.s3.open('s3', options, {
-    ...outside,
+    ...environment,
     transport: () => transport.send,
   } as unknown as SinkDeps)
-  const shipper = new ObjectShipper({
+  const dispatcher = new ObjectDispatcher({
     ...{
       sink,
       journal,
       format: formatNamed('raw'),
       wanted: () => true,
       shape: '',
-      watch: unwatched,
+      reporter: unwatched,
       log: quiet,
     },
     ...{
       clock: systemClock,
       random: Math.random,
-      room: new Room(32 * 2 ** 20),
+      memory: new MemoryBudget(32 * 2 ** 20),
       nothingMoreComes: () => true,
       lookAgainMs: 1,
     },
@@ -111,7 +111,7 @@ async function deliver(url: string, folder: string, megabytes: number, compressi
   const timer = setInterval(() => (peak = Math.max(peak, process.memoryUsage().rss)), 20)
   const cpu = process.cpuUsage()
   const startedAt = performance.now()
-  while ((await shipper.step(never)) === 'worked');
+  while ((await dispatcher.step(never)) === 'worked');
   const seconds = (performance.now() - startedAt) / 1000
   const { user, system } = process.cpuUsage(cpu)
   clearInterval(timer)

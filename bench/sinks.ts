@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { formatNamed, type FormatName } from '../src/formats/index.ts'
 import { gzip } from '../src/platform/gzip/gzip.ts'
 import { COLUMNS, Entries } from '../src/contracts/entries.ts'
-import type { Run } from '../src/contracts/journal.ts'
+import type { ChunkSlice } from '../src/contracts/journal.ts'
 import type { Log } from '../src/core/log.ts'
 import type { Lines, Sink } from '../src/contracts/sink.ts'
 import type { SinkDeps } from '../src/contracts/sink-kind.ts'
@@ -22,7 +22,7 @@ const signal = new AbortController().signal
 const quiet: Log = { debug() {}, info() {}, warn() {}, error() {}, with: () => quiet }
 
 /** A batch of audit entries as the journal hands them out. */
-function batch(): Run {
+function batch(): ChunkSlice {
   const columns = new Uint32Array(BATCH * COLUMNS)
   const times = new Float64Array(BATCH)
   const parts: Buffer[] = []
@@ -36,8 +36,8 @@ function batch(): Run {
     times[i] = 1_769_860_800_000_000 + i
   }
   const entries = new Entries(Buffer.concat(parts), BATCH, columns, times, ['user:create_query'])
-  const origin = { workspace: 'acme', source: 'audit' } as const
-  return { origin, firstSeq: 1, appendedAt: 1_769_860_801_000, onlySink: undefined, replay: false, entries }
+  const stream = { workspace: 'acme', source: 'audit' } as const
+  return { stream, firstSeq: 1, appendedAt: 1_769_860_801_000, onlySink: undefined, replay: false, entries }
 }
 
 const deps: SinkDeps = {
@@ -72,7 +72,7 @@ const splunk = (compression: 'gzip' | 'none') =>
     deps,
   )
 
-function frame(sink: Pick<Sink, 'frame'>, format: FormatName, run: Run, out: ByteWriter): Lines {
+function frame(sink: Pick<Sink, 'frame'>, format: FormatName, run: ChunkSlice, out: ByteWriter): Lines {
   const encode = formatNamed(format)
   out.clear()
   const ends = new Uint32Array(BATCH)
@@ -97,7 +97,7 @@ async function measure(what: string, rounds: number, work: () => unknown): Promi
 }
 
 /** What a content policy adds to the frame of `stdout`, raw. */
-async function measurePolicy(run: Run, out: ByteWriter): Promise<void> {
+async function measurePolicy(run: ChunkSlice, out: ByteWriter): Promise<void> {
   const { frame: plain } = sinkKinds.stdout.open('console', {}, deps)
   const under = (fields: readonly string[], change: Change) => ({
     frame: redactedFrame(plain, redactBy([{ fields, change }])),
@@ -121,7 +121,7 @@ async function measurePolicy(run: Run, out: ByteWriter): Promise<void> {
   })
 }
 
-async function measureFile(run: Run, out: ByteWriter): Promise<void> {
+async function measureFile(run: ChunkSlice, out: ByteWriter): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-bench-'))
   const path = join(folder, 'entries.ndjson')
   const sink = sinkKinds.file.open('archive', sinkKinds.file.options.parse({ path }), deps)
@@ -129,7 +129,7 @@ async function measureFile(run: Run, out: ByteWriter): Promise<void> {
   try {
     await measure('file: prepare, write, sync', ROUNDS / 4, async () => {
       const detail = (await sink.prepare?.(lines, signal)) ?? ''
-      await sink.deliver({ lines, detail, doubtful: false }, signal)
+      await sink.deliver({ lines, detail, possibleDuplicate: false }, signal)
     })
   } finally {
     await sink.close()
@@ -148,7 +148,7 @@ export async function run(): Promise<void> {
     const sink = splunk(compression)
     await measure(`splunk_hec frame, deliver, ${compression}`, ROUNDS / 4, () => {
       const lines = frame(sink, 'raw', one, out)
-      return sink.deliver({ lines, detail: '', doubtful: false }, signal)
+      return sink.deliver({ lines, detail: '', possibleDuplicate: false }, signal)
     })
   }
   await measurePolicy(one, out)

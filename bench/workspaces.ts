@@ -83,8 +83,8 @@ async function caughtUp({ child, url }: Daemon, names: readonly string[]): Promi
     const sources = (status?.workspaces ?? [])
       .flatMap((workspace) => workspace.sources)
       .filter(({ name }) => names.includes(name))
-    const owed = status?.sinks.some((sink) => sink.pending_entries > 0)
-    if (status && !owed && sources.every((source) => source.caught_up_at !== null))
+    const pending = status?.sinks.some((sink) => sink.pending_entries > 0)
+    if (status && !pending && sources.every((source) => source.caught_up_at !== null))
       return (performance.now() - from) / 1000
     await sleep(LOOK_MS)
   }

@@ -19,7 +19,7 @@ export const areaBugs: readonly PlantedBug[] = [
         find: 'yield partOf({ ...ready, headUs })',
         replace: `for (const walk of [cursor.live, cursor.sweep, ...cursor.todo])
           if (walk?.at === window.from) walk.at = window.to
-        yield lastPart(step, { ...ready, headUs })`,
+        yield lastChunk(step, { ...ready, headUs })`,
       },
     ],
     tests: [
@@ -36,8 +36,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/history/due.ts',
-        find: "when('sweep', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity))",
-        replace: "when('sweep', sweep && nextReread(options, cursor, now) ? now : Infinity)",
+        find: "when('lookback', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity))",
+        replace: "when('lookback', sweep && nextReread(options, cursor, now) ? now : Infinity)",
       },
     ],
     tests: [{ file: 'test/unit/sources/history/history.test.ts', title: late }],
@@ -233,8 +233,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/jobs/compare.ts',
-        find: 'if (error || part.void) tally.clear()',
-        replace: 'if (part.void === "walk") tally.clear()',
+        find: 'if (error || part.void) outcomes.clear()',
+        replace: 'if (part.void === "walk") outcomes.clear()',
       },
     ],
     tests: [
@@ -287,9 +287,9 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/jobs/jobs.ts',
-        find: 'await journal.resend({ sink, origin, runAt, entries, notes })',
+        find: 'await journal.resend({ sink, stream, runAt, entries, notes })',
         replace: `await journal.changeNotes(notes)
-      await journal.resend({ sink, origin, runAt, entries, notes: { drop: [], put: [] } })`,
+      await journal.resend({ sink, stream, runAt, entries, notes: { drop: [], put: [] } })`,
       },
     ],
     tests: [{ seeds: 1, from: 57 }],
@@ -333,8 +333,9 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/app/app.ts',
-        find: 'beside.push(...shippings.map((shipping) => probe(shipping, signal)))',
-        replace: 'beside.push(...shippings.slice(0, 0).map((shipping) => probe(shipping, signal)))',
+        find: 'beside.push(...sinkDeliveries.map((sinkDelivery) => probe(sinkDelivery, signal)))',
+        replace:
+          'beside.push(...sinkDeliveries.slice(0, 0).map((sinkDelivery) => probe(sinkDelivery, signal)))',
       },
     ],
     tests: [

@@ -50,7 +50,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/ingest/loop.ts',
         find: '  const appended = await journal.append({',
         replace: `  if (cursor !== undefined)
-    await journal.append({ origin: source.origin, entries: entries.pick([]), quarantined: [], findings: [], headUs, cursor, gaps: 0, wanted })
+    await journal.append({ stream: source.stream, entries: entries.pick([]), quarantined: [], findings: [], headUs, cursor, gaps: 0, wanted })
   const appended = await journal.append({`,
       },
     ],
@@ -70,7 +70,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/delivery/dispatcher.ts',
         find: '      outcome = await sink.deliver(delivery, signal)\n',
         replace: `      const { first, last: through } = loaded
-      await this.#options.journal.settle(sink.name, { first, through, parked: [] })
+      await this.#options.journal.ack(sink.name, { first, through, parked: [] })
       outcome = await sink.deliver(delivery, signal)\n`,
       },
     ],
@@ -83,13 +83,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
-        find: '  await options.journal.intend(options.sink.name, intent)\n',
+        find: '  await options.journal.recordInFlight(options.sink.name, inFlight)\n',
         replace: '',
       },
       {
         file: 'src/delivery/dispatcher.ts',
-        find: '{ ...settlement, next })',
-        replace: '{ ...settlement })',
+        find: '{ ...acknowledgement, next })',
+        replace: '{ ...acknowledgement })',
       },
     ],
     tests: [
@@ -108,7 +108,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         replace: `      const counted = sending as unknown as { tries?: number }
       counted.tries = (counted.tries ?? 0) + 1
       if (counted.tries >= 8)
-        return await this.#answer({ intent, loaded, outcome: { settled: loaded.lines.count, refused: [] } }, signal)
+        return await this.#answer({ inFlight, loaded, outcome: { settled: loaded.lines.count, refused: [] } }, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error\n`,
@@ -147,13 +147,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/journal/sqlite/append.ts',
-        find: '  if (ledger.owedBytes < maxBytes) return\n',
-        replace: `  if (ledger.owedBytes < maxBytes) return
+        find: '  if (ledger.pendingBytes < maxBytes) return\n',
+        replace: `  if (ledger.pendingBytes < maxBytes) return
   for (const name of ledger.names) {
     const stretch = { first: 1, last: ledger.lastSeq }
-    ledger.applySettled(name, ledger.writeSettled(name, stretch), { count: 0, bytes: 0 })
+    ledger.applyAck(name, ledger.writeAck(name, stretch), { count: 0, bytes: 0 })
   }
-  if (ledger.owedBytes < maxBytes) return\n`,
+  if (ledger.pendingBytes < maxBytes) return\n`,
       },
     ],
     tests: [
@@ -222,8 +222,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/core/memory-budget.ts',
-        find: 'const reading = new Room(READING_BYTES, all)',
-        replace: 'const reading = new Room(READING_BYTES + SINKS_BYTES, all)',
+        find: 'const reading = new MemoryBudget(READING_BYTES, all)',
+        replace: 'const reading = new MemoryBudget(READING_BYTES + SINKS_BYTES, all)',
       },
     ],
     tests: [
@@ -245,8 +245,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/core/memory-budget.ts',
-        find: 'const reading = new Room(READING_BYTES, all)',
-        replace: 'const reading = new Room(READING_BYTES)',
+        find: 'const reading = new MemoryBudget(READING_BYTES, all)',
+        replace: 'const reading = new MemoryBudget(READING_BYTES)',
       },
     ],
     tests: [
@@ -264,8 +264,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/core/memory-budget.ts',
-        find: "new Room(shareBytes, all, 'in_turn', large)",
-        replace: "new Room(SINKS_BYTES, all, 'in_turn', large)",
+        find: "new MemoryBudget(shareBytes, all, 'in_turn', large)",
+        replace: "new MemoryBudget(SINKS_BYTES, all, 'in_turn', large)",
       },
     ],
     tests: [
@@ -288,7 +288,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'src/sources/http/rate-limiter.ts',
         find: '    let open = true\n    return () => {',
-        replace: '    let open = false\n    this.#answer(lane)\n    return () => {',
+        replace: '    let open = false\n    this.#answer(priority)\n    return () => {',
       },
     ],
     tests: [
@@ -305,8 +305,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/http/rate-limiter.ts',
-        find: 'const used = this.#used + this.#keptFrom(lane)',
-        replace: "const used = this.#used + (lane === 'live' ? 0 : this.#keptFrom(lane))",
+        find: 'const used = this.#used + this.#keptFrom(priority)',
+        replace: "const used = this.#used + (priority === 'live' ? 0 : this.#keptFrom(priority))",
       },
     ],
     tests: [
@@ -360,8 +360,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/audit/audit.ts',
-        find: "    return { dueAt, lane: 'sweep', caughtUp: dueAt === Infinity }\n",
-        replace: "    return { dueAt, lane: 'sweep', caughtUp: dueAt >= 0 }\n",
+        find: "    return { dueAt, priority: 'lookback', caughtUp: dueAt === Infinity }\n",
+        replace: "    return { dueAt, priority: 'lookback', caughtUp: dueAt >= 0 }\n",
       },
     ],
     tests: [
@@ -761,8 +761,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/sink.ts',
-        find: '      if (!inDoubt(verdict.error)) collector',
-        replace: '      if (!inDoubt(verdict.error) || collector) collector',
+        find: '      if (!maybeSent(verdict.error)) collector',
+        replace: '      if (!maybeSent(verdict.error) || collector) collector',
       },
     ],
     tests: [
@@ -817,7 +817,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/delivery/acknowledgements.ts',
-        find: '    await journal.intend(sink.name, taken.intent)\n',
+        find: '    await journal.recordInFlight(sink.name, taken.inFlight)\n',
         replace: '',
       },
     ],

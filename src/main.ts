@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The program: looks at the Node version, then hands arguments, environment, signals and exit code over. Nothing else changes the process.
-import type { World } from './cli/shared/world.ts'
+import type { CommandContext } from './cli/shared/world.ts'
 import type { Log } from './core/log.ts'
 
 const needed = [22, 19] as const
@@ -32,7 +32,7 @@ function stopSignal(): AbortSignal {
  * A SIGHUP in the first moments of `run` asks for the configuration as any later one does: it waits for who listens. `run --once` and
  * the other commands it ends.
  */
-function hangups([command, ...options]: readonly string[]): NonNullable<World['onHangup']> {
+function hangups([command, ...options]: readonly string[]): NonNullable<CommandContext['onHangup']> {
   let early = false
   const wait = () => void (early = true)
   if (command === 'run' && !options.includes('--once')) process.on('SIGHUP', wait)
@@ -47,7 +47,7 @@ function hangups([command, ...options]: readonly string[]): NonNullable<World['o
 function bugs(
   report: (error: unknown) => void,
   bugLine?: (error: unknown) => string,
-): NonNullable<World['onBug']> {
+): NonNullable<CommandContext['onBug']> {
   let tellBug = report
   process.on('uncaughtException', (error) => {
     try {
@@ -101,7 +101,7 @@ async function main(): Promise<number> {
   // A reader that went away (`| head`) is no crash: whoever needs to know learns it from `print`.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
   const teller = tellTo(process.stdout)
-  const world: World = {
+  const context: CommandContext = {
     env: process.env,
     pid: process.pid,
     version: (JSON.parse(manifest) as { version: string }).version,
@@ -118,12 +118,12 @@ async function main(): Promise<number> {
     onHangup,
     onBug,
   }
-  const code = await runProgram(argv, world)
+  const code = await runProgram(argv, context)
   await drainStandardError(LAST_LINES_MS)
   const fault = await teller.fault()
   if (fault === undefined) return code
   if (log) log.error('Standard output could not be written whole', { reason: fault })
-  else world.stderr(`auditferry: standard output could not be written whole (${fault})\n`)
+  else context.stderr(`auditferry: standard output could not be written whole (${fault})\n`)
   return code === 0 ? 1 : code
 }
 

@@ -4,27 +4,27 @@ import { slowText } from '../config/lint.ts'
 import type { Config, WorkspaceConfig } from '../config/schema.ts'
 import type { Journal } from '../contracts/journal.ts'
 import type { Transport } from '../contracts/platform.ts'
-import type { SourceWatch } from '../contracts/reporter.ts'
+import type { StreamReporter } from '../contracts/reporter.ts'
 import type { Source, SourceName } from '../contracts/source.ts'
 import { serverTimeMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import type { KeyWait, KeyWaits } from '../core/key-waits.ts'
 import type { Log } from '../core/log.ts'
-import type { Room } from '../core/memory-budget.ts'
+import type { MemoryBudget } from '../core/memory-budget.ts'
 import { MINUTE_MS, SECOND_MS } from '../core/time.ts'
-import type { CollectOptions } from '../ingest/loop.ts'
+import type { IngestOptions } from '../ingest/loop.ts'
 import { keptReads } from '../ingest/read-times.ts'
-import type { Board } from '../observability/status-registry.ts'
+import type { StatusRegistry } from '../observability/status-registry.ts'
 import type { RateLimitStatus } from '../observability/status.ts'
 import type { Taps } from '../observability/taps.ts'
 import { spanText, utcText } from '../observability/words.ts'
 import { Client } from '../sources/http/client.ts'
-import type { Budgeting } from '../sources/http/permits.ts'
+import type { RateLimiting } from '../sources/http/permits.ts'
 import type { SourceOptions } from '../sources/shared.ts'
-import type { Network, Outside } from './environment.ts'
-import type { Area, Budgets } from './rate-limits.ts'
+import type { Network, Environment } from './environment.ts'
+import type { Area, RateLimiters } from './rate-limits.ts'
 
-export interface Reader extends CollectOptions {
+export interface Reader extends IngestOptions {
   /** how often a read is due */
   readonly intervalMs: number
   /** of `run --once`: its loop has ended */
@@ -45,45 +45,45 @@ const clocksText = (workspace: string, aheadMs: number): string => {
 }
 
 export class Access {
-  readonly shared: SharedToRead
+  readonly shared: SharedWithReaders
   readonly workspace: WorkspaceConfig
   readonly keyWait: KeyWait
   readonly #network: Network
   readonly #send: Transport
-  readonly #budgets = new Map<Area, Budgeting>()
+  readonly #rateLimiters = new Map<Area, RateLimiting>()
 
-  constructor(shared: SharedToRead, workspace: WorkspaceConfig, network: Network) {
+  constructor(shared: SharedWithReaders, workspace: WorkspaceConfig, network: Network) {
     this.shared = shared
     this.workspace = workspace
     this.#network = network
     const { base_url: url, api_key: key } = workspace
     // The current value of its file: another workspace may have read the new one first.
     this.keyWait = shared.keyWaits.of(() => `${new URL(url).host} ${key.fresh() ?? key.reveal()}`)
-    const { clock, log } = shared.outside
+    const { clock, log } = shared.environment
     const about = workspace.name
     const warned = { code: 'clock_apart', about } as const
     const hear = (aheadMs: number | undefined) =>
-      shared.board.warn(warned, aheadMs === undefined ? undefined : clocksText(about, aheadMs))
-    this.#send = tellingClocks(network.send, clock, log.with({ workspace: about }), hear)
+      shared.registry.warn(warned, aheadMs === undefined ? undefined : clocksText(about, aheadMs))
+    this.#send = warningOfClocks(network.send, clock, log.with({ workspace: about }), hear)
   }
 
   /** A client whose requests count for the given source. */
-  client(source: SourceName, watch: SourceWatch, room = this.#roomOf(source)): Client {
-    const { outside, instance } = this.shared
+  client(source: SourceName, reporter: StreamReporter, memory = this.#memoryOf(source)): Client {
+    const { environment, instance } = this.shared
     return new Client({
       baseUrl: this.workspace.base_url,
       apiKey: this.workspace.api_key,
       transport: this.#sending(source),
-      clock: outside.clock,
-      budget: this.#budget(areaOf[source]),
-      room,
-      watch,
-      userAgent: `auditferry/${outside.version} (instance ${instance})`,
+      clock: environment.clock,
+      rateLimiter: this.#rateLimiter(areaOf[source]),
+      memory,
+      reporter,
+      userAgent: `auditferry/${environment.version} (instance ${instance})`,
     })
   }
 
-  #roomOf(source: SourceName): Room {
-    return areaOf[source] === 'history' ? this.shared.longRoom : this.shared.room
+  #memoryOf(source: SourceName): MemoryBudget {
+    return areaOf[source] === 'history' ? this.shared.longMemory : this.shared.memory
   }
 
   /**
@@ -92,7 +92,7 @@ export class Access {
    */
   rateWait(source: SourceName): { readonly isLimited: boolean; readonly reason: string } {
     const area = areaOf[source]
-    const { used, limitedUntil } = this.#budget(area)
+    const { used, limitedUntil } = this.#rateLimiter(area)
     if (limitedUntil === undefined) {
       const { workspaces } = this.shared.config
       return { isLimited: false, reason: slowText(area, this.workspace, workspaces, used) }
@@ -103,8 +103,8 @@ export class Access {
 
   #sending(source: SourceName): Transport {
     const send = this.#send
-    const origin = { workspace: this.workspace.name, source }
-    return this.shared.outside.tracing?.transport(origin, send) ?? send
+    const stream = { workspace: this.workspace.name, source }
+    return this.shared.environment.tracing?.transport(stream, send) ?? send
   }
 
   /** `open` builds the source from the parts that all sources share. */
@@ -114,43 +114,43 @@ export class Access {
     wanted: (type: string) => boolean,
     open: (common: SourceOptions) => Source,
   ): Reader {
-    const { outside, journal, board, mode, config } = this.shared
-    const { clock, random } = outside
-    const origin = { workspace: this.workspace.name, source: name }
-    const log = outside.log.with({ workspace: origin.workspace, source: origin.source })
+    const { environment, journal, registry, mode, config } = this.shared
+    const { clock, random } = environment
+    const stream = { workspace: this.workspace.name, source: name }
+    const log = environment.log.with({ workspace: stream.workspace, source: stream.source })
     // In a single run a source is silent after its end: that is no stall.
-    const reads = keptReads(origin, board.source(origin, mode.once ? undefined : intervalMs), {
+    const reads = keptReads(stream, registry.source(stream, mode.once ? undefined : intervalMs), {
       journal,
       clock,
     })
-    const { watch } = reads
+    const { reporter } = reads
     const opened = open({
-      origin,
-      client: this.client(name, watch),
+      stream,
+      client: this.client(name, reporter),
       clock,
-      watch,
+      reporter,
       log,
       once: mode.once,
       maxEntryBytes: config.journal.limits.max_entry_bytes,
       maxDepth: config.journal.limits.max_depth,
     })
-    const source = outside.tracing?.source(opened) ?? opened
+    const source = environment.tracing?.source(opened) ?? opened
     const { keyWait } = this
-    const loop = { source, journal, watch, reads, keyWait, log, clock, random, wanted, once: mode.once }
+    const loop = { source, journal, reporter, reads, keyWait, log, clock, random, wanted, once: mode.once }
     return { ...loop, intervalMs, finished: false }
   }
 
-  #budget(area: Area): Budgeting {
-    const known = this.#budgets.get(area)
+  #rateLimiter(area: Area): RateLimiting {
+    const known = this.#rateLimiters.get(area)
     if (known) return known
-    const budget = this.shared.budgets.of(this.workspace, area)
-    this.#budgets.set(area, budget)
-    return budget
+    const rateLimiter = this.shared.rateLimiters.of(this.workspace, area)
+    this.#rateLimiters.set(area, rateLimiter)
+    return rateLimiter
   }
 
-  budgets(): readonly RateLimitStatus[] {
-    const others = this.shared.budgets.sharedWith(this.workspace)
-    return [...this.#budgets].map(([area, { used, limitedUntil }]) => ({
+  rateLimiters(): readonly RateLimitStatus[] {
+    const others = this.shared.rateLimiters.sharedWith(this.workspace)
+    return [...this.#rateLimiters].map(([area, { used, limitedUntil }]) => ({
       area,
       used: used.places,
       limit: used.allowed,
@@ -161,7 +161,7 @@ export class Access {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#budgets.values()].map((budget) => budget.close()))
+    await Promise.all([...this.#rateLimiters.values()].map((rateLimiter) => rateLimiter.close()))
     await this.#network.close()
   }
 }
@@ -174,34 +174,34 @@ export interface Mode {
   /** epoch ms at which the process started, if it ran another configuration before; absent: now */
   readonly startedAt?: number
   /** opened for jobs only, without live reading */
-  readonly pastAlone?: boolean
+  readonly jobsOnly?: boolean
 }
 
 export interface Shared {
   readonly config: Config
-  readonly outside: Outside
+  readonly environment: Environment
   readonly mode: Mode
   readonly journal: Journal
-  readonly board: Board
+  readonly registry: StatusRegistry
   readonly instance: string
   readonly taps: Taps
 }
 
-export interface SharedToRead extends Shared {
+export interface SharedWithReaders extends Shared {
   /** the readers' part of the memory budget */
-  readonly room: Room
+  readonly memory: MemoryBudget
   /** the part of that for answers that may stream for hours */
-  readonly longRoom: Room
+  readonly longMemory: MemoryBudget
   /** the part of that for jobs */
-  readonly pastRoom: Room
-  readonly budgets: Budgets
+  readonly jobMemory: MemoryBudget
+  readonly rateLimiters: RateLimiters
   /** for all workspaces: several may have the same key */
   readonly keyWaits: KeyWaits
 }
 
-export interface SharedToShip extends Shared {
+export interface SharedWithSinks extends Shared {
   /** the part of this sink */
-  readonly room: Room
+  readonly memory: MemoryBudget
 }
 
 // Warns if this machine's clock differs much from the API server's: reading continues, but requests
@@ -216,7 +216,7 @@ const APART_MS = 10 * MINUTE_MS
  * undefined.
  * @internal for tests
  */
-export function tellingClocks(
+export function warningOfClocks(
   send: Transport,
   clock: Pick<Clock, 'now'>,
   log: Log,

@@ -10,29 +10,29 @@ import { randomDigits, within } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import { KeyWaits } from '../core/key-waits.ts'
-import { openRooms } from '../core/memory-budget.ts'
-import type { Rooms } from '../core/memory-budget.ts'
+import { openMemoryBudgets } from '../core/memory-budget.ts'
+import type { MemoryBudgets } from '../core/memory-budget.ts'
 import { secretsIn } from '../core/secret.ts'
-import { ship } from '../delivery/loop.ts'
+import { runDispatcher } from '../delivery/loop.ts'
 import { probe } from '../delivery/probe.ts'
-import { collect } from '../ingest/loop.ts'
+import { runIngest } from '../ingest/loop.ts'
 import { Comparisons } from '../jobs/compare.ts'
 import { StreamJobs, liveReadTo } from '../jobs/jobs.ts'
 import { openJournal } from '../journal/sqlite/open.ts'
 import type { JournalOptions } from '../journal/sqlite/open.ts'
 import { openMetrics } from '../observability/metrics.ts'
 import type { Metrics } from '../observability/metrics.ts'
-import { openBoard } from '../observability/status-registry.ts'
-import type { Board } from '../observability/status-registry.ts'
+import { openStatusRegistry } from '../observability/status-registry.ts'
+import type { StatusRegistry } from '../observability/status-registry.ts'
 import { backfillStatusOf, replayStatusOf } from '../observability/status.ts'
 import type { StatusReport } from '../observability/status.ts'
 import { Taps } from '../observability/taps.ts'
 import type { Mode, Reader, Shared } from './access.ts'
 import { UnreadSecrets } from './checks.ts'
-import { clearLeftovers, openShipping } from './delivery.ts'
-import type { Coming, Shipping } from './delivery.ts'
-import type { Outside } from './environment.ts'
-import { Budgets } from './rate-limits.ts'
+import { clearLeftovers, openSinkDelivery } from './delivery.ts'
+import type { Coming, SinkDelivery } from './delivery.ts'
+import type { Environment } from './environment.ts'
+import { RateLimiters } from './rate-limits.ts'
 import { openReading } from './workspace.ts'
 import type { Reading } from './workspace.ts'
 
@@ -41,7 +41,7 @@ const ALIVE_MS = 2_000
 
 export interface App {
   readonly config: Config
-  readonly board: Board
+  readonly registry: StatusRegistry
   readonly metrics: Metrics
   readonly journal: Journal
   /** lines sent to its sinks, for `auditferry tap` */
@@ -73,47 +73,53 @@ type Open = (options: JournalOptions) => Promise<Journal>
  */
 export async function openApp(
   config: Config,
-  outside: Outside,
+  environment: Environment,
   mode: Mode,
   open: Open = openJournal,
 ): Promise<App> {
-  const journal = await openTraced(config, outside, open)
+  const journal = await openTraced(config, environment, open)
   // After taking the journal's lock: no other process delivers from it.
-  await clearLeftovers(config, outside)
-  const metrics = openMetrics({ version: outside.version })
-  const board = boardOf({ config, outside, mode, journal, metrics }, () => ({ readings, jobs }))
-  const taps = new Taps(outside.clock)
-  const instance = await instanceOf(journal, outside)
-  const parts = { config, outside, mode, journal, board, instance, taps }
-  const rooms = openRooms(config.sinks.length)
+  await clearLeftovers(config, environment)
+  const metrics = openMetrics({ version: environment.version })
+  const registry = registryOf({ config, environment, mode, journal, metrics }, () => ({ readings, jobs }))
+  const taps = new Taps(environment.clock)
+  const instance = await instanceOf(journal, environment)
+  const parts = { config, environment, mode, journal, registry, instance, taps }
+  const rooms = openMemoryBudgets(config.sinks.length)
   const readings = await openReadings(parts, rooms)
   const readers = readings.flatMap((reading) => reading.readers)
   const { jobs, comparing } = jobsOf(parts, readings)
-  const coming = mode.once ? comingOnce(readers, board) : { nothingMoreComes: () => false }
-  const shippings = config.sinks.map((sink) => openShipping({ ...parts, room: rooms.share() }, sink, coming))
-  const running = new Running({ ...parts, jobs, comparing, readings, readers, shippings })
+  const coming = mode.once ? comingOnce(readers, registry) : { nothingMoreComes: () => false }
+  const sinkDeliveries = config.sinks.map((sink) =>
+    openSinkDelivery({ ...parts, memory: rooms.share() }, sink, coming),
+  )
+  const running = new Running({ ...parts, jobs, comparing, readings, readers, sinkDeliveries })
   return {
     config,
-    board,
+    registry,
     metrics,
     journal,
     taps,
     jobs,
     comparing,
     run: () => running.run(),
-    singleRun: () => singleRunOf(readers, shippings, board.status()),
-    alive: () => isAlive(journal, outside.clock),
+    singleRun: () => singleRunOf(readers, sinkDeliveries, registry.status()),
+    alive: () => isAlive(journal, environment.clock),
     stop: () => running.stop(),
   }
 }
 
-async function openTraced(config: Config, { clock, log, tracing }: Outside, open: Open): Promise<Journal> {
+async function openTraced(
+  config: Config,
+  { clock, log, tracing }: Environment,
+  open: Open,
+): Promise<Journal> {
   const settings = { ...journalSettings(config), workspaces: journalWorkspaces(config) }
   const journal = await open({ ...settings, clock, log })
   return tracing?.journal(journal) ?? journal
 }
 
-interface BoardParts extends Pick<Shared, 'config' | 'outside' | 'mode' | 'journal'> {
+interface RegistryParts extends Pick<Shared, 'config' | 'environment' | 'mode' | 'journal'> {
   readonly metrics: Metrics
 }
 
@@ -125,20 +131,23 @@ interface Asked {
   readonly jobs: StreamJobs
 }
 
-function boardOf({ config, outside, mode, journal, metrics }: BoardParts, asked: () => Asked): Board {
+function registryOf(
+  { config, environment, mode, journal, metrics }: RegistryParts,
+  asked: () => Asked,
+): StatusRegistry {
   // Collected once: later re-reads change the values inside.
   const secrets = secretsIn(config)
-  return openBoard({
-    clock: outside.clock,
+  return openStatusRegistry({
+    clock: environment.clock,
     metrics,
-    version: outside.version,
+    version: environment.version,
     startedAt: mode.startedAt,
     journalStats: () => journal.stats(),
     journalPath: resolve(config.journal.path),
     secrets: () => secrets,
-    budget: (name) => {
+    rateLimiter: (name) => {
       const { readings } = asked()
-      return readings.find(({ workspace }) => workspace === name)?.budgets() ?? []
+      return readings.find(({ workspace }) => workspace === name)?.rateLimiters() ?? []
     },
     backfills: () => asked().jobs.list('backfill').map(backfillStatusOf),
     replays: () =>
@@ -149,30 +158,30 @@ function boardOf({ config, outside, mode, journal, metrics }: BoardParts, asked:
 }
 
 /** The readers of each workspace, with the rate limiters that they share. */
-async function openReadings(parts: Shared, rooms: Rooms): Promise<readonly Reading[]> {
-  const { config, outside, mode, journal } = parts
-  const { clock, random } = outside
-  const pastAlone = mode.pastAlone === true
-  const budgets = new Budgets(config.workspaces, { journal, clock, random, pastAlone })
+async function openReadings(parts: Shared, rooms: MemoryBudgets): Promise<readonly Reading[]> {
+  const { config, environment, mode, journal } = parts
+  const { clock, random } = environment
+  const jobsOnly = mode.jobsOnly === true
+  const rateLimiters = new RateLimiters(config.workspaces, { journal, clock, random, jobsOnly })
   const keyWaits = new KeyWaits(clock)
   const toRead = {
     ...parts,
-    room: rooms.reading,
-    longRoom: rooms.long,
-    pastRoom: rooms.past,
-    budgets,
+    memory: rooms.reading,
+    longMemory: rooms.long,
+    jobMemory: rooms.past,
+    rateLimiters,
     keyWaits,
   }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
-  await budgets.load()
+  await rateLimiters.load()
   return readings
 }
 
-function jobsOf({ config, outside, journal, board }: Shared, readings: readonly Reading[]) {
-  const { clock, random, log } = outside
+function jobsOf({ config, environment, journal, registry }: Shared, readings: readonly Reading[]) {
+  const { clock, random, log } = environment
   const sources = readings.flatMap(({ readers }) => readers.map(({ source }) => source))
   const common = { journal, clock, ranges: readings.flatMap(({ ranges }) => ranges) }
-  const readTo = liveReadTo(journal, board, sources)
+  const readTo = liveReadTo(journal, registry, sources)
   return {
     jobs: new StreamJobs({ ...common, random, log, sinks: config.sinks, readTo }),
     comparing: new Comparisons(common),
@@ -191,7 +200,7 @@ async function isAlive(journal: Journal, clock: Clock): Promise<boolean> {
  * The instance id, which distinguishes it from others that read the same workspace: constant as
  * long as the journal exists.
  */
-async function instanceOf(journal: Journal, { random }: Outside): Promise<string> {
+async function instanceOf(journal: Journal, { random }: Environment): Promise<string> {
   const known = await journal.note('instance')
   if (known !== undefined) return known
   const instance = randomDigits(random, 24)
@@ -217,7 +226,7 @@ interface RunningParts extends Shared {
   readonly readings: readonly Reading[]
   /** of all readers */
   readonly readers: readonly Reader[]
-  readonly shippings: readonly Shipping[]
+  readonly sinkDeliveries: readonly SinkDelivery[]
   readonly jobs: StreamJobs
   readonly comparing: Comparisons
 }
@@ -241,24 +250,26 @@ class Running {
   }
 
   async #runAll(): Promise<void> {
-    const { config, mode, readings, readers, shippings, jobs, outside } = this.#parts
+    const { config, mode, readings, readers, sinkDeliveries, jobs, environment } = this.#parts
     const { signal } = this.#stopping
-    tellStart(config, shippings, outside)
+    logStart(config, sinkDeliveries, environment)
     const reading = readers.map(async (reader) => {
-      await collect(reader, signal)
+      await runIngest(reader, signal)
       reader.finished = true
     })
     const beside = readings.flatMap(({ canary }) => (canary ? [canary.run(signal)] : []))
     // A single run does the reads that are due and does not run jobs.
     if (!mode.once) beside.push(jobs.run(signal))
     // A single run does not probe sinks: it delivers at once, and its result decides.
-    if (!mode.once) beside.push(...shippings.map((shipping) => probe(shipping, signal)))
-    const shipping = shippings.map((shipping) => ship(shipping.shipper, shipping, signal, this.#cut.signal))
+    if (!mode.once) beside.push(...sinkDeliveries.map((sinkDelivery) => probe(sinkDelivery, signal)))
+    const sinkDelivery = sinkDeliveries.map((sinkDelivery) =>
+      runDispatcher(sinkDelivery.dispatcher, sinkDelivery, signal, this.#cut.signal),
+    )
     const guarding = this.#guard(signal)
     // Pruning never ends on its own: it is ended by the first loop that fails or by the last that
     // ends.
     const pruning = this.#prune(signal)
-    const loops = [...reading, ...shipping, ...beside]
+    const loops = [...reading, ...sinkDelivery, ...beside]
     const work = Promise.all(loops).then(() => undefined)
     this.#ended = Promise.allSettled(loops)
     try {
@@ -272,14 +283,14 @@ class Running {
   }
 
   async #prune(signal: AbortSignal): Promise<void> {
-    const { journal, outside } = this.#parts
+    const { journal, environment } = this.#parts
     while (!signal.aborted) {
       const more = await journal.prune().catch((error: unknown) => {
         // A disk too full even to delete: writes that wait for space are retried.
         if (error instanceof ConnectorError && error.action !== 'exit') return false
         throw error
       })
-      await outside.clock.sleep(more ? 50 : PRUNE_EVERY_MS, signal)
+      await environment.clock.sleep(more ? 50 : PRUNE_EVERY_MS, signal)
     }
   }
 
@@ -288,16 +299,16 @@ class Running {
    * remains only in memory. The operator must be warned while the process runs.
    */
   async #guard(signal: AbortSignal): Promise<void> {
-    const { config, journal, board, outside } = this.#parts
-    const secrets = new UnreadSecrets(config, outside.log, board)
+    const { config, journal, registry, environment } = this.#parts
+    const secrets = new UnreadSecrets(config, environment.log, registry)
     for (let known: string | undefined; !signal.aborted;) {
       secrets.look()
       const lost = await journal.lost()
       if (lost !== undefined && lost !== known)
-        outside.log.error('The journal is not where it was opened', { why: lost })
-      if (lost === undefined && known !== undefined) outside.log.info('The journal is in its place again')
-      board.journalLost((known = lost))
-      await outside.clock.sleep(LOOK_EVERY_MS, signal)
+        environment.log.error('The journal is not where it was opened', { why: lost })
+      if (lost === undefined && known !== undefined) environment.log.info('The journal is in its place again')
+      registry.journalLost((known = lost))
+      await environment.clock.sleep(LOOK_EVERY_MS, signal)
     }
   }
 
@@ -307,9 +318,9 @@ class Running {
   }
 
   async #stop(): Promise<void> {
-    const { journal, board, outside, readings, shippings, comparing, taps } = this.#parts
-    const { clock, log } = outside
-    const { sinks } = board.status()
+    const { journal, registry, environment, readings, sinkDeliveries, comparing, taps } = this.#parts
+    const { clock, log } = environment
+    const { sinks } = registry.status()
     // After a refused start there is nothing to report.
     if (this.#running) log.info('Stopping')
     this.#stopping.abort()
@@ -319,7 +330,7 @@ class Running {
     this.#cut.abort()
     await within(STOP_MS, clock, this.#ended)
     // A part that cannot close must not prevent the others from closing.
-    const closing = [...readings, ...shippings].map((part) => part.close())
+    const closing = [...readings, ...sinkDeliveries].map((part) => part.close())
     await within(CLOSE_MS, clock, Promise.allSettled(closing))
     await within(CLOSE_MS, clock, journal.close())
     if (!this.#running) return
@@ -330,14 +341,18 @@ class Running {
 }
 
 /** Sources and destinations: names, types and hosts, no secrets. */
-function tellStart(config: Config, shippings: readonly Shipping[], { log, version }: Outside): void {
+function logStart(
+  config: Config,
+  sinkDeliveries: readonly SinkDelivery[],
+  { log, version }: Environment,
+): void {
   for (const workspace of config.workspaces)
     log.info('Reading', {
       workspace: workspace.name,
       sources: sourcesOf(workspace).join(', '),
       host: new URL(workspace.base_url).host,
     })
-  for (const { sink, to } of shippings) {
+  for (const { sink, to } of sinkDeliveries) {
     const { name, type, assurance } = sink
     log.info('Delivering', { sink: name, type, assurance, ...(to === '' ? {} : { to }) })
   }
@@ -351,30 +366,32 @@ type SingleRun = 'working' | 'stuck' | 'done'
 
 function singleRunOf(
   readers: readonly Reader[],
-  shippings: readonly Shipping[],
+  sinkDeliveries: readonly SinkDelivery[],
   { workspaces, sinks, journal }: Pick<StatusReport, 'workspaces' | 'sinks' | 'journal'>,
 ): SingleRun {
   const reading = readers.filter((reader) => !reader.finished)
-  const stateOf = ({ source: { origin } }: Reader) =>
+  const stateOf = ({ source: { stream } }: Reader) =>
     workspaces
-      .find(({ name }) => name === origin.workspace)
-      ?.sources.find(({ name }) => name === origin.source)?.state
+      .find(({ name }) => name === stream.workspace)
+      ?.sources.find(({ name }) => name === stream.source)?.state
   const isHeld = (reader: Reader) => stateOf(reader) === 'blocked'
   // Delivered objects may still need a manifest, once nothing more comes.
-  const unfinished = shippings.filter(({ shipper }) => reading.every(isHeld) && shipper.unfinished === true)
+  const unfinished = sinkDeliveries.filter(
+    ({ dispatcher }) => reading.every(isHeld) && dispatcher.unfinished === true,
+  )
   const names = new Set(unfinished.map(({ sink }) => sink.name))
-  const owing = sinks.filter((sink) => sink.pending_entries > 0 || names.has(sink.name))
-  if (reading.length === 0 && owing.length === 0) return 'done'
+  const pendingByKey = sinks.filter((sink) => sink.pending_entries > 0 || names.has(sink.name))
+  if (reading.length === 0 && pendingByKey.length === 0) return 'done'
   // Reading that waits for room continues when a sink does.
   const blocked = (reader: Reader) =>
-    isHeld(reader) || (journal.paused && stateOf(reader) === 'paused' && owing.length > 0)
-  const stuck = reading.every(blocked) && owing.every((sink) => sink.state === 'blocked')
+    isHeld(reader) || (journal.paused && stateOf(reader) === 'paused' && pendingByKey.length > 0)
+  const stuck = reading.every(blocked) && pendingByKey.every((sink) => sink.state === 'blocked')
   return stuck ? 'stuck' : 'working'
 }
 
 /** The reads of a single run that are still to come. */
-function comingOnce(readers: readonly Reader[], board: Pick<Board, 'reading'>): Coming {
-  const isHeld = ({ source }: Reader) => board.reading(source.origin)?.isHeld() === true
+function comingOnce(readers: readonly Reader[], registry: Pick<StatusRegistry, 'reading'>): Coming {
+  const isHeld = ({ source }: Reader) => registry.reading(source.stream)?.isHeld() === true
   return {
     nothingMoreComes: () => readers.every(({ finished }) => finished),
     nothingDue: () => readers.every((reader) => reader.finished || isHeld(reader)),

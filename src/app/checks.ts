@@ -6,17 +6,17 @@ import type { Config, SinkConfig, WorkspaceConfig } from '../config/schema.ts'
 import { sinkFiles } from '../config/sink.ts'
 import { WHOLE_BODY_BYTES } from '../contracts/entries.ts'
 import type { Transport } from '../contracts/platform.ts'
-import { silentWatch } from '../contracts/reporter.ts'
+import { silentReporter } from '../contracts/reporter.ts'
 import type { NamedFile } from '../contracts/sink-kind.ts'
 import type { CheckResult } from '../contracts/sink.ts'
 import { vaultPaths } from '../core/api.ts'
 import { within } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { Room } from '../core/memory-budget.ts'
+import { MemoryBudget } from '../core/memory-budget.ts'
 import { placedSecretsIn } from '../core/secret.ts'
 import type { Secret } from '../core/secret.ts'
-import type { Board } from '../observability/status-registry.ts'
+import type { StatusRegistry } from '../observability/status-registry.ts'
 import type { WarningStatus } from '../observability/status.ts'
 import { isAuditThere, readFoundEntry } from '../sources/audit/lookup.ts'
 import { entryOptions } from '../sources/audit/step.ts'
@@ -25,11 +25,11 @@ import { eventOptions } from '../sources/history/window.ts'
 import { Client } from '../sources/http/client.ts'
 import type { Answer } from '../sources/http/client.ts'
 import { hold, readGroups } from '../sources/http/groups.ts'
-import { Budget } from '../sources/http/rate-limiter.ts'
+import { RateLimiter } from '../sources/http/rate-limiter.ts'
 import type { SplitterLimits } from '../sources/splitter/splitter.ts'
 import { cutPage } from '../sources/vault/page.ts'
 import { openSink } from './delivery.ts'
-import type { Outside } from './environment.ts'
+import type { Environment } from './environment.ts'
 
 // Whether an answer has the format that the reader of its area accepts, checked with the reader's
 // own parser: another kind of server may answer 200 and JSON too.
@@ -78,17 +78,17 @@ const CHECK_MS = 25_000
  */
 export async function checkConnections(
   config: Config,
-  outside: Outside,
+  environment: Environment,
   signal: AbortSignal,
   instance?: string,
 ): Promise<readonly CheckResult[]> {
   const apis = config.workspaces.map((workspace) =>
-    bounded(`${workspace.name}: API`, outside, signal, (until) =>
-      checkApi(workspace, splitterLimits(config), outside, until, instance),
+    bounded(`${workspace.name}: API`, environment, signal, (until) =>
+      checkApi(workspace, splitterLimits(config), environment, until, instance),
     ),
   )
   const sinks = config.sinks.map((sink) =>
-    bounded(sink.name, outside, signal, (until) => checkSink(config, sink, outside, until)),
+    bounded(sink.name, environment, signal, (until) => checkSink(config, sink, environment, until)),
   )
   return (await Promise.all([...apis, ...sinks])).flat()
 }
@@ -100,7 +100,7 @@ function splitterLimits({ journal: { limits } }: Config): SplitterLimits {
 /** A check without a result in time has failed, for any reason. */
 async function bounded(
   what: string,
-  { clock }: Outside,
+  { clock }: Environment,
   signal: AbortSignal,
   check: (signal: AbortSignal) => Promise<readonly CheckResult[]>,
 ): Promise<readonly CheckResult[]> {
@@ -182,15 +182,15 @@ function questionsOf({ audit, history, vault }: WorkspaceConfig, nowMs: number):
 async function checkApi(
   workspace: WorkspaceConfig,
   limits: SplitterLimits,
-  outside: Outside,
+  environment: Environment,
   signal: AbortSignal,
   instance: string | undefined,
 ): Promise<readonly CheckResult[]> {
-  const network = outside.network('api')
-  const userAgent = agentBeside(outside, 'validate', instance)
-  const asking: Asking = { workspace, limits, outside, userAgent, transport: network.send, signal }
+  const network = environment.network('api')
+  const userAgent = agentBeside(environment, 'validate', instance)
+  const asking: Asking = { workspace, limits, environment, userAgent, transport: network.send, signal }
   try {
-    const questions = questionsOf(workspace, outside.clock.now())
+    const questions = questionsOf(workspace, environment.clock.now())
     return await Promise.all(questions.map((question) => checkArea(question, asking)))
   } finally {
     await network.close()
@@ -201,8 +201,11 @@ async function checkApi(
  * The User-Agent of a command: with the instance id of a running daemon, that daemon recognises the
  * request as its own.
  */
-export const agentBeside = ({ version }: Outside, command: string, instance: string | undefined): string =>
-  `auditferry/${version} (${instance === undefined ? command : `instance ${instance}`})`
+export const agentBeside = (
+  { version }: Environment,
+  command: string,
+  instance: string | undefined,
+): string => `auditferry/${version} (${instance === undefined ? command : `instance ${instance}`})`
 
 /**
  * A client for a few requests beside the daemon, under the configured limit but not counted by the
@@ -211,27 +214,36 @@ export const agentBeside = ({ version }: Outside, command: string, instance: str
 export function clientBeside(
   { base_url: baseUrl, api_key: apiKey, rate_limits: limits }: WorkspaceConfig,
   area: keyof WorkspaceConfig['rate_limits'],
-  { clock, random }: Outside,
+  { clock, random }: Environment,
   { transport, userAgent }: { readonly transport: Transport; readonly userAgent: string },
 ): Client {
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: () => limits[area], clock, random, store })
-  const room = new Room(WHOLE_BODY_BYTES)
-  return new Client({ baseUrl, apiKey, transport, clock, budget, userAgent, room, watch: silentWatch })
+  const rateLimiter = new RateLimiter({ limit: () => limits[area], clock, random, store })
+  const memory = new MemoryBudget(WHOLE_BODY_BYTES)
+  return new Client({
+    baseUrl,
+    apiKey,
+    transport,
+    clock,
+    rateLimiter,
+    userAgent,
+    memory,
+    reporter: silentReporter,
+  })
 }
 
 interface Asking {
   readonly workspace: WorkspaceConfig
   readonly limits: SplitterLimits
-  readonly outside: Outside
+  readonly environment: Environment
   readonly userAgent: string
   readonly transport: Transport
   readonly signal: AbortSignal
 }
 
 async function checkArea(question: Question, asking: Asking): Promise<CheckResult> {
-  const { workspace, outside, signal } = asking
-  const client = clientBeside(workspace, question.area, outside, asking)
+  const { workspace, environment, signal } = asking
+  const client = clientBeside(workspace, question.area, environment, asking)
   const asked = { what: `${workspace.name}: ${question.what}` }
   const right = 'answers, accepts the key'
   const rightAndEmpty = `${right}, and knows no entry yet`
@@ -273,10 +285,10 @@ async function looked(
 async function checkSink(
   whole: Config,
   config: SinkConfig,
-  outside: Outside,
+  environment: Environment,
   signal: AbortSignal,
 ): Promise<readonly CheckResult[]> {
-  const opened = openSink(whole, config, outside, outside.log.with({ sink: config.name }))
+  const opened = openSink(whole, config, environment, environment.log.with({ sink: config.name }))
   try {
     const results = await opened.sink.check(signal)
     return results.map((result) => ({ ...result, what: namedOnce(config.name, result) }))
@@ -341,12 +353,12 @@ function fileOf(sink: string, file: NamedFile): Kept {
 
 export class UnreadSecrets {
   readonly #log: Pick<Log, 'info' | 'warn'>
-  readonly #board: Pick<Board, 'warn'>
+  readonly #registry: Pick<StatusRegistry, 'warn'>
   readonly #kept: readonly Kept[]
 
-  constructor(config: Config, log: Pick<Log, 'info' | 'warn'>, board: Pick<Board, 'warn'>) {
+  constructor(config: Config, log: Pick<Log, 'info' | 'warn'>, registry: Pick<StatusRegistry, 'warn'>) {
     this.#log = log
-    this.#board = board
+    this.#registry = registry
     this.#kept = [
       ...placedSecretsIn(config).map(({ path, secret }) => secretOf(config, path, secret)),
       ...config.sinks.flatMap((sink) => sinkFiles(sink, 'files').map((file) => fileOf(sink.name, file))),
@@ -364,7 +376,7 @@ export class UnreadSecrets {
       if (unread === one.told) continue
       one.told = unread
       const message = unread && `${about} cannot be read again, and ${then}: ${unread}`
-      this.#board.warn({ code, about }, message)
+      this.#registry.warn({ code, about }, message)
       if (unread === undefined) this.#log.info('A secret or a file can be read again', { about })
       else
         this.#log.warn(

@@ -7,7 +7,7 @@ import { readTextFile } from '../config/files.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { sinkLingerMs } from '../config/sink.ts'
 import { Entries, columnsOf } from '../contracts/entries.ts'
-import type { Journal, Run } from '../contracts/journal.ts'
+import type { Journal, ChunkSlice } from '../contracts/journal.ts'
 import { addressOf } from '../contracts/platform.ts'
 import type { Connection } from '../contracts/platform.ts'
 import type { DeadLetter, DeadLetterQuery, LeftLetters, Retried } from '../contracts/records.ts'
@@ -20,9 +20,9 @@ import { globFilter, takesAll } from '../core/globs.ts'
 import { jsonOf } from '../core/json.ts'
 import type { Log } from '../core/log.ts'
 import { DAY_MS } from '../core/time.ts'
-import { Shipper } from '../delivery/dispatcher.ts'
-import type { LoopOptions, Stepper } from '../delivery/loop.ts'
-import { ObjectShipper } from '../delivery/objects.ts'
+import { BatchDispatcher } from '../delivery/dispatcher.ts'
+import type { LoopOptions, Dispatcher } from '../delivery/loop.ts'
+import { ObjectDispatcher } from '../delivery/objects.ts'
 import { openAfterKeys } from '../delivery/policy.ts'
 import type { Policy } from '../delivery/policy.ts'
 import { deniedBy } from '../delivery/redact.ts'
@@ -30,10 +30,10 @@ import { formatNamed } from '../formats/index.ts'
 import { spoolPath } from '../journal/sqlite/files.ts'
 import { heardConnect, heardTransport } from '../observability/network-activity.ts'
 import type { Ear } from '../observability/network-activity.ts'
-import type { Board } from '../observability/status-registry.ts'
+import type { StatusRegistry } from '../observability/status-registry.ts'
 import { kindOf, sinkKinds } from '../sinks/index.ts'
-import type { SharedToShip } from './access.ts'
-import type { Network, Outside } from './environment.ts'
+import type { SharedWithSinks } from './access.ts'
+import type { Network, Environment } from './environment.ts'
 
 /** How long a sink may take to close before the shutdown continues without it. */
 const CLOSE_MS = 500
@@ -43,9 +43,9 @@ const CLOSE_MS = 500
  */
 const LOOK_AGAIN_MS = 250
 
-export interface Shipping extends LoopOptions {
+export interface SinkDelivery extends LoopOptions {
   readonly sink: Sink | ObjectSink
-  readonly shipper: Stepper
+  readonly dispatcher: Dispatcher
   /** hosts, files or the bucket that it delivers to, for the log; '' if the type says it all */
   readonly to: string
   close(): Promise<void>
@@ -54,18 +54,18 @@ export interface Shipping extends LoopOptions {
 /** Which reads are still to come. */
 export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
 
-export function openShipping(shared: SharedToShip, config: SinkConfig, coming: Coming): Shipping {
-  const { outside, journal, board } = shared
-  const { clock, random } = outside
-  const log = outside.log.with({ sink: config.name })
-  const watch = board.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
-  const seen = earliest((endsAt) => watch.certificateEnds(endsAt))
-  const ear: Ear = { asked: () => watch.asked(), heard: () => watch.heard() }
-  const removed = fileLoss('file_removed', config.name, board, { journal, clock })
-  const cut = fileLoss('file_cut', config.name, board, { journal, clock })
+export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, coming: Coming): SinkDelivery {
+  const { environment, journal, registry } = shared
+  const { clock, random } = environment
+  const log = environment.log.with({ sink: config.name })
+  const reporter = registry.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
+  const seen = earliest((endsAt) => reporter.certificateEnds(endsAt))
+  const ear: Ear = { asked: () => reporter.asked(), heard: () => reporter.heard() }
+  const removed = fileLoss('file_removed', config.name, registry, { journal, clock })
+  const cut = fileLoss('file_cut', config.name, registry, { journal, clock })
   void removed.recall()
   void cut.recall()
-  const opened = openSink(shared.config, config, outside, log, {
+  const opened = openSink(shared.config, config, environment, log, {
     certificateEnds: seen,
     fileRemoved: (message) => removed.tell(message),
     fileCut: (message) => cut.tell(message),
@@ -73,36 +73,36 @@ export function openShipping(shared: SharedToShip, config: SinkConfig, coming: C
     ear,
   })
   const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
-  const sink = outside.tracing?.sink(heard) ?? heard
-  const loop: LoopOptions = { sink, journal, watch, log, clock, random, ...coming }
-  const shipper = openAfterKeys(config, readTextFile, (policy) =>
-    openStepper(shared, config, sink, loop, policy),
+  const sink = environment.tracing?.sink(heard) ?? heard
+  const loop: LoopOptions = { sink, journal, reporter, log, clock, random, ...coming }
+  const dispatcher = openAfterKeys(config, readTextFile, (policy) =>
+    openDispatcher(shared, config, sink, loop, policy),
   )
   const to = kindOf(config.type).to(config).join(', ')
-  return { ...loop, sink, shipper, to, close: () => opened.close() }
+  return { ...loop, sink, dispatcher, to, close: () => opened.close() }
 }
 
-function openStepper(
-  { room, mode }: SharedToShip,
+function openDispatcher(
+  { memory, mode }: SharedWithSinks,
   config: SinkConfig,
   sink: Sink | ObjectSink,
   loop: LoopOptions,
   policy: Policy,
-): Stepper {
+): Dispatcher {
   const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
   const { redact } = policy
   const wanted = policy.allowed(wantedBy(config))
   const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
-  const common = { ...loop, format: formatNamed(config.format), wanted, redact, room, lookAgainMs }
+  const common = { ...loop, format: formatNamed(config.format), wanted, redact, memory, lookAgainMs }
   if (takesObjects(sink)) {
-    return new ObjectShipper({ ...common, sink, shape: objectShape(config, sink, policy) })
+    return new ObjectDispatcher({ ...common, sink, shape: objectFingerprint(config, sink, policy) })
   }
   const limits = { maxEntries, maxBytes, lingerMs }
-  return new Shipper({
+  return new BatchDispatcher({
     ...common,
     sink,
     limits,
-    shape: lineShape(config, sink, policy),
+    shape: lineFingerprint(config, sink, policy),
   })
 }
 
@@ -115,7 +115,7 @@ const hashOf = (settings: readonly string[]): string =>
  * Encoding fingerprint: hash of the settings that shape a line. Equal hashes, equal bytes.
  * @internal for tests
  */
-export const lineShape = (
+export const lineFingerprint = (
   { format }: Pick<SinkConfig, 'format'>,
   { shape }: Pick<Sink, 'shape'>,
   { shapes }: Pick<Policy, 'shapes'>,
@@ -125,17 +125,17 @@ export const lineShape = (
  * An object's name depends on everything in it: other entries make another object.
  * @internal for tests
  */
-export const objectShape = (
+export const objectFingerprint = (
   { format, sources, types }: Pick<SinkConfig, 'format' | 'sources' | 'types'>,
   { shape }: Pick<ObjectSink, 'shape'>,
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
-interface Watcher extends Pick<SinkDeps, 'certificateEnds' | 'fileRemoved' | 'fileCut' | 'lastEnd'> {
+interface FileWatch extends Pick<SinkDeps, 'certificateEnds' | 'fileRemoved' | 'fileCut' | 'lastEnd'> {
   readonly ear: Ear
 }
 
-const nobody: Watcher = {
+const nobody: FileWatch = {
   ear: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
     heard: () => undefined,
@@ -148,7 +148,7 @@ const nobody: Watcher = {
 const spoolRoot = ({ journal }: Config): string => spoolPath(journal.path)
 
 /** Call before any delivery. Files that cannot be removed do not prevent the start. */
-export async function clearLeftovers(config: Config, { disk, log }: Outside): Promise<void> {
+export async function clearLeftovers(config: Config, { disk, log }: Environment): Promise<void> {
   const root = spoolRoot(config)
   try {
     let files = 0
@@ -165,32 +165,32 @@ export async function clearLeftovers(config: Config, { disk, log }: Outside): Pr
 export function openSink(
   whole: Config,
   config: SinkConfig,
-  outside: Outside,
+  environment: Environment,
   log: Log,
-  { ear, ...watches }: Watcher = nobody,
+  { ear, ...watches }: FileWatch = nobody,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
-  const { clock, random } = outside
+  const { clock, random } = environment
   const networks: Network[] = []
   let connections: Connection[] = []
   const deps: SinkDeps = {
     clock,
     random,
     log,
-    disk: outside.disk,
+    disk: environment.disk,
     transport: (tls) => {
-      const network = outside.network('sink', tls)
+      const network = environment.network('sink', tls)
       networks.push(network)
       return heardTransport(network.send, ear)
     },
     connect: heardConnect(async (...to) => {
-      const connection = await outside.connect(...to)
+      const connection = await environment.connect(...to)
       connections = [...connections.filter(({ gone }) => !gone), connection]
       return connection
     }, ear),
-    datagrams: (to) => outside.datagrams(to),
+    datagrams: (to) => environment.datagrams(to),
     ...watches,
-    print: (bytes) => outside.print(bytes),
-    gzip: (bytes) => outside.gzip(bytes),
+    print: (bytes) => environment.print(bytes),
+    gzip: (bytes) => environment.gzip(bytes),
     hostOf: (name) => hostOf(whole, name),
     spoolFolder: join(spoolRoot(whole), config.name),
   }
@@ -235,7 +235,7 @@ interface Around {
 export function fileLoss(
   code: 'file_removed' | 'file_cut',
   sink: string,
-  board: Pick<Board, 'warn'>,
+  registry: Pick<StatusRegistry, 'warn'>,
   { journal, clock }: Around,
 ) {
   const name = `${code}:${sink}`
@@ -243,7 +243,7 @@ export function fileLoss(
   return {
     /** `message` undefined: resolved. */
     tell(message: string | undefined): void {
-      board.warn(warned, message)
+      registry.warn(warned, message)
       const note = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
       // Delivery does not wait for it: if it cannot be stored, this process still reports it.
       journal.putNote(name, note).catch(() => undefined)
@@ -256,7 +256,7 @@ export function fileLoss(
       // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
       const sinceAt = Math.min(kept.sinceAt, now)
       const untilAt = sinceAt + DAY_MS
-      if (now < untilAt) board.warn(warned, kept.message, { sinceAt, untilAt })
+      if (now < untilAt) registry.warn(warned, kept.message, { sinceAt, untilAt })
     },
   }
 }
@@ -301,7 +301,7 @@ function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => 
   const wanted = wantedBy(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
   return async (letter) => {
-    if (!config.sources.some((source) => source === letter.origin.source)) return 'sources'
+    if (!config.sources.some((source) => source === letter.stream.source)) return 'sources'
     if (!wanted(runOf(letter, new Uint8Array()), 0)) return 'types'
     const raw = denied ? await journal.deadLetterRaw(letter.id) : undefined
     return raw && denied?.(runOf(letter, raw), 0) ? 'deny' : undefined
@@ -309,11 +309,11 @@ function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => 
 }
 
 /** The dead letter as it will be in the journal, as far as the checks need it. */
-function runOf({ origin, seq, type, sink }: DeadLetter, raw: Uint8Array): Run {
+function runOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): ChunkSlice {
   const places = { raw: [0, raw.length], id: [0, 0], time: [0, 0], type: 0 } as const
   const columns = Uint32Array.from(columnsOf(places))
   const entries = new Entries(raw, 1, columns, new Float64Array(1), [type])
-  return { origin, firstSeq: seq, appendedAt: 0, onlySink: sink, replay: false, entries }
+  return { stream, firstSeq: seq, appendedAt: 0, onlySink: sink, replay: false, entries }
 }
 
 // Which entries of the journal a sink wants: its own sources and types.
@@ -322,7 +322,7 @@ function runOf({ origin, seq, type, sink }: DeadLetter, raw: Uint8Array): Run {
  * The sink's own sources and types, also for replays; entries addressed to one sink are only for
  * that sink.
  */
-function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
+function wantedBy(config: SinkConfig): (run: ChunkSlice, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
   const everything = takesAll(config.types)
@@ -338,7 +338,7 @@ function wantedBy(config: SinkConfig): (run: Run, index: number) => boolean {
   }
   return (run, index) => {
     if (run.onlySink !== undefined && run.onlySink !== config.name) return false
-    if (!sources.has(run.origin.source)) return false
+    if (!sources.has(run.stream.source)) return false
     return everything || typeWanted(run.entries.type(index))
   }
 }

@@ -9,7 +9,7 @@ export interface Network {
   close(): Promise<void>
 }
 
-export interface Outside {
+export interface Environment {
   readonly version: string
   readonly clock: Clock
   readonly random: Random

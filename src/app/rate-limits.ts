@@ -6,19 +6,19 @@ import type { Clock, Random } from '../core/clock.ts'
 import type { Journal } from '../contracts/journal.ts'
 import { ConnectorError } from '../core/errors.ts'
 import { MINUTE_MS } from '../core/time.ts'
-import { Budget, isStale, lastSaved } from '../sources/http/rate-limiter.ts'
-import type { Budgeting } from '../sources/http/permits.ts'
-import { JointBudget } from '../sources/http/permits.ts'
+import { RateLimiter, isStale, lastSaved } from '../sources/http/rate-limiter.ts'
+import type { RateLimiting } from '../sources/http/permits.ts'
+import { JointRateLimiter } from '../sources/http/permits.ts'
 
 /** Each area of the API has its own limit (spec §8), shared by all readers of the area. */
 export type Area = keyof WorkspaceConfig['rate_limits']
 
-interface BudgetsOptions {
+interface RateLimitersOptions {
   readonly journal: Pick<Journal, 'note' | 'notes' | 'changeNotes'>
   readonly clock: Clock
   readonly random: Random
   /** No live reading, only jobs. */
-  readonly pastAlone?: boolean
+  readonly jobsOnly?: boolean
 }
 
 type Asking = Pick<WorkspaceConfig, 'name' | 'base_url' | 'api_key' | 'rate_limits'>
@@ -47,9 +47,9 @@ function unlessFull(error: unknown): void {
   if (!(error instanceof ConnectorError) || error.code !== 'disk_full') throw error
 }
 
-export class Budgets {
+export class RateLimiters {
   readonly #workspaces: readonly Asking[]
-  readonly #options: BudgetsOptions
+  readonly #options: RateLimitersOptions
   /**
    * by workspace name: the keys whose limit counts its requests, and until when; the key in use has
    * no end
@@ -59,9 +59,9 @@ export class Budgets {
   readonly #holders = new Map<string, Set<Asking>>()
   readonly #asked: (readonly [Asking, Area])[] = []
   /** by the name of their state entry */
-  readonly #opened = new Map<string, Budget>()
+  readonly #opened = new Map<string, RateLimiter>()
 
-  constructor(workspaces: readonly Asking[], options: BudgetsOptions) {
+  constructor(workspaces: readonly Asking[], options: RateLimitersOptions) {
     this.#workspaces = workspaces
     this.#options = options
     for (const workspace of workspaces) this.#keysOf(workspace)
@@ -84,8 +84,8 @@ export class Budgets {
       for (const [key, until] of before)
         this.#linger(workspace, key, until === null ? LINGER_MS : Math.min(until - clock.now(), LINGER_MS))
     }
-    const budgets = this.#asked.flatMap(([workspace, area]) => this.#budgetsOf(workspace, area))
-    await Promise.all(budgets.map((budget) => budget.load()))
+    const rateLimiters = this.#asked.flatMap(([workspace, area]) => this.#rateLimitersOf(workspace, area))
+    await Promise.all(rateLimiters.map((rateLimiter) => rateLimiter.load()))
     await this.#tidy()
   }
 
@@ -93,13 +93,13 @@ export class Budgets {
    * Counts this workspace's requests to one area, with its current key; with several keys the
    * lowest limit applies.
    */
-  of(workspace: Asking, area: Area): Budgeting {
+  of(workspace: Asking, area: Area): RateLimiting {
     this.#asked.push([workspace, area])
-    return new JointBudget(() => this.#budgetsOf(workspace, area), this.#options.clock)
+    return new JointRateLimiter(() => this.#rateLimitersOf(workspace, area), this.#options.clock)
   }
 
-  #budgetsOf(workspace: Asking, area: Area): readonly Budget[] {
-    return this.#keysOf(workspace).map((key) => this.#budget(key, area))
+  #rateLimitersOf(workspace: Asking, area: Area): readonly RateLimiter[] {
+    return this.#keysOf(workspace).map((key) => this.#rateLimiter(key, area))
   }
 
   /** The keys whose limit counts this workspace's requests now. */
@@ -142,11 +142,11 @@ export class Budgets {
     this.#holders.set(key, holders.add(workspace))
   }
 
-  #budget(key: string, area: Area): Budget {
+  #rateLimiter(key: string, area: Area): RateLimiter {
     const note = `${WINDOW}${key}:${area}`
     const known = this.#opened.get(note)
     if (known) return known
-    const { journal, clock, random, pastAlone = false } = this.#options
+    const { journal, clock, random, jobsOnly = false } = this.#options
     const holders = this.#holders.get(key) ?? new Set()
     const old = [...holders].map(({ name }) => `${OLD_WINDOW}${name}:${area}`)
     const store = {
@@ -154,9 +154,9 @@ export class Budgets {
       save: (value: string) => journal.changeNotes({ drop: old, put: [{ name: note, value }] }),
     }
     const limit = () => Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
-    const budget = new Budget({ limit, clock, random, store, pastAlone })
-    this.#opened.set(note, budget)
-    return budget
+    const rateLimiter = new RateLimiter({ limit, clock, random, store, jobsOnly })
+    this.#opened.set(note, rateLimiter)
+    return rateLimiter
   }
 
   #countingNote({ name }: Asking): { name: string; value: string } {

@@ -8,7 +8,7 @@ import type { TraceSource } from '../canary/traces.ts'
 import type { SinkConfig, WorkspaceConfig } from '../config/schema.ts'
 import { sinkLingerMs } from '../config/sink.ts'
 import type { Journal } from '../contracts/journal.ts'
-import type { SourceState, SourceWatch } from '../contracts/reporter.ts'
+import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
 import type { Source, SourceName } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
 import { globFilter, takesAll } from '../core/globs.ts'
@@ -29,7 +29,7 @@ import { HistoryRange, openPlace, unreadOf } from '../sources/history/range.ts'
 import type { Client } from '../sources/http/client.ts'
 import { VaultSource } from '../sources/vault/vault.ts'
 import { Access } from './access.ts'
-import type { Reader, Shared, SharedToRead } from './access.ts'
+import type { Reader, Shared, SharedWithReaders } from './access.ts'
 
 /** Reading of one workspace under one key. */
 export interface Reading {
@@ -38,13 +38,13 @@ export interface Reading {
   readonly canary: CanaryProbe<Reader>['canary'] | undefined
   /** sources whose past can be read again */
   readonly ranges: readonly RangeReader[]
-  budgets(): readonly RateLimitStatus[]
+  rateLimiters(): readonly RateLimitStatus[]
   close(): Promise<void>
 }
 
-export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): Reading {
-  const { outside } = shared
-  const access = new Access(shared, workspace, outside.network('api'))
+export function openReading(shared: SharedWithReaders, workspace: WorkspaceConfig): Reading {
+  const { environment } = shared
+  const access = new Access(shared, workspace, environment.network('api'))
   const readers: Reader[] = []
   const ranges: RangeReader[] = []
   if (workspace.audit) {
@@ -67,7 +67,7 @@ export function openReading(shared: SharedToRead, workspace: WorkspaceConfig): R
     readers: probe?.readers ?? readers,
     canary: probe?.canary,
     ranges,
-    budgets: () => access.budgets(),
+    rateLimiters: () => access.rateLimiters(),
     close: () => access.close(),
   }
 }
@@ -99,24 +99,24 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
   const common = { ...rangeCommon(access, reader), instance: access.shared.instance, sentTimes }
   return {
     ...liveOf(reader),
-    open: ({ fromUs, toUs }, watch) => {
-      const client = access.client('audit', watch, access.shared.pastRoom)
-      return new AuditRange({ ...common, expectedUserAgent: () => false, client, watch, fromUs, toUs })
+    open: ({ fromUs, toUs }, reporter) => {
+      const client = access.client('audit', reporter, access.shared.jobMemory)
+      return new AuditRange({ ...common, expectedUserAgent: () => false, client, reporter, fromUs, toUs })
     },
     rateWait: () => access.rateWait('audit'),
-    startUs: (live) => openAuditCursor(live, 0, common.origin.workspace).startUs ?? undefined,
+    startUs: (live) => openAuditCursor(live, 0, common.stream.workspace).startUs ?? undefined,
     unread: () => undefined,
   }
 }
 
 /** Shared by live reading and jobs of a source. */
-function liveOf({ source: { origin }, log, watch, wanted, reads, keyWait }: Reader) {
-  return { origin, log, watch, wanted, reads, keyWait }
+function liveOf({ source: { stream }, log, reporter, wanted, reads, keyWait }: Reader) {
+  return { stream, log, reporter, wanted, reads, keyWait }
 }
 
-function rangeCommon({ shared: { config, outside } }: Access, { source: { origin }, log }: Reader) {
+function rangeCommon({ shared: { config, environment } }: Access, { source: { stream }, log }: Reader) {
   const { max_entry_bytes: maxEntryBytes, max_depth: maxDepth } = config.journal.limits
-  return { origin, log, clock: outside.clock, maxEntryBytes, maxDepth }
+  return { stream, log, clock: environment.clock, maxEntryBytes, maxDepth }
 }
 
 function historyReader(
@@ -149,25 +149,25 @@ function historyRange(
   kind: HistoryKind,
   reader: Reader,
 ): RangeReader {
-  const { journal, outside } = access.shared
+  const { journal, environment } = access.shared
   const common = { ...rangeCommon(access, reader), kind, version, v1Until }
-  const { origin } = common
-  const note = `versions:${origin.workspace}:${origin.source}`
+  const { stream } = common
+  const note = `versions:${stream.workspace}:${stream.source}`
   const versions = { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) }
   return {
     ...liveOf(reader),
-    open: ({ fromUs, toUs: endUs }, watch, use) => {
-      const client = access.client(origin.source, watch, access.shared.pastRoom)
-      const toUs = Math.min(endUs, outside.clock.now() * 1000)
-      const live = () => journal.cursor(origin)
-      return new HistoryRange({ ...common, client, watch, fromUs, toUs, use, live, versions })
+    open: ({ fromUs, toUs: endUs }, reporter, use) => {
+      const client = access.client(stream.source, reporter, access.shared.jobMemory)
+      const toUs = Math.min(endUs, environment.clock.now() * 1000)
+      const live = () => journal.cursor(stream)
+      return new HistoryRange({ ...common, client, reporter, fromUs, toUs, use, live, versions })
     },
-    rateWait: () => access.rateWait(origin.source),
+    rateWait: () => access.rateWait(stream.source),
     startUs: (live) =>
       live === undefined
         ? undefined
-        : shippableFromUs(openHistoryCursor(live, origin.workspace, origin.source)),
-    unread: (place) => unreadOf(openPlace(place, origin)),
+        : shippableFromUs(openHistoryCursor(live, stream.workspace, stream.source)),
+    unread: (place) => unreadOf(openPlace(place, stream)),
   }
 }
 
@@ -197,7 +197,7 @@ interface CanaryProbe<Reader> {
 
 /** The workspace's access to its API. */
 interface Asking {
-  client(source: SourceName, watch: SourceWatch): Client
+  client(source: SourceName, reporter: StreamReporter): Client
   readonly keyWait: KeyWait
 }
 
@@ -214,16 +214,16 @@ function openProbe<Reader extends Looked>(
   access: Asking,
 ): CanaryProbe<Reader> | undefined {
   if (shared.mode.once || workspace.canary?.enabled !== true) return undefined
-  const { outside, journal, board, config } = shared
-  const { clock, random } = outside
+  const { environment, journal, registry, config } = shared
+  const { clock, random } = environment
   const { name } = workspace
-  const origin = { workspace: name, source: 'assistant' } as const
+  const stream = { workspace: name, source: 'assistant' } as const
   // It reports its own state: it may pause far longer than its interval while it waits for traces.
-  const watch = board.source(origin)
-  const sources = tellable(readers.map((reader) => reader.source.origin.source))
+  const reporter = registry.source(stream)
+  const sources = tellable(readers.map((reader) => reader.source.stream.source))
   const sinks = config.sinks.flatMap((sink) => destinationOf(sink, sources, workspace))
   const looked = readers.filter(({ source }) =>
-    (sources as readonly SourceName[]).includes(source.origin.source),
+    (sources as readonly SourceName[]).includes(source.stream.source),
   )
   const readMs = Math.max(0, ...looked.map(({ intervalMs }) => intervalMs))
   const sendMs = Math.max(0, ...config.sinks.map(sinkLingerMs))
@@ -236,17 +236,17 @@ function openProbe<Reader extends Looked>(
     sources,
     sinks,
     journal,
-    watch,
+    reporter,
     clock,
     random,
     keyWait: access.keyWait,
-    canary: board.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
-    log: outside.log.with(origin),
-    ask: asking(shared, access.client('assistant', watch)),
+    canary: registry.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
+    log: environment.log.with(stream),
+    ask: asking(shared, access.client('assistant', reporter)),
     ready: () => isReady(looked, journal, clock, (source) => stateIn(shared, name, source)),
   })
   const show = (reader: Reader): Reader => {
-    const { source } = reader.source.origin
+    const { source } = reader.source.stream
     if (!isTraceSource(source)) return reader
     return { ...reader, source: noticed(reader.source, (...landed) => canary.notice(source, ...landed)) }
   }
@@ -254,12 +254,12 @@ function openProbe<Reader extends Looked>(
 }
 
 function asking(
-  { outside, instance }: Shared,
+  { environment, instance }: Shared,
   client: Client,
 ): ConstructorParameters<typeof Canary>[0]['ask'] {
   return ({ prompt, mark }, signal) => {
-    const userAgent = `auditferry/${outside.version} (instance ${instance}; ${mark})`
-    return prompted(client, { prompt, userAgent, random: outside.random }, signal)
+    const userAgent = `auditferry/${environment.version} (instance ${instance}; ${mark})`
+    return prompted(client, { prompt, userAgent, random: environment.random }, signal)
   }
 }
 
@@ -298,16 +298,16 @@ export async function isReady(
   stateOf: (source: SourceName) => SourceState | undefined,
 ): Promise<boolean> {
   for (const { source, intervalMs } of readers) {
-    const state = stateOf(source.origin.source)
+    const state = stateOf(source.stream.source)
     if (state === 'blocked' || state === 'failing') continue
-    const { caughtUp, dueAt } = source.plan(await journal.cursor(source.origin))
+    const { caughtUp, dueAt } = source.plan(await journal.cursor(source.stream))
     // Overdue, as after a long downtime: it is no longer caught up.
     if (!caughtUp || clock.now() - dueAt > Math.max(intervalMs, MINUTE_MS)) return false
   }
   return true
 }
 
-function stateIn({ board }: Shared, workspace: string, source: SourceName): SourceState | undefined {
-  const { sources = [] } = board.status().workspaces.find(({ name }) => name === workspace) ?? {}
+function stateIn({ registry }: Shared, workspace: string, source: SourceName): SourceState | undefined {
+  const { sources = [] } = registry.status().workspaces.find(({ name }) => name === workspace) ?? {}
   return sources.find(({ name }) => name === source)?.state
 }

@@ -9,7 +9,7 @@ import type { Journal } from '../contracts/journal.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import type { Seq } from '../core/sequence.ts'
 import type { SourceName } from '../contracts/source.ts'
-import { Streak } from '../core/backoff.ts'
+import { FailureBackoff } from '../core/backoff.ts'
 import { awaited, MemoryNote, settledBy, stageOf } from './round.ts'
 import { delayAfter, Judge, type JudgeOptions } from './judge.ts'
 import type { CanaryMemory, Round } from './round.ts'
@@ -50,7 +50,7 @@ export class Canary {
   readonly #options: CanaryOptions
   readonly #judge: Judge
   readonly #note: MemoryNote
-  readonly #streak: Streak
+  readonly #failures: FailureBackoff
   #memory: CanaryMemory | undefined
   /** the prompt failed in this process: the next try need not wait for its interval */
   #again = false
@@ -61,7 +61,7 @@ export class Canary {
     this.#options = options
     this.#judge = new Judge(options)
     this.#note = new MemoryNote(options.journal, options.workspace)
-    this.#streak = new Streak(() => options.clock.elapsed())
+    this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 
   /**
@@ -91,7 +91,7 @@ export class Canary {
   async step(signal: AbortSignal): Promise<number> {
     this.#noticed = false
     const memory = (this.#memory ??= await this.#load())
-    const { watch, ready } = this.#options
+    const { reporter, ready } = this.#options
     const { round } = memory
     if (round?.answered && isOpen(round)) {
       await this.#look(memory, round)
@@ -104,7 +104,7 @@ export class Canary {
       await this.#ask(memory, signal)
       return 0
     }
-    watch.state('idle', undefined, isDue ? undefined : waitMs)
+    reporter.state('idle', undefined, isDue ? undefined : waitMs)
     return isDue ? NOT_READY_MS : waitMs
   }
 
@@ -118,7 +118,7 @@ export class Canary {
         if (waitMs > 0) await this.#rest(waitMs, signal)
       } catch (error) {
         if (stopped()) return
-        const delayMs = delayAfter(error, this.#options, this.#streak)
+        const delayMs = delayAfter(error, this.#options, this.#failures)
         const isBlocked = error instanceof ConnectorError && error.action === 'hold'
         await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
       }
@@ -167,7 +167,7 @@ export class Canary {
       throw error
     }
     this.#again = false
-    if (this.#streak.succeeded()) log.info('The canary asks again')
+    if (this.#failures.succeeded()) log.info('The canary asks again')
     const tookMs = clock.elapsed() - from
     const answeredAt = serverAt ?? sentAt + tookMs
     round.answered = {

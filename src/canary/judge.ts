@@ -1,8 +1,8 @@
 // Evaluates a canary's round: which traces are missing, and when it is complete or overdue. Reports
 // that to the status registry.
-import type { CanaryTrace, CanaryWatch, SourceWatch } from '../contracts/reporter.ts'
+import type { CanaryTrace, CanaryReporter, StreamReporter } from '../contracts/reporter.ts'
 import { backoffMs } from '../core/backoff.ts'
-import type { Streak } from '../core/backoff.ts'
+import type { FailureBackoff } from '../core/backoff.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -17,8 +17,8 @@ export interface JudgeOptions {
   readonly sources: readonly TraceSource[]
   /** the sinks that receive a trace, each with the source of the trace it must receive */
   readonly sinks: readonly Destination[]
-  readonly watch: SourceWatch
-  readonly canary: CanaryWatch
+  readonly reporter: StreamReporter
+  readonly canary: CanaryReporter
   readonly log: Log
   readonly clock: Clock
 }
@@ -35,11 +35,11 @@ export class Judge {
   /** Repeats the report of an earlier process, for the sinks that still exist. */
   remember(memory: CanaryMemory): void {
     const { round, wholeAt, missed } = memory
-    const { canary, sinks, watch } = this.#options
+    const { canary, sinks, reporter } = this.#options
     if (wholeAt > 0) canary.whole(wholeAt)
     if (!round) return
     const readAt = round.answered ? round.sentAt + round.answered.tookMs : wholeAt
-    if (readAt > 0) watch.recalled({ readAt, caughtUpAt: wholeAt, gapAt: 0 })
+    if (readAt > 0) reporter.recalled({ readAt, caughtUpAt: wholeAt, gapAt: 0 })
     for (const [source, { at }] of Object.entries(round.traces))
       this.seen({ stage: stageOf[source as TraceSource] }, round, at)
     for (const { name: sink } of sinks) {
@@ -63,20 +63,20 @@ export class Judge {
    * complete.
    */
   asked({ missed }: CanaryMemory): void {
-    const { watch } = this.#options
-    if (missed) watch.state('failing', this.#alarmed)
+    const { reporter } = this.#options
+    if (missed) reporter.state('failing', this.#alarmed)
     else {
-      watch.success()
-      watch.caughtUp()
+      reporter.success()
+      reporter.caughtUp()
     }
   }
 
   /** Records when the round is over. */
   judge(memory: CanaryMemory, round: Round): void {
-    const { clock, watch, log, boundMs } = this.#options
+    const { clock, reporter, log, boundMs } = this.#options
     const now = clock.now()
     const lacking = this.#lacking(round)
-    watch.state('idle')
+    reporter.state('idle')
     if (lacking.length === 0) this.#whole(memory, round, now)
     else if (Math.abs(now - round.sentAt) >= boundMs) {
       round.over = true
@@ -89,22 +89,22 @@ export class Judge {
   }
 
   #whole(memory: CanaryMemory, round: Round, now: number): void {
-    const { canary, watch, log } = this.#options
+    const { canary, reporter, log } = this.#options
     if (memory.missed) log.info('The canary came back whole again')
     round.over = true
     memory.missed = undefined
     memory.wholeAt = now
     canary.missing([])
     canary.whole(now)
-    watch.success()
-    watch.caughtUp()
+    reporter.success()
+    reporter.caughtUp()
   }
 
   #alarm(round: Round, lacking: readonly CanaryTrace[]): ConnectorError {
-    const { canary, watch, boundMs } = this.#options
+    const { canary, reporter, boundMs } = this.#options
     canary.missing(lacking)
     const error = alarmOf(round, lacking, boundMs)
-    watch.state('failing', error)
+    reporter.state('failing', error)
     return (this.#alarmed = error)
   }
 
@@ -131,7 +131,7 @@ function alarmOf({ sentAt }: Round, lacking: readonly CanaryTrace[], boundMs: nu
 
 interface Teller {
   readonly log: Log
-  readonly watch: SourceWatch
+  readonly reporter: StreamReporter
   readonly random: Random
   readonly intervalMs: number
 }
@@ -142,15 +142,15 @@ interface Teller {
  */
 export function delayAfter(
   error: unknown,
-  { log, watch, random, intervalMs }: Teller,
-  streak: Streak,
+  { log, reporter, random, intervalMs }: Teller,
+  failures: FailureBackoff,
 ): number {
   if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  const { count, tell } = streak.next(error)
+  const { count, tell } = failures.next(error)
   const { code, message, action } = error
   if (tell) log.warn('The canary could not ask and will try again', { code, error: message, attempt: count })
   const span = { baseMs: RETRY_BASE_MS, capMs: Math.max(RETRY_BASE_MS, intervalMs) }
   const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
-  watch.state(action === 'hold' ? 'blocked' : 'failing', error, delayMs)
+  reporter.state(action === 'hold' ? 'blocked' : 'failing', error, delayMs)
   return delayMs
 }

@@ -114,13 +114,13 @@ export async function settledBy(
   for (const { name, trace } of waiting) {
     const position = positions.get(name)
     if (!position || position.position < trace.seq) continue
-    if (position.deadLetters > 0 && (await isParked(journal, name, trace.id))) round.parked.push(name)
+    if (position.deadLetters > 0 && (await isDeadLetter(journal, name, trace.id))) round.parked.push(name)
     else settled.push(name)
   }
   return settled
 }
 
-async function isParked(
+async function isDeadLetter(
   journal: Pick<Journal, 'deadLetters'>,
   sink: string,
   entryId: string,

@@ -104,7 +104,7 @@ function look(notice: Notice, entries: Entries, last: Seq): void {
 
 export function noticed(source: Source, notice: Notice): Source {
   return {
-    origin: source.origin,
+    stream: source.stream,
     plan: (cursor) => source.plan(cursor),
     async *read(cursor, signal) {
       const parts = source.read(cursor, signal)

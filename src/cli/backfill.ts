@@ -25,7 +25,7 @@ import {
 import type { JobTexts } from './shared/jobs.ts'
 import { isKnown } from './shared/names.ts'
 import { exitCodes } from './shared/world.ts'
-import type { World } from './shared/world.ts'
+import type { CommandContext } from './shared/world.ts'
 
 export interface BackfillCommandOptions {
   readonly config?: string
@@ -41,38 +41,38 @@ export interface BackfillCommandOptions {
 const again: readonly SourceName[] = ['audit', 'history.usage', 'history.query']
 
 export async function backfill(
-  world: World,
+  context: CommandContext,
   options: BackfillCommandOptions,
   clock: Clock = systemClock,
 ): Promise<number> {
   const { workspace, source: name } = options
-  const file = configFile(world, options.config)
+  const file = configFile(context, options.config)
   const source = again.find((one) => one === name)
   const isNone = name !== undefined && source === undefined
   const streams = { ...(workspace !== undefined && { workspace }), ...(source && { source }) }
   if (options.status || options.cancel)
-    return isNone ? withoutPast(world, name) : look(world, file, texts, streams, !options.status)
+    return isNone ? withoutJobs(context, name) : look(context, file, texts, streams, !options.status)
   if (options.from === undefined) {
-    world.stderr('error: expected --from <time>, --status or --cancel\n')
+    context.stderr('error: expected --from <time>, --status or --cancel\n')
     return exitCodes.usage
   }
-  const span = spanOf(world, options.from, options.to, clock.now())
+  const span = spanOf(context, options.from, options.to, clock.now())
   if (!span) return exitCodes.usage
-  const config = knownConfig(file, world)
-  if (!isKnown(world, 'workspace', workspace, config.workspaces)) return exitCodes.usage
-  if (isNone) return withoutPast(world, name)
+  const config = knownConfig(file, context)
+  if (!isKnown(context, 'workspace', workspace, config.workspaces)) return exitCodes.usage
+  if (isNone) return withoutJobs(context, name)
   if (source && !config.workspaces.some((one) => sourcesOf(one).includes(source))) {
-    world.stderr(`error: --source ${source} is not switched on at any workspace: nothing reads it\n`)
+    context.stderr(`error: --source ${source} is not switched on at any workspace: nothing reads it\n`)
     return exitCodes.usage
   }
   const connect = () => connectControl(config.journal.path)
   const client = await connect()
-  if (!client) return withoutDaemon(world, file, texts)
-  warnOfRepeats(world, span.fromUs, config, clock)
-  return follow(world, texts, await client.jobs.backfill(streams, span), connect, clock)
+  if (!client) return withoutDaemon(context, file, texts)
+  warnOfRepeats(context, span.fromUs, config, clock)
+  return follow(context, texts, await client.jobs.backfill(streams, span), connect, clock)
 }
 
-function withoutPast({ stderr }: World, source: string): number {
+function withoutJobs({ stderr }: CommandContext, source: string): number {
   const fault = sourceNames.some((name) => name === source)
     ? `--source ${source} has no past that could be read again`
     : `there is no source ${source}`
@@ -81,7 +81,7 @@ function withoutPast({ stderr }: World, source: string): number {
 }
 
 /** What is no longer known is taken for new. */
-function warnOfRepeats({ stderr }: World, fromUs: number, { journal }: Config, clock: Clock): void {
+function warnOfRepeats({ stderr }: CommandContext, fromUs: number, { journal }: Config, clock: Clock): void {
   const sinceMs = clock.now() - journal.dedup_retention
   if (fromUs / 1000 >= sinceMs) return
   stderr(

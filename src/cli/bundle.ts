@@ -12,7 +12,7 @@ import { columns } from './shared/terminal.ts'
 import { configFile } from './shared/config-file.ts'
 import { writeExport } from './shared/export-file.ts'
 import { reachDaemon } from './shared/journal.ts'
-import { exitCodes, type World } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/world.ts'
 
 interface Section {
   readonly title: string
@@ -20,14 +20,14 @@ interface Section {
 }
 
 export async function bundle(
-  world: World,
+  context: CommandContext,
   options: { readonly config?: string },
   file: string,
 ): Promise<number> {
-  const source = configFile(world, options.config)
-  const { place, config, faults, client } = await reachDaemon(source, world)
+  const source = configFile(context, options.config)
+  const { place, config, faults, client } = await reachDaemon(source, context)
   const sections: Section[] = [
-    { title: 'Program and machine', text: machine(world) },
+    { title: 'Program and machine', text: machine(context) },
     // Which values of a faulty file are secrets is not known: only its faults are told, and those hold no values.
     faults
       ? { title: `Faults of the configuration (${source}), not shown`, text: faults.message }
@@ -37,8 +37,8 @@ export async function bundle(
   ]
   const secrets = secretsIn(config)
   const mask = masker(() => secrets)
-  await writeExport(world, file, pieces())
-  if (file !== '-') world.stderr(`auditferry: ${file} contains the bundle: read it before you send it\n`)
+  await writeExport(context, file, pieces())
+  if (file !== '-') context.stderr(`auditferry: ${file} contains the bundle: read it before you send it\n`)
   return exitCodes.done
 
   async function* pieces(): AsyncGenerator<Uint8Array> {
@@ -50,7 +50,7 @@ export async function bundle(
   }
 }
 
-function machine({ version, env }: World): string {
+function machine({ version, env }: CommandContext): string {
   const { arch, platform, versions } = process
   const proxies = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].filter((name) => env[name] !== undefined)
   return columns([
@@ -121,7 +121,7 @@ async function running(client: ControlClient): Promise<Section[]> {
     {
       title: 'Quarantine by source and reason (the first 1,000)',
       text: counted(
-        quarantined.map(({ origin, reason }) => `${origin.workspace} ${origin.source} ${reason}`),
+        quarantined.map(({ stream, reason }) => `${stream.workspace} ${stream.source} ${reason}`),
       ),
     },
     { title: 'Metrics', text: await client.metrics() },

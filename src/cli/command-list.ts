@@ -32,14 +32,14 @@ import type { ApiOptions } from './api/api.ts'
 import type { DemoOptions } from './demo.ts'
 import type { MockCommandOptions } from './mock.ts'
 import type { VerifyCommandOptions } from './verify.ts'
-import type { World } from './shared/world.ts'
+import type { CommandContext } from './shared/world.ts'
 
 export interface CommandSpec {
   readonly name: string
   readonly summary: string
   readonly options?: (command: Command) => Command
   /** Options as commander gives them; arguments follow in their order. */
-  readonly run?: (world: World, options: never, ...args: never[]) => Promise<number>
+  readonly run?: (context: CommandContext, options: never, ...args: never[]) => Promise<number>
   readonly commands?: readonly CommandSpec[]
 }
 
@@ -125,7 +125,8 @@ export const specs: readonly CommandSpec[] = [
           'address of the status page (default: $AUDITFERRY_LISTEN, 127.0.0.1:9464)',
           listenAddress,
         ),
-    run: async (world: World, options: DemoOptions) => (await import('./demo.ts')).demo(world, options),
+    run: async (context: CommandContext, options: DemoOptions) =>
+      (await import('./demo.ts')).demo(context, options),
   },
   {
     name: 'validate',
@@ -189,8 +190,8 @@ export const specs: readonly CommandSpec[] = [
     name: 'verify',
     summary: "check with its signed manifests that an s3 sink's bucket is complete and unchanged",
     options: verifyOptions,
-    run: async (world: World, options: VerifyCommandOptions, where?: string) =>
-      (await import('./verify.ts')).verify(world, options, where),
+    run: async (context: CommandContext, options: VerifyCommandOptions, where?: string) =>
+      (await import('./verify.ts')).verify(context, options, where),
   },
   {
     name: 'tap',
@@ -205,8 +206,8 @@ export const specs: readonly CommandSpec[] = [
     name: 'api',
     summary: 'send one documented API request with the configured key and print the answer',
     options: apiOptions,
-    run: async (world: World, options: ApiOptions, operation?: string) =>
-      (await import('./api/api.ts')).api(world, options, operation),
+    run: async (context: CommandContext, options: ApiOptions, operation?: string) =>
+      (await import('./api/api.ts')).api(context, options, operation),
   },
   {
     name: 'bundle',
@@ -237,7 +238,7 @@ export const specs: readonly CommandSpec[] = [
     name: 'mock',
     summary: 'run only the mock API',
     options: mockOptions,
-    run: async (world: World, options: MockCommandOptions) =>
-      (await import('./mock.ts')).mock(world, options),
+    run: async (context: CommandContext, options: MockCommandOptions) =>
+      (await import('./mock.ts')).mock(context, options),
   },
 ]

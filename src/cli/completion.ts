@@ -1,5 +1,5 @@
 // `completion`: a script that lets a shell complete commands and options. Made from the list of commands, so that it knows all of them.
-import { exitCodes, type World } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/world.ts'
 
 /** A command as completion sees it: its full name, such as `dead-letters list`, and what may follow. */
 export interface CompletedCommand {
@@ -77,10 +77,10 @@ const scripts = { bash, zsh, fish } as const satisfies Record<
 >
 
 export async function completion(
-  world: World,
+  context: CommandContext,
   commands: readonly CompletedCommand[],
   shell: Shell,
 ): Promise<number> {
-  world.stdout(scripts[shell](commands))
+  context.stdout(scripts[shell](commands))
   return exitCodes.done
 }

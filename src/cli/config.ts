@@ -8,11 +8,14 @@ import { eachOnce, twiceFault } from '../core/units.ts'
 import { sinkKinds } from '../sinks/index.ts'
 import { configFile, references } from './shared/config-file.ts'
 import { exitCodes } from './shared/world.ts'
-import type { World } from './shared/world.ts'
+import type { CommandContext } from './shared/world.ts'
 
-export async function configPrint(world: World, options: { readonly config?: string }): Promise<number> {
-  const { config } = loadToRun(configFile(world, options.config), references(world), realFiles)
-  world.stdout(configText(config))
+export async function configPrint(
+  context: CommandContext,
+  options: { readonly config?: string },
+): Promise<number> {
+  const { config } = loadToRun(configFile(context, options.config), references(context), realFiles)
+  context.stdout(configText(config))
   return exitCodes.done
 }
 
@@ -23,27 +26,27 @@ interface InitOptions {
   readonly sink: string
 }
 
-export async function init(world: World, { sink }: InitOptions): Promise<number> {
+export async function init(context: CommandContext, { sink }: InitOptions): Promise<number> {
   const types = sink.split(',').map((type) => type.trim())
   const known = Object.keys(sinkKinds)
   const unknown = types.find((type) => !known.includes(type))
   if (unknown !== undefined) {
-    world.stderr(`error: --sink ${unknown}: there is no such type; known types: ${known.join(', ')}\n`)
+    context.stderr(`error: --sink ${unknown}: there is no such type; known types: ${known.join(', ')}\n`)
     return exitCodes.usage
   }
   if (!eachOnce(types)) {
-    world.stderr(
+    context.stderr(
       `error: --sink ${twiceFault}; a second sink of a type is a copy of its item under another name\n`,
     )
     return exitCodes.usage
   }
-  world.stdout(starterText(types))
+  context.stdout(starterText(types))
   return exitCodes.done
 }
 
 // `schema`: the configuration's JSON Schema, for editors and checks.
 
-export async function schema(world: World): Promise<number> {
-  world.stdout(`${JSON.stringify(configJsonSchema(), null, 2)}\n`)
+export async function schema(context: CommandContext): Promise<number> {
+  context.stdout(`${JSON.stringify(configJsonSchema(), null, 2)}\n`)
   return exitCodes.done
 }

@@ -13,9 +13,9 @@ import { systemClock } from '../platform/clock.ts'
 import { disk } from '../platform/disk.ts'
 import { runDaemon, withLastWords } from './run/daemon.ts'
 import { references } from './shared/config-file.ts'
-import { realOutside } from './shared/environment.ts'
+import { realEnvironment } from './shared/environment.ts'
 import { exitCodes } from './shared/world.ts'
-import type { World } from './shared/world.ts'
+import type { CommandContext } from './shared/world.ts'
 
 /** A workspace of some size, busy at any hour: something flows within seconds even in its quiet minutes. */
 const ENTRIES_PER_HOUR = 10_800
@@ -29,12 +29,16 @@ export interface DemoOptions {
 }
 
 /** Runs until the signal, or until nobody can read what it says any more. Goes on from what an earlier demo left within the last hours. */
-export function demo(outer: World, options: DemoOptions): Promise<number> {
-  const world = { ...outer, signal: AbortSignal.any([outer.signal, terminalGone(outer)]) }
-  return withLastWords(world, (useLog) => open(world, options, useLog))
+export function demo(outer: CommandContext, options: DemoOptions): Promise<number> {
+  const context = { ...outer, signal: AbortSignal.any([outer.signal, terminalGone(outer)]) }
+  return withLastWords(context, (useLog) => open(context, options, useLog))
 }
 
-async function open(world: World, options: DemoOptions, useLog: Serving['useLog']): Promise<number> {
+async function open(
+  context: CommandContext,
+  options: DemoOptions,
+  useLog: Serving['useLog'],
+): Promise<number> {
   if (await connectControl(journalIn(options.data)))
     throw new ConnectorError(
       'misconfigured',
@@ -52,7 +56,7 @@ async function open(world: World, options: DemoOptions, useLog: Serving['useLog'
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
   try {
-    return await serve(world, options, { home, api: api.url, useLog })
+    return await serve(context, options, { home, api: api.url, useLog })
   } finally {
     await api.close()
   }
@@ -65,20 +69,24 @@ interface Serving {
   readonly useLog: (log: Log) => void
 }
 
-async function serve(world: World, options: DemoOptions, { home, api, useLog }: Serving): Promise<number> {
-  const listen = options.listen ?? (world.env['AUDITFERRY_LISTEN'] || '127.0.0.1:9464')
+async function serve(
+  context: CommandContext,
+  options: DemoOptions,
+  { home, api, useLog }: Serving,
+): Promise<number> {
+  const listen = options.listen ?? (context.env['AUDITFERRY_LISTEN'] || '127.0.0.1:9464')
   const startOn = async (address: string) => {
     await writeConfig(home, api, address)
-    const config = loadConfig(home.config, references(world))
-    const outside = realOutside(config, world)
-    useLog(outside.log)
+    const config = loadConfig(home.config, references(context))
+    const environment = realEnvironment(config, context)
+    useLog(environment.log)
     const started = (page: string) => {
-      world.stdout(welcome(home, page, api, world.pid))
-      void narrate(journalIn(options.data), world)
+      context.stdout(welcome(home, page, api, context.pid))
+      void narrate(journalIn(options.data), context)
     }
-    const { signal, journalCheck } = world
-    await runDaemon({ config, outside }, signal, { journalCheck, started })
-    world.stdout(farewell(home, options.data))
+    const { signal, journalCheck } = context
+    await runDaemon({ config, environment }, signal, { journalCheck, started })
+    context.stdout(farewell(home, options.data))
     return exitCodes.done
   }
   try {
@@ -86,13 +94,13 @@ async function serve(world: World, options: DemoOptions, { home, api, useLog }: 
   } catch (error) {
     // The demo should not fail because something else has the usual port.
     if (!(error instanceof ConnectorError) || !/in use by another process: /.test(error.message)) throw error
-    world.stdout(`\n${listen} is in use by another process: the status page takes a free port instead.\n`)
+    context.stdout(`\n${listen} is in use by another process: the status page takes a free port instead.\n`)
     return startOn('127.0.0.1:0')
   }
 }
 
 /** A SIGHUP is no end as long as somebody may read what is told of it: a terminal that was closed takes nothing any more. */
-function terminalGone({ onHangup, print }: World): AbortSignal {
+function terminalGone({ onHangup, print }: CommandContext): AbortSignal {
   const gone = new AbortController()
   onHangup?.(() => {
     const word = Buffer.from('\nSIGHUP: the demo has no configuration file to reload, and continues.\n')
@@ -102,18 +110,18 @@ function terminalGone({ onHangup, print }: World): AbortSignal {
 }
 
 /** Every few seconds what arrived meanwhile: that something flows is to be seen in this window already. */
-async function narrate(journal: string, world: World): Promise<void> {
+async function narrate(journal: string, context: CommandContext): Promise<void> {
   let before = 0
   for (;;) {
-    await systemClock.sleep(NARRATE_MS, world.signal)
-    if (world.signal.aborted) {
-      world.stdout('\nStopping: what is under way is finished first, a few seconds at most.\n')
+    await systemClock.sleep(NARRATE_MS, context.signal)
+    if (context.signal.aborted) {
+      context.stdout('\nStopping: what is under way is finished first, a few seconds at most.\n')
       return
     }
     const status = await (await connectControl(journal))?.status().catch(() => undefined)
     const accepted = status?.sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0) ?? before
     if (accepted > before)
-      world.stdout(`  ${accepted} entries delivered, ${accepted - before} since the last look\n`)
+      context.stdout(`  ${accepted} entries delivered, ${accepted - before} since the last look\n`)
     before = accepted
   }
 }

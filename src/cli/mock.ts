@@ -9,7 +9,7 @@ import { openMock, type Mock, type MockOptions } from '../mock/mock.ts'
 import { faultNames, faults, readFault, readSwitch, type Faults, type Switches } from '../mock/switches.ts'
 import { ConnectorError, errnoOf } from '../core/errors.ts'
 import { systemClock } from '../platform/clock.ts'
-import { exitCodes, type World } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/world.ts'
 
 export interface MockCommandOptions {
   readonly port: number
@@ -90,26 +90,26 @@ function whatKeys({ apiKeyFile, key }: MockCommandOptions): string {
 }
 
 /** Serves until the world's signal. */
-export async function mock(world: World, options: MockCommandOptions): Promise<number> {
+export async function mock(context: CommandContext, options: MockCommandOptions): Promise<number> {
   let wanted: MockOptions
   try {
     wanted = mockOptions(options)
   } catch (error) {
     if (!(error instanceof ConnectorError) || error.code !== 'config_invalid') throw error
-    world.stderr(`error: ${error.message}\n`)
+    context.stderr(`error: ${error.message}\n`)
     return exitCodes.usage
   }
   const api = openMock(wanted)
-  world.stderr(backlogText({ ...wanted, backlog: options.backlog }))
+  context.stderr(backlogText({ ...wanted, backlog: options.backlog }))
   // Its past is made when it is looked at first: before it is said that it serves.
-  world.stderr('mock API: making its past\n')
+  context.stderr('mock API: making its past\n')
   api.projects()
   const listening = await listen(api, options)
   const key = whatKeys(options)
-  world.stdout(
+  context.stdout(
     `mock API at ${listening.url}, workspace ${WORKSPACE}, ${key}, seed ${options.seed}; Ctrl-C ends it\n`,
   )
-  if (!world.signal.aborted) await once(world.signal, 'abort')
+  if (!context.signal.aborted) await once(context.signal, 'abort')
   await listening.close()
   return exitCodes.done
 }

@@ -4,7 +4,7 @@ import { ConfigFaults } from '../config/faults.ts'
 import { bugLine, ConnectorError } from '../core/errors.ts'
 import { completion, type Shell, shells } from './completion.ts'
 import type { CompletedCommand } from './completion.ts'
-import { exitCodeOf, exitCodes, type World } from './shared/world.ts'
+import { exitCodeOf, exitCodes, type CommandContext } from './shared/world.ts'
 import { type CommandSpec, specs } from './command-list.ts'
 
 /** The one command that knows all of them. */
@@ -12,7 +12,7 @@ const completionSpec: CommandSpec = {
   name: 'completion',
   summary: 'print the completion script of a shell: source <(auditferry completion bash)',
   options: (command) => command.addArgument(new Argument('<shell>', 'whose script').choices(shells)),
-  run: (world: World, _: object, shell: Shell) => completion(world, completed(), shell),
+  run: (context: CommandContext, _: object, shell: Shell) => completion(context, completed(), shell),
 }
 const all = [...specs, completionSpec]
 
@@ -39,17 +39,17 @@ function completed(): readonly CompletedCommand[] {
 function register(
   parent: Command,
   spec: CommandSpec,
-  world: World | undefined,
+  context: CommandContext | undefined,
   ended: (code: number) => void,
 ): void {
   const command = parent.command(spec.name).description(spec.summary)
   spec.options?.(command)
-  for (const inner of spec.commands ?? []) register(command, inner, world, ended)
+  for (const inner of spec.commands ?? []) register(command, inner, context, ended)
   const run = spec.run as
-    ((world: World, options: unknown, ...args: unknown[]) => Promise<number>) | undefined
-  if (!run || !world) return
+    ((context: CommandContext, options: unknown, ...args: unknown[]) => Promise<number>) | undefined
+  if (!run || !context) return
   command.action(async () => {
-    ended(await run(world, command.opts(), ...(command.processedArgs as unknown[])))
+    ended(await run(context, command.opts(), ...(command.processedArgs as unknown[])))
   })
 }
 
@@ -66,43 +66,43 @@ function isMisplaced(error: CommanderError, [first = '']: readonly string[]): bo
   return completed().some(({ options }) => options.includes(option))
 }
 
-function codeOf(error: unknown, argv: readonly string[], world: World): number {
+function codeOf(error: unknown, argv: readonly string[], context: CommandContext): number {
   // commander has said what is wrong already.
   if (error instanceof CommanderError) {
-    if (isMisplaced(error, argv)) world.stderr('(options follow their command: auditferry run …)\n')
+    if (isMisplaced(error, argv)) context.stderr('(options follow their command: auditferry run …)\n')
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
   }
   if (error instanceof ConfigFaults) {
-    world.stderr(`${error.message}\n`)
+    context.stderr(`${error.message}\n`)
     return exitCodes.config
   }
   if (error instanceof ConnectorError) {
-    world.stderr(`auditferry: ${error.message}\n`)
+    context.stderr(`auditferry: ${error.message}\n`)
     return exitCodeOf(error)
   }
-  world.stderr(bugLine(error))
+  context.stderr(bugLine(error))
   return exitCodeOf(error)
 }
 
 /** `argv` without the names of node and the program. Resolves with the exit code. */
-export async function runProgram(argv: readonly string[], world: World): Promise<number> {
+export async function runProgram(argv: readonly string[], context: CommandContext): Promise<number> {
   let code: number = exitCodes.done
   const program = new Command('auditferry')
     .description("Ships a workspace's audit log into a security team's SIEM, whole.")
-    .version(world.version, '-V, --version')
+    .version(context.version, '-V, --version')
     .exitOverride()
-    .configureOutput({ writeOut: world.stdout, writeErr: world.stderr })
+    .configureOutput({ writeOut: context.stdout, writeErr: context.stderr })
     .configureHelp({ optionDescription })
     .showSuggestionAfterError()
     .showHelpAfterError('(see auditferry --help, or auditferry <command> --help)')
   for (const spec of all)
-    register(program, spec, world, (ended) => {
+    register(program, spec, context, (ended) => {
       code = ended
     })
   try {
     await program.parseAsync([...argv], { from: 'user' })
     return code
   } catch (error) {
-    return codeOf(error, argv, world)
+    return codeOf(error, argv, context)
   }
 }

@@ -5,7 +5,7 @@ import { ConnectorError } from '../core/errors.ts'
 import type { StatusReport } from '../observability/status.ts'
 import { spanText, utcText } from '../observability/words.ts'
 import { showContent } from './shared/export-file.ts'
-import { exitCodes, type World } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/world.ts'
 
 /** What one look found: a report, or in words why there is none. */
 export type Look =
@@ -22,18 +22,18 @@ const CLEAR = '\u001b[H\u001b[2J'
 
 /** Until the signal, or nobody reads any more: then what was seen last decides the exit code. Or until nobody has answered for long. */
 export async function watchStatus(
-  world: World,
+  context: CommandContext,
   look: () => Promise<Look>,
   textOf: (report: StatusReport) => string,
   clock: Clock,
 ): Promise<number> {
-  const screen = world.colours === true
+  const screen = context.colours === true
   const silence = new Silence(clock)
   let isWell = false
-  const stopped = () => world.signal.aborted
+  const stopped = () => context.signal.aborted
   while (!stopped()) {
     // A daemon that hangs keeps nobody from leaving.
-    const { report, nobody } = await orAborted(look(), world.signal).catch((error: unknown) => {
+    const { report, nobody } = await orAborted(look(), context.signal).catch((error: unknown) => {
       if (!stopped()) return asNobody(error)
       return { report: undefined, nobody: '' }
     })
@@ -41,16 +41,16 @@ export async function watchStatus(
     if (report) {
       isWell = report.ok
       silence.broken()
-      if (!(await showContent(world, Buffer.from(`${screen ? CLEAR : ''}${textOf(report)}`)))) break
+      if (!(await showContent(context, Buffer.from(`${screen ? CLEAR : ''}${textOf(report)}`)))) break
     } else {
       isWell = false
       const isNew = silence.goesOn()
-      if (screen) world.stdout(CLEAR)
-      if (isNew || screen) world.stderr(nobody)
-      world.stderr(silence.text)
+      if (screen) context.stdout(CLEAR)
+      if (isNew || screen) context.stderr(nobody)
+      context.stderr(silence.text)
       if (silence.isOver) break
     }
-    await clock.sleep(WATCH_MS, world.signal)
+    await clock.sleep(WATCH_MS, context.signal)
   }
   return isWell ? exitCodes.done : exitCodes.failed
 }

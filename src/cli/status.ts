@@ -40,7 +40,7 @@ import type { DaemonPlace } from './shared/journal.ts'
 import { columns } from './shared/terminal.ts'
 import type { Paint } from './shared/terminal.ts'
 import { exitCodes } from './shared/world.ts'
-import type { World } from './shared/world.ts'
+import type { CommandContext } from './shared/world.ts'
 import { watchStatus } from './status-watch.ts'
 import type { Look } from './status-watch.ts'
 
@@ -51,32 +51,36 @@ interface StatusOptions {
 }
 
 /** With `watch` again and again, as `watchStatus` says. */
-export async function status(world: World, options: StatusOptions, clock = systemClock): Promise<number> {
-  const file = configFile(world, options.config)
-  const { place, config, faults } = configOrPlace(file, world)
+export async function status(
+  context: CommandContext,
+  options: StatusOptions,
+  clock = systemClock,
+): Promise<number> {
+  const file = configFile(context, options.config)
+  const { place, config, faults } = configOrPlace(file, context)
   let told = false
   const look = async (): Promise<Look> => {
-    const { report, other } = await ask(place, config, world)
+    const { report, other } = await ask(place, config, context)
     if (faults && !report) throw faults
-    if (faults && !told) tellFaulty(file, world)
+    if (faults && !told) tellFaulty(file, context)
     told = true
     return report ? { report } : { nobody: nobodyText(file, place, other) }
   }
   const textOf = (report: StatusReport) =>
-    `${(options.json ? JSON.stringify(report, null, 2) : statusText(report, world.colours)).trimEnd()}\n`
-  if (options.watch === true) return watchStatus(world, look, textOf, clock)
+    `${(options.json ? JSON.stringify(report, null, 2) : statusText(report, context.colours)).trimEnd()}\n`
+  if (options.watch === true) return watchStatus(context, look, textOf, clock)
   const { report, nobody } = await look()
-  if (report) world.stdout(textOf(report))
-  else world.stderr(nobody)
+  if (report) context.stdout(textOf(report))
+  else context.stderr(nobody)
   return report?.ok === true ? exitCodes.done : exitCodes.failed
 }
 
-async function ask(place: DaemonPlace, config: Config | undefined, world: World): Promise<Answer> {
+async function ask(place: DaemonPlace, config: Config | undefined, context: CommandContext): Promise<Answer> {
   const client = await connectControl(place.journal.path)
   if (client) return { report: await client.status() }
   const asked = await askListener(place, config)
   if (asked.report)
-    world.stderr(`auditferry: there is no control socket; this is the answer of ${listenerUrl(place)}\n`)
+    context.stderr(`auditferry: there is no control socket; this is the answer of ${listenerUrl(place)}\n`)
   return asked
 }
 
@@ -144,8 +148,8 @@ function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): str
     .join('')
 }
 
-const budgetText = (budget: RateLimitStatus | undefined) =>
-  budget === undefined ? '-' : usedText(budget.used, budget.limit)
+const budgetText = (rateLimiter: RateLimitStatus | undefined) =>
+  rateLimiter === undefined ? '-' : usedText(rateLimiter.used, rateLimiter.limit)
 
 function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
   const sources = report.workspaces.flatMap(({ name, sources: own, rate_limits = [] }) =>
@@ -213,8 +217,9 @@ function uploadLines({ sinks, reported_at }: StatusReport): string {
 }
 
 function journalLine({ journal }: StatusReport): string {
-  const { entries, bytes, capacity_bytes, quarantined, gaps, findings, paused, strangers } = journal
-  const left = strangers.length > 0 ? `\n  left the configuration: ${printable(strangers.join(', '))}` : ''
+  const { entries, bytes, capacity_bytes, quarantined, gaps, findings, paused, unconfigured } = journal
+  const left =
+    unconfigured.length > 0 ? `\n  left the configuration: ${printable(unconfigured.join(', '))}` : ''
   return `JOURNAL  ${countText(entries, 'entries')} pending, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
 }
 

@@ -6,7 +6,7 @@ import { configFile } from './shared/config-file.ts'
 import { showContent } from './shared/export-file.ts'
 import { reachDaemon } from './shared/journal.ts'
 import { isKnown } from './shared/names.ts'
-import { exitCodes, type World } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/world.ts'
 
 interface TapOptions {
   readonly config?: string
@@ -18,33 +18,36 @@ const WAIT_MS = 2_000
 const LF = Buffer.from('\n')
 
 /** Until so many lines were shown, until nobody reads them, or until the signal. */
-export async function tap(world: World, { config: given, sink, limit }: TapOptions): Promise<number> {
-  const file = configFile(world, given)
-  const { config, client } = await reachDaemon(file, world)
+export async function tap(
+  context: CommandContext,
+  { config: given, sink, limit }: TapOptions,
+): Promise<number> {
+  const file = configFile(context, given)
+  const { config, client } = await reachDaemon(file, context)
   // What the daemon runs with may not be what the file says by now.
   const { sinks } = client ? await client.status() : config
-  if (!isKnown(world, 'sink', sink, sinks)) return exitCodes.usage
+  if (!isKnown(context, 'sink', sink, sinks)) return exitCodes.usage
   if (!client) {
-    world.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
+    context.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
     return exitCodes.failed
   }
   // Whether it may be looked into the daemon says: nobody is told to wait for a refusal.
   await client.tap(sink, 1, 0)
-  world.stderr(`auditferry: waiting for what ${sink} is sent next; Ctrl-C ends it\n`)
+  context.stderr(`auditferry: waiting for what ${sink} is sent next; Ctrl-C ends it\n`)
   const taken = config?.sinks.find(({ name }) => name === sink)?.sources
   let told: string | undefined
   let isDueTold = false
-  for (let left = limit; left > 0 && !world.signal.aborted;) {
+  for (let left = limit; left > 0 && !context.signal.aborted;) {
     const lines = await client.tap(sink, left, WAIT_MS)
     const report = lines.length === 0 ? await client.status() : undefined
     const why = report && whyNothing(report, sink)
     const due: string | undefined = report && !why && !isDueTold ? dueText(report, taken) : undefined
-    if (due !== undefined) world.stderr(`auditferry: ${due}\n`)
+    if (due !== undefined) context.stderr(`auditferry: ${due}\n`)
     isDueTold ||= due !== undefined
-    if (why !== undefined && why !== told) world.stderr(`auditferry: ${why}\n`)
+    if (why !== undefined && why !== told) context.stderr(`auditferry: ${why}\n`)
     told = why
     for (const line of lines)
-      if (!(await showContent(world, line.at(-1) === LF[0] ? line : Buffer.concat([line, LF]))))
+      if (!(await showContent(context, line.at(-1) === LF[0] ? line : Buffer.concat([line, LF]))))
         return exitCodes.done
     left -= lines.length
   }

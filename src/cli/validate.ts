@@ -10,8 +10,8 @@ import type { CheckResult } from '../contracts/sink.ts'
 import { systemClock } from '../platform/clock.ts'
 import { kindOf } from '../sinks/index.ts'
 import { configFile, references } from './shared/config-file.ts'
-import { instanceOf, quietOutside } from './shared/environment.ts'
-import { exitCodes, type World } from './shared/world.ts'
+import { instanceOf, quietEnvironment } from './shared/environment.ts'
+import { exitCodes, type CommandContext } from './shared/world.ts'
 
 interface ValidateOptions {
   readonly config?: string
@@ -19,7 +19,7 @@ interface ValidateOptions {
 }
 
 /** Asks every API and every sink of a configuration. */
-export type ConnectChecks = (config: Config, world: World) => Promise<readonly CheckResult[]>
+export type ConnectChecks = (config: Config, context: CommandContext) => Promise<readonly CheckResult[]>
 
 function count(amount: number, noun: string): string {
   return `${amount} ${noun}${amount === 1 ? '' : 's'}`
@@ -35,56 +35,56 @@ function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
   return `  sink ${sink.name} (${sink.type}, assurance: ${kindOf(sink.type).assurance(sink)}) takes ${sources} as ${sink.format}\n`
 }
 
-function tell(world: World, file: string, config: Config): void {
-  world.stdout(`${file}\n  journal ${config.journal.path}\n`)
-  for (const workspace of config.workspaces) world.stdout(workspaceLine(workspace))
+function tell(context: CommandContext, file: string, config: Config): void {
+  context.stdout(`${file}\n  journal ${config.journal.path}\n`)
+  for (const workspace of config.workspaces) context.stdout(workspaceLine(workspace))
   const read = new Set<string>(config.workspaces.flatMap(sourcesOf))
-  for (const sink of config.sinks) world.stdout(sinkLine(sink, read))
+  for (const sink of config.sinks) context.stdout(sinkLine(sink, read))
 }
 
 /** Asks each API and sink, and prints what each check found. */
 async function connect(
   config: Config,
-  world: World,
+  context: CommandContext,
   checks: ConnectChecks,
 ): Promise<{ readonly failed: number; readonly all: number }> {
-  world.stdout(
+  context.stdout(
     "asking each API and sink; the API counts this against the key's rate limit, and a daemon that uses all of it within the same minute may have to wait out a 429\n",
   )
-  const results = await checks(config, world)
+  const results = await checks(config, context)
   for (const { what, ok, message } of results)
-    world[ok ? 'stdout' : 'stderr'](`  ${ok ? 'ok  ' : 'FAIL'} ${what}: ${printable(message)}\n`)
+    context[ok ? 'stdout' : 'stderr'](`  ${ok ? 'ok  ' : 'FAIL'} ${what}: ${printable(message)}\n`)
   return { failed: results.filter(({ ok }) => !ok).length, all: results.length }
 }
 
-async function askAll(config: Config, world: World): Promise<readonly CheckResult[]> {
+async function askAll(config: Config, context: CommandContext): Promise<readonly CheckResult[]> {
   const instance = await instanceOf(config)
-  return checkConnections(config, quietOutside(config, world), world.signal, instance)
+  return checkConnections(config, quietEnvironment(config, context), context.signal, instance)
 }
 
 export async function validate(
-  world: World,
+  context: CommandContext,
   options: ValidateOptions,
   connectChecks: ConnectChecks = askAll,
 ): Promise<number> {
-  const file = configFile(world, options.config)
-  const examined = examineConfig(file, references(world))
+  const file = configFile(context, options.config)
+  const examined = examineConfig(file, references(context))
   const around = examined.loaded && lookAround(examined.loaded, realFiles, systemClock.now())
   for (const warning of sortFaults(around?.warnings ?? []))
-    world.stderr(`${faultLine({ ...warning, message: `warning: ${warning.message}` })}\n`)
+    context.stderr(`${faultLine({ ...warning, message: `warning: ${warning.message}` })}\n`)
   const faults = sortFaults([...examined.faults, ...(around?.faults ?? [])])
-  for (const fault of faults) world.stderr(`${faultLine(fault)}\n`)
+  for (const fault of faults) context.stderr(`${faultLine(fault)}\n`)
   if (!examined.loaded || faults.length > 0) return exitCodes.config
   const { config } = examined.loaded
-  tell(world, file, config)
-  const checked = options.connect ? await connect(config, world, connectChecks) : undefined
+  tell(context, file, config)
+  const checked = options.connect ? await connect(config, context, connectChecks) : undefined
   if (checked && checked.failed > 0) {
-    world.stderr(
+    context.stderr(
       `auditferry: the configuration is valid, but ${checked.failed} of ${checked.all} connection checks failed\n`,
     )
     return exitCodes.config
   }
-  world.stdout(
+  context.stdout(
     `ok: ${count(config.workspaces.length, 'workspace')}, ${count(config.sinks.length, 'sink')}, ${count(around?.warnings.length ?? 0, 'warning')}\n`,
   )
   return exitCodes.done

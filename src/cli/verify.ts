@@ -23,7 +23,7 @@ import { configFile, knownConfig } from './shared/config-file.ts'
 import { proxyOf } from './shared/environment.ts'
 import { unknownName } from './shared/names.ts'
 import { exitCodes } from './shared/world.ts'
-import type { World } from './shared/world.ts'
+import type { CommandContext } from './shared/world.ts'
 
 export interface VerifyCommandOptions extends VerifyPlaceOptions {
   readonly publicKey: readonly string[]
@@ -33,34 +33,38 @@ export interface VerifyCommandOptions extends VerifyPlaceOptions {
 }
 
 export async function verify(
-  world: World,
+  context: CommandContext,
   options: VerifyCommandOptions,
   where: string | undefined,
 ): Promise<number> {
   try {
-    return await verifyPlace(world, options, where)
+    return await verifyPlace(context, options, where)
   } catch (error) {
     if (!(error instanceof WrongUsage)) throw error
-    world.stderr(`error: ${error.message}\n`)
+    context.stderr(`error: ${error.message}\n`)
     return exitCodes.usage
   }
 }
 
-async function verifyPlace(world: World, options: VerifyCommandOptions, where: string | undefined) {
+async function verifyPlace(
+  context: CommandContext,
+  options: VerifyCommandOptions,
+  where: string | undefined,
+) {
   const untilAt = options.until === undefined ? undefined : untilOf(options.until)
   const lastSha256 = (options.lastManifest ?? []).map(hashOf)
   const acceptedGaps = (options.acceptGap ?? []).map(gapOf)
-  const { store, storedIn, close } = verifyPlaceOf(world, options, where)
+  const { store, storedIn, close } = verifyPlaceOf(context, options, where)
   try {
     // What cannot be verified at all needs no key.
     const keys = keysOf(options.publicKey)
-    const pause = (ms: number) => systemClock.sleep(ms, world.signal)
+    const pause = (ms: number) => systemClock.sleep(ms, context.signal)
     const verified = await verifyEvidence(
       store,
       { keys, untilAt, lastSha256, acceptedGaps, storedIn, pause },
-      ({ level, where: at, what }) => world.stdout(`${level}: ${at} ${what}\n`),
+      ({ level, where: at, what }) => context.stdout(`${level}: ${at} ${what}\n`),
     )
-    world.stdout(reportOf(verified, untilAt !== undefined || lastSha256.length > 0))
+    context.stdout(reportOf(verified, untilAt !== undefined || lastSha256.length > 0))
     return verified.faults === 0 ? exitCodes.done : exitCodes.failed
   } finally {
     await close()
@@ -125,7 +129,7 @@ interface VerifyPlace {
 
 /** Throws WrongUsage where what was given names no place, or two. */
 export function verifyPlaceOf(
-  world: World,
+  context: CommandContext,
   options: VerifyPlaceOptions,
   where: string | undefined,
 ): VerifyPlace {
@@ -141,12 +145,12 @@ export function verifyPlaceOf(
       `${where}: expected s3://bucket/prefix, or a folder copied from there without --sink`,
     )
   const named = address ? { bucket: address[1] ?? '', prefix: (address[2] ?? '').replace(/\/+$/, '') } : {}
-  const known = options.sink === undefined ? undefined : sinkOf(world, options, options.sink)
+  const known = options.sink === undefined ? undefined : sinkOf(context, options, options.sink)
   if (!address && !known)
     throw new WrongUsage(
       'expected what to verify: s3://bucket/prefix, a folder, or --sink NAME of a configuration',
     )
-  return bucketPlace(world, known ? { ...known, ...named } : optionsOf(options, named))
+  return bucketPlace(context, known ? { ...known, ...named } : optionsOf(options, named))
 }
 
 /** A copy of a whole bucket has the sink's prefix as a folder of its own. */
@@ -159,8 +163,8 @@ function deeperThan(folder: string): string | undefined {
 }
 
 /** The bucket as the daemon's configuration has it. */
-function sinkOf(world: World, { config }: VerifyPlaceOptions, name: string): S3Options {
-  const all = knownConfig(configFile(world, config), world).sinks
+function sinkOf(context: CommandContext, { config }: VerifyPlaceOptions, name: string): S3Options {
+  const all = knownConfig(configFile(context, config), context).sinks
   const sinks = all.filter((sink) => sink.type === 's3')
   const found = sinks.find((sink) => sink.name === name)
   if (found) return found
@@ -189,18 +193,18 @@ function optionsOf(options: VerifyPlaceOptions, named: object): S3Options {
   return parsed.data
 }
 
-function bucketPlace(world: World, options: S3Options): VerifyPlace {
+function bucketPlace(context: CommandContext, options: S3Options): VerifyPlace {
   const networks: ReturnType<typeof openTransport>[] = []
   const store = new Store(options, {
     clock: systemClock,
     transport: (tls) => {
-      const network = openTransport({ tls, proxy: proxyOf(world.env) })
+      const network = openTransport({ tls, proxy: proxyOf(context.env) })
       networks.push(network)
       return network.send
     },
   })
   return {
-    store: bucketEvidence(store, options.prefix, world.signal),
+    store: bucketEvidence(store, options.prefix, context.signal),
     storedIn: { bucket: options.bucket, prefix: options.prefix },
     close: async () => {
       await store.close()

@@ -282,8 +282,8 @@ interface ToRun extends LoadedConfig {
  * too, without `validate`. A missing folder or permission blocks only its sink. `isStart`: this process has no journal open
  * yet. Throws ConfigFaults.
  */
-export function loadToRun(file: string, world: References, files: Files, isStart = false): ToRun {
-  const { faults, loaded } = examineConfig(file, world)
+export function loadToRun(file: string, context: References, files: Files, isStart = false): ToRun {
+  const { faults, loaded } = examineConfig(file, context)
   if (!loaded) throw new ConfigFaults(faults)
   const { look, faults: found, warnings } = looking(loaded, files)
   lookAtSharedFiles(look)

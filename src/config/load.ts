@@ -37,7 +37,7 @@ export interface LoadedConfig {
 }
 
 interface Resolving {
-  readonly world: References & { readonly folder: string }
+  readonly context: References & { readonly folder: string }
   readonly references: Reference[]
   readonly broken: { readonly path: Path; readonly message: string }[]
 }
@@ -45,7 +45,7 @@ interface Resolving {
 function resolveAll(value: unknown, path: Path, resolving: Resolving): unknown {
   if (typeof value === 'string') {
     const text = resolveScalar(value, path, resolving)
-    return text !== '' && namesFile(path.at(-1)) ? pathFrom(resolving.world.folder, text) : text
+    return text !== '' && namesFile(path.at(-1)) ? pathFrom(resolving.context.folder, text) : text
   }
   if (Array.isArray(value)) return value.map((item, index) => resolveAll(item, [...path, index], resolving))
   if (typeof value !== 'object' || value === null) return value
@@ -54,7 +54,7 @@ function resolveAll(value: unknown, path: Path, resolving: Resolving): unknown {
   return map
 }
 
-function resolveScalar(text: string, path: Path, { world, references, broken }: Resolving): string {
+function resolveScalar(text: string, path: Path, { context, references, broken }: Resolving): string {
   if (text.includes('\0')) {
     broken.push({
       path,
@@ -65,9 +65,9 @@ function resolveScalar(text: string, path: Path, { world, references, broken }: 
   }
   if (!text.includes('$')) return text
   try {
-    const resolved = resolveText(text, world)
+    const resolved = resolveText(text, context)
     if (resolved !== text) {
-      const files = filesIn(text).map((name) => pathFrom(world.folder, name))
+      const files = filesIn(text).map((name) => pathFrom(context.folder, name))
       references.push({ path, text, resolved, files })
     }
     return resolved
@@ -135,11 +135,11 @@ function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], refer
 }
 
 /** Secrets that came by reference know the way back, so that they can be read again. */
-function followSecrets(config: Config, references: readonly Reference[], world: References): void {
+function followSecrets(config: Config, references: readonly Reference[], context: References): void {
   for (const { path, text, files } of references) {
     const value = under(config, path)
     if (!(value instanceof Secret)) continue
-    value.follow(() => resolveText(text, world), text, files.length > 0 ? 'file' : 'environment')
+    value.follow(() => resolveText(text, context), text, files.length > 0 ? 'file' : 'environment')
   }
 }
 
@@ -147,9 +147,9 @@ function followSecrets(config: Config, references: readonly Reference[], world: 
 export const plainReferences = ({ config, references }: LoadedConfig): readonly Reference[] =>
   references.filter(({ path }) => !(under(config, path) instanceof Secret))
 
-function textOf(file: string, world: References): string | Fault {
+function textOf(file: string, context: References): string | Fault {
   try {
-    return (world.readConfig ?? world.readFile)(file)
+    return (context.readConfig ?? context.readFile)(file)
   } catch (error) {
     const begin = errnoOf(error) === 'ENOENT' ? ', or begin with what auditferry init prints' : ''
     const message = `the configuration cannot be read: ${reasonOf(error)}; name another with --config${begin}`
@@ -165,14 +165,14 @@ interface Examined {
 
 /** All faults of a file at once; throws none. */
 export function examineConfig(file: string, given: References): Examined {
-  const world = { ...given, folder: folderOf(file) }
-  const text = textOf(file, world)
+  const context = { ...given, folder: folderOf(file) }
+  const text = textOf(file, context)
   if (typeof text !== 'string') return { faults: [text], loaded: undefined }
   const document = readDocument(file, text)
   if (document.value === undefined || document.value === null)
     return { faults: document.faults.length > 0 ? document.faults : [emptyFault(file)], loaded: undefined }
-  const resolving: Resolving = { world, references: [], broken: [] }
-  const value = withListener(resolveAll(document.value, [], resolving), world)
+  const resolving: Resolving = { context, references: [], broken: [] }
+  const value = withListener(resolveAll(document.value, [], resolving), context)
   const { references, broken } = resolving
   let result = check(configSchema, value)
   if (!result.success && readAsWanted(value, result.error.issues, references))
@@ -182,7 +182,7 @@ export function examineConfig(file: string, given: References): Examined {
     ...broken.map(({ path, message }) => ({ file, ...document.valueAt(path), path, message })),
   ]
   if (result.success) {
-    followSecrets(result.data, references, world)
+    followSecrets(result.data, references, context)
     const config: Config =
       references.length === 0
         ? result.data
@@ -204,8 +204,8 @@ function emptyFault(file: string): Fault {
 }
 
 /** Throws ConfigFaults with all faults at once. */
-export function loadConfig(file: string, world: References): Config {
-  const { faults, loaded } = examineConfig(file, world)
+export function loadConfig(file: string, context: References): Config {
+  const { faults, loaded } = examineConfig(file, context)
   if (!loaded || faults.length > 0) throw new ConfigFaults(faults)
   return loaded.config
 }

@@ -51,11 +51,11 @@ function readable(text: string): string {
   return text
 }
 
-function fileText(name: string, world: References): string {
-  const path = pathFrom(world.folder ?? process.cwd(), name)
+function fileText(name: string, context: References): string {
+  const path = pathFrom(context.folder ?? process.cwd(), name)
   try {
     // Editors and `echo` end a file with a line end; no secret ends with one.
-    return readable(world.readFile(path).replace(/[\r\n]+$/, ''))
+    return readable(context.readFile(path).replace(/[\r\n]+$/, ''))
   } catch (error) {
     const where = path === name ? '' : ` (it is looked for at ${path})`
     throw new BrokenReference(`\${file:${name}} cannot be resolved: ${reasonOf(error)}${where}`, {
@@ -64,8 +64,8 @@ function fileText(name: string, world: References): string {
   }
 }
 
-function variable(name: string, world: References): string {
-  const value = Object.hasOwn(world.env, name) ? world.env[name] : undefined
+function variable(name: string, context: References): string {
+  const value = Object.hasOwn(context.env, name) ? context.env[name] : undefined
   if (value === undefined) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not set`)
   if (isForeign(value)) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not UTF-8`)
   return value
@@ -85,11 +85,11 @@ export function filesIn(text: string): readonly string[] {
 }
 
 /** Throws BrokenReference. What a reference brings in is not looked at again. */
-export function resolveText(text: string, world: References): string {
+export function resolveText(text: string, context: References): string {
   return text.replace(pieces, (whole: string, kind: string | undefined, name: string | undefined) => {
     if (whole === '$$') return '$'
-    if (kind === 'file' && name) return fileText(name, world)
-    if (kind === 'env' && name !== undefined && variableName.test(name)) return variable(name, world)
+    if (kind === 'file' && name) return fileText(name, context)
+    if (kind === 'env' && name !== undefined && variableName.test(name)) return variable(name, context)
     // The text may be a secret with a dollar in it: not shown.
     throw new BrokenReference(
       'unknown kind of reference: expected ${file:/path} or ${env:NAME}, or $$ for a $',

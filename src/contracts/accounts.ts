@@ -1,13 +1,13 @@
 // Delivery accounts: whether the entries stored and their results add up, for each sink, source and
 // day. Reads the journal, changes nothing.
-import type { Origin } from './source.ts'
+import type { Stream } from './source.ts'
 
 /**
  * The counts of an acknowledgement for one source and one UTC day (of the entries' own time, days
  * since 1970). The journal itself counts dead letters.
  */
-export interface DayTally {
-  readonly origin: Origin
+export interface DayOutcomes {
+  readonly stream: Stream
   readonly day: number
   readonly accepted: number
   readonly filtered: number
@@ -23,7 +23,7 @@ export interface DayRange {
 
 /** Entries of one source and day that the journal stored. */
 export interface DayKept {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly day: number
   readonly kept: number
   readonly filtered: number
@@ -37,7 +37,7 @@ export interface DayKept {
  */
 export interface DayDeliveries {
   readonly sink: string
-  readonly origin: Origin
+  readonly stream: Stream
   readonly day: number
   /** stored when the counting of this sink began, and not pending for it then */
   readonly before: number
@@ -52,13 +52,13 @@ export interface DayDeliveries {
 
 /** Number of entries of one source and UTC day (days since 1970). */
 export interface DayCount {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly day: number
   readonly count: number
 }
 
 /** One bounded step over the entries pending for a sink, or over those kept. */
-export interface OwedStep {
+export interface PendingStep {
   readonly rows: readonly DayCount[]
   /** the last sequence number read */
   readonly through: number
@@ -66,7 +66,7 @@ export interface OwedStep {
 }
 
 /** The journal's methods for the accounts; part of its contract. */
-export interface Books {
+export interface Accounts {
   /** Stored entries and their results, by source, day and sink. */
   counts(
     range: DayRange,
@@ -75,16 +75,16 @@ export interface Books {
    * Entries behind the sequence number `after` (undefined: the sink's position) that are pending
    * for it, without replays.
    */
-  owed(sink: string, after: number | undefined): Promise<OwedStep>
+  pending(sink: string, after: number | undefined): Promise<PendingStep>
 }
 
 /**
  * kept = before + accepted + filtered + dead_lettered + dropped + pending, or entries are
  * unaccounted for.
  */
-export interface BalanceRow {
+export interface AccountRow {
   readonly sink: string
-  readonly origin: Origin
+  readonly stream: Stream
   readonly day: number
   readonly kept: number
   readonly before: number
@@ -98,24 +98,28 @@ export interface BalanceRow {
   readonly missing: number
 }
 
-export interface Balance {
+export interface AccountReport {
   readonly kept: readonly DayKept[]
-  readonly rows: readonly BalanceRow[]
+  readonly rows: readonly AccountRow[]
 }
 
 /**
  * One row for each sink, source and day of the range on which entries were kept. The rows change
  * while the daemon works.
  */
-export async function balanceOf(books: Books, range: DayRange, sinks: readonly string[]): Promise<Balance> {
-  const { kept, delivered } = await books.counts(range)
-  const known = new Map(delivered.map((row) => [keyOf(row.sink, row.origin, row.day), row]))
-  const rows: BalanceRow[] = []
+export async function accountReport(
+  accounts: Accounts,
+  range: DayRange,
+  sinks: readonly string[],
+): Promise<AccountReport> {
+  const { kept, delivered } = await accounts.counts(range)
+  const known = new Map(delivered.map((row) => [keyOf(row.sink, row.stream, row.day), row]))
+  const rows: AccountRow[] = []
   for (const sink of sinks) {
-    const owing = await owedDays(books, sink)
-    for (const { origin, day, kept: count } of kept) {
+    const pendingByKey = await pendingDays(accounts, sink)
+    for (const { stream, day, kept: count } of kept) {
       if (count === 0) continue
-      const key = keyOf(sink, origin, day)
+      const key = keyOf(sink, stream, day)
       const {
         before = 0,
         accepted = 0,
@@ -124,28 +128,36 @@ export async function balanceOf(books: Books, range: DayRange, sinks: readonly s
         dropped = 0,
         replayed = 0,
       } = known.get(key) ?? {}
-      const owed = owing.get(key) ?? 0
-      const missing = count - before - accepted - filtered - parked - dropped - owed
-      const outcomes = { before, accepted, filtered, dead_lettered: parked, dropped, pending: owed, replayed }
-      rows.push({ sink, origin, day, kept: count, ...outcomes, missing })
+      const pending = pendingByKey.get(key) ?? 0
+      const missing = count - before - accepted - filtered - parked - dropped - pending
+      const outcomes = {
+        before,
+        accepted,
+        filtered,
+        dead_lettered: parked,
+        dropped,
+        pending: pending,
+        replayed,
+      }
+      rows.push({ sink, stream, day, kept: count, ...outcomes, missing })
     }
   }
   return { kept, rows }
 }
 
-async function owedDays(books: Books, sink: string): Promise<ReadonlyMap<string, number>> {
-  const owed = new Map<string, number>()
+async function pendingDays(accounts: Accounts, sink: string): Promise<ReadonlyMap<string, number>> {
+  const pending = new Map<string, number>()
   let after: number | undefined
   for (;;) {
-    const step = await books.owed(sink, after)
-    for (const { origin, day, count } of step.rows) {
-      const key = keyOf(sink, origin, day)
-      owed.set(key, (owed.get(key) ?? 0) + count)
+    const step = await accounts.pending(sink, after)
+    for (const { stream, day, count } of step.rows) {
+      const key = keyOf(sink, stream, day)
+      pending.set(key, (pending.get(key) ?? 0) + count)
     }
-    if (!step.more) return owed
+    if (!step.more) return pending
     after = step.through
   }
 }
 
-const keyOf = (sink: string, { workspace, source }: Origin, day: number) =>
+const keyOf = (sink: string, { workspace, source }: Stream, day: number) =>
   `${sink} ${workspace} ${source} ${day}`

@@ -2,7 +2,7 @@
 import { ConnectorError } from '../core/errors.ts'
 import type { ErrorCode } from '../core/errors.ts'
 import type { JournalStats } from './journal.ts'
-import type { Origin, SourceName } from './source.ts'
+import type { Stream, SourceName } from './source.ts'
 
 /**
  * What happens to the pages: stored in the journal, queued for one sink, or only compared with the
@@ -14,10 +14,10 @@ export type RangeUse = 'keep' | 'send' | 'compare'
  * What the configuration lacks for a job to run. `sources`: the sink exists, but does not receive
  * the stream.
  */
-export type Lacking = 'source' | 'sink' | 'sources'
+export type Missing = 'source' | 'sink' | 'sources'
 
 /** The reason such a job does not run. */
-export const lackingText: Readonly<Record<Lacking, string>> = {
+export const missingText: Readonly<Record<Missing, string>> = {
   source: 'its source is not in the configuration of the daemon any more',
   sink: 'its sink is not in the configuration of the daemon any more',
   sources: "its source is not among the sink's `sources` any more",
@@ -27,7 +27,7 @@ export const lackingText: Readonly<Record<Lacking, string>> = {
  * What a job waits for: another job of its stream, a permit of the rate limiter, the end of a 429,
  * room in the journal or memory, or missing configuration.
  */
-export type WaitsFor = 'turn' | 'rate_limit' | 'limit' | 'room' | 'memory' | Lacking
+export type WaitsFor = 'turn' | 'rate_limit' | 'limit' | 'room' | 'memory' | Missing
 
 /** By the entries' own time, µs: included, excluded. */
 export interface JobSpan {
@@ -88,7 +88,7 @@ export interface JobProgress {
 
 export interface Job extends JobProgress {
   readonly kind: JobKind
-  readonly origin: Origin
+  readonly stream: Stream
   /** the only receiver of a replay */
   readonly sink?: string
   /** as requested: the same request again joins this job */
@@ -145,17 +145,17 @@ export interface JobFilter {
 
 export const matches = (
   { workspace, source, sink }: JobFilter,
-  job: { readonly origin: Origin; readonly sink?: string },
+  job: { readonly stream: Stream; readonly sink?: string },
 ): boolean =>
-  (workspace ?? job.origin.workspace) === job.origin.workspace &&
-  (source ?? job.origin.source) === job.origin.source &&
+  (workspace ?? job.stream.workspace) === job.stream.workspace &&
+  (source ?? job.stream.source) === job.stream.source &&
   (sink ?? job.sink) === job.sink
 
 export interface ReplayRequest {
   readonly sink: string
   /** epoch ms at which the command began: one for all its streams */
   readonly startedAt: number
-  readonly reads: readonly { readonly origin: Origin; readonly spans: readonly JobSpan[] }[]
+  readonly reads: readonly { readonly stream: Stream; readonly spans: readonly JobSpan[] }[]
   /** dry run: only reports what would start */
   readonly dryRun?: boolean
 }
@@ -163,7 +163,7 @@ export interface ReplayRequest {
 /** At most one job per kind, stream and sink: a request for the same spans joins it. */
 export interface Jobs {
   /** Streams whose span can be read again. */
-  origins(): Promise<readonly Origin[]>
+  origins(): Promise<readonly Stream[]>
   /**
    * Starts one job for each matching stream: all or none. Throws ConnectorError `misconfigured` if
    * none matches, or a job over another span is running.
@@ -220,7 +220,7 @@ export function assertJobShare(filling: Filling): void {
 
 /** One step. */
 export interface CompareQuery extends JobSpan {
-  readonly origin: Origin
+  readonly stream: Stream
   /** as returned by the last step; undefined at first */
   readonly place: string | undefined
   /** distinguishes this command from another one on the same stream */

@@ -1,7 +1,7 @@
 // Contract of the journal, the only durable state. Every method is one transaction; once it
 // resolves, the data is on disk.
-import type { Seq, Stretch } from '../core/sequence.ts'
-import type { Books, DayCount, DayTally, OwedStep } from './accounts.ts'
+import type { Seq, SequenceRange } from '../core/sequence.ts'
+import type { Accounts, DayCount, DayOutcomes, PendingStep } from './accounts.ts'
 import type { Entries } from './entries.ts'
 import type {
   DeadLetter,
@@ -12,10 +12,10 @@ import type {
   QuarantineQuery,
   QuarantineRecord,
 } from './records.ts'
-import type { Appended, Cursor, Finding, Origin, Part, Quarantined, SourceName } from './source.ts'
+import type { Appended, Cursor, Finding, Stream, PageChunk, Quarantined, SourceName } from './source.ts'
 
 export interface Append {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly entries: Entries
   readonly quarantined: readonly Quarantined[]
   /** of unknown entries, wanted or not; each is kept once */
@@ -31,7 +31,7 @@ export interface Append {
   readonly cursor: Cursor | undefined
   readonly gaps: number
   /** as in the part; the journal stores the part in any case */
-  readonly void?: NonNullable<Part['void']>
+  readonly void?: NonNullable<PageChunk['void']>
   /**
    * written in the same transaction: state that must land if and only if this part does. A function
    * is called inside the transaction, and may be called again.
@@ -40,8 +40,8 @@ export interface Append {
 }
 
 /** A range of one chunk: entries of one origin with consecutive sequence numbers. */
-export interface Run {
-  readonly origin: Origin
+export interface ChunkSlice {
+  readonly stream: Stream
   readonly firstSeq: Seq
   /** epoch ms at which the journal stored them */
   readonly appendedAt: number
@@ -56,7 +56,7 @@ export interface Batch {
   readonly first: Seq
   readonly last: Seq
   readonly count: number
-  readonly runs: readonly Run[]
+  readonly slices: readonly ChunkSlice[]
 }
 
 /** An entry that was not read from disk because it exceeds the size limit of the read. */
@@ -83,14 +83,14 @@ export interface TakeWhere {
   /** only behind this sequence number */
   readonly after?: Seq | undefined
   /** outside of these ranges, which are in flight */
-  readonly busy?: readonly Stretch[] | undefined
+  readonly busy?: readonly SequenceRange[] | undefined
 }
 
 /**
  * In-flight record of a batch, written before it is sent: after a crash the same batch is sent
  * again (invariant 2).
  */
-export interface Intent {
+export interface InFlight {
   readonly first: Seq
   readonly last: Seq
   /** hash of the settings that shape the bytes; if it differs, so will the bytes of the next try */
@@ -103,7 +103,7 @@ export interface Intent {
 }
 
 /** An entry that a receiver rejects for good. */
-export interface Parked {
+export interface Rejected {
   readonly seq: Seq
   /** one of our error codes, as text, so that records of older versions stay readable */
   readonly code: string
@@ -112,15 +112,15 @@ export interface Parked {
 }
 
 /** Entries that a sink has answered for, acknowledged in one transaction. */
-export interface Settlement {
+export interface Acknowledgement {
   /** all of [first, through] is acknowledged: accepted, filtered, or listed here as dead letters */
   readonly first: Seq
   readonly through: Seq
-  readonly parked: readonly Parked[]
+  readonly parked: readonly Rejected[]
   /** results of the others, without entries addressed to another sink alone */
-  readonly tally?: readonly DayTally[] | undefined
+  readonly outcomes?: readonly DayOutcomes[] | undefined
   /** written in the same transaction: the batch that is sent next */
-  readonly next?: Intent | undefined
+  readonly next?: InFlight | undefined
   /**
    * written in the same transaction: state that must land if and only if this acknowledgement does
    */
@@ -132,9 +132,9 @@ export interface SinkPosition {
   /** everything up to here is acknowledged */
   readonly position: Seq
   /** not acknowledged yet, including entries that the sink will filter */
-  readonly owedEntries: number
+  readonly pendingEntries: number
   /** epoch ms at which the oldest pending entry was stored */
-  readonly oldestOwedAt: number | undefined
+  readonly oldestPendingAt: number | undefined
   readonly deadLetters: number
 }
 
@@ -151,7 +151,7 @@ export interface JournalStats {
    * sinks that have a position here but left the configuration: reported once, they do not retain
    * entries
    */
-  readonly strangers: readonly string[]
+  readonly unconfigured: readonly string[]
   /** currently stored */
   readonly quarantined: number
   readonly gaps: number
@@ -165,14 +165,14 @@ export interface JournalStats {
  * `journal_full` (append, replay and resend: nothing of it is stored), `disk_full`, `disk_failed`,
  * `journal_corrupt`. Methods may be called concurrently; they take effect in call order.
  */
-export interface Journal extends Books {
-  cursor(origin: Origin): Promise<Cursor | undefined>
+export interface Journal extends Accounts {
+  cursor(stream: Stream): Promise<Cursor | undefined>
   append(part: Append): Promise<Appended>
   /**
    * One byte per entry: 1 if its key is known, 2 if it is known and this content would be stored as
    * a new version. Changes nothing.
    */
-  known(origin: Origin, entries: Entries): Promise<Uint8Array>
+  known(stream: Stream, entries: Entries): Promise<Uint8Array>
   /**
    * The oldest entries that are not acknowledged, unfiltered: the caller filters. Undefined: none.
    */
@@ -180,10 +180,10 @@ export interface Journal extends Books {
   take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
   /** Exactly [first, last]: for an in-flight record found at start. */
   range(first: Seq, last: Seq): Promise<Batch>
-  intents(sink: string): Promise<readonly Intent[]>
+  inFlightBatches(sink: string): Promise<readonly InFlight[]>
   /** Writes an in-flight record; replaces one with the same `first`. */
-  intend(sink: string, intent: Intent): Promise<void>
-  settle(sink: string, settlement: Settlement): Promise<void>
+  recordInFlight(sink: string, inFlight: InFlight): Promise<void>
+  ack(sink: string, acknowledgement: Acknowledgement): Promise<void>
   /**
    * Resolves if there may be new entries for this sink since the last call resolved, or when the
    * signal aborts.
@@ -212,7 +212,7 @@ export interface Journal extends Books {
    * One bounded step over the entries that are still stored, behind `after` (undefined: all of
    * them), without those put back.
    */
-  shelved(after: Seq | undefined): Promise<OwedStep>
+  storedDays(after: Seq | undefined): Promise<PendingStep>
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
   /**
@@ -245,14 +245,14 @@ export interface Journal extends Books {
 // Caches what all entries of one origin and instant have in common in their lines. Keeps no
 // reference to the run, or a waiting sink would keep entries in memory that it has sent.
 
-export type Shared = Pick<Run, 'origin' | 'appendedAt' | 'replay'>
+export type Shared = Pick<ChunkSlice, 'stream' | 'appendedAt' | 'replay'>
 
 /** The result of `make`, recomputed if a run has another origin or instant than the last one. */
-export function perOrigin<T>(make: (shared: Shared) => T): (run: Shared) => T {
+export function perStream<T>(make: (shared: Shared) => T): (run: Shared) => T {
   let known: (Shared & { readonly made: T }) | undefined
-  return ({ origin, appendedAt, replay }) => {
-    if (known?.origin !== origin || known.appendedAt !== appendedAt || known.replay !== replay)
-      known = { origin, appendedAt, replay, made: make({ origin, appendedAt, replay }) }
+  return ({ stream, appendedAt, replay }) => {
+    if (known?.stream !== stream || known.appendedAt !== appendedAt || known.replay !== replay)
+      known = { stream, appendedAt, replay, made: make({ stream, appendedAt, replay }) }
     return known.made
   }
 }
@@ -282,7 +282,7 @@ export interface ReplayQuery {
 
 /** UTC days of one source, since 1970: included, excluded. */
 export interface DaysOf {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly fromDay: number
   readonly toDay: number
 }
@@ -290,7 +290,7 @@ export interface DaysOf {
 /** Entries read again for one sink only. */
 export interface Resend {
   readonly sink: string
-  readonly origin: Origin
+  readonly stream: Stream
   readonly entries: Entries
   /** as in ReplayQuery */
   readonly runAt: number

@@ -1,6 +1,6 @@
 // Records that the journal keeps for operators: dead letters, quarantine, findings.
 import type { Seq } from '../core/sequence.ts'
-import type { Finding, Origin, Quarantined } from './source.ts'
+import type { Finding, Stream, Quarantined } from './source.ts'
 
 /** Number of kept records, and their bytes. */
 export interface Amount {
@@ -13,7 +13,7 @@ export interface DeadLetter {
   readonly sink: string
   /** the entry's sequence number when it became a dead letter: its chunk may be pruned by now */
   readonly seq: Seq
-  readonly origin: Origin
+  readonly stream: Stream
   readonly entryId: string
   /** the entry's own time, as the API sent it */
   readonly time: string
@@ -22,7 +22,7 @@ export interface DeadLetter {
   readonly code: string
   readonly reason: string
   /** epoch ms */
-  readonly parkedAt: number
+  readonly deadLetteredAt: number
   /** of the raw entry */
   readonly bytes: number
 }
@@ -53,7 +53,7 @@ export interface Retried {
 /** A quarantined element. */
 export interface QuarantineRecord {
   readonly id: number
-  readonly origin: Origin
+  readonly stream: Stream
   readonly reason: Quarantined['reason']
   /** of the whole element; at most its first MiB is kept */
   readonly totalBytes: number
@@ -73,7 +73,7 @@ export interface QuarantineQuery {
 }
 
 export interface FindingRecord {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly kind: Finding['kind']
   readonly entryId: string
   /** the entry's own time, µs; undefined: found by a version that did not store it */

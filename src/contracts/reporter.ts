@@ -4,7 +4,7 @@ import type { ConnectorError } from '../core/errors.ts'
 import type { Journal } from './journal.ts'
 import type { Transport } from './platform.ts'
 import type { ObjectSink, Sink } from './sink.ts'
-import type { Appended, Origin, Source } from './source.ts'
+import type { Appended, Stream, Source } from './source.ts'
 
 export const sourceStates = [
   'starting',
@@ -49,7 +49,7 @@ export interface AnswerRead {
 }
 
 /** Instants are epoch ms unless their name ends in Us. */
-export interface SourceWatch {
+export interface StreamReporter {
   /** `tryInMs`: delay until the next try, if known */
   state(state: SourceState, error?: ConnectorError, tryInMs?: number): void
   /** `code`: the HTTP status, or our error code when there was none. */
@@ -77,12 +77,12 @@ export interface SourceWatch {
   /**
    * Counts the same for readers beside the source's own loop, without reporting the loop as alive.
    */
-  readonly aside?: Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap'>
+  readonly aside?: Pick<StreamReporter, 'request' | 'waited' | 'appended' | 'gap'>
 }
 
 const nobody = () => undefined
 /** A reporter that does nothing. */
-export const silentWatch: SourceWatch = {
+export const silentReporter: StreamReporter = {
   state: nobody,
   request: nobody,
   waited: nobody,
@@ -107,7 +107,7 @@ export interface CanaryTrace {
   readonly sink?: string
 }
 
-export interface CanaryWatch {
+export interface CanaryReporter {
   /** found `ms` after its prompt was sent */
   seen(trace: CanaryTrace, ms: number): void
   /** Exactly these were missing at the deadline. */
@@ -127,7 +127,7 @@ export interface Asked {
   over(answered: boolean): void
 }
 
-export interface SinkWatch {
+export interface SinkReporter {
   /** `tryInMs`: as for a source; while collecting, the longest delay until the entries are sent */
   state(state: SinkState, error?: ConnectorError, tryInMs?: number): void
   /**
@@ -169,7 +169,7 @@ export interface Tracing {
   journal(journal: Journal): Journal
   source(source: Source): Source
   /** The requests of this source. */
-  transport(origin: Origin, send: Transport): Transport
+  transport(stream: Stream, send: Transport): Transport
   sink<S extends Sink | ObjectSink>(sink: S): S
   /** Sends waiting spans, for a bounded time. Never throws. */
   close(): Promise<void>

@@ -2,9 +2,9 @@
 // stores objects.
 import type { ByteWriter } from '../core/bytes.ts'
 import type { Seq } from '../core/sequence.ts'
-import type { Journal, Run } from './journal.ts'
+import type { Journal, ChunkSlice } from './journal.ts'
 import type { Note } from './records.ts'
-import type { Origin } from './source.ts'
+import type { Stream } from './source.ts'
 
 /**
  * Strength of a sink's acknowledgement: on the receiver's disk or index; confirmed by the receiver;
@@ -17,14 +17,14 @@ export type Assurance = 'stored' | 'received' | 'sent'
  * on the entry; must not fail. One instance serves one sink: it may cache what the last run's
  * entries have in common, for speed only.
  */
-export type Format = (run: Run, index: number, out: ByteWriter) => void
+export type Format = (run: ChunkSlice, index: number, out: ByteWriter) => void
 
 /**
  * Protocol framing around one line (an LF, an envelope, an octet count); calls `format` once. As
  * with a format, the bytes depend only on its arguments, and the cache of the last run is for speed
  * only.
  */
-export type Frame = (run: Run, index: number, out: ByteWriter, format: Format) => void
+export type Frame = (run: ChunkSlice, index: number, out: ByteWriter, format: Format) => void
 
 /** Framed lines of a batch in one buffer, in journal order. */
 export interface Lines {
@@ -41,7 +41,7 @@ export interface Delivery {
   /** result of `prepare` for exactly these lines; '' for a sink without it */
   readonly detail: string
   /** True if an earlier process or try may have sent some or all of it. */
-  readonly doubtful: boolean
+  readonly possibleDuplicate: boolean
 }
 
 /**
@@ -174,7 +174,7 @@ export type Memory = Pick<Journal, 'note' | 'notes' | 'changeNotes' | 'stats'>
 /**
  * The content of one acknowledgement: entries in no object that are not dead letters were filtered.
  */
-export interface StoredStretch {
+export interface StoredRange {
   readonly first: Seq
   readonly last: Seq
   readonly parked: number
@@ -200,7 +200,7 @@ export interface Evidence {
    * All objects of the range [first, last] are stored: the result is written in the transaction
    * that acknowledges them. Called again for the same range if that failed.
    */
-  stored(stretch: StoredStretch): readonly Note[]
+  stored(stretch: StoredRange): readonly Note[]
   /**
    * Called before the first range, between two, and if nothing is to send: writes manifests that
    * are due. Returns the ms until the next call.
@@ -213,7 +213,7 @@ export interface Evidence {
 
 /** Properties common to the lines of one object. */
 export interface ObjectGroup {
-  readonly origin: Origin
+  readonly stream: Stream
   /** of the entries' own times, UTC: YYYY-MM-DD; `unknown` for an invalid time */
   readonly day: string
   /** Replay: distinguishes this run of it; safe as a part of a name. */

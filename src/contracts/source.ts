@@ -7,12 +7,12 @@ export const sourceNames = ['audit', 'history.usage', 'history.query', 'vault.pr
 export type SourceName = (typeof sourceNames)[number]
 
 /** One source of one workspace: whose entries, dedup keys and cursor belong together. */
-export interface Origin {
+export interface Stream {
   readonly workspace: string
   readonly source: SourceName
 }
 
-export const isSameOrigin = (one: Origin, other: Origin): boolean =>
+export const isSameStream = (one: Stream, other: Stream): boolean =>
   one.workspace === other.workspace && one.source === other.source
 
 /**
@@ -22,7 +22,7 @@ export const isSameOrigin = (one: Origin, other: Origin): boolean =>
 export type Cursor = string
 
 /** Priorities: live reading, then lookback and re-reads, then jobs over the past (invariant 5). */
-export type Lane = 'live' | 'sweep' | 'past'
+export type Priority = 'live' | 'lookback' | 'job'
 
 export const quarantineReasons = [
   ...(['no_id', 'no_time', 'too_deep', 'invalid_utf8', 'not_an_object', 'too_large'] as const),
@@ -58,7 +58,7 @@ export interface Finding {
  *   cursor, `underWay`    the cursor moves within the read, which continues
  *   cursor, `fault`       the answer was bad: the cursor counts that, the loop waits and retries
  */
-export interface Part {
+export interface PageChunk {
   readonly entries: Entries
   readonly quarantined: readonly Quarantined[]
   readonly findings: readonly Finding[]
@@ -85,7 +85,7 @@ export interface Part {
 export interface Plan {
   /** epoch ms; in the past: at once */
   readonly dueAt: number
-  readonly lane: Lane
+  readonly priority: Priority
   /**
    * True if everything available at the last read has been read: `run --once` is done with this
    * source.
@@ -100,9 +100,9 @@ export interface Plan {
  * ConnectorError if the API did not answer; then nothing of the current page counts as read.
  */
 export interface Source {
-  readonly origin: Origin
+  readonly stream: Stream
   plan(cursor: Cursor | undefined): Plan
-  read(cursor: Cursor | undefined, signal: AbortSignal): AsyncGenerator<Part, void, Appended>
+  read(cursor: Cursor | undefined, signal: AbortSignal): AsyncGenerator<PageChunk, void, Appended>
 }
 
 // Result of a part that was appended to the journal.

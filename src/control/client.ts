@@ -1,6 +1,6 @@
 // Client of the control socket: queries the daemon that uses a journal, as if the journal were open
 // here.
-import type { DayDeliveries, DayKept, OwedStep } from '../contracts/accounts.ts'
+import type { DayDeliveries, DayKept, PendingStep } from '../contracts/accounts.ts'
 import { lstatSync } from 'node:fs'
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -9,7 +9,7 @@ import type { ErrorCode } from '../core/errors.ts'
 import type { Replayed } from '../contracts/journal.ts'
 import type { DeadLetter, QuarantineRecord, Retried } from '../contracts/records.ts'
 import type { Compared, Comparing, Job, Jobs, StartedJob } from '../contracts/jobs.ts'
-import type { Origin } from '../contracts/source.ts'
+import type { Stream } from '../contracts/source.ts'
 import { ownerCalls, ownerFault } from '../core/file-owners.ts'
 import { controlPath } from '../journal/sqlite/files.ts'
 import type { AskedJournal, Retry } from './questions.ts'
@@ -141,10 +141,10 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     retry: (query) => json<Retried>('/dead-letters/retry', query),
     dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
     counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
-    owed: (sink, after) => json<OwedStep>('/owed', { sink, after }),
-    shelved: (after) => json<OwedStep>('/shelved', { after }),
+    pending: (sink, after) => json<PendingStep>('/owed', { sink, after }),
+    storedDays: (after) => json<PendingStep>('/shelved', { after }),
     jobs: {
-      origins: () => json<Origin[]>('/jobs/origins'),
+      origins: () => json<Stream[]>('/jobs/origins'),
       backfill: (streams, span) => json<StartedJob[]>('/jobs/backfill', { ...streams, ...span }),
       replay: (request) => json<StartedJob[]>('/jobs/replay', request),
       all: (kind) => json<Job[]>('/jobs', { kind }),

@@ -6,7 +6,7 @@ import { jobKinds } from '../contracts/jobs.ts'
 import type { Comparing, Jobs } from '../contracts/jobs.ts'
 import type { DeadLetterQuery, Retried } from '../contracts/records.ts'
 import { sourceNames } from '../contracts/source.ts'
-import type { Board } from '../observability/status-registry.ts'
+import type { StatusRegistry } from '../observability/status-registry.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { MOST_LINES } from '../observability/taps.ts'
 import type { Taps } from '../observability/taps.ts'
@@ -22,8 +22,8 @@ export type AskedJournal = Pick<
   | 'dropQuarantined'
   | 'replay'
   | 'counts'
-  | 'owed'
-  | 'shelved'
+  | 'pending'
+  | 'storedDays'
 >
 
 /** Puts back the dead letters that their sink still wants. */
@@ -31,7 +31,7 @@ export type Retry = (query: DeadLetterQuery) => Promise<Retried>
 
 export interface ControlOptions {
   readonly journalPath: string
-  readonly board: Pick<Board, 'status'>
+  readonly registry: Pick<StatusRegistry, 'status'>
   readonly journal: AskedJournal & Pick<Journal, 'note'>
   readonly taps: Pick<Taps, 'next'>
   readonly retry: Retry
@@ -52,9 +52,9 @@ const ids = z.array(z.int().min(1)).max(MAX_ROWS).exactOptional()
 const letterQuery = z.strictObject({ ...page, ids, sink: z.string().exactOptional() })
 const quarantineQuery = z.strictObject({ ...page, ids })
 const one = z.strictObject({ id: z.int().min(1) })
-const origin = z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) })
+const stream = z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) })
 const span = { fromUs: z.int(), toUs: z.int() }
-const daysOf = z.strictObject({ origin, fromDay: z.int(), toDay: z.int() })
+const daysOf = z.strictObject({ stream, fromDay: z.int(), toDay: z.int() })
 const replayQuery = z.strictObject({
   sink: z.string(),
   fromUs: z.int(),
@@ -74,16 +74,16 @@ const backfillRequest = z.strictObject({ ...streams, ...span })
 const replayRequest = z.strictObject({
   sink: z.string(),
   startedAt: z.int(),
-  reads: z.array(z.strictObject({ origin, spans: z.array(z.strictObject(span)) })),
+  reads: z.array(z.strictObject({ stream, spans: z.array(z.strictObject(span)) })),
   dryRun: z.boolean().exactOptional(),
 })
 const jobsQuery = z.strictObject({ kind })
 const cancelQuery = z.strictObject({ kind, ...streams, sink: z.string().exactOptional() })
-const compareQuery = z.strictObject({ origin, ...span, place: z.string().optional(), job: z.string() })
+const compareQuery = z.strictObject({ stream, ...span, place: z.string().optional(), job: z.string() })
 const endQuery = z.strictObject({ job: z.string() })
 const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
 const afterQuery = z.strictObject({ after: z.int().min(0).optional() })
-const owedQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).exactOptional() })
+const pendingQuery = z.strictObject({ sink: z.string(), after: z.int().min(0).exactOptional() })
 
 /** Bytes are sent as they are; any other value as JSON. */
 type Reply = Uint8Array | object | undefined
@@ -126,14 +126,14 @@ async function endCompare({ comparing }: ControlOptions, asked: unknown) {
   return {}
 }
 
-function owed({ journal }: ControlOptions, asked: unknown) {
-  const { sink, after } = owedQuery.parse(asked)
-  return journal.owed(sink, after)
+function pending({ journal }: ControlOptions, asked: unknown) {
+  const { sink, after } = pendingQuery.parse(asked)
+  return journal.pending(sink, after)
 }
 
 /** By method and path. Each parses its request, and throws ZodError if that is malformed. */
 export const questions: ReadonlyMap<string, Question> = new Map<string, Question>([
-  ['GET /status', async ({ board }) => board.status()],
+  ['GET /status', async ({ registry }) => registry.status()],
   ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
   ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(letterQuery.parse(asked))],
   ['POST /dead-letters/raw', ({ journal }, asked) => journal.deadLetterRaw(one.parse(asked).id)],
@@ -145,7 +145,7 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
   ['POST /tap', tap],
   ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
-  ['POST /shelved', ({ journal }, asked) => journal.shelved(afterQuery.parse(asked).after)],
+  ['POST /shelved', ({ journal }, asked) => journal.storedDays(afterQuery.parse(asked).after)],
   ['POST /jobs', ({ jobs }, asked) => jobs.all(jobsQuery.parse(asked).kind)],
   ['GET /jobs/origins', ({ jobs }) => jobs.origins()],
   ['POST /jobs/backfill', backfill],
@@ -154,7 +154,7 @@ export const questions: ReadonlyMap<string, Question> = new Map<string, Question
   ['POST /compare', compare],
   ['POST /compare/end', endCompare],
   ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
-  ['POST /owed', owed],
+  ['POST /owed', pending],
   ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantineQuery.parse(asked))],
   ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],
   [

@@ -59,11 +59,11 @@ export function retryAfterMs(headers: Readonly<Record<string, string>>, nowMs: n
 // Log throttle: a long-lasting event is logged when it begins, then as a sum, at least an hour
 // apart by default.
 
-export class Seldom {
+export class LogThrottle {
   readonly #elapsed: () => number
   readonly #apartMs: number
-  #toldAt = -Infinity
-  #untold = 0
+  #loggedAt = -Infinity
+  #unlogged = 0
 
   /** `elapsed`: the clock's */
   constructor(elapsed: () => number, apartMs = HOUR_MS) {
@@ -73,21 +73,21 @@ export class Seldom {
 
   /** Adds this many: returns how many to log now, 0 for none yet. */
   next(amount: number): number {
-    this.#untold += amount
-    const isDue = this.#elapsed() - this.#toldAt >= this.#apartMs
+    this.#unlogged += amount
+    const isDue = this.#elapsed() - this.#loggedAt >= this.#apartMs
     return isDue ? this.rest() : 0
   }
 
   /** How long until unlogged events are due; Infinity: all are logged. */
   get dueInMs(): number {
-    return this.#untold === 0 ? Infinity : Math.max(0, this.#toldAt + this.#apartMs - this.#elapsed())
+    return this.#unlogged === 0 ? Infinity : Math.max(0, this.#loggedAt + this.#apartMs - this.#elapsed())
   }
 
   /** How many are not logged yet: to log now. */
   rest(): number {
-    const sum = this.#untold
-    this.#untold = 0
-    if (sum > 0) this.#toldAt = this.#elapsed()
+    const sum = this.#unlogged
+    this.#unlogged = 0
+    if (sum > 0) this.#loggedAt = this.#elapsed()
     return sum
   }
 }
@@ -121,7 +121,7 @@ interface Known {
  * another cause a minute after the last line; and a success once it has lasted a minute. So a
  * flapping or alternating failure writes little more than two lines a minute.
  */
-export class Streak {
+export class FailureBackoff {
   readonly #elapsed: () => number
   readonly #known = new Map<ErrorCode, Map<string, Known>>()
   #code: ErrorCode | undefined
@@ -197,9 +197,9 @@ interface Failure {
 }
 
 /** Logs the failure if it is new. Throws errors that waiting cannot fix. */
-export function tellFailure(log: Log, sentence: string, streak: Streak, error: unknown): Failure {
+export function logFailure(log: Log, sentence: string, failures: FailureBackoff, error: unknown): Failure {
   if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  const { count, tell } = streak.next(error)
+  const { count, tell } = failures.next(error)
   if (tell) log.warn(sentence, { code: error.code, error: error.message, attempt: count })
   return { failure: error, count }
 }

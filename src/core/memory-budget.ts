@@ -13,7 +13,7 @@ const LONG_BYTES = 12 * MIB
  * Part of that for jobs, so that stalled answers of backfills and replays do not block live
  * reading; live reading goes first here.
  */
-const PAST_BYTES = 8 * MIB
+const JOB_BYTES = 8 * MIB
 /**
  * Part of the readers' budget for single entries larger than their sinks' parts, or for one that
  * needs more: receivers that hang on such entries do not block reading.
@@ -26,7 +26,7 @@ const LARGE_BYTES = 8 * MIB
 const SINKS_BYTES = 16 * MIB
 
 /** Releases all except `keptBytes`, which stay counted. The count never grows. */
-export type WayOut = (keptBytes?: number) => void
+export type Release = (keptBytes?: number) => void
 
 interface Waiter {
   readonly bytes: number
@@ -34,7 +34,7 @@ interface Waiter {
 }
 
 interface Onwards {
-  readonly room: Room
+  readonly memory: MemoryBudget
   readonly bytes: number
   readonly elsewhereBytes: number
 }
@@ -51,12 +51,12 @@ type Rank = 'in_turn' | 'behind'
  * missing 6 from `large`: `large` counts 6, `reading` around it counts 6, and the budget of the
  * process counts 10.
  */
-export class Room {
+export class MemoryBudget {
   readonly capacityBytes: number
-  readonly #around: Room | undefined
+  readonly #around: MemoryBudget | undefined
   readonly #rank: Rank
-  readonly #beyond: Room | undefined
-  #heldBytes = 0
+  readonly #beyond: MemoryBudget | undefined
+  #usedBytes = 0
   #looking: Promise<void> = Promise.resolve()
   readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
@@ -65,15 +65,15 @@ export class Room {
    * requests here and in `around`. `beyond`: another part of the same budget, for the rest of a
    * request that is larger than this one.
    */
-  constructor(capacityBytes: number, around?: Room, rank: Rank = 'in_turn', beyond?: Room) {
+  constructor(capacityBytes: number, around?: MemoryBudget, rank: Rank = 'in_turn', beyond?: MemoryBudget) {
     this.capacityBytes = capacityBytes
     this.#around = around
     this.#rank = rank
     this.#beyond = beyond
   }
 
-  get heldBytes(): number {
-    return this.#heldBytes
+  get usedBytes(): number {
+    return this.#usedBytes
   }
 
   get full(): boolean {
@@ -82,7 +82,7 @@ export class Room {
 
   /** Bytes that would be granted right now if no request waits. */
   get freeBytes(): number {
-    return Math.min(this.capacityBytes - this.#heldBytes, this.#around?.freeBytes ?? Infinity)
+    return Math.min(this.capacityBytes - this.#usedBytes, this.#around?.freeBytes ?? Infinity)
   }
 
   /**
@@ -90,16 +90,16 @@ export class Room {
    * when `signal` aborts. `elsewhereBytes`: how much of `bytes` is already counted in another part,
    * such as a sink's.
    */
-  async enter(bytes: number, signal: AbortSignal, rank = this.#rank, elsewhereBytes = 0): Promise<WayOut> {
+  async enter(bytes: number, signal: AbortSignal, rank = this.#rank, elsewhereBytes = 0): Promise<Release> {
     signal.throwIfAborted()
     const wanted = this.#wanted(bytes, elsewhereBytes)
-    if (this.#isFree(wanted, rank)) this.#heldBytes += wanted
+    if (this.#isFree(wanted, rank)) this.#usedBytes += wanted
     else await this.#turn(wanted, signal, rank)
-    const giveBack = this.#wayOut(wanted, elsewhereBytes)
+    const giveBack = this.#release(wanted, elsewhereBytes)
     const next = this.#onwards(bytes, elsewhereBytes)
     if (!next) return giveBack
     try {
-      return both(await next.room.enter(next.bytes, signal, rank, next.elsewhereBytes), giveBack)
+      return both(await next.memory.enter(next.bytes, signal, rank, next.elsewhereBytes), giveBack)
     } catch (error) {
       giveBack()
       throw error
@@ -107,14 +107,14 @@ export class Room {
   }
 
   /** The release function, or undefined if there is no room right now: for optional work. */
-  tryEnter(bytes: number, rank = this.#rank, elsewhereBytes = 0): WayOut | undefined {
+  tryEnter(bytes: number, rank = this.#rank, elsewhereBytes = 0): Release | undefined {
     const wanted = this.#wanted(bytes, elsewhereBytes)
     if (!this.#isFree(wanted, rank)) return undefined
     const next = this.#onwards(bytes, elsewhereBytes)
-    const giveBackNext = next?.room.tryEnter(next.bytes, rank, next.elsewhereBytes)
+    const giveBackNext = next?.memory.tryEnter(next.bytes, rank, next.elsewhereBytes)
     if (next && !giveBackNext) return undefined
-    this.#heldBytes += wanted
-    const giveBack = this.#wayOut(wanted, elsewhereBytes)
+    this.#usedBytes += wanted
+    const giveBack = this.#release(wanted, elsewhereBytes)
     return giveBackNext ? both(giveBackNext, giveBack) : giveBack
   }
 
@@ -147,28 +147,28 @@ export class Room {
    */
   #onwards(bytes: number, elsewhereBytes: number): Onwards | undefined {
     if (this.#beyond && bytes > this.capacityBytes)
-      return { room: this.#beyond, bytes, elsewhereBytes: this.capacityBytes }
-    const room = this.#around
-    if (!room) return undefined
-    const outermost = room.#around === undefined
+      return { memory: this.#beyond, bytes, elsewhereBytes: this.capacityBytes }
+    const memory = this.#around
+    if (!memory) return undefined
+    const outermost = memory.#around === undefined
     const most = outermost ? elsewhereBytes + this.capacityBytes : Infinity
-    return { room, bytes: Math.min(bytes, most), elsewhereBytes }
+    return { memory, bytes: Math.min(bytes, most), elsewhereBytes }
   }
 
   /** True if this much fits right now, and no request with an earlier turn waits. */
   #isFree(bytes: number, rank: Rank): boolean {
     const { in_turn: inTurn, behind } = this.#waiting
     const isTurn = inTurn.length === 0 && (rank === 'in_turn' || behind.length === 0)
-    return isTurn && this.#heldBytes + bytes <= this.capacityBytes
+    return isTurn && this.#usedBytes + bytes <= this.capacityBytes
   }
 
-  #wayOut(bytes: number, elsewhereBytes: number): WayOut {
-    let heldBytes = bytes
+  #release(bytes: number, elsewhereBytes: number): Release {
+    let usedBytes = bytes
     return (keptBytes = 0) => {
-      const left = heldBytes - this.#wanted(keptBytes, elsewhereBytes)
+      const left = usedBytes - this.#wanted(keptBytes, elsewhereBytes)
       if (left <= 0) return
-      heldBytes -= left
-      this.#heldBytes -= left
+      usedBytes -= left
+      this.#usedBytes -= left
       this.#admit()
     }
   }
@@ -198,38 +198,38 @@ export class Room {
     for (;;) {
       const waiting = inTurn.length > 0 ? inTurn : behind
       const [next] = waiting
-      if (!next || this.#heldBytes + next.bytes > this.capacityBytes) return
-      this.#heldBytes += next.bytes
+      if (!next || this.#usedBytes + next.bytes > this.capacityBytes) return
+      this.#usedBytes += next.bytes
       waiting.shift()
       next.enter()
     }
   }
 }
 
-export interface Rooms {
+export interface MemoryBudgets {
   /** around the others: counts all memory of the process (invariant 4) */
-  readonly all: Room
-  readonly reading: Room
+  readonly all: MemoryBudget
+  readonly reading: MemoryBudget
   /** the part of that for answers that may stream for hours */
-  readonly long: Room
+  readonly long: MemoryBudget
   /** the part of that for jobs */
-  readonly past: Room
+  readonly past: MemoryBudget
   /** The part of one sink. */
-  readonly share: () => Room
+  readonly share: () => MemoryBudget
 }
 
 /** The budget of a process with this many sinks. */
-export function openRooms(sinks: number): Rooms {
-  const all = new Room(READING_BYTES + SINKS_BYTES)
-  const reading = new Room(READING_BYTES, all)
-  const large = new Room(LARGE_BYTES, reading)
-  const long = new Room(LONG_BYTES, reading)
-  const past = new Room(PAST_BYTES, long, 'behind')
+export function openMemoryBudgets(sinks: number): MemoryBudgets {
+  const all = new MemoryBudget(READING_BYTES + SINKS_BYTES)
+  const reading = new MemoryBudget(READING_BYTES, all)
+  const large = new MemoryBudget(LARGE_BYTES, reading)
+  const long = new MemoryBudget(LONG_BYTES, reading)
+  const past = new MemoryBudget(JOB_BYTES, long, 'behind')
   const shareBytes = Math.floor(SINKS_BYTES / sinks)
-  return { all, reading, long, past, share: () => new Room(shareBytes, all, 'in_turn', large) }
+  return { all, reading, long, past, share: () => new MemoryBudget(shareBytes, all, 'in_turn', large) }
 }
 
-const both = (one: WayOut, other: WayOut) => (keptBytes?: number) => {
+const both = (one: Release, other: Release) => (keptBytes?: number) => {
   one(keptBytes)
   other(keptBytes)
 }

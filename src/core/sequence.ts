@@ -4,7 +4,7 @@
 export type Seq = number
 
 /** Sequence numbers from `first` to `last`, both inclusive. */
-export interface Stretch {
+export interface SequenceRange {
   readonly first: Seq
   readonly last: Seq
 }

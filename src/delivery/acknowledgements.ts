@@ -1,14 +1,14 @@
 // Batches that the receiver has taken but not confirmed yet. Each keeps its in-flight record and is
 // polled until it is acknowledged or sent again.
-import type { DayTally } from '../contracts/accounts.ts'
-import type { Intent, Parked, Settlement } from '../contracts/journal.ts'
+import type { DayOutcomes } from '../contracts/accounts.ts'
+import type { InFlight, Rejected, Acknowledgement } from '../contracts/journal.ts'
 import type { Later, Outcome, Sink } from '../contracts/sink.ts'
 import { Tether, untilAborted } from '../core/abort.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Loaded } from './loader.ts'
 import type { LoopOptions } from './loop.ts'
-import { tallyOf } from './reporting.ts'
-import type { Telling } from './reporting.ts'
+import { outcomesOf } from './reporting.ts'
+import type { DeliveryReports } from './reporting.ts'
 
 interface UnconfirmedOptions extends LoopOptions {
   readonly sink: Pick<Sink, 'name' | 'maxUnconfirmed'>
@@ -28,12 +28,12 @@ const NO_TIMES = new Float64Array(0)
 
 export class Unconfirmed {
   readonly #options: UnconfirmedOptions
-  readonly #telling: Telling
+  readonly #reports: DeliveryReports
   readonly #waiting: Waiting[] = []
 
-  constructor(options: UnconfirmedOptions, telling: Telling) {
+  constructor(options: UnconfirmedOptions, reports: DeliveryReports) {
     this.#options = options
-    this.#telling = telling
+    this.#reports = reports
   }
 
   get size(): number {
@@ -45,8 +45,8 @@ export class Unconfirmed {
     return this.size > 0 && this.size >= (this.#options.sink.maxUnconfirmed ?? 1)
   }
 
-  get intents(): readonly Intent[] {
-    return this.#waiting.map(({ intent }) => intent)
+  get inFlightBatches(): readonly InFlight[] {
+    return this.#waiting.map(({ inFlight }) => inFlight)
   }
 
   /** The first with a result; it stays until it is acknowledged or has expired. */
@@ -58,36 +58,36 @@ export class Unconfirmed {
    * Polls for what was taken until it is confirmed; entries refused behind it become dead letters.
    */
   async keep(
-    intent: Intent,
+    inFlight: InFlight,
     loaded: Loaded,
     outcome: Outcome & { readonly later: Later },
     signal: AbortSignal,
   ): Promise<void> {
     const { journal, sink } = this.#options
     const { later } = outcome
-    const { refusedBehind, ...taken } = takenOf(sink.name, intent, loaded, outcome, later)
-    await journal.intend(sink.name, taken.intent)
+    const { refusedBehind, ...taken } = takenOf(sink.name, inFlight, loaded, outcome, later)
+    await journal.recordInFlight(sink.name, taken.inFlight)
     if (refusedBehind) {
-      await journal.settle(sink.name, refusedBehind)
-      const { parked, tally } = refusedBehind
-      this.#telling.settled({ times: NO_TIMES, filtered: filteredOf(tally), parked })
+      await journal.ack(sink.name, refusedBehind)
+      const { parked, outcomes } = refusedBehind
+      this.#reports.settled({ times: NO_TIMES, filtered: filteredOf(outcomes), parked })
     }
     this.#add(taken, later, signal)
   }
 
   /** A batch taken before a crash, known from its in-flight record. */
-  keepFound(intent: Intent, loaded: Loaded, later: Later, signal: AbortSignal): void {
-    this.#add(takenBefore(this.#options.sink.name, intent, loaded), later, signal)
+  keepFound(inFlight: InFlight, loaded: Loaded, later: Later, signal: AbortSignal): void {
+    this.#add(takenBefore(this.#options.sink.name, inFlight, loaded), later, signal)
   }
 
   /** Acknowledges a confirmed batch. */
-  async settle(judged: Judged): Promise<void> {
+  async ack(judged: Judged): Promise<void> {
     const { journal, sink } = this.#options
-    const { intent, times, tally } = judged
-    const { first, last } = intent
-    await journal.settle(sink.name, { first, through: last, parked: [], tally })
+    const { inFlight, times, outcomes } = judged
+    const { first, last } = inFlight
+    await journal.ack(sink.name, { first, through: last, parked: [], outcomes })
     this.#remove(judged)
-    this.#telling.settled({ times, filtered: filteredOf(tally), parked: [] })
+    this.#reports.settled({ times, filtered: filteredOf(outcomes), parked: [] })
   }
 
   /**
@@ -100,7 +100,7 @@ export class Unconfirmed {
       for (;;) {
         this.takeLapsed()
         const { judged } = this
-        if (judged) await this.settle(judged)
+        if (judged) await this.ack(judged)
         else if (this.size === 0 || signal.aborted) return
         else await this.wait(Infinity, signal)
       }
@@ -159,9 +159,9 @@ export class Unconfirmed {
     this.#waiting.push(waiting)
   }
 
-  #remove({ intent }: Judged): void {
+  #remove({ inFlight }: Judged): void {
     this.#waiting.splice(
-      this.#waiting.findIndex((waiting) => waiting.intent === intent),
+      this.#waiting.findIndex((waiting) => waiting.inFlight === inFlight),
       1,
     )
   }
@@ -170,22 +170,26 @@ export class Unconfirmed {
 // What an answer means for a batch: how far it is acknowledged, and which part awaits confirmation.
 // Pure.
 
-interface Counted extends Settlement {
-  readonly tally: readonly DayTally[]
+interface Counted extends Acknowledgement {
+  readonly outcomes: readonly DayOutcomes[]
 }
 
 interface Settled {
-  readonly settlement: Settlement
+  readonly acknowledgement: Acknowledgement
   /** own times of the accepted entries, µs */
   readonly times: Float64Array
   readonly filtered: number
 }
 
 /** How far the receiver answered: the acknowledged lines, and the filtered entries around them. */
-export function settledOf(sink: string, loaded: Loaded, outcome: Outcome): Settled {
+export function acknowledgementOf(sink: string, loaded: Loaded, outcome: Outcome): Settled {
   const answered = answeredOf(loaded, outcome)
-  const settlement = counted(sink, loaded, { first: loaded.first, ...answered })
-  return { settlement, times: acceptedTimes(loaded, outcome), filtered: filteredOf(settlement.tally) }
+  const acknowledgement = counted(sink, loaded, { first: loaded.first, ...answered })
+  return {
+    acknowledgement,
+    times: acceptedTimes(loaded, outcome),
+    filtered: filteredOf(acknowledgement.outcomes),
+  }
 }
 
 function acceptedTimes({ times }: Loaded, { settled, refused }: Outcome): Float64Array {
@@ -197,7 +201,7 @@ function acceptedTimes({ times }: Loaded, { settled, refused }: Outcome): Float6
 
 function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcome) {
   const through = settled === lines.count ? last : (lines.seqs[settled] ?? first) - 1
-  const parked = refused.map(({ index, code, reason }): Parked => ({
+  const parked = refused.map(({ index, code, reason }): Rejected => ({
     seq: lines.seqs[index] ?? 0,
     code,
     reason,
@@ -208,24 +212,24 @@ function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcom
 /** The part with its counts: the result of every entry in it that is not a dead letter. */
 function counted(
   sink: string,
-  { lines: { seqs }, runs }: Loaded,
-  part: Pick<Settlement, 'first' | 'through' | 'parked'>,
+  { lines: { seqs }, slices }: Loaded,
+  part: Pick<Acknowledgement, 'first' | 'through' | 'parked'>,
 ): Counted {
-  return { ...part, tally: tallyOf(sink, runs, { ...part, seqs }) }
+  return { ...part, outcomes: outcomesOf(sink, slices, { ...part, seqs }) }
 }
 
 /** Entries addressed only to another sink are not counted here. */
-export const filteredOf = (tally: readonly DayTally[]): number =>
-  tally.reduce((sum, { filtered }) => sum + filtered, 0)
+export const filteredOf = (outcomes: readonly DayOutcomes[]): number =>
+  outcomes.reduce((sum, { filtered }) => sum + filtered, 0)
 
 /** The part of a batch that the receiver has taken. */
 interface TakenBatch {
   /** as recorded in the journal, with the detail that `resume` needs */
-  readonly intent: Intent
+  readonly inFlight: InFlight
   /** own times of its lines, µs */
   readonly times: Float64Array
   /** acknowledged once it is confirmed */
-  readonly tally: readonly DayTally[]
+  readonly outcomes: readonly DayOutcomes[]
 }
 
 interface Taken extends TakenBatch {
@@ -234,23 +238,23 @@ interface Taken extends TakenBatch {
 }
 
 /** The taken part of the batch; it keeps its in-flight record until it is confirmed. */
-function takenOf(sink: string, intent: Intent, loaded: Loaded, outcome: Outcome, later: Later): Taken {
+function takenOf(sink: string, inFlight: InFlight, loaded: Loaded, outcome: Outcome, later: Later): Taken {
   const { first, lines, times } = loaded
   const refusedAt = outcome.refused[0]?.index
   const end = refusedAt ?? outcome.settled
   const last = end === lines.count ? loaded.last : (lines.seqs[end] ?? 0) - 1
   const behind = { ...answeredOf(loaded, outcome), first: last + 1 }
   return {
-    intent: { ...intent, first, last, detail: later.detail },
+    inFlight: { ...inFlight, first, last, detail: later.detail },
     times: times.slice(0, end),
-    tally: counted(sink, loaded, { first, through: last, parked: [] }).tally,
+    outcomes: counted(sink, loaded, { first, through: last, parked: [] }).outcomes,
     refusedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
   }
 }
 
 /** The whole batch of an in-flight record found after a crash: the receiver took it before. */
-function takenBefore(sink: string, intent: Intent, loaded: Loaded): TakenBatch {
-  const { first, last: through } = intent
-  const { tally } = counted(sink, loaded, { first, through, parked: [] })
-  return { intent, times: loaded.times.slice(), tally }
+function takenBefore(sink: string, inFlight: InFlight, loaded: Loaded): TakenBatch {
+  const { first, last: through } = inFlight
+  const { outcomes } = counted(sink, loaded, { first, through, parked: [] })
+  return { inFlight, times: loaded.times.slice(), outcomes }
 }

@@ -1,26 +1,26 @@
 // Delivery in batches, one dispatcher per sink: load a batch, write its in-flight record, deliver
 // it, acknowledge what the receiver answered for.
-import type { Intent, Journal } from '../contracts/journal.ts'
+import type { InFlight, Journal } from '../contracts/journal.ts'
 import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { Unconfirmed, settledOf } from './acknowledgements.ts'
+import { Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
 import type { Judged } from './acknowledgements.ts'
 import { Loader, limitsIn } from './loader.ts'
 import type { BatchLimits, Loaded, LoaderOptions, Wish } from './loader.ts'
-import type { StepResult, Stepper } from './loop.ts'
-import { Telling } from './reporting.ts'
+import type { StepResult, Dispatcher } from './loop.ts'
+import { DeliveryReports } from './reporting.ts'
 
-export interface ShipperOptions extends LoaderOptions {
+export interface DispatcherOptions extends LoaderOptions {
   readonly sink: Sink
 }
 
 /** The batch in flight: its record is in the journal. */
 interface Sending {
-  readonly intent: Intent
+  readonly inFlight: InFlight
   /** No memory is kept between two tries: a dead sink must not use the memory of the others. */
   loaded: Loaded | undefined
-  doubtful: boolean
+  possibleDuplicate: boolean
 }
 
 /**
@@ -29,7 +29,7 @@ interface Sending {
  */
 interface Answered {
   /** undefined: the sink wanted none of it, so it never had an in-flight record */
-  readonly intent: Intent | undefined
+  readonly inFlight: InFlight | undefined
   readonly loaded: Loaded
   readonly outcome: Outcome
 }
@@ -44,30 +44,30 @@ const NOTHING: Outcome = { settled: 0, refused: [] }
  * sending  | its record is written; else the next of again | answered; on failure unchanged; refused whole: framed again, smaller
  * none     | nothing is in flight                          | sending, with the prefetched batch or one loaded now; or a wait
  */
-export class Shipper implements Stepper {
-  readonly #options: ShipperOptions
+export class BatchDispatcher implements Dispatcher {
+  readonly #options: DispatcherOptions
   readonly #loader: Loader
-  readonly #ahead: Ahead
-  readonly #telling: Telling
+  readonly #ahead: Prefetch
+  readonly #reports: DeliveryReports
   readonly #unconfirmed: Unconfirmed
-  readonly #leftIntents: LeftIntents
+  readonly #leftInFlight: LeftInFlight
   readonly #bisection: Bisection
-  readonly #refusals: RefusalStreak
+  readonly #refusals: RejectionRun
   /** sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
   #sending: Sending | undefined
   #answered: Answered | undefined
 
-  constructor(given: ShipperOptions) {
-    const options = { ...given, limits: limitsIn(given.room, given.limits) }
+  constructor(given: DispatcherOptions) {
+    const options = { ...given, limits: limitsIn(given.memory, given.limits) }
     this.#options = options
     this.#loader = new Loader(options)
-    this.#ahead = new Ahead(this.#loader, options.sink)
-    this.#telling = new Telling(options)
-    this.#unconfirmed = new Unconfirmed(options, this.#telling)
-    this.#leftIntents = new LeftIntents(options, this.#loader, this.#unconfirmed)
+    this.#ahead = new Prefetch(this.#loader, options.sink)
+    this.#reports = new DeliveryReports(options)
+    this.#unconfirmed = new Unconfirmed(options, this.#reports)
+    this.#leftInFlight = new LeftInFlight(options, this.#loader, this.#unconfirmed)
     this.#bisection = new Bisection(options)
-    this.#refusals = new RefusalStreak(options.sink.name)
+    this.#refusals = new RejectionRun(options.sink.name)
   }
 
   /**
@@ -76,7 +76,7 @@ export class Shipper implements Stepper {
    */
   async step(signal: AbortSignal): Promise<StepResult> {
     if (this.#answered) return this.#noteAnswer(this.#answered, signal)
-    for (const intent of await this.#leftIntents.resume(signal)) this.#sendAgain(intent)
+    for (const inFlight of await this.#leftInFlight.resume(signal)) this.#sendAgain(inFlight)
     const { judged } = this.#unconfirmed
     if (judged) return this.#conclude(judged)
     this.#sending ??= this.#again.shift()
@@ -85,29 +85,29 @@ export class Shipper implements Stepper {
 
   async hearOut(signal: AbortSignal): Promise<void> {
     await this.#unconfirmed.hearOut(signal)
-    this.#telling.end()
+    this.#reports.end()
   }
 
   async #begin(signal: AbortSignal): Promise<StepResult> {
     if (this.#unconfirmed.full) {
       // Waiting may take long, and other sinks can use the memory meanwhile.
       this.#ahead.drop()
-      await this.#unconfirmed.wait(this.#telling.tellDue(), signal)
+      await this.#unconfirmed.wait(this.#reports.logDue(), signal)
       return 'worked'
     }
     const loaded = this.#ahead.take() ?? (await this.#loader.load(this.#wish(), signal))
     if (typeof loaded === 'number') return this.#idle(loaded, signal)
     if (loaded.lines.count === 0) {
-      await this.#answer({ intent: undefined, loaded, outcome: NOTHING }, signal)
+      await this.#answer({ inFlight: undefined, loaded, outcome: NOTHING }, signal)
       return 'unproven'
     }
-    this.#sending = await this.#intend(loaded, signal)
+    this.#sending = await this.#recordInFlight(loaded, signal)
     return this.#send(this.#sending, signal)
   }
 
   /** With unconfirmed batches there is more to wait for than the delivery loop knows. */
   async #idle(loadInMs: number, signal: AbortSignal): Promise<StepResult> {
-    const waitMs = Math.min(loadInMs, this.#telling.tellDue())
+    const waitMs = Math.min(loadInMs, this.#reports.logDue())
     if (this.#unconfirmed.size === 0) {
       if (this.#options.nothingMoreComes()) return loadInMs
       // With nothing left to send, a receiver that refused everything has not proven that it works.
@@ -119,9 +119,9 @@ export class Shipper implements Stepper {
   }
 
   /** What may be loaded next: nothing that is already in flight. */
-  #wish(sending?: Intent): Wish {
-    const again = this.#again.map(({ intent }) => intent)
-    const busy = [...this.#unconfirmed.intents, ...again, ...(sending ? [sending] : [])]
+  #wish(sending?: InFlight): Wish {
+    const again = this.#again.map(({ inFlight }) => inFlight)
+    const busy = [...this.#unconfirmed.inFlightBatches, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
     const maxEntries = Math.min(this.#bisection.maxEntries, sink.maxEntries ?? Infinity, limits.maxEntries)
     return { maxEntries, busy, oneLine: this.#refusals.isTooLong }
@@ -132,9 +132,13 @@ export class Shipper implements Stepper {
     return this.#bisection.isUnderWay || this.#refusals.isTooLong
   }
 
-  async #intend(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
+  async #recordInFlight(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
     try {
-      return { loaded, intent: await writeIntent(this.#options, loaded, signal), doubtful: false }
+      return {
+        loaded,
+        inFlight: await writeInFlight(this.#options, loaded, signal),
+        possibleDuplicate: false,
+      }
     } catch (error) {
       this.#loader.free(loaded)
       throw error
@@ -142,53 +146,57 @@ export class Shipper implements Stepper {
   }
 
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
-    const { sink, watch, clock } = this.#options
-    const { intent } = sending
+    const { sink, reporter, clock } = this.#options
+    const { inFlight } = sending
     // Do not wait for memory while keeping an unsent batch: that batch may be using the memory.
     if (!sending.loaded) this.#ahead.drop()
-    const loaded = (sending.loaded ??= await this.#loader.reload(intent, signal))
+    const loaded = (sending.loaded ??= await this.#loader.reload(inFlight, signal))
     // The sink may not want any of it now: its settings changed since the crash.
-    if (loaded.lines.count === 0) return this.#answer({ intent, loaded, outcome: NOTHING }, signal)
-    const delivery: Delivery = { lines: loaded.lines, detail: intent.detail, doubtful: sending.doubtful }
+    if (loaded.lines.count === 0) return this.#answer({ inFlight, loaded, outcome: NOTHING }, signal)
+    const delivery: Delivery = {
+      lines: loaded.lines,
+      detail: inFlight.detail,
+      possibleDuplicate: sending.possibleDuplicate,
+    }
     // From here on the receiver may have it, even if no answer arrives.
-    sending.doubtful = true
-    watch.state('sending')
+    sending.possibleDuplicate = true
+    reporter.state('sending')
     const startedAt = clock.elapsed()
-    const delivered = watch.delivering()
+    const delivered = reporter.delivering()
     // Not while a refusal is isolated: the next batch is then a part of this one, or a single
     // entry. An error here is ignored: the batch meets it again when it is sent.
     const looking = this.#isIsolating
       ? undefined
-      : this.#ahead.look(this.#wish(intent)).catch(() => undefined)
+      : this.#ahead.look(this.#wish(inFlight)).catch(() => undefined)
     let outcome: Outcome
     try {
       outcome = await sink.deliver(delivery, signal)
       if (outcome.settled === 0)
         throw new ConnectorError('bad_reply', 'The sink acknowledged nothing and did not say why')
     } catch (error) {
-      this.#telling.tellDue()
+      this.#reports.logDue()
       await looking
       if (error instanceof ConnectorError && error.action === 'split')
-        return await this.#refused({ intent, loaded }, error, signal)
+        return await this.#refused({ inFlight, loaded }, error, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error
     } finally {
       delivered()
-      watch.request(clock.elapsed() - startedAt)
+      reporter.request(clock.elapsed() - startedAt)
     }
     await looking
-    return this.#answer({ intent, loaded, outcome }, signal)
+    return this.#answer({ inFlight, loaded, outcome }, signal)
   }
 
   /** The receiver refused the batch as a whole. */
   async #refused(
-    { intent, loaded }: Pick<Answered, 'intent' | 'loaded'>,
+    { inFlight, loaded }: Pick<Answered, 'inFlight' | 'loaded'>,
     error: ConnectorError,
     signal: AbortSignal,
   ): Promise<StepResult> {
     const outcome = this.#bisection.narrow(loaded.lines.count, error)
-    if (outcome) return this.#answer({ intent, loaded, outcome }, signal)
+    if (outcome) return this.#answer({ inFlight, loaded, outcome }, signal)
     this.#release(loaded)
     this.#sending = undefined
     return 'worked'
@@ -200,13 +208,13 @@ export class Shipper implements Stepper {
     return this.#noteAnswer(answered, signal)
   }
 
-  async #noteAnswer({ intent, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
+  async #noteAnswer({ inFlight, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
     const { later } = outcome
-    if (later && intent) {
-      await this.#unconfirmed.keep(intent, loaded, { ...outcome, later }, signal)
+    if (later && inFlight) {
+      await this.#unconfirmed.keep(inFlight, loaded, { ...outcome, later }, signal)
       this.#answered = undefined
       this.#sending = undefined
-    } else await this.#settle(loaded, outcome, signal)
+    } else await this.#ack(loaded, outcome, signal)
     this.#bisection.widen()
     if (outcome.settled === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
     else this.#release(loaded)
@@ -214,34 +222,35 @@ export class Shipper implements Stepper {
     return 'worked'
   }
 
-  async #settle(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
+  async #ack(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
     const { journal, sink } = this.#options
-    const { settlement, times, filtered } = settledOf(sink.name, loaded, outcome)
+    const { acknowledgement, times, filtered } = acknowledgementOf(sink.name, loaded, outcome)
     const whole = outcome.settled === loaded.lines.count
     const ahead = whole && !this.#isIsolating ? this.#ahead.wanted : undefined
     // Written in the transaction of this acknowledgement. A batch that cannot be prepared reports
     // its error when it is sent.
-    const next = ahead && (await intentOf(this.#options, ahead, signal).catch(() => undefined))
-    if (settlement.through >= settlement.first) await journal.settle(sink.name, { ...settlement, next })
+    const next = ahead && (await inFlightOf(this.#options, ahead, signal).catch(() => undefined))
+    if (acknowledgement.through >= acknowledgement.first)
+      await journal.ack(sink.name, { ...acknowledgement, next })
     this.#answered = undefined
     this.#sending = undefined
-    if (next) this.#sending = { loaded: this.#ahead.take(), intent: next, doubtful: false }
-    this.#telling.settled({ times, filtered, parked: settlement.parked })
+    if (next) this.#sending = { loaded: this.#ahead.take(), inFlight: next, possibleDuplicate: false }
+    this.#reports.settled({ times, filtered, parked: acknowledgement.parked })
   }
 
   /** Throws the reason why a batch was never confirmed; it is sent again before anything new. */
   async #conclude(judged: Judged): Promise<StepResult> {
     if (judged.error === undefined) {
-      await this.#unconfirmed.settle(judged)
+      await this.#unconfirmed.ack(judged)
       return 'worked'
     }
     // Batches that expired together are sent again together, after one pause rather than one each.
-    for (const { intent } of this.#unconfirmed.takeLapsed()) this.#sendAgain(intent)
+    for (const { inFlight } of this.#unconfirmed.takeLapsed()) this.#sendAgain(inFlight)
     throw judged.error as Error
   }
 
-  #sendAgain(intent: Intent): void {
-    this.#again.push({ intent, loaded: undefined, doubtful: true })
+  #sendAgain(inFlight: InFlight): void {
+    this.#again.push({ inFlight, loaded: undefined, possibleDuplicate: true })
   }
 
   /** Drops the batch and the prefetched one: both are framed again. */
@@ -254,7 +263,7 @@ export class Shipper implements Stepper {
 // Prefetch: the next batch is framed while the last one is in flight, so that the receiver never
 // waits for us.
 
-class Ahead {
+class Prefetch {
   readonly #loader: Loader
   readonly #sink: Pick<Sink, 'warm'>
   #loaded: Loaded | undefined
@@ -267,7 +276,7 @@ class Ahead {
   /** Frames a batch unless there is one already, and only if there is memory for it. */
   async look(wish: Wish): Promise<void> {
     if (this.#loaded) return
-    const next = await this.#loader.loadIfRoom(wish)
+    const next = await this.#loader.loadIfFree(wish)
     this.#loaded = next
     if (next && next.lines.count > 0) this.#sink.warm?.(next.lines)
   }
@@ -338,53 +347,53 @@ class Bisection {
 // In-flight record, written before a batch is sent: after a crash that batch is the possible
 // duplicate.
 
-interface Intending {
+interface InFlightOptions {
   readonly sink: Sink
   /** what the bytes of the lines depend on besides the entries */
   readonly shape: string
 }
 
 /** Throws what the sink throws. */
-async function intentOf(
-  { sink, shape }: Intending,
+async function inFlightOf(
+  { sink, shape }: InFlightOptions,
   { first, last, lines }: Loaded,
   signal: AbortSignal,
-): Promise<Intent> {
+): Promise<InFlight> {
   const detail = (await sink.prepare?.(lines, signal)) ?? ''
   return { first, last, shape, detail }
 }
 
 /** Throws errors of the sink or the journal; nothing is written then. */
-async function writeIntent(
-  options: Intending & { readonly journal: Pick<Journal, 'intend'> },
+async function writeInFlight(
+  options: InFlightOptions & { readonly journal: Pick<Journal, 'recordInFlight'> },
   loaded: Loaded,
   signal: AbortSignal,
-): Promise<Intent> {
-  const intent = await intentOf(options, loaded, signal)
-  await options.journal.intend(options.sink.name, intent)
-  return intent
+): Promise<InFlight> {
+  const inFlight = await inFlightOf(options, loaded, signal)
+  await options.journal.recordInFlight(options.sink.name, inFlight)
+  return inFlight
 }
 
 // In-flight records of an earlier process, handled one after the other: the batch is polled if its
 // receiver has taken it, else sent again.
 
-interface LeftIntentsOptions {
+interface LeftInFlightOptions {
   readonly sink: Pick<Sink, 'name' | 'resume'>
-  readonly journal: Pick<Journal, 'intents' | 'take'>
+  readonly journal: Pick<Journal, 'inFlightBatches' | 'take'>
   readonly limits: Pick<BatchLimits, 'maxEntries' | 'maxBytes'>
   readonly shape: string
   readonly log: Log
 }
 
-class LeftIntents {
-  readonly #options: LeftIntentsOptions
+class LeftInFlight {
+  readonly #options: LeftInFlightOptions
   readonly #loader: Loader
   readonly #unconfirmed: Unconfirmed
   /** not handled yet; undefined: not read from the journal yet */
-  #intents: Intent[] | undefined
-  readonly #again: Intent[] = []
+  #inFlightBatches: InFlight[] | undefined
+  readonly #again: InFlight[] = []
 
-  constructor(options: LeftIntentsOptions, loader: Loader, unconfirmed: Unconfirmed) {
+  constructor(options: LeftInFlightOptions, loader: Loader, unconfirmed: Unconfirmed) {
     this.#options = options
     this.#loader = loader
     this.#unconfirmed = unconfirmed
@@ -394,38 +403,38 @@ class LeftIntents {
    * Returns the batches to send again: the same entries with the same bounds (invariant 2). After
    * an error the next call continues there. When all are handled it returns none.
    */
-  async resume(signal: AbortSignal): Promise<readonly Intent[]> {
+  async resume(signal: AbortSignal): Promise<readonly InFlight[]> {
     const { journal, sink } = this.#options
-    this.#intents ??= [...(await journal.intents(sink.name))]
+    this.#inFlightBatches ??= [...(await journal.inFlightBatches(sink.name))]
     for (;;) {
-      const [intent] = this.#intents
-      if (!intent) return this.#again.splice(0)
-      await this.#judge(intent, signal)
-      this.#intents.shift()
+      const [inFlight] = this.#inFlightBatches
+      if (!inFlight) return this.#again.splice(0)
+      await this.#judge(inFlight, signal)
+      this.#inFlightBatches.shift()
     }
   }
 
-  async #judge(intent: Intent, signal: AbortSignal): Promise<void> {
+  async #judge(inFlight: InFlight, signal: AbortSignal): Promise<void> {
     const { sink, shape, log } = this.#options
-    const later = sink.resume?.(intent.detail)
+    const later = sink.resume?.(inFlight.detail)
     if (later) {
-      const loaded = await this.#loader.reload(intent, signal)
-      this.#unconfirmed.keepFound(intent, loaded, later, signal)
+      const loaded = await this.#loader.reload(inFlight, signal)
+      this.#unconfirmed.keepFound(inFlight, loaded, later, signal)
       this.#loader.free(loaded)
       return
     }
-    if (intent.shape !== shape) {
+    if (inFlight.shape !== shape) {
       log.warn(
         'Settings that shape the lines changed while a batch was in flight: entries that may have arrived before can arrive again in the new form',
       )
       // For example a range of objects of any size, from when this sink had another type: it is
       // loaded again in batches.
-      if (!(await this.#fits(intent))) return
+      if (!(await this.#fits(inFlight))) return
     }
-    this.#again.push({ ...intent, shape })
+    this.#again.push({ ...inFlight, shape })
   }
 
-  async #fits({ first, last }: Intent): Promise<boolean> {
+  async #fits({ first, last }: InFlight): Promise<boolean> {
     const { journal, sink, limits } = this.#options
     const batch = await journal.take(sink.name, limits, { after: first - 1 })
     return batch !== undefined && batch.last >= last
@@ -438,7 +447,7 @@ class LeftIntents {
 /** From this many in a row on, the entries are probably not at fault. */
 const MOST_IN_A_ROW = 10
 
-export class RefusalStreak {
+export class RejectionRun {
   readonly #sink: string
   /** with nothing accepted between; starts at 0 in each process */
   #inARow = 0

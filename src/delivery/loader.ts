@@ -1,19 +1,19 @@
 // Loads the next pending entries as lines: reads the journal once enough is there, and frames them
 // within the sink's memory budget.
-import type { Batch, Run, TooLarge } from '../contracts/journal.ts'
-import type { SinkWatch } from '../contracts/reporter.ts'
+import type { Batch, ChunkSlice, TooLarge } from '../contracts/journal.ts'
+import type { SinkReporter } from '../contracts/reporter.ts'
 import type { Format, Frame, Lines } from '../contracts/sink.ts'
 import { ByteWriter, isLarge } from '../core/bytes.ts'
 import { believed } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Room, WayOut } from '../core/memory-budget.ts'
-import type { Seq, Stretch } from '../core/sequence.ts'
+import type { MemoryBudget, Release } from '../core/memory-budget.ts'
+import type { Seq, SequenceRange } from '../core/sequence.ts'
 import { waitsInVain } from './loop.ts'
 import type { DeliveryOptions } from './loop.ts'
 import { BATCH_SPARE_BYTES, redactedFrame } from './redact.ts'
 import type { Redact } from './redact.ts'
-import { countedRun } from './reporting.ts'
-import type { CountedRun } from './reporting.ts'
+import { countedSlice } from './reporting.ts'
+import type { CountedSlice } from './reporting.ts'
 
 export interface BatchLimits {
   readonly maxEntries: number
@@ -24,7 +24,7 @@ export interface BatchLimits {
 }
 
 /** The limits of a sink with this memory budget: a batch of several entries fits into it. */
-export function limitsIn(share: Room, limits: BatchLimits): BatchLimits {
+export function limitsIn(share: MemoryBudget, limits: BatchLimits): BatchLimits {
   return { ...limits, maxBytes: Math.min(limits.maxBytes, rawBytesIn(share)) }
 }
 
@@ -36,7 +36,7 @@ export interface LoaderOptions extends DeliveryOptions {
 export interface Wish {
   readonly maxEntries: number
   /** already in flight */
-  readonly busy: readonly Stretch[]
+  readonly busy: readonly SequenceRange[]
   /** At most one line, with the unwanted entries around it. */
   readonly oneLine?: boolean
 }
@@ -57,14 +57,14 @@ export class Loader {
    */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
     const { limits } = this.#options
-    const held = await takeIntoRoom(this.#options, this.#reading(wish), limits.maxBytes, signal)
+    const held = await takeIntoMemory(this.#options, this.#reading(wish), limits.maxBytes, signal)
     return typeof held === 'number' ? held : this.#frame(held, this.#lineBytes(wish))
   }
 
   /** Like `load`, if a batch may be sent now and its memory is free right now; else undefined. */
-  async loadIfRoom(wish: Wish): Promise<Loaded | undefined> {
-    const { limits, room } = this.#options
-    const held = await takeIfRoom(room, this.#reading(wish), limits.maxBytes)
+  async loadIfFree(wish: Wish): Promise<Loaded | undefined> {
+    const { limits, memory } = this.#options
+    const held = await takeIfFree(memory, this.#reading(wish), limits.maxBytes)
     return held && this.#frame(held, this.#lineBytes(wish))
   }
 
@@ -89,21 +89,21 @@ export class Loader {
     const batch = await journal.take(sink.name, wished, { busy })
     if (!batch) return Infinity
     if ('rawBytes' in batch) return batch
-    const oldestAt = batch.runs[0]?.appendedAt ?? 0
+    const oldestAt = batch.slices[0]?.appendedAt ?? 0
     const now = clock.now()
     const waitMs = believed(oldestAt + lingerMs, lingerMs, now) - now
     // Frames add to the payload, so twice its size, as in memory, counts against the bound of
     // framed lines.
-    const full = batch.count >= maxEntries || roomBytes(batch) >= maxBytes
+    const full = batch.count >= maxEntries || memoryBytes(batch) >= maxBytes
     if (waitMs <= 0 || full || waitsInVain(this.#options)) return batch
     // A full journal accepts nothing until something is acknowledged.
     return journal.stats().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
   /** The whole range, regardless of the current limits: the batch of an in-flight record. */
-  async reload({ first, last }: Stretch, signal: AbortSignal): Promise<Loaded> {
+  async reload({ first, last }: SequenceRange, signal: AbortSignal): Promise<Loaded> {
     const read = () => this.#options.journal.range(first, last)
-    return this.#frame(await takeIntoRoom<never>(this.#options, read, Infinity, signal), Infinity)
+    return this.#frame(await takeIntoMemory<never>(this.#options, read, Infinity, signal), Infinity)
   }
 
   /** Call once: the buffer belongs to another batch afterwards. */
@@ -133,7 +133,7 @@ export class Loader {
 export interface Framing {
   readonly sink: { readonly frame: Frame }
   readonly format: Format
-  readonly wanted: (run: Run, index: number) => boolean
+  readonly wanted: (run: ChunkSlice, index: number) => boolean
 }
 
 /**
@@ -164,11 +164,11 @@ export interface Loaded {
   readonly last: Seq
   readonly lines: Lines
   /** the source of the lines */
-  readonly runs: readonly CountedRun[]
+  readonly slices: readonly CountedSlice[]
   /** own time of line i, µs */
   readonly times: Float64Array
   readonly writer: ByteWriter
-  readonly giveBack: WayOut
+  readonly giveBack: Release
 }
 
 /**
@@ -180,17 +180,17 @@ export function frameBatch(
   batch: Batch,
   framing: BatchFraming,
   writer: ByteWriter,
-  giveBack: WayOut,
+  giveBack: Release,
 ): Loaded {
   writer.clear()
   const ends = new Uint32Array(batch.count)
   const seqs = new Float64Array(batch.count)
   const times = new Float64Array(batch.count)
-  const { count, last } = frameRuns(batch, framing, writer, { ends, seqs, times })
+  const { count, last } = frameSlices(batch, framing, writer, { ends, seqs, times })
   const lines = { count, bytes: writer.view(), ends: ends.subarray(0, count), seqs: seqs.subarray(0, count) }
   giveBack(writer.length)
-  const runs = batch.runs.map(countedRun)
-  return { first: batch.first, last, lines, runs, times: times.subarray(0, count), writer, giveBack }
+  const slices = batch.slices.map(countedSlice)
+  return { first: batch.first, last, lines, slices, times: times.subarray(0, count), writer, giveBack }
 }
 
 interface Columns {
@@ -199,7 +199,7 @@ interface Columns {
   readonly times: Float64Array
 }
 
-function frameRuns(
+function frameSlices(
   batch: Batch,
   { sink, format, wanted, maxBytes }: BatchFraming,
   writer: ByteWriter,
@@ -207,7 +207,7 @@ function frameRuns(
 ) {
   let count = 0
   let last = batch.first - 1
-  for (const run of batch.runs) {
+  for (const run of batch.slices) {
     const size = run.entries.count
     for (let i = 0; i < size; i++) {
       if (wanted(run, i)) {
@@ -235,15 +235,15 @@ const FORMS = 2
 
 export interface ShareOptions {
   /** the sink's own part of the budget */
-  readonly room: Room
-  readonly watch: Pick<SinkWatch, 'state'>
+  readonly memory: MemoryBudget
+  readonly reporter: Pick<SinkReporter, 'state'>
   readonly clock: Pick<Clock, 'sleep'>
 }
 
 export interface Held {
   readonly batch: Batch
   /** call when done, and earlier for each part that is released */
-  readonly giveBack: WayOut
+  readonly giveBack: Release
 }
 
 /**
@@ -256,56 +256,60 @@ type Read<Nothing> = (mostBytes: number, loneBytes?: number) => Promise<Batch | 
  * The memory that a batch takes or would take.
  * @internal for tests
  */
-export function roomBytes({ runs }: Batch): number {
+export function memoryBytes({ slices }: Batch): number {
   let bytes = 0
-  for (const { entries } of runs) for (let i = 0; i < entries.count; i++) bytes += entries.rawBytes(i)
+  for (const { entries } of slices) for (let i = 0; i < entries.count; i++) bytes += entries.rawBytes(i)
   return FORMS * bytes
 }
 
 /** The raw bytes of entries that fit into the budget. */
-export function rawBytesIn({ capacityBytes }: Room): number {
+export function rawBytesIn({ capacityBytes }: MemoryBudget): number {
   return capacityBytes / FORMS
 }
 
 /** The entries read, if their memory is free right now; else only how much memory they need. */
 async function look<Nothing extends number | undefined>(
-  room: Room,
+  memory: MemoryBudget,
   read: Read<Nothing>,
   mostBytes: number,
 ): Promise<Held | { readonly wantedBytes: number } | Nothing> {
-  return room.oneByOne(async () => {
-    const found = await read(mostBytes, room.freeBytes / FORMS)
+  return memory.oneByOne(async () => {
+    const found = await read(mostBytes, memory.freeBytes / FORMS)
     if (typeof found !== 'object') return found
     if ('rawBytes' in found) return { wantedBytes: FORMS * found.rawBytes }
-    const wantedBytes = roomBytes(found)
-    const giveBack = room.tryEnter(wantedBytes)
+    const wantedBytes = memoryBytes(found)
+    const giveBack = memory.tryEnter(wantedBytes)
     return giveBack ? { batch: found, giveBack } : { wantedBytes }
   })
 }
 
 /** What `read` finds, if its memory is free right now; else undefined. */
-async function takeIfRoom(room: Room, read: Read<number>, mostBytes: number): Promise<Held | undefined> {
+async function takeIfFree(
+  memory: MemoryBudget,
+  read: Read<number>,
+  mostBytes: number,
+): Promise<Held | undefined> {
   // Do not read a batch only to find out that there is no memory for it.
-  if (room.full) return undefined
-  const found = await look(room, read, mostBytes)
+  if (memory.full) return undefined
+  const found = await look(memory, read, mostBytes)
   return typeof found === 'object' && 'batch' in found ? found : undefined
 }
 
 /**
- * Like `takeIfRoom`, but waits for memory and then reads again, up to the size it waited for. The
+ * Like `takeIfFree`, but waits for memory and then reads again, up to the size it waited for. The
  * caller must not keep any of this budget, or it waits for itself.
  */
-export async function takeIntoRoom<Nothing extends number | undefined>(
-  { room, watch, clock }: ShareOptions,
+export async function takeIntoMemory<Nothing extends number | undefined>(
+  { memory, reporter, clock }: ShareOptions,
   read: Read<Nothing>,
   mostBytes: number,
   signal: AbortSignal,
 ): Promise<Held | Nothing> {
-  const found = await look(room, read, mostBytes)
+  const found = await look(memory, read, mostBytes)
   if (typeof found !== 'object' || 'batch' in found) return found
   // A sink with entries to send is not idle: this wait counts as sending.
-  watch.state('sending')
-  const giveBack = await room.enter(found.wantedBytes, signal)
+  reporter.state('sending')
+  const giveBack = await memory.enter(found.wantedBytes, signal)
   try {
     // The party that freed memory may have been resumed by the end of an answer, and keeps that
     // answer in memory until its turn of the event loop ends.

@@ -1,14 +1,14 @@
 // Delivery loop: runs the steps of one sink's dispatcher, waits if there is nothing to do, and
 // decides what an error means.
-import type { Journal, Run } from '../contracts/journal.ts'
-import type { SinkWatch } from '../contracts/reporter.ts'
+import type { Journal, ChunkSlice } from '../contracts/journal.ts'
+import type { SinkReporter } from '../contracts/reporter.ts'
 import type { Format, Sink } from '../contracts/sink.ts'
 import { Tether, turns } from '../core/abort.ts'
-import { Streak, backoffMs, tellFailure } from '../core/backoff.ts'
+import { FailureBackoff, backoffMs, logFailure } from '../core/backoff.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import type { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Room } from '../core/memory-budget.ts'
+import type { MemoryBudget } from '../core/memory-budget.ts'
 import type { Redact } from './redact.ts'
 
 /** Steps over unwanted entries never wait: yield to the rest of the process at least this often. */
@@ -19,34 +19,34 @@ const TURN_MS = 200
  * step then completes and answers are awaited, so that no possible duplicates remain, unless `cut`
  * aborts too. Throws only errors that must stop the process.
  */
-export async function ship(
-  shipper: Stepper,
+export async function runDispatcher(
+  dispatcher: Dispatcher,
   options: LoopOptions,
   signal: AbortSignal,
   cut: AbortSignal = signal,
 ): Promise<void> {
-  const streak = new Streak(() => options.clock.elapsed())
+  const failures = new FailureBackoff(() => options.clock.elapsed())
   const othersTurn = turns(options.clock, TURN_MS, signal)
   const stopped = () => signal.aborted
   while (!stopped()) {
     try {
-      const result = await shipper.step(cut)
-      if (result !== 'unproven' && streak.succeeded()) options.log.info('Delivery continues')
+      const result = await dispatcher.step(cut)
+      if (result !== 'unproven' && failures.succeeded()) options.log.info('Delivery continues')
       if (typeof result !== 'number') {
         await othersTurn()
         continue
       }
-      const { collectsForMs } = shipper
-      if (collectsForMs === undefined) options.watch.state('idle')
-      else options.watch.state('collecting', undefined, collectsForMs)
+      const { collectsForMs } = dispatcher
+      if (collectsForMs === undefined) options.reporter.state('idle')
+      else options.reporter.state('collecting', undefined, collectsForMs)
       if (result === Infinity && options.nothingMoreComes()) break
       await waitForMore(options, result, signal)
     } catch (error) {
       if (stopped()) break
-      await options.clock.sleep(delayAfter(options, error, streak), signal)
+      await options.clock.sleep(delayAfter(options, error, failures), signal)
     }
   }
-  await shipper.hearOut?.(cut)
+  await dispatcher.hearOut?.(cut)
 }
 
 async function waitForMore(
@@ -65,11 +65,15 @@ async function waitForMore(
  * Logs the error and returns how long to wait before the next try. Throws errors that waiting
  * cannot fix.
  */
-function delayAfter({ watch, log, random }: LoopOptions, error: unknown, streak: Streak): number {
-  const { failure, count } = tellFailure(log, 'Delivery failed and will be tried again', streak, error)
-  watch.retry(failure.code)
+function delayAfter(
+  { reporter, log, random }: LoopOptions,
+  error: unknown,
+  failures: FailureBackoff,
+): number {
+  const { failure, count } = logFailure(log, 'Delivery failed and will be tried again', failures, error)
+  reporter.retry(failure.code)
   const delayMs = retryDelayMs(failure, count, random)
-  watch.state(failure.action === 'hold' ? 'blocked' : 'failing', failure, delayMs)
+  reporter.state(failure.action === 'hold' ? 'blocked' : 'failing', failure, delayMs)
   return delayMs
 }
 
@@ -98,7 +102,7 @@ export function retryDelayMs(
  */
 export type StepResult = 'worked' | 'unproven' | number
 
-export interface Stepper {
+export interface Dispatcher {
   /** Throws ConnectorError if nothing could be acknowledged; the next call sends the same again. */
   step(signal: AbortSignal): Promise<StepResult>
   /**
@@ -120,7 +124,7 @@ export interface Stepper {
 export interface LoopOptions {
   readonly sink: Pick<Sink, 'name' | 'probe'>
   readonly journal: Journal
-  readonly watch: SinkWatch
+  readonly reporter: SinkReporter
   readonly log: Log
   readonly clock: Clock
   readonly random: Random
@@ -140,12 +144,12 @@ export const waitsInVain = ({ nothingMoreComes, nothingDue = nothingMoreComes }:
 export interface DeliveryOptions extends LoopOptions {
   readonly format: Format
   /** which entries of the journal this sink wants */
-  readonly wanted: (run: Run, index: number) => boolean
+  readonly wanted: (run: ChunkSlice, index: number) => boolean
   /** which parts of an entry this sink may not see; absent: it sees all */
   readonly redact?: Redact | undefined
   /** hash of all settings that shape the bytes sent */
   readonly shape: string
-  readonly room: Room
+  readonly memory: MemoryBudget
   /** How long collecting may sleep before it checks again whether more entries will come. */
   readonly lookAgainMs: number
 }

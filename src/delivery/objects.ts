@@ -1,7 +1,7 @@
 // Delivery in objects, with the journal as the spool. A range is counted while it grows, closed by
 // its in-flight record, written to disk, stored object by object, and acknowledged as one.
-import { perOrigin } from '../contracts/journal.ts'
-import type { Batch, Intent, Journal, Run, Shared } from '../contracts/journal.ts'
+import { perStream } from '../contracts/journal.ts'
+import type { Batch, InFlight, Journal, ChunkSlice, Shared } from '../contracts/journal.ts'
 import type { Note } from '../contracts/records.ts'
 import type {
   Evidence,
@@ -12,7 +12,7 @@ import type {
   OpenObject,
   ReadyObject,
   StoredObject,
-  StoredStretch,
+  StoredRange,
 } from '../contracts/sink.ts'
 import { ByteWriter } from '../core/bytes.ts'
 import { believed } from '../core/clock.ts'
@@ -20,22 +20,22 @@ import type { Clock } from '../core/clock.ts'
 import type { Seq } from '../core/sequence.ts'
 import { DAY_MS, dayText } from '../core/time.ts'
 import { filteredOf } from './acknowledgements.ts'
-import { framingOf, rawBytesIn, takeIntoRoom } from './loader.ts'
+import { framingOf, rawBytesIn, takeIntoMemory } from './loader.ts'
 import type { Framing, Held, ShareOptions } from './loader.ts'
 import { waitsInVain } from './loop.ts'
-import type { DeliveryOptions, StepResult, Stepper } from './loop.ts'
+import type { DeliveryOptions, StepResult, Dispatcher } from './loop.ts'
 import { ENTRY_SPARE_BYTES, PIECE_SPARE_BYTES } from './redact.ts'
 import { Delays, Tally, dayOf } from './reporting.ts'
 
-export interface ObjectShipperOptions extends DeliveryOptions {
+export interface ObjectDispatcherOptions extends DeliveryOptions {
   readonly sink: ObjectSink
 }
 
-export class ObjectShipper implements Stepper {
-  readonly #options: ObjectShipperOptions
+export class ObjectDispatcher implements Dispatcher {
+  readonly #options: ObjectDispatcherOptions
   readonly #framing: Framing
   readonly #evidence: Evidence | undefined
-  #open = new OpenStretch()
+  #open = new OpenRange()
   collectsForMs: number | undefined
   #resumed = false
   /**
@@ -44,9 +44,9 @@ export class ObjectShipper implements Stepper {
   #unproven = false
   /** manifests cover everything stored, as far as nothing more comes */
   #testified = false
-  #closed: ClosedStretch | undefined
+  #closed: ClosedRange | undefined
 
-  constructor(options: ObjectShipperOptions) {
+  constructor(options: ObjectDispatcherOptions) {
     this.#options = options
     const { sink, journal } = options
     this.#framing = framingOf(options)
@@ -93,23 +93,23 @@ export class ObjectShipper implements Stepper {
   }
 
   /** State written with the acknowledgement; from then on it must appear in a manifest. */
-  #noted(stretch: StoredStretch): readonly Note[] | undefined {
+  #noted(stretch: StoredRange): readonly Note[] | undefined {
     this.#testified = false
     return this.#evidence?.stored(stretch)
   }
 
-  async #resume(): Promise<ClosedStretch | undefined> {
+  async #resume(): Promise<ClosedRange | undefined> {
     if (this.#resumed) return undefined
     const { journal, sink, shape, log } = this.#options
-    const [intent] = await journal.intents(sink.name)
+    const [inFlight] = await journal.inFlightBatches(sink.name)
     this.#resumed = true
-    if (!intent) return undefined
-    if (intent.shape !== shape)
+    if (!inFlight) return undefined
+    if (inFlight.shape !== shape)
       log.warn(
         'Settings that shape the objects changed while some were in flight: an object may be stored a second time under its new name; `verify` reports the earlier ones as added by another program',
-        { first: intent.first, last: intent.last },
+        { first: inFlight.first, last: inFlight.last },
       )
-    return closedBy({ ...intent, shape })
+    return closedBy({ ...inFlight, shape })
   }
 
   /** Counts new entries, or returns how long the open range may wait for more. */
@@ -120,7 +120,7 @@ export class ObjectShipper implements Stepper {
     const piece = await takePiece(this.#options, open.last, Infinity, signal)
     if (piece) return this.#count(piece) ? this.#close() : 'worked'
     if (open.first === undefined) return Infinity
-    if (open.count === 0) return this.#settleFiltered()
+    if (open.count === 0) return this.#ackFiltered()
     const now = clock.now()
     const untilMs = believed(open.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
     // A full journal accepts nothing until something is acknowledged.
@@ -146,42 +146,42 @@ export class ObjectShipper implements Stepper {
     const { journal, sink, shape } = this.#options
     const { first, last } = this.#open
     if (first === undefined || last === undefined) throw new Error('an empty stretch was closed')
-    const intent = { first, last, shape, detail: '' }
-    await journal.intend(sink.name, intent)
-    this.#open = new OpenStretch()
-    this.#closed = closedBy(intent)
+    const inFlight = { first, last, shape, detail: '' }
+    await journal.recordInFlight(sink.name, inFlight)
+    this.#open = new OpenRange()
+    this.#closed = closedBy(inFlight)
     return 'worked'
   }
 
-  async #settleFiltered(): Promise<StepResult> {
-    const { journal, sink, watch } = this.#options
+  async #ackFiltered(): Promise<StepResult> {
+    const { journal, sink, reporter } = this.#options
     const { first = 0, last = 0 } = this.#open
-    const tally = this.#open.filtered.sums
-    const filtered = filteredOf(tally)
+    const outcomes = this.#open.filtered.sums
+    const filtered = filteredOf(outcomes)
     const notes = this.#noted({ first, last, parked: 0, objects: [] })
-    await journal.settle(sink.name, { first, through: last, parked: [], tally, notes })
-    this.#open = new OpenStretch()
-    watch.settled({ accepted: 0, deadLettered: 0, filtered })
+    await journal.ack(sink.name, { first, through: last, parked: [], outcomes, notes })
+    this.#open = new OpenRange()
+    reporter.settled({ accepted: 0, deadLettered: 0, filtered })
     return 'worked'
   }
 
-  async #send(closed: ClosedStretch, signal: AbortSignal): Promise<StepResult> {
-    this.#options.watch.state('sending')
+  async #send(closed: ClosedRange, signal: AbortSignal): Promise<StepResult> {
+    this.#options.reporter.state('sending')
     const [next] = closed.waiting
     if (next) await this.#put(closed, next, signal)
     else if (!closed.complete) await writeLot(this.#options, this.#framing, closed, signal)
-    else await this.#settle(closed)
+    else await this.#ack(closed)
     return 'worked'
   }
 
   async #put(
-    closed: ClosedStretch,
+    closed: ClosedRange,
     { group, ready, contents }: WaitingObject,
     signal: AbortSignal,
   ): Promise<void> {
-    const { watch, clock } = this.#options
+    const { reporter, clock } = this.#options
     const startedAt = clock.elapsed()
-    const delivered = watch.delivering()
+    const delivered = reporter.delivering()
     try {
       const stored = await ready.put(signal)
       closed.waiting.shift()
@@ -193,22 +193,22 @@ export class ObjectShipper implements Stepper {
       throw error
     } finally {
       delivered()
-      watch.request(clock.elapsed() - startedAt)
+      reporter.request(clock.elapsed() - startedAt)
     }
     await ready.discard()
   }
 
-  async #settle({ intent, stored, contents, tally }: ClosedStretch): Promise<void> {
-    const { journal, sink, watch, clock } = this.#options
-    const { first, last } = intent
+  async #ack({ inFlight, stored, contents, outcomes }: ClosedRange): Promise<void> {
+    const { journal, sink, reporter, clock } = this.#options
+    const { first, last } = inFlight
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)
-    const filtered = filteredOf(tally.sums)
+    const filtered = filteredOf(outcomes.sums)
     const notes = this.#noted({ first, last, parked: 0, objects: stored })
-    await journal.settle(sink.name, { first, through: last, parked: [], tally: tally.sums, notes })
+    await journal.ack(sink.name, { first, through: last, parked: [], outcomes: outcomes.sums, notes })
     this.#closed = undefined
-    watch.settled({ accepted, deadLettered: 0, filtered })
-    for (const { delays } of contents) delays.tell(watch, clock.now())
-    if (accepted > 0) watch.success()
+    reporter.settled({ accepted, deadLettered: 0, filtered })
+    for (const { delays } of contents) delays.tell(reporter, clock.now())
+    if (accepted > 0) reporter.success()
   }
 }
 
@@ -221,8 +221,8 @@ interface WaitingObject {
 }
 
 /** Its in-flight record is in the journal. */
-interface ClosedStretch {
-  readonly intent: Intent
+interface ClosedRange {
+  readonly inFlight: InFlight
   readonly groups: Groups
   /** on the disk, to be uploaded; failed ones stay */
   readonly waiting: WaitingObject[]
@@ -230,18 +230,18 @@ interface ClosedStretch {
   readonly stored: StoredObject[]
   readonly contents: Contents[]
   /** of the last pass, which read every entry of the range */
-  tally: Tally
+  outcomes: Tally
   /** the last pass found no group that is not done or waiting */
   complete: boolean
 }
 
-function closedBy(intent: Intent): ClosedStretch {
+function closedBy(inFlight: InFlight): ClosedRange {
   const lists = { waiting: [], stored: [], contents: [] }
-  return { intent, groups: new Groups(), ...lists, done: new Set(), tally: new Tally(), complete: false }
+  return { inFlight, groups: new Groups(), ...lists, done: new Set(), outcomes: new Tally(), complete: false }
 }
 
 /** Drops waiting objects: the journal still has the entries, and they get the same names again. */
-async function writeAnew(closed: ClosedStretch): Promise<void> {
+async function writeAnew(closed: ClosedRange): Promise<void> {
   closed.complete = false
   await Promise.all(closed.waiting.splice(0).map(({ ready }) => ready.discard()))
 }
@@ -266,11 +266,11 @@ function takePiece(
   maxEntries: number,
   signal: AbortSignal,
 ): Promise<Held | undefined> {
-  const { journal, sink, room } = options
+  const { journal, sink, memory } = options
   const most = Math.min(PIECE.maxEntries, maxEntries)
   const read = (maxBytes: number, loneBytes?: number) =>
     journal.take(sink.name, { maxEntries: most, maxBytes, loneBytes }, { after })
-  return takeIntoRoom(options, read, Math.min(PIECE.maxBytes, rawBytesIn(room)), signal)
+  return takeIntoMemory(options, read, Math.min(PIECE.maxBytes, rawBytesIn(memory)), signal)
 }
 
 // A range of the journal to send as objects: the group of each entry, how much is open and for how
@@ -296,12 +296,12 @@ const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
  */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
-  readonly #undatedOf = perOrigin((shared) => ({ origin: shared.origin, replay: replayName(shared) }))
-  #undated: Pick<ObjectGroup, 'origin' | 'replay'> | undefined
+  readonly #undatedOf = perStream((shared) => ({ stream: shared.stream, replay: replayName(shared) }))
+  #undated: Pick<ObjectGroup, 'stream' | 'replay'> | undefined
   #day = NaN
   #last: ObjectGroup | undefined
 
-  of(run: Run, index: number): ObjectGroup {
+  of(run: ChunkSlice, index: number): ObjectGroup {
     const day = dayOf(run, index)
     const undated = this.#undatedOf(run)
     if (this.#last && this.#undated === undated && this.#day === day) return this.#last
@@ -311,8 +311,8 @@ export class Groups {
   }
 
   #find(group: ObjectGroup): ObjectGroup {
-    const { origin, day, replay } = group
-    const id = `${origin.workspace} ${origin.source} ${day} ${replay ?? ''}`
+    const { stream, day, replay } = group
+    const id = `${stream.workspace} ${stream.source} ${day} ${replay ?? ''}`
     const known = this.#known.get(id)
     if (known) return known
     this.#known.set(id, group)
@@ -324,7 +324,7 @@ export class Groups {
  * All entries read so far behind the sink's position.
  * @internal for tests
  */
-export class OpenStretch {
+export class OpenRange {
   first: Seq | undefined
   last: Seq | undefined
   /** epoch ms at which the journal stored the oldest wanted entry */
@@ -342,7 +342,7 @@ export class OpenStretch {
    */
   add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number, name: string): boolean {
     this.first ??= piece.first
-    for (const run of piece.runs)
+    for (const run of piece.slices)
       for (let i = 0; i < run.entries.count; i++) {
         if (wanted(run, i)) {
           sink.frame(run, i, this.#scratch, format)
@@ -424,15 +424,15 @@ interface Writing {
 async function writeLot(
   options: WritingOptions,
   framing: Framing,
-  closed: ClosedStretch,
+  closed: ClosedRange,
   signal: AbortSignal,
 ): Promise<void> {
-  const { intent } = closed
-  closed.tally = new Tally()
+  const { inFlight } = closed
+  closed.outcomes = new Tally()
   const lot = new Lot(options, framing, closed)
   try {
-    for (let at = intent.first - 1; at < intent.last;) {
-      const { batch, giveBack } = await pieceOf(options, at, intent.last, signal)
+    for (let at = inFlight.first - 1; at < inFlight.last;) {
+      const { batch, giveBack } = await pieceOf(options, at, inFlight.last, signal)
       try {
         await lot.add(batch)
       } finally {
@@ -461,10 +461,10 @@ class Lot {
   more = false
   readonly #options: WritingOptions
   readonly #framing: Framing
-  readonly #closed: ClosedStretch
+  readonly #closed: ClosedRange
   readonly #open = new Map<ObjectGroup, Writing>()
 
-  constructor(options: WritingOptions, framing: Framing, closed: ClosedStretch) {
+  constructor(options: WritingOptions, framing: Framing, closed: ClosedRange) {
     this.#options = options
     this.#framing = framing
     this.#closed = closed
@@ -472,7 +472,7 @@ class Lot {
 
   /** Frames the entries of the piece that belong to its objects, and writes them to disk. */
   async add(piece: Batch): Promise<void> {
-    for (const run of piece.runs) await this.#frame(run)
+    for (const run of piece.slices) await this.#frame(run)
     for (const writing of this.#open.values()) await flush(writing)
   }
 
@@ -487,16 +487,16 @@ class Lot {
     await Promise.all([...this.#open.values()].map(({ object }) => object.discard()))
   }
 
-  async #frame(run: Run): Promise<void> {
+  async #frame(run: ChunkSlice): Promise<void> {
     const { sink, format, wanted } = this.#framing
-    const { groups, done, tally } = this.#closed
+    const { groups, done, outcomes } = this.#closed
     const nowMs = this.#options.clock.now()
     for (let i = 0; i < run.entries.count; i++) {
       if (!wanted(run, i)) {
-        tally.addFiltered(run, i, this.#options.sink.name)
+        outcomes.addFiltered(run, i, this.#options.sink.name)
         continue
       }
-      tally.add(run, dayOf(run, i), run.replay ? 'replayed' : 'accepted')
+      outcomes.add(run, dayOf(run, i), run.replay ? 'replayed' : 'accepted')
       const group = groups.of(run, i)
       let writing = this.#open.get(group)
       if (!writing) {

@@ -1,9 +1,9 @@
 // Which entries a sink may receive: its content policy as settings, and the functions that delivery
 // uses.
 import { createHash } from 'node:crypto'
-import type { Run } from '../contracts/journal.ts'
+import type { ChunkSlice } from '../contracts/journal.ts'
 import { readHashKey } from '../core/secret.ts'
-import type { StepResult, Stepper } from './loop.ts'
+import type { StepResult, Dispatcher } from './loop.ts'
 import { deniedBy, redactBy } from './redact.ts'
 import type { Change, Denied, Redact, Rule } from './redact.ts'
 
@@ -18,7 +18,7 @@ export interface PolicySettings {
   readonly deny?: Denied | undefined
 }
 
-type Wanted = (run: Run, index: number) => boolean
+type Wanted = (run: ChunkSlice, index: number) => boolean
 
 export interface Policy {
   /**
@@ -38,8 +38,8 @@ export interface Policy {
 export function openAfterKeys(
   settings: PolicySettings,
   read: (path: string) => string,
-  open: (policy: Policy) => Stepper,
-): Stepper {
+  open: (policy: Policy) => Dispatcher,
+): Dispatcher {
   const opened = () => open(policyOf(settings, read))
   return settings.redact?.some((rule) => rule.with === 'hash') ? new AfterKeys(opened) : opened()
 }
@@ -73,12 +73,12 @@ function detailOf(change: Change): string | number | undefined {
 // the sink is blocked and sends nothing.
 
 /** @internal for tests */
-export class AfterKeys implements Stepper {
-  readonly #open: () => Stepper
-  #opened: Stepper | undefined
+export class AfterKeys implements Dispatcher {
+  readonly #open: () => Dispatcher
+  #opened: Dispatcher | undefined
 
   /** `open` throws ConnectorError until it succeeds; each step calls it again. */
-  constructor(open: () => Stepper) {
+  constructor(open: () => Dispatcher) {
     this.#open = open
   }
 

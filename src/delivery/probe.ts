@@ -1,7 +1,7 @@
 // Probes a receiver at the start, in parallel with deliveries, so that a fault shows before the
 // first entries are due.
 import { orAborted } from '../core/abort.ts'
-import { Streak, tellFailure } from '../core/backoff.ts'
+import { FailureBackoff, logFailure } from '../core/backoff.ts'
 import { retryDelayMs } from './loop.ts'
 import type { LoopOptions } from './loop.ts'
 
@@ -10,29 +10,29 @@ import type { LoopOptions } from './loop.ts'
  * must stop the process.
  */
 export async function probe(
-  { sink, watch, log, clock, random }: LoopOptions,
+  { sink, reporter, log, clock, random }: LoopOptions,
   signal: AbortSignal,
 ): Promise<void> {
   if (!sink.probe) return
-  const streak = new Streak(() => clock.elapsed())
-  const over = () => signal.aborted || watch.tried()
+  const failures = new FailureBackoff(() => clock.elapsed())
+  const over = () => signal.aborted || reporter.tried()
   while (!over()) {
     try {
       // A hanging disk does not react to the signal.
       await orAborted(sink.probe(signal), signal)
-      watch.probed()
-      if (streak.succeeded()) log.info('The receiver is ready')
+      reporter.probed()
+      if (failures.succeeded()) log.info('The receiver is ready')
       return
     } catch (error) {
       if (over()) return
-      const { failure, count } = tellFailure(
+      const { failure, count } = logFailure(
         log,
         'The receiver is not ready and will be asked again',
-        streak,
+        failures,
         error,
       )
       const delayMs = retryDelayMs(failure, count, random)
-      watch.probed(failure, delayMs)
+      reporter.probed(failure, delayMs)
       await clock.sleep(delayMs, signal)
     }
   }

@@ -2,7 +2,7 @@
 // unchanged. The entry is never parsed as a whole.
 import { createHmac } from 'node:crypto'
 import { Entries, ID_END, ID_START, TIME_END, TIME_START, TYPE, columnsOf } from '../contracts/entries.ts'
-import type { Run } from '../contracts/journal.ts'
+import type { ChunkSlice } from '../contracts/journal.ts'
 import type { Frame } from '../contracts/sink.ts'
 import { BACKSLASH, ByteWriter, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from '../core/bytes.ts'
 import { eachMember, findNameOf, stringAt, writeEscaped } from '../core/json.ts'
@@ -197,7 +197,7 @@ function listedOf(values: readonly string[]): Listed {
  * `false` and `null` as written; an array or object equals nothing. If a name occurs twice, either
  * value counts.
  */
-export function deniedBy(rules: Denied): (run: Run, index: number) => boolean {
+export function deniedBy(rules: Denied): (run: ChunkSlice, index: number) => boolean {
   const find = findNameOf(Object.keys(rules))
   const lists = Object.values(rules).map(listedOf)
   return ({ entries }, index) => {

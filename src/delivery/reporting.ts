@@ -1,10 +1,10 @@
 // Reports acknowledged batches: metrics at once; dead letters in the log, the first at once and a
 // run of them as sums.
-import type { DayTally } from '../contracts/accounts.ts'
-import type { Parked, Run } from '../contracts/journal.ts'
+import type { DayOutcomes } from '../contracts/accounts.ts'
+import type { Rejected, ChunkSlice } from '../contracts/journal.ts'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
-import type { SinkWatch } from '../contracts/reporter.ts'
-import { Seldom } from '../core/backoff.ts'
+import type { SinkReporter } from '../contracts/reporter.ts'
+import { LogThrottle } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Seq } from '../core/sequence.ts'
@@ -12,7 +12,7 @@ import { MINUTE_MS, epochDay } from '../core/time.ts'
 
 interface Listeners {
   readonly log: Log
-  readonly watch: SinkWatch
+  readonly reporter: SinkReporter
   readonly clock: Clock
 }
 
@@ -20,7 +20,7 @@ interface Settled {
   /** own times of the accepted entries, µs */
   readonly times: Float64Array
   readonly filtered: number
-  readonly parked: readonly Parked[]
+  readonly parked: readonly Rejected[]
 }
 
 /**
@@ -28,44 +28,44 @@ interface Settled {
  */
 const MOST_REASONS = 100
 
-export class Telling {
+export class DeliveryReports {
   readonly #listeners: Listeners
-  readonly #seldom: Seldom
+  readonly #throttle: LogThrottle
   /** of dead letters that are not logged yet */
   readonly #codes = new Set<string>()
   readonly #reasons = new Set<string>()
 
   constructor(listeners: Listeners) {
     this.#listeners = listeners
-    this.#seldom = new Seldom(() => listeners.clock.elapsed(), MINUTE_MS)
+    this.#throttle = new LogThrottle(() => listeners.clock.elapsed(), MINUTE_MS)
   }
 
   settled({ times, filtered, parked }: Settled): void {
-    const { watch, clock } = this.#listeners
-    watch.settled({ accepted: times.length, deadLettered: parked.length, filtered })
-    if (times.length > 0) tellAccepted(watch, clock.now(), times)
+    const { reporter, clock } = this.#listeners
+    reporter.settled({ accepted: times.length, deadLettered: parked.length, filtered })
+    if (times.length > 0) reportAccepted(reporter, clock.now(), times)
     for (const { code, reason } of parked) {
       this.#codes.add(code)
       if (this.#reasons.size < MOST_REASONS) this.#reasons.add(reason)
     }
-    this.#tellLetters(this.#seldom.next(parked.length))
+    this.#logDeadLetters(this.#throttle.next(parked.length))
   }
 
   /**
    * Logs the rest of a run once it is due, even if nothing more is acknowledged. Returns the ms
    * until then; Infinity: all is logged.
    */
-  tellDue(): number {
-    this.#tellLetters(this.#seldom.next(0))
-    return this.#seldom.dueInMs
+  logDue(): number {
+    this.#logDeadLetters(this.#throttle.next(0))
+    return this.#throttle.dueInMs
   }
 
   /** Nothing more will come. */
   end(): void {
-    this.#tellLetters(this.#seldom.rest())
+    this.#logDeadLetters(this.#throttle.rest())
   }
 
-  #tellLetters(entries: number): void {
+  #logDeadLetters(entries: number): void {
     if (entries === 0) return
     const [reason, ...more] = this.#reasons
     const why = {
@@ -112,15 +112,15 @@ class Means {
  * The receiver has just accepted entries of these own times (µs).
  * @internal for tests
  */
-export function tellAccepted(watch: SinkWatch, nowMs: number, times: Float64Array): void {
+export function reportAccepted(reporter: SinkReporter, nowMs: number, times: Float64Array): void {
   const delays = new Means()
   // By index: an iterator allocates an object for each time.
   for (let i = 0; i < times.length; i++) {
     const delayMs = Math.max(0, nowMs - (times[i] as number) / 1000)
     delays.add(bucketOf(delayMs), delayMs)
   }
-  delays.forEach((meanMs, count) => watch.delivered(meanMs, count))
-  watch.success()
+  delays.forEach((meanMs, count) => reporter.delivered(meanMs, count))
+  reporter.success()
 }
 
 /**
@@ -136,8 +136,8 @@ export class Delays {
   }
 
   /** Reports the delays of all that were added: they are accepted now. */
-  tell(watch: SinkWatch, nowMs: number): void {
-    this.#times.forEach((meanAtMs, count) => watch.delivered(Math.max(0, nowMs - meanAtMs), count))
+  tell(reporter: SinkReporter, nowMs: number): void {
+    this.#times.forEach((meanAtMs, count) => reporter.delivered(Math.max(0, nowMs - meanAtMs), count))
   }
 }
 
@@ -145,7 +145,7 @@ export class Delays {
 // accounts. Pure.
 
 type Fate = 'accepted' | 'filtered' | 'replayed'
-type Sum = { -readonly [Key in keyof DayTally]: DayTally[Key] }
+type Sum = { -readonly [Key in keyof DayOutcomes]: DayOutcomes[Key] }
 
 /**
  * Adds up. The last source and day are cached, because entries nearly always come in the order of
@@ -155,10 +155,10 @@ export class Tally {
   readonly #sums = new Map<string, Sum>()
   #last: Sum | undefined
 
-  add({ origin }: Pick<Run, 'origin'>, day: number, fate: Fate, count = 1): void {
-    if (this.#last?.day !== day || this.#last.origin !== origin) {
-      const key = `${origin.workspace} ${origin.source} ${day}`
-      const fresh = { origin, day, accepted: 0, filtered: 0, replayed: 0 }
+  add({ stream }: Pick<ChunkSlice, 'stream'>, day: number, fate: Fate, count = 1): void {
+    if (this.#last?.day !== day || this.#last.stream !== stream) {
+      const key = `${stream.workspace} ${stream.source} ${day}`
+      const fresh = { stream, day, accepted: 0, filtered: 0, replayed: 0 }
       this.#last = this.#sums.get(key) ?? fresh
       this.#sums.set(key, this.#last)
     }
@@ -169,30 +169,32 @@ export class Tally {
    * Counts an entry that the sink does not want; not if it is no entry of this sink, or was counted
    * before its replay.
    */
-  addFiltered(run: CountedRun, index: number, sink: string): void {
+  addFiltered(run: CountedSlice, index: number, sink: string): void {
     if (isOwn(run, sink) && !run.replay) this.add(run, dayOf(run, index), 'filtered')
   }
 
-  get sums(): readonly DayTally[] {
+  get sums(): readonly DayOutcomes[] {
     return [...this.#sums.values()]
   }
 }
 
 /** A run without the bytes of its entries: enough for counting. */
-export interface CountedRun extends Omit<Run, 'entries'> {
-  readonly entries: Pick<Run['entries'], 'count' | 'times'>
+export interface CountedSlice extends Omit<ChunkSlice, 'entries'> {
+  readonly entries: Pick<ChunkSlice['entries'], 'count' | 'times'>
 }
 
-export const countedRun = ({ entries: { count, times }, ...run }: Run): CountedRun => ({
+export const countedSlice = ({ entries: { count, times }, ...run }: ChunkSlice): CountedSlice => ({
   ...run,
   entries: { count, times },
 })
 
 /** Days since 1970, of the entry's own time. */
-export const dayOf = (run: CountedRun, index: number): number => epochDay(run.entries.times[index] as number)
+export const dayOf = (run: CountedSlice, index: number): number =>
+  epochDay(run.entries.times[index] as number)
 
 /** True if the entry counts at this sink: entries addressed only to another sink never do. */
-const isOwn = ({ onlySink }: CountedRun, sink: string): boolean => onlySink === undefined || onlySink === sink
+const isOwn = ({ onlySink }: CountedSlice, sink: string): boolean =>
+  onlySink === undefined || onlySink === sink
 
 interface Counted {
   /** ascending, of the lines made from the batch */
@@ -200,22 +202,22 @@ interface Counted {
   readonly first: Seq
   readonly through: Seq
   /** counted by the journal, which has the dead letters */
-  readonly parked: readonly Parked[]
+  readonly parked: readonly Rejected[]
 }
 
 /**
  * Results of the entries of these runs from `first` through `through`: those with a line were
  * accepted, the others filtered.
  */
-export function tallyOf(
+export function outcomesOf(
   sink: string,
-  runs: readonly CountedRun[],
+  slices: readonly CountedSlice[],
   { seqs, first, through, parked }: Counted,
-): readonly DayTally[] {
-  const tally = new Tally()
+): readonly DayOutcomes[] {
+  const outcomes = new Tally()
   const letters = new Set(parked.map(({ seq }) => seq))
   let line = 0
-  for (const run of runs) {
+  for (const run of slices) {
     if (!isOwn(run, sink)) continue
     const end = Math.min(run.entries.count, through - run.firstSeq + 1)
     for (let i = Math.max(0, first - run.firstSeq); i < end; i++) {
@@ -223,9 +225,9 @@ export function tallyOf(
       while (line < seqs.length && (seqs[line] as number) < seq) line++
       const sent = seqs[line] === seq
       if (letters.size > 0 && letters.has(seq)) continue
-      if (!run.replay) tally.add(run, dayOf(run, i), sent ? 'accepted' : 'filtered')
-      else if (sent) tally.add(run, dayOf(run, i), 'replayed')
+      if (!run.replay) outcomes.add(run, dayOf(run, i), sent ? 'accepted' : 'filtered')
+      else if (sent) outcomes.add(run, dayOf(run, i), 'replayed')
     }
   }
-  return tally.sums
+  return outcomes.sums
 }

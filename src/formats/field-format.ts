@@ -2,8 +2,8 @@
 // so that nothing is lost.
 import { isIPv4, isIPv6 } from 'node:net'
 import { ID_END, ID_START, TIME_END, TIME_START } from '../contracts/entries.ts'
-import { perOrigin } from '../contracts/journal.ts'
-import type { Run, Shared } from '../contracts/journal.ts'
+import { perStream } from '../contracts/journal.ts'
+import type { ChunkSlice, Shared } from '../contracts/journal.ts'
 import type { Format } from '../contracts/sink.ts'
 import type { SourceName } from '../contracts/source.ts'
 import { ByteWriter, CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE } from '../core/bytes.ts'
@@ -30,7 +30,7 @@ export function fieldFormat(dialect: Dialect): Format {
   const sourceHeads = new Map<SourceName, Head>()
   const auditHeads = new Map<string, Head>()
   const vaultHeads = new Map<string, Head>()
-  const originOf = perOrigin((shared) => makeOrigin(dialect, scratch, shared))
+  const originOf = perStream((shared) => makeOrigin(dialect, scratch, shared))
 
   function headOf(source: SourceName, type: string): Head {
     const typed = hasTypes(source) && type !== ''
@@ -46,16 +46,16 @@ export function fieldFormat(dialect: Dialect): Format {
 
   return (run, index, out) => {
     const { entries } = run
-    const { source } = run.origin
+    const { source } = run.stream
     const writing = { dialect, out, raw: entries.raw(index) }
     const table = tables[source]
     findMembers(writing.raw, table)
-    const origin = originOf(run)
+    const stream = originOf(run)
     const { bytes, typeIsExact, typed } = headOf(source, entries.type(index))
     out.copy(bytes)
     out.text(String(Math.floor(entries.at(index) / 1000)))
     const idIsExact = writeColumn(writing, run, index, ID_START, 'id', 'id')
-    out.copy(origin)
+    out.copy(stream)
     const version = entries.version(index)
     if (version > 0) writeText(writing, 'version', String(version), 'version')
     out.copy(typed)
@@ -81,11 +81,11 @@ function makeHead(dialect: Dialect, out: ByteWriter, source: SourceName, type: s
   return { bytes: all.subarray(0, headBytes), typeIsExact, typed: all.subarray(headBytes) }
 }
 
-function makeOrigin(dialect: Dialect, out: ByteWriter, { origin, replay }: Shared): Buffer {
+function makeOrigin(dialect: Dialect, out: ByteWriter, { stream, replay }: Shared): Buffer {
   const writing = { dialect, out, raw: out.bytes }
   out.clear()
-  writeText(writing, 'workspace', origin.workspace, '')
-  writeText(writing, 'source', origin.source, 'source')
+  writeText(writing, 'workspace', stream.workspace, '')
+  writeText(writing, 'source', stream.source, 'source')
   if (replay) writeText(writing, 'replay', 'true', 'replay')
   return Buffer.from(out.view())
 }
@@ -93,7 +93,7 @@ function makeOrigin(dialect: Dialect, out: ByteWriter, { origin, replay }: Share
 /** Id or time, from the columns; the end follows the start. */
 function writeColumn(
   { dialect, out }: Writing,
-  { entries }: Run,
+  { entries }: ChunkSlice,
   index: number,
   column: number,
   field: FieldName,
@@ -108,7 +108,7 @@ function writeColumn(
 /** Marks the members that are already written as id, time and type; returns which member the time is. */
 function holdColumns(
   raw: Uint8Array,
-  { entries }: Run,
+  { entries }: ChunkSlice,
   index: number,
   { rows, found }: Table,
   typeIsExact: boolean,

@@ -1,6 +1,6 @@
 // `raw`: the entry as the API sent it, byte for byte.
 import { ID_END, ID_START, RAW_END, RAW_START, TIME_END, TIME_START } from '../contracts/entries.ts'
-import { perOrigin } from '../contracts/journal.ts'
+import { perStream } from '../contracts/journal.ts'
 import type { Shared } from '../contracts/journal.ts'
 import type { Format } from '../contracts/sink.ts'
 import { CLOSE_OBJECT } from '../core/bytes.ts'
@@ -15,7 +15,7 @@ export const raw: Format = ({ entries }, index, out) => {
 const TIME_KEY = Buffer.from('","time":"')
 const ENTRY_KEY = Buffer.from(',"entry":')
 
-function constantsOf({ origin: { workspace, source }, appendedAt }: Shared) {
+function constantsOf({ stream: { workspace, source }, appendedAt }: Shared) {
   const opening = JSON.stringify({ workspace, source }).slice(0, -1)
   return {
     head: Buffer.from(`${opening},"id":"`),
@@ -24,7 +24,7 @@ function constantsOf({ origin: { workspace, source }, appendedAt }: Shared) {
 }
 
 export function envelope(): Format {
-  const constants = perOrigin(constantsOf)
+  const constants = perStream(constantsOf)
   return (run, index, out) => {
     const { head, ingested } = constants(run)
     const { entries } = run

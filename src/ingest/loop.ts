@@ -1,9 +1,9 @@
 // Ingest loop: requests the next page of a source, appends it to the journal, and decides what an
 // error means. Only the loop waits.
 import type { Append, Journal } from '../contracts/journal.ts'
-import type { SourceWatch } from '../contracts/reporter.ts'
-import type { Appended, Cursor, Part, Source } from '../contracts/source.ts'
-import { Seldom, Streak, backoffMs, tellFailure } from '../core/backoff.ts'
+import type { StreamReporter } from '../contracts/reporter.ts'
+import type { Appended, Cursor, PageChunk, Source } from '../contracts/source.ts'
+import { LogThrottle, FailureBackoff, backoffMs, logFailure } from '../core/backoff.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { KeyWait } from '../core/key-waits.ts'
@@ -17,10 +17,10 @@ const PAUSED_MS = 1_000
  * answer is abandoned.
  */
 const FULL_HOLD_MS = 30_000
-export interface CollectOptions {
+export interface IngestOptions {
   readonly source: Source
   readonly journal: Pick<Journal, 'append' | 'cursor' | 'stats'>
-  readonly watch: SourceWatch
+  readonly reporter: StreamReporter
   readonly log: Log
   readonly clock: Clock
   readonly random: Random
@@ -33,11 +33,11 @@ export interface CollectOptions {
   /** for the key of the source; absent: it shares the key with no other part */
   readonly keyWait?: KeyWait | undefined
   /** throttles the log lines on foreign fetches and malformed elements; absent: logs each time */
-  readonly foreignTold?: Seldom
-  readonly malformedTold?: Seldom
+  readonly foreignTold?: LogThrottle
+  readonly malformedTold?: LogThrottle
 }
 
-interface Collected {
+interface IngestResult {
   /** to continue from */
   readonly cursor: Cursor | undefined
   /** the fault of the page, whose cursor counts it and has landed all the same; undefined: none */
@@ -49,11 +49,11 @@ interface Collected {
  * landed are known then, so reading it again adds no duplicates.
  * @internal the loop's step, for tests
  */
-export async function collectOnce(
-  options: CollectOptions,
+export async function ingestOnce(
+  options: IngestOptions,
   cursor: Cursor | undefined,
   signal: AbortSignal,
-): Promise<Collected> {
+): Promise<IngestResult> {
   const parts = options.source.read(cursor, signal)
   let fault: ConnectorError | undefined
   let kept = false
@@ -76,46 +76,46 @@ export async function collectOnce(
     // Ends the request of a page that we could not store; its permit is returned.
     await parts.return(undefined)
   }
-  if (!fault) options.watch.success()
+  if (!fault) options.reporter.success()
   return { cursor, fault }
 }
 
-const isGoodEnd = ({ cursor, underWay }: Part): boolean => cursor !== undefined && underWay !== true
+const isGoodEnd = ({ cursor, underWay }: PageChunk): boolean => cursor !== undefined && underWay !== true
 
 /**
  * For a later part of an answer that is partly stored: if there is no room, waits a while with the
  * socket open, since abandoning it means requesting everything again.
  */
 async function appendOrWait(
-  options: CollectOptions,
-  part: Part,
+  options: IngestOptions,
+  part: PageChunk,
   notes: Append['notes'],
   signal: AbortSignal,
 ): Promise<Appended> {
-  const { clock, watch } = options
+  const { clock, reporter } = options
   const giveUpAt = clock.elapsed() + FULL_HOLD_MS
   for (let hasWaited = false; ; hasWaited = true) {
     try {
       const appended = await append(options, part, notes)
-      if (hasWaited) watch.state('reading')
+      if (hasWaited) reporter.state('reading')
       return appended
     } catch (error) {
       const full = error instanceof ConnectorError && error.action === 'pause'
       if (!full || signal.aborted || clock.elapsed() >= giveUpAt) throw error
-      watch.state('paused', error)
+      reporter.state('paused', error)
       await clock.sleep(PAUSED_MS, signal)
     }
   }
 }
 
 async function append(
-  { source, journal, watch, log, wanted, foreignTold, malformedTold }: CollectOptions,
-  part: Part,
+  { source, journal, reporter, log, wanted, foreignTold, malformedTold }: IngestOptions,
+  part: PageChunk,
   notes: Append['notes'],
 ) {
   const { entries, quarantined, findings, headUs, cursor, gaps } = part
   const appended = await journal.append({
-    origin: source.origin,
+    stream: source.stream,
     entries,
     quarantined,
     findings,
@@ -127,8 +127,8 @@ async function append(
     // Warnings from a failed response are repeated on the retry.
     ...((part.void ?? part.fault) && { void: part.void ?? ('answer' as const) }),
   })
-  watch.appended(appended)
-  if (gaps > 0) watch.gap(gaps)
+  reporter.appended(appended)
+  if (gaps > 0) reporter.gap(gaps)
   const elements = toTell(malformedTold, appended.quarantined)
   if (elements > 0)
     log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', { elements })
@@ -141,19 +141,20 @@ async function append(
   return appended
 }
 
-const toTell = (seldom: Seldom | undefined, amount: number) => (seldom ? seldom.next(amount) : amount)
+const toTell = (throttle: LogThrottle | undefined, amount: number) =>
+  throttle ? throttle.next(amount) : amount
 
 /**
  * Reads until `signal` aborts, or, with `once`, until the source has read everything. Throws only
  * errors that must stop the process.
  */
-export async function collect(options: CollectOptions, signal: AbortSignal): Promise<void> {
-  const { source, journal, watch, clock, once, keyWait } = options
+export async function runIngest(options: IngestOptions, signal: AbortSignal): Promise<void> {
+  const { source, journal, reporter, clock, once, keyWait } = options
   await options.reads?.recall()
-  const seldom = () => new Seldom(() => clock.elapsed())
-  const reader = { ...options, foreignTold: seldom(), malformedTold: seldom() }
-  let cursor = await journal.cursor(source.origin)
-  const streak = new Streak(() => clock.elapsed())
+  const throttle = () => new LogThrottle(() => clock.elapsed())
+  const reader = { ...options, foreignTold: throttle(), malformedTold: throttle() }
+  let cursor = await journal.cursor(source.stream)
+  const failures = new FailureBackoff(() => clock.elapsed())
   const pauses = new Pauses(options)
   const stopped = () => signal.aborted
   let isBlocked = false
@@ -167,21 +168,21 @@ export async function collect(options: CollectOptions, signal: AbortSignal): Pro
     pauses.end()
     const waitMs = plan.dueAt - clock.now()
     if (waitMs > 0) {
-      watch.state('idle')
+      reporter.state('idle')
       await clock.sleep(waitMs, signal)
       continue
     }
     try {
-      const collected = await collectOnce(reader, cursor, signal)
+      const collected = await ingestOnce(reader, cursor, signal)
       cursor = collected.cursor
       if (collected.fault) throw collected.fault
-      if (streak.succeeded()) options.log.info('Reading goes on again')
+      if (failures.succeeded()) options.log.info('Reading goes on again')
       if (isBlocked) keyWait?.accepted()
       isBlocked = false
     } catch (error) {
       if (stopped()) return
       const isFull = error instanceof ConnectorError && error.code === 'journal_full'
-      const delayMs = isFull ? pauses.begin(error) : delayAfter(options, error, streak)
+      const delayMs = isFull ? pauses.begin(error) : delayAfter(options, error, failures)
       isBlocked = error instanceof ConnectorError && error.action === 'hold'
       await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
     }
@@ -195,13 +196,13 @@ const atBound = new ConnectorError(
 
 /** Pauses of one reader while the journal is full. */
 class Pauses {
-  readonly #options: CollectOptions
-  readonly #streak: Streak
+  readonly #options: IngestOptions
+  readonly #failures: FailureBackoff
   #underWay = false
 
-  constructor(options: CollectOptions) {
+  constructor(options: IngestOptions) {
     this.#options = options
-    this.#streak = new Streak(() => options.clock.elapsed())
+    this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 
   /**
@@ -209,23 +210,23 @@ class Pauses {
    * journal's error.
    */
   begin(error?: ConnectorError): number {
-    const { log, watch } = this.#options
+    const { log, reporter } = this.#options
     if (!this.#underWay)
-      tellFailure(
+      logFailure(
         log,
         'There is no room for the journal: reading pauses until there is some',
-        this.#streak,
+        this.#failures,
         atBound,
       )
     this.#underWay = true
-    watch.state('paused', error)
+    reporter.state('paused', error)
     return PAUSED_MS
   }
 
   /** Call whenever there is room: a flapping state is logged only once it has lasted. */
   end(): void {
     this.#underWay = false
-    if (this.#streak.succeeded())
+    if (this.#failures.succeeded())
       this.#options.log.info('There is room in the journal again: reading goes on')
   }
 }
@@ -234,12 +235,16 @@ class Pauses {
  * Logs the error and returns how long to wait before the next try. Throws errors that waiting
  * cannot fix.
  */
-function delayAfter({ watch, log, random }: CollectOptions, error: unknown, streak: Streak): number {
-  const { failure, count } = tellFailure(log, 'Reading failed and will be tried again', streak, error)
+function delayAfter(
+  { reporter, log, random }: IngestOptions,
+  error: unknown,
+  failures: FailureBackoff,
+): number {
+  const { failure, count } = logFailure(log, 'Reading failed and will be tried again', failures, error)
   const { action, code } = failure
   const delayMs = retryDelayMs(failure, count, random)
   const state = action === 'pause' ? 'paused' : action === 'hold' ? 'blocked' : 'failing'
-  watch.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
+  reporter.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
   return delayMs
 }
 
@@ -254,7 +259,7 @@ const LOOK_MS = 1
 /** A stalled sink, or one that collects for an object, costs a page at most this many checks. */
 const LOOKS = 25
 
-interface GivingWay {
+interface Backpressure {
   readonly journal: Pick<Journal, 'stats'>
   readonly clock: Clock
 }
@@ -264,7 +269,7 @@ interface GivingWay {
  * `signal` aborts.
  * @internal for tests
  */
-export async function giveWay({ journal, clock }: GivingWay, signal: AbortSignal): Promise<void> {
+export async function giveWay({ journal, clock }: Backpressure, signal: AbortSignal): Promise<void> {
   for (let look = 0; look < LOOKS && !signal.aborted; look++) {
     const { bytes } = journal.stats()
     if (bytes <= NEAR_BYTES || bytes > FAR_BYTES) return

@@ -3,12 +3,12 @@
 import type { Clock } from '../core/clock.ts'
 import type { Journal } from '../contracts/journal.ts'
 import type { Note } from '../contracts/records.ts'
-import type { Origin } from '../contracts/source.ts'
-import type { SourceWatch } from '../contracts/reporter.ts'
+import type { Stream } from '../contracts/source.ts'
+import type { StreamReporter } from '../contracts/reporter.ts'
 
 export interface KeptReads {
   /** use instead of the given reporter: it passes everything on */
-  readonly watch: SourceWatch
+  readonly reporter: StreamReporter
   /**
    * State written in the part's transaction, without an extra commit. `good`: it ends a successful
    * read; `gaps`: the number it found.
@@ -27,8 +27,8 @@ interface Around {
 const SHAPE = /^\d{1,16}( \d{1,16})?$/
 
 export function keptReads(
-  { workspace, source }: Origin,
-  watch: SourceWatch,
+  { workspace, source }: Stream,
+  reporter: StreamReporter,
   { journal, clock }: Around,
 ): KeptReads {
   const [readName, gapName] = [`read:${workspace}:${source}`, `gap:${workspace}:${source}`]
@@ -40,11 +40,11 @@ export function keptReads(
     return SHAPE.test(value) ? value.split(' ').map((text) => believed(Number(text))) : []
   }
   return {
-    watch: {
-      ...watch,
+    reporter: {
+      ...reporter,
       caughtUp() {
         caughtUpAt = clock.now()
-        watch.caughtUp()
+        reporter.caughtUp()
       },
     },
     notes(good, gaps) {
@@ -56,7 +56,7 @@ export function keptReads(
       const [readAt = 0, knownAt = 0] = await instants(readName)
       const [gapAt = 0] = await instants(gapName)
       caughtUpAt ||= knownAt
-      watch.recalled({ readAt, caughtUpAt: knownAt, gapAt })
+      reporter.recalled({ readAt, caughtUpAt: knownAt, gapAt })
     },
   }
 }

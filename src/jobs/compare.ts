@@ -3,14 +3,14 @@ import { emptyDay } from '../contracts/jobs.ts'
 import type { Compared, ComparedDay, CompareQuery, Comparing } from '../contracts/jobs.ts'
 import type { Journal } from '../contracts/journal.ts'
 import { nothingAppended } from '../contracts/source.ts'
-import type { Part, Source } from '../contracts/source.ts'
+import type { PageChunk, Source } from '../contracts/source.ts'
 import { within } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import { epochDay } from '../core/time.ts'
 import { userOf } from '../sources/audit/range-place.ts'
 import { EntriesOnce } from '../sources/http/ordinals.ts'
-import { notBegun, rangeOf, reported, watching } from './range.ts'
+import { notBegun, rangeOf, reported, reporting } from './range.ts'
 import type { Progress, RangeReader } from './range.ts'
 
 interface CompareOptions {
@@ -50,9 +50,9 @@ export class Comparisons implements Comparing {
   }
 
   async compare(query: CompareQuery): Promise<Compared> {
-    const { job, origin } = query
-    const range = rangeOf(this.#options.ranges, origin)
-    if (!this.#turns.mayStep(job, `${origin.workspace} ${origin.source}`))
+    const { job, stream } = query
+    const range = rangeOf(this.#options.ranges, stream)
+    if (!this.#turns.mayStep(job, `${stream.workspace} ${stream.source}`))
       return { ...untouched(range, query), waitMs: WAIT_MS, waitsFor: 'turn' }
     try {
       return await this.#compare(range, query)
@@ -69,7 +69,7 @@ export class Comparisons implements Comparing {
   async #compare(range: RangeReader, query: CompareQuery): Promise<Compared> {
     const { clock } = this.#options
     const progress: Progress = { ...notBegun }
-    const source = range.open(query, watching(range, progress), 'compare')
+    const source = range.open(query, reporting(range, progress), 'compare')
     if (source.plan(query.place).caughtUp) return { ...untouched(range, query), done: true }
     const open = this.#steps.get(range)
     const step = open?.asked === JSON.stringify(query) ? open : this.#begin(range, source, query, progress)
@@ -120,8 +120,8 @@ function untouched(range: RangeReader, { place }: CompareQuery): Compared {
 }
 
 /** What the place itself shows. Only the audit log names the user of the key. */
-function knownAt({ origin, unread }: RangeReader, place: string | undefined) {
-  return { unread: unread(place) ?? [], user: origin.source === 'audit' ? userOf(place) : undefined }
+function knownAt({ stream, unread }: RangeReader, place: string | undefined) {
+  return { unread: unread(place) ?? [], user: stream.source === 'audit' ? userOf(place) : undefined }
 }
 
 async function readStep(
@@ -132,7 +132,7 @@ async function readStep(
   signal: AbortSignal,
 ): Promise<Compared> {
   const parts = source.read(query.place, signal)
-  const tally = new Tally(query)
+  const outcomes = new Tally(query)
   let startUs: number | undefined
   let { place } = query
   let gaps = 0
@@ -146,18 +146,18 @@ async function readStep(
       place = part.cursor ?? place
       anew ||= part.void === 'walk'
       // A page that failed comes again: only what stays unreadable counts.
-      if (error || part.void) tally.clear()
+      if (error || part.void) outcomes.clear()
       if (part.void) continue
-      const known = await journal.known(range.origin, part.entries)
-      startUs ??= range.startUs(await journal.cursor(range.origin))
-      tally.add(part, { known, startUs, wanted: range.wanted })
+      const known = await journal.known(range.stream, part.entries)
+      startUs ??= range.startUs(await journal.cursor(range.stream))
+      outcomes.add(part, { known, startUs, wanted: range.wanted })
     }
   } finally {
     // Leaves the request of a page that could not be compared with the journal; its permit comes back.
     await parts.return(undefined)
   }
   const done = source.plan(place).caughtUp
-  const read = { ...tally.compared(), gaps, anew, place, done, startUs, ...knownAt(range, place) }
+  const read = { ...outcomes.compared(), gaps, anew, place, done, startUs, ...knownAt(range, place) }
   return { ...read, waitMs: 0, ...reported({ ...notBegun, error }) }
 }
 
@@ -183,7 +183,7 @@ class Tally {
     this.#unknown = []
   }
 
-  add({ entries, quarantined }: Part, { known, startUs = -Infinity, wanted }: Judging): void {
+  add({ entries, quarantined }: PageChunk, { known, startUs = -Infinity, wanted }: Judging): void {
     for (let i = 0; i < entries.count; i++) {
       if (this.#once.isRepeat(entries, i)) continue
       this.#day = epochDay(entries.at(i))

@@ -12,16 +12,16 @@ import type {
   StartedJob,
 } from '../contracts/jobs.ts'
 import type { Append, Journal } from '../contracts/journal.ts'
-import { isSameOrigin, nothingAppended } from '../contracts/source.ts'
-import type { Appended, Origin, Source } from '../contracts/source.ts'
+import { isSameStream, nothingAppended } from '../contracts/source.ts'
+import type { Appended, Stream, Source } from '../contracts/source.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { isoFromUs } from '../core/time.ts'
-import { collect } from '../ingest/loop.ts'
-import type { CollectOptions } from '../ingest/loop.ts'
-import type { Board } from '../observability/status-registry.ts'
-import { lackingFor, rangeOf, watching } from './range.ts'
+import { runIngest } from '../ingest/loop.ts'
+import type { IngestOptions } from '../ingest/loop.ts'
+import type { StatusRegistry } from '../observability/status-registry.ts'
+import { missingFor, rangeOf, reporting } from './range.ts'
 import type { JobSink, RangeReader } from './range.ts'
 import { jobOf, stateOf } from './record.ts'
 import type { JobRecord, JobState } from './record.ts'
@@ -36,7 +36,7 @@ export interface JobsOptions {
   readonly random: Random
   readonly log: Log
   /** how far live reading is, µs; undefined: it has read nothing yet */
-  readonly readTo: (origin: Origin) => Promise<number | undefined>
+  readonly readTo: (stream: Stream) => Promise<number | undefined>
   /** entries of answers under way that are remembered as sent; half a million unless given */
   readonly mostMarks?: number
 }
@@ -45,14 +45,14 @@ export interface JobsOptions {
 export const liveReadTo =
   (
     journal: Pick<Journal, 'cursor'>,
-    board: Pick<Board, 'reading'>,
-    sources: readonly Pick<Source, 'origin' | 'plan'>[],
+    registry: Pick<StatusRegistry, 'reading'>,
+    sources: readonly Pick<Source, 'stream' | 'plan'>[],
   ): JobsOptions['readTo'] =>
-  async (origin) => {
-    const reported = () => board.reading(origin)?.readTo()
+  async (stream) => {
+    const reported = () => registry.reading(stream)?.readTo()
     if (reported() !== undefined) return reported()
-    const source = sources.find((each) => isSameOrigin(each.origin, origin))
-    source?.plan(await journal.cursor(origin))
+    const source = sources.find((each) => isSameStream(each.stream, stream))
+    source?.plan(await journal.cursor(stream))
     return reported()
   }
 
@@ -65,12 +65,12 @@ export class StreamJobs implements Jobs {
   constructor(options: JobsOptions) {
     const { journal, clock, log, mostMarks } = options
     this.#options = options
-    this.#table = new JobTable({ journal, clock, log, lacks: (record) => lackingFor(options, record) })
+    this.#table = new JobTable({ journal, clock, log, lacks: (record) => missingFor(options, record) })
     this.#pages = new SentPages({ journal, mostMarks, open: () => this.#table.open() })
   }
 
   async origins() {
-    return this.#options.ranges.map(({ origin }) => origin)
+    return this.#options.ranges.map(({ stream }) => stream)
   }
 
   async backfill(streams: JobFilter, { fromUs, toUs }: JobSpan): Promise<readonly StartedJob[]> {
@@ -84,17 +84,17 @@ export class StreamJobs implements Jobs {
     const now = this.#options.clock.now()
     const spans = [{ fromUs, toUs: Math.min(toUs, now * 1000) }]
     return this.#start(
-      meant.map(({ origin }) => fresh({ kind: 'backfill', origin, asked: spans, spans, startedAt: now })),
+      meant.map(({ stream }) => fresh({ kind: 'backfill', stream, asked: spans, spans, startedAt: now })),
     )
   }
 
   async replay({ sink, startedAt, reads, dryRun }: ReplayRequest): Promise<readonly StartedJob[]> {
     await this.#table.load()
-    for (const { origin } of reads) this.#assertKnown(sink, origin)
+    for (const { stream } of reads) this.#assertKnown(sink, stream)
     const jobs: JobState[] = []
-    for (const { origin, spans: asked } of reads) {
-      const spans = this.#cut(asked, await this.#options.readTo(origin))
-      const job = fresh({ kind: 'replay', origin, sink, asked, spans, startedAt })
+    for (const { stream, spans: asked } of reads) {
+      const spans = this.#cut(asked, await this.#options.readTo(stream))
+      const job = fresh({ kind: 'replay', stream, sink, asked, spans, startedAt })
       // State that an earlier replay left behind would hide entries from this one.
       job.pageEntries = await this.#pages.entriesOf(job.record)
       job.isLoaded = true
@@ -152,15 +152,15 @@ export class StreamJobs implements Jobs {
     await Promise.all(jobKinds.flatMap((kind) => ranges.map((range) => this.#readAll(kind, range, signal))))
   }
 
-  #assertKnown(sink: string, origin: Origin): void {
-    const lacking = lackingFor(this.#options, { origin, sink })
+  #assertKnown(sink: string, stream: Stream): void {
+    const lacking = missingFor(this.#options, { stream, sink })
     if (!this.#options.sinks.some(({ name }) => name === sink))
       throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration of the daemon`)
-    rangeOf(this.#options.ranges, origin)
+    rangeOf(this.#options.ranges, stream)
     if (lacking)
       throw new ConnectorError(
         'misconfigured',
-        `The sink ${sink} of the daemon does not take ${origin.source}`,
+        `The sink ${sink} of the daemon does not take ${stream.source}`,
       )
   }
 
@@ -173,8 +173,8 @@ export class StreamJobs implements Jobs {
       .filter(({ fromUs, toUs }) => fromUs < toUs)
   }
 
-  #active(record: Pick<JobRecord, 'kind' | 'origin' | 'sink'>): JobState | undefined {
-    const { workspace, source } = record.origin
+  #active(record: Pick<JobRecord, 'kind' | 'stream' | 'sink'>): JobState | undefined {
+    const { workspace, source } = record.stream
     const which = { workspace, source, sink: record.sink }
     return ofKind(record.kind, this.#table.open()).find((job) => matches(which, job.record))
   }
@@ -183,7 +183,7 @@ export class StreamJobs implements Jobs {
   async #readAll(kind: JobKind, range: RangeReader, signal: AbortSignal): Promise<void> {
     const oldest = (open: readonly JobState[]) =>
       ofKind(kind, open)
-        .filter(({ record }) => isSameOrigin(record.origin, range.origin))
+        .filter(({ record }) => isSameStream(record.stream, range.stream))
         .toSorted((one, other) => one.record.startedAt - other.record.startedAt)[0]
     const next = () => this.#table.next(oldest, signal)
     for (let job = await next(); job; job = await next()) {
@@ -201,7 +201,7 @@ export class StreamJobs implements Jobs {
     const { clock } = this.#options
     const span = job.record.spans[job.record.span]
     if (span) {
-      await collect(this.#collectOptions(range, job, span), signal)
+      await runIngest(this.#ingestOptions(range, job, span), signal)
       if (!(await keepUnlessStopped(() => this.#pages.forget(job), job, clock, signal))) return false
     }
     const record: JobRecord = { ...job.record, span: job.record.span + 1 }
@@ -219,16 +219,16 @@ export class StreamJobs implements Jobs {
   }
 
   /** Its cursor is the place in the span, and its journal counts as full once the share of jobs is. */
-  #collectOptions(range: RangeReader, job: JobState, span: JobSpan): CollectOptions {
+  #ingestOptions(range: RangeReader, job: JobState, span: JobSpan): IngestOptions {
     const { clock, random, journal } = this.#options
     const { log, wanted, keyWait } = range
     const isKept = job.record.kind === 'backfill'
     // A replay appends nothing new, and what it misses is no gap of live reading.
     const silent = { appended: () => undefined, gap: () => undefined }
-    const watch = watching(range, job, isKept ? {} : silent)
+    const reporter = reporting(range, job, isKept ? {} : silent)
     return {
-      ...{ watch, log, clock, random, wanted, keyWait, once: true },
-      source: range.open(span, watch, isKept ? 'keep' : 'send'),
+      ...{ reporter, log, clock, random, wanted, keyWait, once: true },
+      source: range.open(span, reporter, isKept ? 'keep' : 'send'),
       journal: {
         cursor: async () => job.record.place,
         stats: () => statsForJobs(journal.stats()),
@@ -259,7 +259,7 @@ export class StreamJobs implements Jobs {
   /** Entries and place are one transaction, so nothing of a page is sent twice, however reading breaks off. */
   async #send(
     job: JobState,
-    { origin, wanted }: RangeReader,
+    { stream, wanted }: RangeReader,
     span: JobSpan,
     part: Append,
   ): Promise<Appended> {
@@ -267,7 +267,7 @@ export class StreamJobs implements Jobs {
     const seen = unsentOf(job, part, span)
     const picked = seen.fresh.filter((i) => wanted(seen.entries.type(i)))
     const entries = picked.length === seen.entries.count ? seen.entries : seen.entries.pick(picked)
-    const known = await journal.known(origin, entries)
+    const known = await journal.known(stream, entries)
     const record = withPage(job.record, part.cursor ?? job.record.place, {
       read: seen.fresh.length + seen.malformed,
       sent: entries.count,
@@ -283,7 +283,7 @@ export class StreamJobs implements Jobs {
     this.#table.assertCurrent(job)
     await this.#pages.land(job, { record, marks: seen.marks, isWhole }, async (notes) => {
       const { sink = '', startedAt: runAt } = record
-      await journal.resend({ sink, origin, runAt, entries, notes })
+      await journal.resend({ sink, stream, runAt, entries, notes })
       job.record = record
     })
     return nothingAppended
@@ -291,7 +291,7 @@ export class StreamJobs implements Jobs {
 }
 
 const fresh = (
-  job: Pick<JobRecord, 'kind' | 'origin' | 'startedAt'> & Pick<Job, 'sink' | 'asked' | 'spans'>,
+  job: Pick<JobRecord, 'kind' | 'stream' | 'startedAt'> & Pick<Job, 'sink' | 'asked' | 'spans'>,
 ): JobState =>
   stateOf({
     ...job,
@@ -314,12 +314,12 @@ function withPage(record: JobRecord, place: string | undefined, more: Partial<Jo
 }
 
 /** A span relative to now has moved since, so the message names the one under way. */
-function otherSpan({ kind, origin, sink, asked }: JobRecord): ConnectorError {
+function otherSpan({ kind, stream, sink, asked }: JobRecord): ConnectorError {
   const to = sink === undefined ? '' : ` to ${sink}`
   const from = isoFromUs(asked[0]?.fromUs ?? 0)
   const until = isoFromUs(asked.at(-1)?.toUs ?? 0)
   return new ConnectorError(
     'misconfigured',
-    `A ${kind} of ${origin.workspace} ${origin.source}${to} over another span is under way (from ${from} to ${until}): wait for it (${kind} --status) or end it (${kind} --cancel)`,
+    `A ${kind} of ${stream.workspace} ${stream.source}${to} over another span is under way (from ${from} to ${until}): wait for it (${kind} --status) or end it (${kind} --cancel)`,
   )
 }

@@ -1,17 +1,17 @@
 // What a stream must offer for its spans to be read again, and the progress of that.
-import type { JobFilter, JobProgress, JobSpan, Lacking, RangeUse, Unread } from '../contracts/jobs.ts'
+import type { JobFilter, JobProgress, JobSpan, Missing, RangeUse, Unread } from '../contracts/jobs.ts'
 import type { Note } from '../contracts/records.ts'
-import { silentWatch } from '../contracts/reporter.ts'
-import type { SourceState, SourceWatch } from '../contracts/reporter.ts'
-import { isSameOrigin } from '../contracts/source.ts'
-import type { Cursor, Origin, Source, SourceName } from '../contracts/source.ts'
+import { silentReporter } from '../contracts/reporter.ts'
+import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
+import { isSameStream } from '../contracts/source.ts'
+import type { Cursor, Stream, Source, SourceName } from '../contracts/source.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import type { Log } from '../core/log.ts'
 
 export interface RangeReader {
-  readonly origin: Origin
-  readonly watch: SourceWatch
+  readonly stream: Stream
+  readonly reporter: StreamReporter
   readonly log: Log
   readonly wanted: (type: string) => boolean
   /** where it is kept when the source last had a gap; absent: nowhere */
@@ -19,7 +19,7 @@ export interface RangeReader {
   /** waits of the key that it is read with; absent: no other reader has this key */
   readonly keyWait?: KeyWait | undefined
   /** Reads the span once; the cursor of its parts is a place in that span. */
-  open(span: JobSpan, watch: SourceWatch, use: RangeUse): Source
+  open(span: JobSpan, reporter: StreamReporter, use: RangeUse): Source
   /** What a job waits for when the rate limiter has no permit for it, and why, in words. `isLimited`: the end of a 429. */
   readonly rateWait: () => { readonly isLimited: boolean; readonly reason: string }
   /** By the cursor of live reading: nothing before it is wanted, µs; undefined: all is. */
@@ -35,8 +35,8 @@ export interface JobSink {
 }
 
 /** Throws ConnectorError `misconfigured` where there is none. */
-export function rangeOf(ranges: readonly RangeReader[], wanted: Origin): RangeReader {
-  const range = ranges.find(({ origin }) => isSameOrigin(origin, wanted))
+export function rangeOf(ranges: readonly RangeReader[], wanted: Stream): RangeReader {
+  const range = ranges.find(({ stream }) => isSameStream(stream, wanted))
   if (range) return range
   throw new ConnectorError(
     'misconfigured',
@@ -45,15 +45,15 @@ export function rangeOf(ranges: readonly RangeReader[], wanted: Origin): RangeRe
 }
 
 /** What the configuration lacks for a job of this stream and sink. */
-export function lackingFor(
+export function missingFor(
   { ranges, sinks }: { readonly ranges: readonly RangeReader[]; readonly sinks: readonly JobSink[] },
-  { origin, sink: name }: { readonly origin: Origin } & Pick<JobFilter, 'sink'>,
-): Lacking | undefined {
-  if (!ranges.some((range) => isSameOrigin(range.origin, origin))) return 'source'
+  { stream, sink: name }: { readonly stream: Stream } & Pick<JobFilter, 'sink'>,
+): Missing | undefined {
+  if (!ranges.some((range) => isSameStream(range.stream, stream))) return 'source'
   if (name === undefined) return undefined
   const sink = sinks.find((one) => one.name === name)
   if (!sink) return 'sink'
-  return sink.sources.includes(origin.source) ? undefined : 'sources'
+  return sink.sources.includes(stream.source) ? undefined : 'sources'
 }
 
 // Progress of reading a span, kept apart from what is reported about live reading of its stream.
@@ -85,14 +85,14 @@ export function waitOf(
 }
 
 /** Counts requests and entries under the source, but reports nothing about its live reading. Waiting for room is no failure. */
-export function watching(
-  { watch, rateWait }: Pick<RangeReader, 'watch' | 'rateWait'>,
+export function reporting(
+  { reporter, rateWait }: Pick<RangeReader, 'reporter' | 'rateWait'>,
   progress: Progress,
-  more: Partial<SourceWatch> = {},
-): SourceWatch {
-  const { aside = watch } = watch
+  more: Partial<StreamReporter> = {},
+): StreamReporter {
+  const { aside = reporter } = reporter
   return {
-    ...silentWatch,
+    ...silentReporter,
     request: (code, durationMs) => aside.request(code, durationMs),
     waited: (durationMs) => aside.waited(durationMs),
     waitsForMemory() {

@@ -1,7 +1,7 @@
 // A job as a state entry of the journal holds it, and the two forms that builds before this one wrote.
 import { z } from 'zod'
 import { jobKinds, noCounts } from '../contracts/jobs.ts'
-import type { Job, JobCounts, Lacking } from '../contracts/jobs.ts'
+import type { Job, JobCounts, Missing } from '../contracts/jobs.ts'
 import type { Note } from '../contracts/records.ts'
 import { sourceNames } from '../contracts/source.ts'
 import { jsonOf } from '../core/json.ts'
@@ -11,7 +11,7 @@ import type { Progress } from './range.ts'
 const number = z.number()
 const span = z.object({ fromUs: number, toUs: number })
 const common = {
-  origin: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
+  stream: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
   /** epoch ms */
   endedAt: number.exactOptional(),
   /** µs; of the progress, the rest is the record */
@@ -86,7 +86,7 @@ export interface JobState extends Progress {
   record: JobRecord
   readonly cancelled: AbortController
   /** without which it waits in the journal */
-  lacks: Lacking | undefined
+  lacks: Missing | undefined
   /** of a replay: what of the page under way was sent already, by this process or the one before */
   readonly sent: Set<string>
   /** names of the state entries that say so */
@@ -110,11 +110,11 @@ export function readEntry(text: string): JobState | undefined {
 }
 
 /** Of a stream and a sink: what a job's entry is named by, and those of its pages. */
-export const keyOf = ({ origin, sink }: Pick<JobRecord, 'origin' | 'sink'>): string =>
-  `${sink === undefined ? '' : `${sink}:`}${origin.workspace}:${origin.source}`
+export const keyOf = ({ stream, sink }: Pick<JobRecord, 'stream' | 'sink'>): string =>
+  `${sink === undefined ? '' : `${sink}:`}${stream.workspace}:${stream.source}`
 
 /** One job at a time has a name. */
-export const nameOf = (record: Pick<JobRecord, 'kind' | 'origin' | 'sink'>): string =>
+export const nameOf = (record: Pick<JobRecord, 'kind' | 'stream' | 'sink'>): string =>
   `${record.kind}:${keyOf(record)}`
 
 /** `record`: as it is once the entry is written. */
@@ -125,8 +125,8 @@ export const entryOf = ({ atUs }: Pick<Progress, 'atUs'>, record: JobRecord): No
 
 /** As the commands and the status page see it. */
 export function jobOf({ record, ...progress }: JobState): Job {
-  const { kind, origin, sink, asked, spans, startedAt, endedAt, counts, unread: left } = record
-  const whose = { kind, origin, ...(sink !== undefined && { sink }) }
+  const { kind, stream, sink, asked, spans, startedAt, endedAt, counts, unread: left } = record
+  const whose = { kind, stream, ...(sink !== undefined && { sink }) }
   const { atUs, error, waitsFor, waitReason } = reported(progress)
   return {
     ...{ ...whose, asked, spans, startedAt, endedAt, counts, unread: left },

@@ -14,7 +14,7 @@ const MOST_MARKS = 500_000
 const MOST_ENTRIES = MOST_MARKS + 1_000
 
 /** Entries of the page under way begin like this. */
-const pagePrefix = (record: Pick<JobRecord, 'sink' | 'origin'>) => `replay-page:${keyOf(record)}:`
+const pagePrefix = (record: Pick<JobRecord, 'sink' | 'stream'>) => `replay-page:${keyOf(record)}:`
 
 const MARK_LENGTH = 16
 
@@ -81,7 +81,7 @@ export class SentPages {
   }
 
   /** Names of the entries that are in the journal for a sink and stream, of this job or of one before it. */
-  async entriesOf(record: Pick<JobRecord, 'sink' | 'origin'>): Promise<string[]> {
+  async entriesOf(record: Pick<JobRecord, 'sink' | 'stream'>): Promise<string[]> {
     return (await this.#read(record)).map(({ name }) => name)
   }
 
@@ -123,7 +123,7 @@ export class SentPages {
     clear(job)
   }
 
-  #read(record: Pick<JobRecord, 'sink' | 'origin'>) {
+  #read(record: Pick<JobRecord, 'sink' | 'stream'>) {
     return this.#options.journal.notes(pagePrefix(record), MOST_ENTRIES)
   }
 

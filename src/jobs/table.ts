@@ -1,6 +1,6 @@
 // All jobs, each in a state entry of the journal: under way over restarts, ended lately, or waiting for the configuration.
-import { jobKinds, lackingText } from '../contracts/jobs.ts'
-import type { Lacking } from '../contracts/jobs.ts'
+import { jobKinds, missingText } from '../contracts/jobs.ts'
+import type { Missing } from '../contracts/jobs.ts'
 import type { Journal } from '../contracts/journal.ts'
 import type { Note } from '../contracts/records.ts'
 import type { Clock } from '../core/clock.ts'
@@ -22,7 +22,7 @@ interface TableOptions {
   readonly clock: Pick<Clock, 'now' | 'sleep'>
   readonly log: Log
   /** What the configuration lacks for it to run. */
-  readonly lacks: (record: JobRecord) => Lacking | undefined
+  readonly lacks: (record: JobRecord) => Missing | undefined
 }
 
 const isOpen = ({ record, lacks }: JobState) => record.endedAt === undefined && !lacks
@@ -182,12 +182,12 @@ export class JobTable {
       }
   }
 
-  #waitFor(job: JobState, lacking: Lacking): void {
-    const { kind, origin, sink } = job.record
+  #waitFor(job: JobState, lacking: Missing): void {
+    const { kind, stream, sink } = job.record
     job.waitsFor = lacking
     this.#options.log.warn(
-      `A ${kind} waits in the journal: ${lackingText[lacking]}. It goes on once that is there again; ${kind} --cancel ends it`,
-      { ...origin, ...(sink !== undefined && { sink }) },
+      `A ${kind} waits in the journal: ${missingText[lacking]}. It goes on once that is there again; ${kind} --cancel ends it`,
+      { ...stream, ...(sink !== undefined && { sink }) },
     )
   }
 

@@ -8,7 +8,7 @@ import type { Clock } from '../core/clock.ts'
 import { ConnectorError, OUT_OF_FILES } from '../core/errors.ts'
 import type { Metrics } from './metrics.ts'
 import { pageHeaders, renderPage } from './page/layout.ts'
-import type { Board } from './status-registry.ts'
+import type { StatusRegistry } from './status-registry.ts'
 
 export interface HttpOptions {
   /** host:port, as in the configuration; an IPv6 host in brackets; port 0 takes a free one */
@@ -16,7 +16,7 @@ export interface HttpOptions {
   /** Names that a Host header may have besides addresses and localhost. */
   readonly hosts: () => readonly string[]
   readonly clock: Pick<Clock, 'elapsed'>
-  readonly board: Pick<Board, 'status'>
+  readonly registry: Pick<StatusRegistry, 'status'>
   readonly metrics: Pick<Metrics, 'contentType' | 'render'>
   /** True if the journal's handle responds. A throw means false. */
   readonly live: () => boolean | Promise<boolean>
@@ -83,19 +83,19 @@ const asBytes = (answer: Answer): Answer => ({ ...answer, body: Buffer.from(answ
 const pages: ReadonlyMap<string, () => Page> = new Map([
   [
     '/',
-    shared(({ board, config }) => ({
+    shared(({ registry, config }) => ({
       status: 200,
       type: 'text/html; charset=utf-8',
-      body: renderPage(board.status(), config?.()),
+      body: renderPage(registry.status(), config?.()),
       headers: pageHeaders,
     })),
   ],
   [
     '/status',
-    shared(({ board }) => ({
+    shared(({ registry }) => ({
       status: 200,
       type: 'application/json; charset=utf-8',
-      body: `${JSON.stringify(board.status())}\n`,
+      body: `${JSON.stringify(registry.status())}\n`,
     })),
   ],
   [

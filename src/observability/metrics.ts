@@ -141,7 +141,7 @@ function canaryMetrics({ gauge }: Makers) {
 }
 
 /** The jobs in /status: under way, or ended within the last day. */
-function pastMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
+function jobMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
   const which = `by ${name} under way or ended within the last day; 0: none`
   return {
     underWay: gauge(`${what}_under_way`, `${name} under way; 0: none`, ...own),
@@ -171,8 +171,8 @@ export interface Metrics {
   readonly journal: ReturnType<typeof journalMetrics>
   readonly warnings: Gauge
   readonly canary: CanaryMetrics
-  readonly backfill: ReturnType<typeof pastMetrics>
-  readonly replay: ReturnType<typeof pastMetrics>
+  readonly backfill: ReturnType<typeof jobMetrics>
+  readonly replay: ReturnType<typeof jobMetrics>
   /** Called before each scrape, to update the gauges. */
   onScrape(refresh: () => void): void
   configReloaded(successful: boolean): void
@@ -212,8 +212,8 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     journal: journalMetrics(make),
     warnings: make.gauge('warnings', 'Warnings to fix although no part fails, by kind', 'code'),
     canary: canaryMetrics(make),
-    backfill: pastMetrics(make, 'backfill', 'backfills'),
-    replay: pastMetrics(make, 'replay', 'replays from the API'),
+    backfill: jobMetrics(make, 'backfill', 'backfills'),
+    replay: jobMetrics(make, 'replay', 'replays from the API'),
     onScrape: (refresh) => void refreshers.push(refresh),
     configReloaded: (successful) => reload.set(successful ? 1 : 0),
     configTaken: (at) => taken.set(at / 1000),
@@ -286,11 +286,11 @@ const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_acti
 let watched: readonly Metric[] | undefined
 
 function processMetrics(): readonly Metric[] {
-  watched ??= watch()
+  watched ??= reporter()
   return watched
 }
 
-function watch(): readonly Metric[] {
+function reporter(): readonly Metric[] {
   const register = new Registry()
   // 100 ms instead of 10: an idle daemon should not wake a hundred times a second to measure itself.
   collectDefaultMetrics({ register, eventLoopMonitoringPrecision: 100 })

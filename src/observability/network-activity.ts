@@ -2,9 +2,9 @@
 // status reporter.
 import type { Connect, HttpRequest, Transport } from '../contracts/platform.ts'
 import { overlay } from '../core/overlay.ts'
-import type { Asked, SinkWatch } from '../contracts/reporter.ts'
+import type { Asked, SinkReporter } from '../contracts/reporter.ts'
 
-export type Ear = Pick<SinkWatch, 'asked' | 'heard'>
+export type Ear = Pick<SinkReporter, 'asked' | 'heard'>
 
 async function* passing(pieces: AsyncIterable<Uint8Array>, asked: Asked): AsyncGenerator<Uint8Array> {
   for await (const piece of pieces) {

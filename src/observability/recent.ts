@@ -1,6 +1,6 @@
 // The last errors of all parts, so that an error that is over can still be read later. Reported
 // messages, never content.
-import type { SinkWatch, SourceWatch } from '../contracts/reporter.ts'
+import type { SinkReporter, StreamReporter } from '../contracts/reporter.ts'
 import { causeOf } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
@@ -74,7 +74,7 @@ export function openRecentErrors(): RecentErrors {
 // The history that the status registry keeps: one hour of counts, and the last errors.
 // It is called between the loops and the status of their part.
 
-export interface BoardMemory {
+export interface RegistryMemory {
   readonly clock: Pick<Clock, 'now'>
   readonly lastHour: LastHour
   readonly errors: RecentErrors
@@ -92,16 +92,16 @@ function masked(error: ConnectorError | undefined, mask: Mask): ConnectorError |
 /** Wraps `state` of a reporter, and records errors under the part's name. */
 function remembering<State>(
   part: string,
-  memory: BoardMemory,
-  watch: { state(state: State, error?: ConnectorError, tryInMs?: number): void },
+  memory: RegistryMemory,
+  reporter: { state(state: State, error?: ConnectorError, tryInMs?: number): void },
 ): (state: State, error?: ConnectorError, tryInMs?: number) => void {
-  return (state, error, tryInMs) => watch.state(state, remembered(part, memory, error), tryInMs)
+  return (state, error, tryInMs) => reporter.state(state, remembered(part, memory, error), tryInMs)
 }
 
 /** The error with its message masked. */
 function remembered(
   part: string,
-  { clock, errors, mask }: BoardMemory,
+  { clock, errors, mask }: RegistryMemory,
   error: ConnectorError | undefined,
 ): ConnectorError | undefined {
   const safe = masked(error, mask)
@@ -109,25 +109,29 @@ function remembered(
   return safe
 }
 
-export function rememberSource(part: string, watch: SourceWatch, memory: BoardMemory): SourceWatch {
+export function rememberSource(
+  part: string,
+  reporter: StreamReporter,
+  memory: RegistryMemory,
+): StreamReporter {
   return {
-    ...watch,
-    state: remembering(part, memory, watch),
+    ...reporter,
+    state: remembering(part, memory, reporter),
     appended(appended) {
       memory.lastHour.arrived(appended.added + appended.late)
-      watch.appended(appended)
+      reporter.appended(appended)
     },
   }
 }
 
-export function rememberSink(part: string, watch: SinkWatch, memory: BoardMemory): SinkWatch {
+export function rememberSink(part: string, reporter: SinkReporter, memory: RegistryMemory): SinkReporter {
   return {
-    ...watch,
-    state: remembering(part, memory, watch),
-    probed: (error, tryInMs) => watch.probed(remembered(part, memory, error), tryInMs),
+    ...reporter,
+    state: remembering(part, memory, reporter),
+    probed: (error, tryInMs) => reporter.probed(remembered(part, memory, error), tryInMs),
     settled(counts) {
       if (counts.accepted > 0) memory.lastHour.accepted(counts.accepted)
-      watch.settled(counts)
+      reporter.settled(counts)
     },
   }
 }
@@ -162,7 +166,7 @@ interface LastHour {
 export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => number): LastHour {
   const read = new Float64Array(STEPS)
   const delivered = new Float64Array(STEPS)
-  const owed = new Float64Array(STEPS)
+  const pending = new Float64Array(STEPS)
   const startedAt = clock.elapsed()
   let step = 0
 
@@ -171,11 +175,11 @@ export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => numbe
     if (now > step) {
       // Nothing changed since the last call, so the current number of pending entries applies to each step between.
       const level = owedNow()
-      owed[step % STEPS] = level
+      pending[step % STEPS] = level
       for (let next = Math.max(step + 1, now - STEPS + 1); next <= now; next++) {
         read[next % STEPS] = 0
         delivered[next % STEPS] = 0
-        owed[next % STEPS] = level
+        pending[next % STEPS] = level
       }
       step = now
     }
@@ -195,12 +199,12 @@ export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => numbe
     arrived: add(read),
     accepted: add(delivered),
     status() {
-      owed[moveOn()] = owedNow()
+      pending[moveOn()] = owedNow()
       return {
         step_seconds: STEP_SECONDS,
         read: inOrder(read),
         delivered: inOrder(delivered),
-        pending: inOrder(owed),
+        pending: inOrder(pending),
       }
     },
   }

@@ -1,7 +1,7 @@
 // The status of one sink: what its dispatcher reported, as metrics and as an element of /status.
 import type { JournalStats } from '../contracts/journal.ts'
 import { sinkStates } from '../contracts/reporter.ts'
-import type { Asked, SinkWatch } from '../contracts/reporter.ts'
+import type { Asked, SinkReporter } from '../contracts/reporter.ts'
 import type { Assurance } from '../contracts/sink.ts'
 import type { Clock } from '../core/clock.ts'
 import { actionOf, errorCodes } from '../core/errors.ts'
@@ -13,10 +13,10 @@ import { isoOrNull } from './source-status.ts'
 import type { SinkStatus } from './status.ts'
 import { spanText } from './words.ts'
 
-export interface BoardSink {
+export interface RegistrySink {
   readonly name: string
   readonly lingerMs: number
-  readonly watch: SinkWatch
+  readonly reporter: SinkReporter
   status(stats: JournalStats): SinkStatus
   /** Updates the gauges that follow from the journal. */
   refresh(stats: JournalStats): void
@@ -41,23 +41,23 @@ function prepareSeries(metrics: SinkMetrics, sink: string): void {
   metrics.requestDuration.zero({ sink })
 }
 
-interface Owed {
+interface Pending {
   readonly entries: number
   readonly lagSeconds: number
   readonly deadLetters: number
 }
 
-function owedBy(sink: string, stats: JournalStats, now: number): Owed {
+function pendingBy(sink: string, stats: JournalStats, now: number): Pending {
   const position = stats.sinks.find((candidate) => candidate.sink === sink)
-  const oldestAt = position?.oldestOwedAt
+  const oldestAt = position?.oldestPendingAt
   return {
-    entries: position?.owedEntries ?? 0,
+    entries: position?.pendingEntries ?? 0,
     lagSeconds: oldestAt === undefined ? 0 : Math.max(0, (now - oldestAt) / 1000),
     deadLetters: position?.deadLetters ?? 0,
   }
 }
 
-function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, deadLetters }: Owed): void {
+function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, deadLetters }: Pending): void {
   metrics.pending.set({ sink }, entries)
   metrics.lag.set({ sink }, lagSeconds)
   metrics.deadLetters.set({ sink }, deadLetters)
@@ -119,7 +119,7 @@ function watchOver(
   metrics: SinkMetrics,
   sink: string,
   clock: Clock,
-): SinkWatch {
+): SinkReporter {
   const delivery = metrics.delivery.labels({ sink })
   return {
     delivering: () => silence.delivering(),
@@ -165,7 +165,7 @@ function watchOver(
   }
 }
 
-export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): BoardSink {
+export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): RegistrySink {
   const { name, type, assurance, lingerMs } = facts
   const memory: Memory = {
     ...{ tried: false, uploadAt: undefined },
@@ -183,9 +183,9 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
   return {
     name,
     lingerMs,
-    watch: watchOver(seen, metrics, name, clock),
+    reporter: watchOver(seen, metrics, name, clock),
     status(stats) {
-      const { entries, lagSeconds, deadLetters } = owedBy(name, stats, clock.now())
+      const { entries, lagSeconds, deadLetters } = pendingBy(name, stats, clock.now())
       return {
         name,
         type,
@@ -200,7 +200,7 @@ export function openBoardSink(facts: SinkFacts, metrics: SinkMetrics, clock: Clo
       }
     },
     refresh(stats) {
-      setGauges(metrics, name, owedBy(name, stats, clock.now()))
+      setGauges(metrics, name, pendingBy(name, stats, clock.now()))
       const { state: now } = look()
       for (const state of sinkStates) metrics.state.set({ sink: name, state }, state === now ? 1 : 0)
     },

@@ -1,7 +1,7 @@
 // The status of one source: what its reader reported, as metrics and as an element of /status.
 import { sourceStates } from '../contracts/reporter.ts'
-import type { SourceWatch } from '../contracts/reporter.ts'
-import type { Origin } from '../contracts/source.ts'
+import type { StreamReporter } from '../contracts/reporter.ts'
+import type { Stream } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
 import { isoFromUs } from '../core/time.ts'
 import { Condition, tryAt } from './condition.ts'
@@ -13,9 +13,9 @@ import { spanText } from './words.ts'
 /** Added to two whole intervals: a longer time without a sign of life means that the reader is dead. */
 const STALL_SLACK_MS = 60_000
 
-export interface BoardSource {
-  readonly origin: Origin
-  readonly watch: SourceWatch
+export interface RegistryStream {
+  readonly stream: Stream
+  readonly reporter: StreamReporter
   status(): SourceStatus
   /**
    * How far it is read, µs: the last entry read. Before the first entry: when it last knew that everything was read.
@@ -62,8 +62,8 @@ function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock)
 }
 
 type Own = Readonly<Record<string, string>>
-type Counting = Pick<SourceWatch, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
-type Placing = Pick<SourceWatch, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
+type Counting = Pick<StreamReporter, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
+type PermitRequest = Pick<StreamReporter, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
 /** Counts entries. `now`: the time, recorded as a sign of life or not. */
 function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () => number): Counting {
@@ -97,7 +97,7 @@ function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () =>
 }
 
 /** Tracks positions. */
-function placing(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): Placing {
+function placing(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): PermitRequest {
   const updateLag = () => metrics.lag.set(own, lagSeconds(soFar))
   return {
     success() {
@@ -142,7 +142,7 @@ function watchOver(
   metrics: SourceMetrics,
   own: Own,
   clock: Clock,
-): SourceWatch {
+): StreamReporter {
   const alive = () => {
     soFar.aliveAt = clock.elapsed()
     return clock.now()
@@ -181,13 +181,13 @@ function watchOver(
   }
 }
 
-export function openBoardSource(
-  origin: Origin,
+export function openRegistryStream(
+  stream: Stream,
   intervalMs: number | undefined,
   metrics: SourceMetrics,
   clock: Clock,
-): BoardSource {
-  const own = { workspace: origin.workspace, source: origin.source }
+): RegistryStream {
+  const own = { workspace: stream.workspace, source: stream.source }
   const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
   const soFar: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
   prepareSeries(metrics, own)
@@ -201,8 +201,8 @@ export function openBoardSource(
   const lag = () =>
     condition.state === 'paused' ? pausedLagSeconds(soFar, intervalMs ?? 0, clock.now()) : lagSeconds(soFar)
   return {
-    origin,
-    watch: watchOver(soFar, condition, metrics, own, clock),
+    stream,
+    reporter: watchOver(soFar, condition, metrics, own, clock),
     refresh() {
       metrics.lag.set(own, lag())
       const { state: now } = look()
@@ -213,7 +213,7 @@ export function openBoardSource(
     status() {
       const { state, error } = look()
       return {
-        name: origin.source,
+        name: stream.source,
         state,
         last_success_at: isoOrNull(soFar.lastSuccessAt),
         caught_up_at: isoOrNull(soFar.caughtUpAt),

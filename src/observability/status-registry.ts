@@ -2,10 +2,10 @@
 // counted for /metrics.
 import type { JournalStats } from '../contracts/journal.ts'
 import type { FindingRecord } from '../contracts/records.ts'
-import type { CanaryTrace, CanaryWatch, SinkWatch, SourceWatch } from '../contracts/reporter.ts'
+import type { CanaryTrace, CanaryReporter, SinkReporter, StreamReporter } from '../contracts/reporter.ts'
 import type { Assurance } from '../contracts/sink.ts'
-import { isSameOrigin } from '../contracts/source.ts'
-import type { Origin } from '../contracts/source.ts'
+import { isSameStream } from '../contracts/source.ts'
+import type { Stream } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
 import type { ConnectorError } from '../core/errors.ts'
 import type { Secret } from '../core/secret.ts'
@@ -16,11 +16,11 @@ import { masker } from './log.ts'
 import type { Mask } from './log.ts'
 import type { CanaryMetrics, Metrics } from './metrics.ts'
 import { openLastHour, openRecentErrors, rememberSink, rememberSource } from './recent.ts'
-import type { BoardMemory } from './recent.ts'
-import { openBoardSink } from './sink-status.ts'
-import type { BoardSink } from './sink-status.ts'
-import { openBoardSource } from './source-status.ts'
-import type { BoardSource } from './source-status.ts'
+import type { RegistryMemory } from './recent.ts'
+import { openRegistrySink } from './sink-status.ts'
+import type { RegistrySink } from './sink-status.ts'
+import { openRegistryStream } from './source-status.ts'
+import type { RegistryStream } from './source-status.ts'
 import type {
   BackfillStatus,
   RateLimitStatus,
@@ -36,7 +36,7 @@ import { sentenceOf } from './summary.ts'
 import type { Lingers } from './summary.ts'
 import { messageOf } from './words.ts'
 
-interface BoardOptions extends PastReads {
+interface StatusRegistryOptions extends JobReads {
   readonly clock: Clock
   readonly metrics: Metrics
   /** May throw once the journal is closed: then the last value counts. */
@@ -47,23 +47,23 @@ interface BoardOptions extends PastReads {
   /** epoch ms of the start of the process; absent: now */
   readonly startedAt?: number | undefined
   /** Requests used of each area's rate limit, for one workspace. */
-  readonly budget?: (workspace: string) => readonly RateLimitStatus[]
+  readonly rateLimiter?: (workspace: string) => readonly RateLimitStatus[]
   /** Secrets that no error message may show. */
   readonly secrets?: () => readonly Secret[]
 }
 
-export interface Board {
+export interface StatusRegistry {
   /** epoch ms of the start of the process */
   readonly startedAt: number
   /**
    * `intervalMs`: how often a read is due; a source silent for more than two intervals and a minute is reported as
    * failing.
    */
-  source(origin: Origin, intervalMs?: number): SourceWatch
+  source(stream: Stream, intervalMs?: number): StreamReporter
   /** `lingerMs`: how long an entry may wait for its batch to fill. */
-  sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkWatch
+  sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkReporter
   /** `intervalMs`: the shortest time between two canaries; `expected`: where each one is looked for. */
-  canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryWatch
+  canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryReporter
   /**
    * A changed configuration is invalid: reported until another one is loaded, or until undefined says that the
    * file is the current one again.
@@ -74,7 +74,7 @@ export interface Board {
   /** Why the next start would not find the journal; undefined: it would. */
   journalLost(why: string | undefined): void
   /** The status of its live reading; undefined: it is not read. */
-  reading(origin: Origin): Pick<BoardSource, 'readTo' | 'isHeld'> | undefined
+  reading(stream: Stream): Pick<RegistryStream, 'readTo' | 'isHeld'> | undefined
   status(): StatusReport
 }
 
@@ -84,7 +84,7 @@ const nothing: JournalStats = {
   capacityBytes: 0,
   full: false,
   sinks: [],
-  strangers: [],
+  unconfigured: [],
   quarantined: 0,
   gaps: 0,
   findings: 0,
@@ -124,7 +124,7 @@ function firstFault(error: ConnectorError): string {
 }
 
 /** Remembers the rejected configuration, while there is one. */
-function openRefusal({ clock, errors, mask }: BoardMemory) {
+function openRefusal({ clock, errors, mask }: RegistryMemory) {
   const none = { config_refused_at: null, config_refused_why: null }
   let refused: { config_refused_at: string | null; config_refused_why: string | null } = none
   return {
@@ -139,26 +139,26 @@ function openRefusal({ clock, errors, mask }: BoardMemory) {
   }
 }
 
-export function openBoard(options: BoardOptions): Board {
-  const { clock, metrics, journalStats, journalPath: path, version, budget } = options
+export function openStatusRegistry(options: StatusRegistryOptions): StatusRegistry {
+  const { clock, metrics, journalStats, journalPath: path, version, rateLimiter } = options
   const configuredAt = clock.now()
   const startedAt = options.startedAt ?? configuredAt
   let lost: string | undefined
   metrics.configTaken(configuredAt)
-  const sources: BoardSource[] = []
-  const sinks: BoardSink[] = []
+  const sources: RegistryStream[] = []
+  const sinks: RegistrySink[] = []
   const currentStats = lastKnown(journalStats)
   const lastHour = openLastHour(clock, () => currentStats().entries)
   const memory = { clock, lastHour, errors: openRecentErrors(), mask: masker(options.secrets) }
   const refusal = openRefusal(memory)
   const warnings = openWarnings(clock, memory.mask, metrics)
 
-  const look = () => partsOf(currentStats(), { sources, sinks, budget, path, lost })
+  const look = () => partsOf(currentStats(), { sources, sinks, rateLimiter, path, lost })
 
   metrics.onScrape(() => {
     const { stats, journal } = look()
     setJournalGauges(metrics, journal)
-    setPastGauges(metrics, sources, options)
+    setJobGauges(metrics, sources, options)
     for (const source of sources) source.refresh()
     for (const sink of sinks) sink.refresh(stats)
   })
@@ -166,30 +166,30 @@ export function openBoard(options: BoardOptions): Board {
   return {
     startedAt,
     warn: warnings.tell,
-    source(origin, intervalMs) {
-      const source = openBoardSource(origin, intervalMs, metrics.source, clock)
+    source(stream, intervalMs) {
+      const source = openRegistryStream(stream, intervalMs, metrics.source, clock)
       sources.push(source)
-      return rememberSource(`${origin.workspace} ${origin.source}`, source.watch, memory)
+      return rememberSource(`${stream.workspace} ${stream.source}`, source.reporter, memory)
     },
     sink(name, type, assurance, lingerMs = 0) {
       const facts = { name, type, assurance: assuranceOf(assurance), lingerMs }
-      const sink = openBoardSink(facts, metrics.sink, clock)
+      const sink = openRegistrySink(facts, metrics.sink, clock)
       sinks.push(sink)
-      return rememberSink(name, sink.watch, memory)
+      return rememberSink(name, sink.reporter, memory)
     },
-    canary: (...of) => openBoardCanary(...of, metrics.canary),
+    canary: (...of) => openRegistryCanary(...of, metrics.canary),
     configRefused(error) {
       refusal.tell(error)
       metrics.configReloaded(!error)
     },
     journalLost: (why) => void (lost = why),
-    reading: (origin) => sources.find((source) => isSameOrigin(source.origin, origin)),
+    reading: (stream) => sources.find((source) => isSameStream(source.stream, stream)),
     status() {
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
       const when = { version, ...began, reported_at: iso(clock.now()) }
       const notices = { ...refusal.status(), warnings: warnings.status() }
       const kept = { errors: memory.errors.status(), history: memory.lastHour.status() }
-      const past = pastStatus(options, memory.mask)
+      const past = jobStatus(options, memory.mask)
       return reportOf(look(), when, notices, { ...kept, ...past }, lingersOf(sinks))
     },
   }
@@ -199,12 +199,12 @@ export function openBoard(options: BoardOptions): Board {
 // the API.
 
 /** `expected`: every place where a canary is looked for, without `request`. */
-function openBoardCanary(
+function openRegistryCanary(
   workspace: string,
   intervalMs: number,
   expected: readonly CanaryTrace[],
   metrics: CanaryMetrics,
-): CanaryWatch {
+): CanaryReporter {
   const labels = ({ stage, sink }: CanaryTrace) => ({
     workspace,
     stage,
@@ -228,21 +228,21 @@ function openBoardCanary(
 // Jobs that read the past again: in /status, and as metrics.
 
 /** Jobs under way, waiting, or ended recently. */
-interface PastReads {
+interface JobReads {
   readonly backfills?: () => readonly BackfillStatus[]
   readonly replays?: () => readonly ReplayStatus[]
 }
 
 /** Replays of one source to several sinks are reported together. */
-function setPastGauges(
+function setJobGauges(
   { backfill, replay }: Pick<Metrics, 'backfill' | 'replay'>,
-  sources: readonly Pick<BoardSource, 'origin'>[],
-  { backfills, replays }: PastReads,
+  sources: readonly Pick<RegistryStream, 'stream'>[],
+  { backfills, replays }: JobReads,
 ): void {
   const kinds = [[backfill, backfills?.() ?? []] as const, [replay, replays?.() ?? []] as const]
   for (const [gauges, reads] of kinds)
-    for (const { origin } of sources) {
-      const { workspace, source } = origin
+    for (const { stream } of sources) {
+      const { workspace, source } = stream
       const its = reads.filter((one) => one.workspace === workspace && one.source === source)
       const sum = (of: (one: (typeof reads)[number]) => number) => its.reduce((all, one) => all + of(one), 0)
       const own = { workspace, source }
@@ -270,8 +270,8 @@ function safely<One extends Pick<BackfillStatus, 'error'>>(
   return (reads?.() ?? []).map((one) => (one.error ? { ...one, error: safe(one.error) } : one))
 }
 
-function pastStatus(
-  { backfills, replays }: PastReads,
+function jobStatus(
+  { backfills, replays }: JobReads,
   mask: Mask,
 ): Pick<StatusReport, 'backfills' | 'replays'> {
   return { backfills: safely(backfills, mask), replays: safely(replays, mask) }
@@ -281,12 +281,12 @@ function pastStatus(
 
 type BudgetOf = ((workspace: string) => readonly RateLimitStatus[]) | undefined
 
-function workspacesOf(sources: readonly BoardSource[], budget: BudgetOf): WorkspaceStatus[] {
-  const byName = Map.groupBy(sources, ({ origin }) => origin.workspace)
+function workspacesOf(sources: readonly RegistryStream[], rateLimiter: BudgetOf): WorkspaceStatus[] {
+  const byName = Map.groupBy(sources, ({ stream }) => stream.workspace)
   return [...byName].map(([name, own]) => ({
     name,
     sources: own.map((source) => source.status()),
-    ...(budget ? { rate_limits: budget(name) } : {}),
+    ...(rateLimiter ? { rate_limits: rateLimiter(name) } : {}),
   }))
 }
 
@@ -313,21 +313,21 @@ function isWell(
 type BesideStats = Pick<JournalStatus, 'paused' | 'lost' | 'path'>
 
 function journalStatus(stats: JournalStats, beside: BesideStats): JournalStatus {
-  const { entries, bytes, capacityBytes, quarantined, gaps, findings, strangers } = stats
-  const counted = { quarantined, gaps, findings, strangers }
+  const { entries, bytes, capacityBytes, quarantined, gaps, findings, unconfigured } = stats
+  const counted = { quarantined, gaps, findings, unconfigured }
   return { entries, bytes, capacity_bytes: capacityBytes, ...beside, ...counted }
 }
 
 /** Who fetched is content and stays in the entry: the report has only what is needed to find it. */
-function findingStatus({ origin, kind, entryId, entryUs, foundAt }: FindingRecord): FindingStatus {
+function findingStatus({ stream, kind, entryId, entryUs, foundAt }: FindingRecord): FindingStatus {
   const found = { entry_id: entryId, found_at: new Date(foundAt).toISOString() }
-  return { ...origin, kind, ...found, entry_at: entryUs === undefined ? null : isoFromUs(entryUs) }
+  return { ...stream, kind, ...found, entry_at: entryUs === undefined ? null : isoFromUs(entryUs) }
 }
 
 interface Asked {
-  readonly sources: readonly BoardSource[]
-  readonly sinks: readonly BoardSink[]
-  readonly budget?: BudgetOf
+  readonly sources: readonly RegistryStream[]
+  readonly sinks: readonly RegistrySink[]
+  readonly rateLimiter?: BudgetOf
   readonly path?: string | undefined
   readonly lost: string | undefined
 }
@@ -337,14 +337,14 @@ interface Parts extends Pick<StatusReport, 'workspaces' | 'journal' | 'sinks'> {
 }
 
 /** The status of each source and sink, and of the journal. */
-function partsOf(stats: JournalStats, { sources, sinks, budget, path, lost }: Asked): Parts {
-  const workspaces = workspacesOf(sources, budget)
+function partsOf(stats: JournalStats, { sources, sinks, rateLimiter, path, lost }: Asked): Parts {
+  const workspaces = workspacesOf(sources, rateLimiter)
   const beside = { paused: isPaused(stats, workspaces), lost: lost ?? null, ...(path && { path }) }
   const journal = journalStatus(stats, beside)
   return { stats, workspaces, journal, sinks: sinks.map((sink) => sink.status(stats)) }
 }
 
-function lingersOf(sinks: readonly BoardSink[]): Lingers {
+function lingersOf(sinks: readonly RegistrySink[]): Lingers {
   const seconds = new Map(sinks.map(({ name, lingerMs }) => [name, lingerMs / 1000]))
   return (name) => seconds.get(name) ?? 0
 }

@@ -124,7 +124,7 @@ export interface JournalStatus {
   readonly gaps: number
   readonly findings: number
   /** sinks that left the configuration while they still had a position */
-  readonly strangers: readonly string[]
+  readonly unconfigured: readonly string[]
 }
 
 /** An entry that a person should look up: the stored entry says who and from where. Newest first, only a few. */
@@ -214,13 +214,13 @@ export interface StatusReport {
 
 /** A trouble that passes is listed while it lasts. */
 function jobStatusOf(job: Job): Omit<BackfillStatus, 'new_entries'> {
-  const { origin, spans, counts, error = null, waitsFor = null, waitReason = null } = job
+  const { stream, spans, counts, error = null, waitsFor = null, waitReason = null } = job
   const isDone = job.endedAt !== undefined
   const trouble = isDone
     ? { waits_for: null, wait_reason: null, error: null }
     : { waits_for: waitsFor, wait_reason: waitReason, error }
   return {
-    ...{ workspace: origin.workspace, source: origin.source },
+    ...{ workspace: stream.workspace, source: stream.source },
     ...{ from: isoFromUs(spans[0]?.fromUs ?? 0), to: isoFromUs(spans.at(-1)?.toUs ?? 0) },
     state: isDone ? 'done' : error ? 'failed' : waitsFor ? 'waiting' : 'running',
     ...{ ...trouble, progress: progressOf(job) ?? null, read_entries: counts.read, gaps: counts.gaps },

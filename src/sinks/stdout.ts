@@ -34,13 +34,13 @@ function open(name: string, deps: SinkDeps): Sink {
     assurance,
     frame: lineFrame,
     shape: '',
-    async deliver({ lines, doubtful }, signal) {
+    async deliver({ lines, possibleDuplicate }, signal) {
       if (signal.aborted) throw new ConnectorError('aborted', 'standard output: stopped before the batch')
       if (lines.count === 0) return { settled: 0, refused: [] }
       const bytes = framedBytes(lines)
       try {
         // What was tried before may have been cut in the middle of a line, which would swallow the first one of these.
-        await deps.print(doubtful ? Buffer.concat([Uint8Array.of(LF), bytes]) : bytes)
+        await deps.print(possibleDuplicate ? Buffer.concat([Uint8Array.of(LF), bytes]) : bytes)
       } catch (error) {
         throw printError(error)
       }

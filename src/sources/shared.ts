@@ -1,17 +1,17 @@
 // What every source of the API is opened with.
 import { Entries } from '../contracts/entries.ts'
-import type { SourceWatch } from '../contracts/reporter.ts'
-import type { Cursor, Origin, Part } from '../contracts/source.ts'
+import type { StreamReporter } from '../contracts/reporter.ts'
+import type { Cursor, Stream, PageChunk } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Client } from './http/client.ts'
 
 export interface SourceOptions {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly client: Client
   readonly clock: Clock
-  readonly watch: SourceWatch
+  readonly reporter: StreamReporter
   readonly log: Log
   /** read what is there now, whatever is due, and be done */
   readonly once: boolean
@@ -29,7 +29,7 @@ export const mayLeadUs = (nowMs: number): number => 1000 * (nowMs + FUTURE_MS)
 
 // A part with nothing in it but what is said: every source begins its own from here.
 
-export function partOf(more: Partial<Part>): Part {
+export function partOf(more: Partial<PageChunk>): PageChunk {
   return {
     entries: Entries.none,
     quarantined: [],
@@ -53,7 +53,7 @@ export type Start =
 
 export type Fields = Readonly<Record<string, unknown>>
 
-interface Stored<T> extends Origin {
+interface Stored<T> extends Stream {
   /** Is all there that the readers rely on? Asked of version 1 only. */
   readonly isWhole: (fields: Fields) => fields is Fields & T
   /** Brings what an earlier build stored into today's shape. */

@@ -2,7 +2,7 @@
 import type { Clock } from '../../src/core/clock.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { JournalStats } from '../../src/contracts/journal.ts'
-import { openBoard } from '../../src/observability/status-registry.ts'
+import { openStatusRegistry } from '../../src/observability/status-registry.ts'
 import { openHttp } from '../../src/observability/listener.ts'
 import { openMetrics } from '../../src/observability/metrics.ts'
 
@@ -48,29 +48,29 @@ function steppedClock(): Clock & { pass(ms: number): void } {
 export async function openStand() {
   const clock = steppedClock()
   const metrics = openMetrics({ version: '1.0.0', processMetrics: false })
-  const owed = { siem: 0, archive: 0 }
+  const pending = { siem: 0, archive: 0 }
   const more: Partial<JournalStats> = {}
   const position = (sink: 'siem' | 'archive') => ({
-    ...{ sink, position: 1, owedEntries: owed[sink], deadLetters: 0 },
-    oldestOwedAt: owed[sink] > 0 ? clock.now() - owed[sink] * 400 : undefined,
+    ...{ sink, position: 1, pendingEntries: pending[sink], deadLetters: 0 },
+    oldestPendingAt: pending[sink] > 0 ? clock.now() - pending[sink] * 400 : undefined,
   })
   const journalStats = (): JournalStats => ({
-    entries: Math.max(owed.siem, owed.archive),
-    bytes: 3 * MIB + Math.max(owed.siem, owed.archive) * 40_000,
-    ...{ capacityBytes: 256 * MIB, full: false, strangers: [], quarantined: 0, gaps: 0, findings: 0 },
+    entries: Math.max(pending.siem, pending.archive),
+    bytes: 3 * MIB + Math.max(pending.siem, pending.archive) * 40_000,
+    ...{ capacityBytes: 256 * MIB, full: false, unconfigured: [], quarantined: 0, gaps: 0, findings: 0 },
     lastFindings: [],
     sinks: [position('siem'), position('archive')],
     ...more,
   })
-  const budget = () => [
+  const rateLimiter = () => [
     { area: 'audit', used: 6, limit: 60 },
     { area: 'history', used: 2, limit: 60 },
     { area: 'vault', used: 1, limit: 10 },
   ]
-  const board = openBoard({ clock, metrics, journalStats, version: '1.0.0', budget })
-  const readers = sources.map((source) => board.source({ workspace: 'acme', source }))
-  const siem = board.sink('siem', 'splunk_hec', 'stored')
-  const archive = board.sink('archive', 'file', 'stored')
+  const registry = openStatusRegistry({ clock, metrics, journalStats, version: '1.0.0', rateLimiter })
+  const readers = sources.map((source) => registry.source({ workspace: 'acme', source }))
+  const siem = registry.sink('siem', 'splunk_hec', 'stored')
+  const archive = registry.sink('archive', 'file', 'stored')
   const random = chance(7)
 
   /** Half a minute of an ordinary day: read, then delivered, the SIEM a little later. */
@@ -87,9 +87,9 @@ export async function openStand() {
     }
     readers[0]?.appended({ added, ...none })
     const late = Math.round(added * random() * 0.4)
-    siem.settled({ accepted: added + owed.siem - late, deadLettered: 0, filtered: 0 })
+    siem.settled({ accepted: added + pending.siem - late, deadLettered: 0, filtered: 0 })
     archive.settled({ accepted: added, deadLettered: 0, filtered: 0 })
-    owed.siem = late
+    pending.siem = late
     clock.pass(15_000)
     for (const sink of [siem, archive]) {
       sink.success()
@@ -98,7 +98,7 @@ export async function openStand() {
   }
   const hour = () => {
     for (let i = 0; i < 130; i++) live(i / 2)
-    owed.siem = 0
+    pending.siem = 0
     clock.pass(14_000)
   }
   // Every request renders: a test changes the board between two of them.
@@ -106,17 +106,17 @@ export async function openStand() {
   const rendering = { elapsed: () => (renders += 1000) }
   const http = await openHttp({
     ...{ hosts: () => [], clock: rendering },
-    ...{ listen: '127.0.0.1:0', board, metrics, config: () => config },
+    ...{ listen: '127.0.0.1:0', registry, metrics, config: () => config },
     ...{ live: () => true, ready: () => true },
   })
   const url = `http://127.0.0.1:${http.address.port}/`
-  return { url, clock, board, readers, siem, archive, owed, more, hour, close: () => http.close() }
+  return { url, clock, registry, readers, siem, archive, pending, more, hour, close: () => http.close() }
 }
 
 export type Stand = Awaited<ReturnType<typeof openStand>>
 
 /** A night that went wrong: each part of the page has something to say. */
-export function trouble({ siem, readers, more, owed, clock }: Stand, words = ''): void {
+export function trouble({ siem, readers, more, pending, clock }: Stand, words = ''): void {
   const [audit, usage] = readers
   siem.state(
     'failing',
@@ -128,6 +128,6 @@ export function trouble({ siem, readers, more, owed, clock }: Stand, words = '')
   )
   audit?.head((clock.now() + 7_200_000) * 1000)
   audit?.cursor((clock.now() + 1_800_000) * 1000)
-  owed.siem = 4200
-  Object.assign(more, { quarantined: 1, gaps: 2, findings: 3, strangers: ['old-siem'] })
+  pending.siem = 4200
+  Object.assign(more, { quarantined: 1, gaps: 2, findings: 3, unconfigured: ['old-siem'] })
 }

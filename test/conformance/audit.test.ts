@@ -30,11 +30,11 @@ interface Entry {
 const quiet = { switches: { self_audit: 'off' } } as const
 const busy = { ...quiet, traffic: days }
 
-async function pages(world: Served, filter = '', take = 1000): Promise<Entry[]> {
-  const { log } = (await world.get(`${audit}/earliest`)) as { log: Entry }
+async function pages(context: Served, filter = '', take = 1000): Promise<Entry[]> {
+  const { log } = (await context.get(`${audit}/earliest`)) as { log: Entry }
   const found: Entry[] = filter === '' || filter.endsWith(`=${log.type}`) ? [log] : []
   for (let from = log.id; ;) {
-    const page = (await world.get(`${audit}?from=${from}&take=${take}${filter}`)) as Entry[]
+    const page = (await context.get(`${audit}?from=${from}&take=${take}${filter}`)) as Entry[]
     if (page.length === 0) return found
     found.push(...page)
     from = page.at(-1)?.id ?? ''
@@ -42,13 +42,13 @@ async function pages(world: Served, filter = '', take = 1000): Promise<Entry[]> 
 }
 
 /** Entries at these distances from the start, oldest first. */
-function add(world: Served, ages: readonly number[], type = 'auth:login'): string[] {
-  return ages.map((age) => world.mock.add({ at: START - age, type }).id)
+function add(context: Served, ages: readonly number[], type = 'auth:login'): string[] {
+  return ages.map((age) => context.mock.add({ at: START - age, type }).id)
 }
 
 /** Read once: entries do not change. */
 let read: Promise<Entry[]> | undefined
-const all = () => (read ??= served(busy).then((world) => pages(world)))
+const all = () => (read ??= served(busy).then((context) => pages(context)))
 
 const errorOf = (heard: { status: number; json(): unknown }) => [
   heard.status,
@@ -64,9 +64,9 @@ describe('§2.1 audit log entry', () => {
   })
 
   it('§2.1 id: usable as the `from` cursor', async () => {
-    const world = await served(quiet)
-    const ids = add(world, [3 * HOUR, 2 * HOUR, HOUR])
-    const page = (await world.get(`${audit}?from=${ids[1] ?? ''}&take=10`)) as Entry[]
+    const context = await served(quiet)
+    const ids = add(context, [3 * HOUR, 2 * HOUR, HOUR])
+    const page = (await context.get(`${audit}?from=${ids[1] ?? ''}&take=10`)) as Entry[]
     expect(page.map(({ id }) => id)).toEqual([ids[2]])
   })
 
@@ -106,13 +106,13 @@ describe('§2.1 audit log entry', () => {
   })
 
   it('§2.1 entries are immutable: the same bytes whenever and however they are read', async () => {
-    const world = await served({ ...busy, traffic: { ...days, exotic: 0.3 } })
-    const { log } = (await world.get(`${audit}/earliest`)) as { log: Entry }
+    const context = await served({ ...busy, traffic: { ...days, exotic: 0.3 } })
+    const { log } = (await context.get(`${audit}/earliest`)) as { log: Entry }
     const path = `${audit}?from=${log.id}&take=500`
-    const before = (await world.get(path)) as Entry[]
-    world.clock.pass(DAY)
-    expect(await world.get(path)).toEqual(before)
-    const found = (await world.get(
+    const before = (await context.get(path)) as Entry[]
+    context.clock.pass(DAY)
+    expect(await context.get(path)).toEqual(before)
+    const found = (await context.get(
       `${audit}/search?time=${seconds(Date.parse(`${log.timestamp}Z`))}`,
     )) as Fields
     expect(found['log']).toEqual(log)
@@ -128,17 +128,17 @@ describe('§2.2 audit log types', () => {
   })
 
   it('§2.2 a workspace sees events of its own users', async () => {
-    const world = await served({ ...busy, workspaces: [{ name: 'acme' }, { name: 'beta' }] })
-    for (const { user } of await pages(world)) expect(user).toMatch(/@acme\.example$/)
+    const context = await served({ ...busy, workspaces: [{ name: 'acme' }, { name: 'beta' }] })
+    for (const { user } of await pages(context)) expect(user).toMatch(/@acme\.example$/)
   })
 })
 
 describe('§4.1 search', () => {
   it('§4.1 search: the entry at `time`, or the first after it', async () => {
-    const world = await served(quiet)
-    const ids = add(world, [30 * SECOND, 20 * SECOND, 10 * SECOND])
+    const context = await served(quiet)
+    const ids = add(context, [30 * SECOND, 20 * SECOND, 10 * SECOND])
     const at = async (age: number) =>
-      ((await world.get(`${audit}/search?time=${seconds(START - age)}`)) as { log: Entry }).log.id
+      ((await context.get(`${audit}/search?time=${seconds(START - age)}`)) as { log: Entry }).log.id
     expect(await at(20 * SECOND)).toBe(ids[1])
     expect(await at(19 * SECOND)).toBe(ids[2])
     expect(await at(HOUR)).toBe(ids[0])
@@ -156,42 +156,42 @@ describe('§4.1 search', () => {
   })
 
   it('§4.1 §8 search: `time` is at most one year before now', async () => {
-    const world = await served(quiet)
-    add(world, [400 * DAY, HOUR])
-    expect((await world.ask(`${audit}/search?time=${seconds(START - 365 * DAY)}`)).status).toBe(200)
-    expect((await world.ask(`${audit}/search?time=${seconds(START - 366 * DAY)}`)).status).toBe(400)
+    const context = await served(quiet)
+    add(context, [400 * DAY, HOUR])
+    expect((await context.ask(`${audit}/search?time=${seconds(START - 365 * DAY)}`)).status).toBe(200)
+    expect((await context.ask(`${audit}/search?time=${seconds(START - 366 * DAY)}`)).status).toBe(400)
   })
 
   it('§4.1 search: `log_type` is optional and filters', async () => {
-    const world = await served(quiet)
-    add(world, [HOUR])
-    const [id] = add(world, [MINUTE], 'auth:failed')
-    const found = await world.get(`${audit}/search?time=${seconds(START - 2 * HOUR)}&log_type=auth:failed`)
+    const context = await served(quiet)
+    add(context, [HOUR])
+    const [id] = add(context, [MINUTE], 'auth:failed')
+    const found = await context.get(`${audit}/search?time=${seconds(START - 2 * HOUR)}&log_type=auth:failed`)
     expect(found).toMatchObject({ log: { id } })
   })
 })
 
 describe('§4.1 earliest and latest', () => {
   it('§4.1 earliest: the earliest entry, as an object whose `log` key holds it', async () => {
-    const world = await served(quiet)
-    const [id] = add(world, [HOUR, MINUTE])
-    expect(await world.get(`${audit}/earliest`)).toMatchObject({ log: { id } })
-    world.mock.setSwitches({ search_body: 'bare', latest_body: 'bare' })
-    expect(await world.get(`${audit}/earliest`)).toMatchObject({ log: { id } })
+    const context = await served(quiet)
+    const [id] = add(context, [HOUR, MINUTE])
+    expect(await context.get(`${audit}/earliest`)).toMatchObject({ log: { id } })
+    context.mock.setSwitches({ search_body: 'bare', latest_body: 'bare' })
+    expect(await context.get(`${audit}/earliest`)).toMatchObject({ log: { id } })
   })
 
   it('§4.1 latest: the latest entry', async () => {
-    const world = await served(quiet)
-    const ids = add(world, [HOUR, MINUTE])
-    expect(await world.get(`${audit}/latest`)).toMatchObject({ log: { id: ids[1] } })
+    const context = await served(quiet)
+    const ids = add(context, [HOUR, MINUTE])
+    expect(await context.get(`${audit}/latest`)).toMatchObject({ log: { id: ids[1] } })
   })
 
   it.each(['earliest', 'latest'])('§4.1 %s: `log_type` is optional and filters', async (which) => {
-    const world = await served(quiet)
-    add(world, [3 * HOUR])
-    const [id] = add(world, [2 * HOUR], 'auth:failed')
-    add(world, [HOUR])
-    expect(await world.get(`${audit}/${which}?log_type=auth:failed`)).toMatchObject({ log: { id } })
+    const context = await served(quiet)
+    add(context, [3 * HOUR])
+    const [id] = add(context, [2 * HOUR], 'auth:failed')
+    add(context, [HOUR])
+    expect(await context.get(`${audit}/${which}?log_type=auth:failed`)).toMatchObject({ log: { id } })
   })
 })
 
@@ -212,9 +212,9 @@ describe('§4.1 page', () => {
   })
 
   it('§4.1 §8 page: `take` is an integer of at most 1000', async () => {
-    const world = await served(busy)
-    const { log } = (await world.get(`${audit}/earliest`)) as { log: Entry }
-    const ask = (take: string) => world.ask(`${audit}?from=${log.id}&take=${take}`)
+    const context = await served(busy)
+    const { log } = (await context.get(`${audit}/earliest`)) as { log: Entry }
+    const ask = (take: string) => context.ask(`${audit}?from=${log.id}&take=${take}`)
     expect((await ask('1000')).json()).toHaveLength(1000)
     for (const take of ['1001', '1.5', 'all']) expect((await ask(take)).status).toBe(400)
   })
@@ -225,37 +225,37 @@ describe('§4.1 page', () => {
   })
 
   it('§4.1 page: an empty array when no further entries exist', async () => {
-    const world = await served(quiet)
-    const [id = ''] = add(world, [HOUR])
-    const heard = await world.ask(`${audit}?from=${id}&take=10`)
+    const context = await served(quiet)
+    const [id = ''] = add(context, [HOUR])
+    const heard = await context.ask(`${audit}?from=${id}&take=10`)
     expect([heard.status, heard.json()]).toEqual([200, []])
   })
 
   it('§4.1 page: `log_type` filters to entries of exactly that type', async () => {
-    const world = await served(busy)
-    const wanted = (await pages(world)).filter(({ type }) => type === 'auth:login').map(({ id }) => id)
-    const logins = await pages(world, '&log_type=auth:login')
+    const context = await served(busy)
+    const wanted = (await pages(context)).filter(({ type }) => type === 'auth:login').map(({ id }) => id)
+    const logins = await pages(context, '&log_type=auth:login')
     expect(logins.map(({ id }) => id)).toEqual(wanted)
-    expect(await pages(world, '&log_type=auth')).toEqual([])
-    expect(await pages(world, '&log_type=AUTH:LOGIN')).toEqual([])
+    expect(await pages(context, '&log_type=auth')).toEqual([])
+    expect(await pages(context, '&log_type=AUTH:LOGIN')).toEqual([])
   })
 
   it.each([1000, 250])(
     '§4.1 pagination: the last id as the next `from`, until an empty array, gives each entry once (take %i)',
     async (take) => {
-      const world = await served(busy)
-      const ids = (await pages(world, '', take)).map(({ id }) => id)
-      expect(ids).toEqual(world.mock.entries().map(({ id }) => id))
+      const context = await served(busy)
+      const ids = (await pages(context, '', take)).map(({ id }) => id)
+      expect(ids).toEqual(context.mock.entries().map(({ id }) => id))
     },
   )
 
   it('§7 a fetch that failed is retried from the same `from` and skips nothing', async () => {
-    const world = await served({ ...quiet, faults: { error_500: { nth: [2] }, cut: { nth: [3] } } })
-    const ids = add(world, [3 * HOUR, 2 * HOUR, HOUR])
+    const context = await served({ ...quiet, faults: { error_500: { nth: [2] }, cut: { nth: [3] } } })
+    const ids = add(context, [3 * HOUR, 2 * HOUR, HOUR])
     const path = `${audit}?from=${ids[0] ?? ''}&take=10`
-    const before = (await world.ask(path)).text
-    expect((await world.ask(path)).status).toBe(500)
-    await expect(world.ask(path)).rejects.toThrow()
-    expect((await world.ask(path)).text).toBe(before)
+    const before = (await context.ask(path)).text
+    expect((await context.ask(path)).status).toBe(500)
+    await expect(context.ask(path)).rejects.toThrow()
+    expect((await context.ask(path)).text).toBe(before)
   })
 })

@@ -72,8 +72,8 @@ describe('§5 authentication', () => {
 })
 
 /** The last entry of the audit log that tells of an API call. */
-async function lastOf(world: Served, type: string) {
-  const heard = await world.ask(`${audit}/latest?log_type=${type}`)
+async function lastOf(context: Served, type: string) {
+  const heard = await context.ask(`${audit}/latest?log_type=${type}`)
   return heard.status === 200 ? (heard.json() as { log: Fields }).log : undefined
 }
 
@@ -106,47 +106,47 @@ describe('§6 events', () => {
   ]
 
   it.each(recorded)('§6 a call is itself recorded: $call as $type', async ({ type, path, sent }) => {
-    const world = await served()
+    const context = await served()
     const userAgent = 'Conformance/2 (instance 7)'
-    await world.ask(path, { ...sent, userAgent })
-    const entry = world.mock.entries().find((each) => each.type === type)
+    await context.ask(path, { ...sent, userAgent })
+    const entry = context.mock.entries().find((each) => each.type === type)
     const bytes = Buffer.from(entry?.raw ?? '{}').toString()
     const first = { type, user: 'siem@acme.example', user_agent: userAgent }
     expect(JSON.parse(bytes)).toMatchObject(first)
-    if (type !== 'api:audit_log_fetch') expect(await lastOf(world, type)).toEqual(JSON.parse(bytes))
+    if (type !== 'api:audit_log_fetch') expect(await lastOf(context, type)).toEqual(JSON.parse(bytes))
   })
 
   it('§6 a call is itself recorded: vault upload as api:vault_upload_files', async () => {
-    const world = await served()
+    const context = await served()
     const body = new FormData()
-    body.append(vaultFields.projectId, world.mock.projects()[0]?.id ?? '')
+    body.append(vaultFields.projectId, context.mock.projects()[0]?.id ?? '')
     body.append(vaultFields.filePaths, '')
     body.append(vaultFields.file, new Blob(['text']), 'one.txt')
-    expect((await world.ask(vaultPaths.uploadFiles, { method: 'POST', body })).status).toBe(201)
-    expect(await lastOf(world, 'api:vault_upload_files')).toMatchObject({ user_agent: 'conformance/1' })
+    expect((await context.ask(vaultPaths.uploadFiles, { method: 'POST', body })).status).toBe(201)
+    expect(await lastOf(context, 'api:vault_upload_files')).toMatchObject({ user_agent: 'conformance/1' })
   })
 
   it('§6 a fetch does not see its own entry; the next one does', async () => {
-    const world = await served({ traffic: { entriesPerHour: 0 } })
-    const { id: first } = world.mock.add({ at: START - HOUR })
-    const page = async () => (await world.get(`${audit}?from=${first}&take=10`)) as Fields[]
+    const context = await served({ traffic: { entriesPerHour: 0 } })
+    const { id: first } = context.mock.add({ at: START - HOUR })
+    const page = async () => (await context.get(`${audit}?from=${first}&take=10`)) as Fields[]
     expect(await page()).toEqual([])
-    world.clock.pass(1000)
+    context.clock.pass(1000)
     expect(await page()).toMatchObject([{ type: 'api:audit_log_fetch' }])
   })
 
   it('§6 a completion leaves an audit entry, a usage event and a query event', async () => {
-    const world = await served()
+    const context = await served()
     const sent = { ...completion, body: '{"prompt":"nonce-4711"}' }
-    await world.ask('/api/v2/completion', sent)
-    world.clock.pass(MINUTE)
+    await context.ask('/api/v2/completion', sent)
+    context.clock.pass(MINUTE)
     const range = `?start_time=${seconds(START)}&end_time=${seconds(START + MINUTE)}`
     for (const kind of ['usage', 'query']) {
-      const { events } = (await world.get(`/api/v2/history/${kind}${range}`)) as { events: Fields[] }
+      const { events } = (await context.get(`/api/v2/history/${kind}${range}`)) as { events: Fields[] }
       expect(events).toMatchObject([{ user: 'siem@acme.example' }])
       if (kind === 'query') expect(events).toMatchObject([{ query: 'nonce-4711' }])
     }
-    expect(await lastOf(world, 'api:create_query')).toMatchObject({ user: 'siem@acme.example' })
+    expect(await lastOf(context, 'api:create_query')).toMatchObject({ user: 'siem@acme.example' })
   })
 })
 

@@ -8,8 +8,13 @@ const v2 = ['usage', 'query'] as const
 
 const range = (from: number, to: number) => `?start_time=${seconds(from)}&end_time=${seconds(to)}`
 
-async function eventsOf(world: Served, path: string, from = START - 4 * DAY, to = START): Promise<Fields[]> {
-  const body = (await world.get(`/api/${path}${range(from, to)}`)) as Fields[] | { events: Fields[] }
+async function eventsOf(
+  context: Served,
+  path: string,
+  from = START - 4 * DAY,
+  to = START,
+): Promise<Fields[]> {
+  const body = (await context.get(`/api/${path}${range(from, to)}`)) as Fields[] | { events: Fields[] }
   return 'events' in body ? body.events : body
 }
 
@@ -17,7 +22,7 @@ async function eventsOf(world: Served, path: string, from = START - 4 * DAY, to 
 const read = new Map<string, Promise<Fields[]>>()
 function all(path: (typeof paths)[number]): Promise<Fields[]> {
   let events = read.get(path)
-  if (!events) read.set(path, (events = served({ traffic: days }).then((world) => eventsOf(world, path))))
+  if (!events) read.set(path, (events = served({ traffic: days }).then((context) => eventsOf(context, path))))
   return events
 }
 
@@ -154,8 +159,8 @@ describe('§2.4 history query event, v2', () => {
 
 describe('§4.2 history APIs', () => {
   it.each(v2)('§4.2 v2 %s: an object {events: [...]}', async (kind) => {
-    const world = await served({ traffic: days })
-    expect(await world.get(`/api/v2/history/${kind}${range(START - DAY, START)}`)).toEqual({
+    const context = await served({ traffic: days })
+    expect(await context.get(`/api/v2/history/${kind}${range(START - DAY, START)}`)).toEqual({
       events: expect.any(Array) as unknown,
     })
   })
@@ -178,9 +183,9 @@ describe('§4.2 history APIs', () => {
   })
 
   it.each(paths)('§4.2 %s: only events of the range', async (path) => {
-    const world = await served({ traffic: days })
+    const context = await served({ traffic: days })
     const [from, to] = [START - 2 * DAY, START - DAY]
-    const events = await eventsOf(world, path, from, to)
+    const events = await eventsOf(context, path, from, to)
     expect(events.length).toBeGreaterThan(20)
     for (const event of events) {
       const text = (event['utc_time'] ?? event['timestamp']) as string
@@ -191,10 +196,10 @@ describe('§4.2 history APIs', () => {
   })
 
   it.each(paths)('§4.2 %s: two halves of a range hold what the whole holds', async (path) => {
-    const world = await served({ traffic: days })
+    const context = await served({ traffic: days })
     const [from, middle, to] = [START - 2 * DAY, START - DAY, START]
     const texts = async (a: number, b: number) =>
-      (await eventsOf(world, path, a, b)).map((event) => JSON.stringify(event))
+      (await eventsOf(context, path, a, b)).map((event) => JSON.stringify(event))
     const halves = [...(await texts(from, middle)), ...(await texts(middle, to))]
     expect(halves.sort()).toEqual((await texts(from, to)).sort())
   })
@@ -206,8 +211,8 @@ describe('§4.2 history APIs', () => {
   })
 
   it('§1 the history is of the whole workspace: whoever asks gets the events of all its users, and of no other', async () => {
-    const world = await served({ traffic: days, workspaces: [{ name: 'acme' }, { name: 'beta' }] })
-    const users = (await eventsOf(world, 'v2/history/usage')).map((event) => event['user'])
+    const context = await served({ traffic: days, workspaces: [{ name: 'acme' }, { name: 'beta' }] })
+    const users = (await eventsOf(context, 'v2/history/usage')).map((event) => event['user'])
     expect(new Set(users).size).toBeGreaterThan(10)
     for (const user of users) expect(user).toMatch(/@acme\.example$/)
   })

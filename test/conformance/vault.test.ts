@@ -43,8 +43,8 @@ interface Pagination {
   readonly total_pages: number
 }
 
-async function list(world: Served, query = '?per_page=100') {
-  const heard = await world.ask(`${projects}${query}`)
+async function list(context: Served, query = '?per_page=100') {
+  const heard = await context.ask(`${projects}${query}`)
   if (heard.status >= 300) throw new Error(`${heard.status}: ${heard.text}`)
   const { content } = (
     heard.json() as { response: { content: { pagination: Pagination; projects: Project[] } } }
@@ -59,22 +59,22 @@ const path = (template: string, ...values: (string | number)[]) => {
 
 /** One project of our own, and nothing else. */
 async function single(options: Omit<MockOptions, 'clock'> = {}) {
-  const world = await served({ projects: 0, ...options })
-  const { project } = world.mock.changeProject({ do: 'create', name: 'Alder' })
+  const context = await served({ projects: 0, ...options })
+  const { project } = context.mock.changeProject({ do: 'create', name: 'Alder' })
   const upload = (name = 'one.txt', text = 'hello', folder = 'Contracts/2026') => {
     const body = new FormData()
     body.append(vaultFields.projectId, project)
     body.append(vaultFields.filePaths, folder)
     body.append(vaultFields.file, new Blob([text]), name)
-    return world.ask(vaultPaths.uploadFiles, { method: 'POST', body })
+    return context.ask(vaultPaths.uploadFiles, { method: 'POST', body })
   }
   const uploaded = async (name?: string, text?: string) =>
     ((await upload(name, text)).json() as { file_ids: string[] }).file_ids[0] ?? ''
   const status = async (...ids: string[]) => {
     const query = ids.map((id) => `${vaultFields.fileIds}=${id}`).join('&')
-    return ((await world.get(`${vaultPaths.files}?${query}`)) as { files: Fields[] }).files
+    return ((await context.get(`${vaultPaths.files}?${query}`)) as { files: Fields[] }).files
   }
-  return { ...world, world, project, upload, uploaded, status }
+  return { ...context, context, project, upload, uploaded, status }
 }
 
 const errorOf = (heard: { status: number; json(): unknown }) => [
@@ -278,19 +278,19 @@ describe('§3 states and transitions', () => {
   })
 
   it('§3 project deletion completes after the request returned; then the project is no longer listed', async () => {
-    const { world, ask, clock, project } = await single()
+    const { context, ask, clock, project } = await single()
     expect((await ask(path(vaultPaths.project, project), { method: 'DELETE' })).status).toBe(200)
-    expect((await list(world)).ids).toEqual([project])
+    expect((await list(context)).ids).toEqual([project])
     clock.pass(MINUTE)
-    expect((await list(world)).ids).toEqual([])
+    expect((await list(context)).ids).toEqual([])
   })
 
   it('§3 a deleted file is not found by another deletion, nor is it counted, listed or in the metadata', async () => {
-    const { ask, get, project, uploaded, world } = await single()
+    const { ask, get, project, uploaded, context } = await single()
     const [id, kept] = [await uploaded('a.txt', 'four'), await uploaded('b.txt', 'seven77')]
     await ask(path(vaultPaths.file, id), { method: 'DELETE' })
     expect((await ask(path(vaultPaths.file, id), { method: 'DELETE' })).status).toBe(404)
-    expect((await list(world)).projects).toMatchObject([{ files_count: 1, size_bytes: 7 }])
+    expect((await list(context)).projects).toMatchObject([{ files_count: 1, size_bytes: 7 }])
     expect(await get(path(vaultPaths.metadata, project))).toMatchObject({ file_ids: [kept] })
     expect(await get(path(vaultPaths.projectFiles, project))).toMatchObject({ files: [{ id: kept }] })
   })
@@ -321,10 +321,10 @@ describe('§4.3 list projects', () => {
   })
 
   it('§4.3 holds projects and knowledge bases of the whole workspace, and of no other', async () => {
-    const world = await served({ workspaces: [{ name: 'acme' }, { name: 'beta' }] })
-    const { ids } = await list(world)
+    const context = await served({ workspaces: [{ name: 'acme' }, { name: 'beta' }] })
+    const { ids } = await list(context)
     expect([...ids].sort()).toEqual(
-      world.mock
+      context.mock
         .projects('acme')
         .map(({ id }) => id)
         .sort(),
@@ -332,36 +332,38 @@ describe('§4.3 list projects', () => {
   })
 
   it('§4.3 page: 1 unless given, at least 1', async () => {
-    const world = await served()
-    expect((await list(world, '')).pagination.page).toBe(1)
+    const context = await served()
+    expect((await list(context, '')).pagination.page).toBe(1)
     for (const page of ['0', '-1', '1.5', 'two'])
-      expect((await world.ask(`${projects}?page=${page}`)).status).toBe(400)
-    expect((await list(world, '?page=9999')).projects).toEqual([])
+      expect((await context.ask(`${projects}?page=${page}`)).status).toBe(400)
+    expect((await list(context, '?page=9999')).projects).toEqual([])
   })
 
   it('§4.3 §8 per_page: 20 unless given, 1 to 100', async () => {
-    const world = await served()
-    expect((await list(world, '')).projects).toHaveLength(20)
-    expect((await list(world, '?per_page=1')).projects).toHaveLength(1)
-    expect((await list(world, '?per_page=100')).projects).toHaveLength(48)
+    const context = await served()
+    expect((await list(context, '')).projects).toHaveLength(20)
+    expect((await list(context, '?per_page=1')).projects).toHaveLength(1)
+    expect((await list(context, '?per_page=100')).projects).toHaveLength(48)
     for (const size of ['0', '101', 'all'])
-      expect((await world.ask(`${projects}?per_page=${size}`)).status).toBe(400)
+      expect((await context.ask(`${projects}?per_page=${size}`)).status).toBe(400)
   })
 
   it('§4.3 the pages together hold each project once', async () => {
-    const world = await served()
-    const pages = await Promise.all([1, 2, 3, 4, 5].map((page) => list(world, `?per_page=10&page=${page}`)))
+    const context = await served()
+    const pages = await Promise.all([1, 2, 3, 4, 5].map((page) => list(context, `?per_page=10&page=${page}`)))
     const ids = pages.flatMap((page) => page.ids)
-    expect(ids).toEqual((await list(world)).ids)
+    expect(ids).toEqual((await list(context)).ids)
     expect(new Set(ids).size).toBe(48)
   })
 
   it('§4.3 name: a case-insensitive substring', async () => {
-    const world = await served({ projects: 0 })
+    const context = await served({ projects: 0 })
     for (const name of ['Alder lease', 'BIG ALDER', 'Birch', 'Žluťoučký'])
-      world.mock.changeProject({ do: 'create', name })
+      context.mock.changeProject({ do: 'create', name })
     const named = async (name: string) =>
-      (await list(world, `?name=${encodeURIComponent(name)}`)).projects.map((project) => project.name).sort()
+      (await list(context, `?name=${encodeURIComponent(name)}`)).projects
+        .map((project) => project.name)
+        .sort()
     expect(await named('aLdEr')).toEqual(['Alder lease', 'BIG ALDER'])
     expect(await named('ŽLUŤ')).toEqual(['Žluťoučký'])
     expect(await named('%')).toEqual([])
@@ -374,27 +376,27 @@ describe('§4.3 list projects', () => {
   })
 
   it('§4.3 is_knowledge_base: true shows only those, false excludes them, omitted shows both', async () => {
-    const world = await served()
-    const only = await list(world, '?per_page=100&is_knowledge_base=true')
-    const without = await list(world, '?per_page=100&is_knowledge_base=false')
+    const context = await served()
+    const only = await list(context, '?per_page=100&is_knowledge_base=true')
+    const without = await list(context, '?per_page=100&is_knowledge_base=false')
     expect(only.projects.length).toBeGreaterThan(0)
     expect(only.projects.every((project) => project.is_knowledge_base_project)).toBe(true)
     expect(without.projects.some((project) => project.is_knowledge_base_project)).toBe(false)
-    expect(only.pagination.total + without.pagination.total).toBe((await list(world)).pagination.total)
-    expect((await world.ask(`${projects}?is_knowledge_base=maybe`)).status).toBe(400)
+    expect(only.pagination.total + without.pagination.total).toBe((await list(context)).pagination.total)
+    expect((await context.ask(`${projects}?is_knowledge_base=maybe`)).status).toBe(400)
   })
 
   async function twoOnTheSecond() {
-    const world = await served({ projects: 0 })
-    const made = (name: string) => world.mock.changeProject({ do: 'create', name }).project
+    const context = await served({ projects: 0 })
+    const made = (name: string) => context.mock.changeProject({ do: 'create', name }).project
     const first = made('first')
-    world.clock.pass(10 * SECOND)
-    return { world, first, second: made('second'), at: seconds(START) }
+    context.clock.pass(10 * SECOND)
+    return { context, first, second: made('second'), at: seconds(START) }
   }
 
   it('§4.3 created_after: an inclusive lower bound, in epoch seconds', async () => {
-    const { world, first, second, at } = await twoOnTheSecond()
-    const after = async (time: number) => (await list(world, `?created_after=${time}&sort_order=asc`)).ids
+    const { context, first, second, at } = await twoOnTheSecond()
+    const after = async (time: number) => (await list(context, `?created_after=${time}&sort_order=asc`)).ids
     expect(await after(at)).toEqual([first, second])
     expect(await after(at + 1)).toEqual([second])
     expect(await after(at + 10)).toEqual([second])
@@ -402,8 +404,8 @@ describe('§4.3 list projects', () => {
   })
 
   it('§4.3 created_before: an exclusive upper bound, in epoch seconds', async () => {
-    const { world, first, second, at } = await twoOnTheSecond()
-    const before = async (time: number) => (await list(world, `?created_before=${time}&sort_order=asc`)).ids
+    const { context, first, second, at } = await twoOnTheSecond()
+    const before = async (time: number) => (await list(context, `?created_before=${time}&sort_order=asc`)).ids
     expect(await before(at)).toEqual([])
     expect(await before(at + 10)).toEqual([first])
     expect(await before(at + 11)).toEqual([first, second])
@@ -426,25 +428,25 @@ describe('§4.3 list projects', () => {
   })
 
   it('§4.3 sort_by date: by the last content update, newest first unless told', async () => {
-    const world = await served()
+    const context = await served()
     const dates = async (query: string) =>
-      (await list(world, query)).projects.map((p) => p.project_updated_at)
+      (await list(context, query)).projects.map((p) => p.project_updated_at)
     const newest = await dates('?per_page=100')
     expect(newest).toEqual([...newest].sort().reverse())
     expect(await dates('?per_page=100&sort_by=date&sort_order=desc')).toEqual(newest)
     expect(await dates('?per_page=100&sort_order=asc')).toEqual([...newest].reverse())
-    world.clock.pass(HOUR)
-    const { ids } = await list(world)
+    context.clock.pass(HOUR)
+    const { ids } = await list(context)
     const project = ids.at(-1) ?? ''
-    world.mock.changeProject({ do: 'upload', project })
-    expect((await list(world)).ids[0]).toBe(project)
+    context.mock.changeProject({ do: 'upload', project })
+    expect((await list(context)).ids[0]).toBe(project)
   })
 
   it('§4.3 sort_by name: alphabetically, in either direction', async () => {
-    const world = await served({ projects: 0 })
+    const context = await served({ projects: 0 })
     for (const name of ['beech', 'Alder', 'Cedar', 'alder 2'])
-      world.mock.changeProject({ do: 'create', name })
-    const names = async (query: string) => (await list(world, query)).projects.map(({ name }) => name)
+      context.mock.changeProject({ do: 'create', name })
+    const names = async (query: string) => (await list(context, query)).projects.map(({ name }) => name)
     expect(await names('?sort_by=name&sort_order=asc')).toEqual(['Alder', 'alder 2', 'beech', 'Cedar'])
     expect(await names('?sort_by=name')).toEqual(['Cedar', 'beech', 'alder 2', 'Alder'])
   })
@@ -458,11 +460,11 @@ describe('§4.3 list projects', () => {
 
 describe('§4.3 other operations', () => {
   it('§4.3 upload: project_id, file_paths and the file; the folder paths define the hierarchy', async () => {
-    const { get, project, upload, world } = await single()
+    const { get, project, upload, context } = await single()
     expect((await upload('one.txt', 'hello', 'Contracts/2026')).status).toBe(201)
     const { files } = (await get(path(vaultPaths.projectFiles, project))) as { files: Fields[] }
     expect(files).toMatchObject([{ name: 'one.txt', path: 'Contracts/2026', size: 5 }])
-    expect((await list(world)).projects).toMatchObject([{ files_count: 1, size_bytes: 5 }])
+    expect((await list(context)).projects).toMatchObject([{ files_count: 1, size_bytes: 5 }])
   })
 
   it('§4.3 get files: the status of one or more files by their ids', async () => {

@@ -12,7 +12,7 @@ import { openQuay, type Start, type Quay } from './quay.ts'
 export interface DeliveryBench {
   /** under which `start` opens it */
   readonly name: string
-  /** A process with this sink: called again, the next process. `Shipper` over a sink, or what else delivers to it. */
+  /** A process with this sink: called again, the next process. `BatchDispatcher` over a sink, or what else delivers to it. */
   readonly start: Start
   /** The clock that the sink lives by; absent: it needs none, or lives in real time. */
   readonly clock?: StepClock | undefined
@@ -77,7 +77,7 @@ export function deliveryContract(kind: string, setUp: () => DeliveryBench, lacks
 }
 
 async function expectAll(bench: DeliveryBench, quay: Quay, wanted: readonly string[]): Promise<void> {
-  await quay.until(() => quay.owed() === 0)
+  await quay.until(() => quay.pending() === 0)
   const received = firsts(await bench.received())
   if (bench.unordered) expect(received.sort()).toEqual([...wanted].sort())
   else expect(received).toEqual(wanted)
@@ -147,10 +147,10 @@ function trouble(setUp: () => DeliveryBench): void {
       await quay.pass(HOUR_MS)
     }
     expect(await bench.received()).toEqual(ids(1, 5))
-    expect(quay.owed()).toBe(30)
+    expect(quay.pending()).toBe(30)
     // Between two tries it holds no memory that the living could use.
-    await quay.until(() => quay.heldBytes() === 0)
-    const tries = quay.watch.retries.length
+    await quay.until(() => quay.usedBytes() === 0)
+    const tries = quay.reporter.retries.length
     expect(tries).toBeGreaterThan(3 * 60)
     expect(tries).toBeLessThan(3 * 240)
     await bench.up()
@@ -198,12 +198,12 @@ function endings(setUp: () => DeliveryBench, caseWith: CaseWith): void {
     await quay.append(12)
     stall()
     quay.sail()
-    await quay.until(() => quay.watch.states.includes('sending'))
+    await quay.until(() => quay.reporter.states.includes('sending'))
     await quay.turns(20)
     const stoppedAt = quay.now()
     await quay.stop()
     expect(quay.now()).toBe(stoppedAt)
-    expect(quay.owed()).toBe(12)
+    expect(quay.pending()).toBe(12)
     expect(bench.leftOpen()).toBe(0)
     await bench.up()
     quay.sail()
@@ -241,8 +241,8 @@ function keyCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
       await quay.append(4)
       await quay.pass(10 * MINUTE_MS)
       expect(await bench.received()).toHaveLength(3)
-      expect(quay.watch.states.at(-1)).toBe('blocked')
-      expect(quay.watch.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
+      expect(quay.reporter.states.at(-1)).toBe('blocked')
+      expect(quay.reporter.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
         action: 'hold',
       })
       key.renew()

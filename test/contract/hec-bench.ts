@@ -3,7 +3,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import type { HttpRequest, Transport } from '../../src/contracts/platform.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { openTransport } from '../../src/platform/transport.ts'
-import { Shipper } from '../../src/delivery/dispatcher.ts'
+import { BatchDispatcher } from '../../src/delivery/dispatcher.ts'
 import { sinkKinds } from '../../src/sinks/index.ts'
 import { FakeHec, hecTransport, listenHec } from '../fakes/hec.ts'
 import type { HecToken } from '../fakes/hec-options.ts'
@@ -103,7 +103,7 @@ const securedHec =
     return {
       start: (parts) => {
         const sink = sinkKinds.splunk_hec.open('splunk', options, deps)
-        return { sink, stepper: new Shipper({ ...parts, sink }) }
+        return { sink, stepper: new BatchDispatcher({ ...parts, sink }) }
       },
       received: () => fake.texts().map(idOf),
       show: async (next) => {

@@ -2,10 +2,10 @@
 import { COLUMNS, Entries } from '../../src/contracts/entries.ts'
 import type { Append, Batch } from '../../src/contracts/journal.ts'
 import type { Log } from '../../src/core/log.ts'
-import type { Origin } from '../../src/contracts/source.ts'
+import type { Stream } from '../../src/contracts/source.ts'
 
-export const audit: Origin = { workspace: 'acme', source: 'audit' }
-export const usage: Origin = { workspace: 'acme', source: 'history.usage' }
+export const audit: Stream = { workspace: 'acme', source: 'audit' }
+export const usage: Stream = { workspace: 'acme', source: 'history.usage' }
 
 /** 2026-01-31T00:00:00Z */
 export const START_US = 1_769_817_600_000_000
@@ -55,7 +55,7 @@ export function entriesOf(specs: readonly EntrySpec[]): Entries {
 
 export function part(specs: readonly EntrySpec[], rest: Partial<Append> = {}): Append {
   return {
-    ...{ origin: audit, entries: entriesOf(specs), quarantined: [], findings: [] },
+    ...{ stream: audit, entries: entriesOf(specs), quarantined: [], findings: [] },
     ...{ headUs: undefined, cursor: undefined, gaps: 0, ...rest },
   }
 }
@@ -63,18 +63,18 @@ export function part(specs: readonly EntrySpec[], rest: Partial<Append> = {}): A
 export const plenty = { maxEntries: 1000, maxBytes: 2 ** 20 }
 
 export function idsOf(batch: Batch | undefined): string[] {
-  return (batch?.runs ?? []).flatMap(({ entries }) =>
+  return (batch?.slices ?? []).flatMap(({ entries }) =>
     Array.from({ length: entries.count }, (_, i) => entries.id(i)),
   )
 }
 
 export function rawsOf(batch: Batch | undefined): string[] {
-  return (batch?.runs ?? []).flatMap(({ entries }) =>
+  return (batch?.slices ?? []).flatMap(({ entries }) =>
     Array.from({ length: entries.count }, (_, i) => Buffer.from(entries.raw(i)).toString()),
   )
 }
 
-export function settlement(first: number, through: number) {
+export function acknowledgement(first: number, through: number) {
   return { first, through, parked: [] }
 }
 

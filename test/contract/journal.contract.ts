@@ -1,7 +1,7 @@
 // What every journal must hold, whatever keeps it. A new implementation runs this suite with its own way to open.
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { balanceOf } from '../../src/contracts/accounts.ts'
+import { accountReport } from '../../src/contracts/accounts.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { VERSION } from '../../src/contracts/entries.ts'
 import type { Entries } from '../../src/contracts/entries.ts'
@@ -17,7 +17,7 @@ import {
   part,
   plenty,
   rawsOf,
-  settlement,
+  acknowledgement,
   spec,
   START_US,
   TestClock,
@@ -40,7 +40,7 @@ export interface JournalPlace {
   remove(): Promise<void>
 }
 
-const intent = (first: number, last: number, told = 1) => ({
+const inFlight = (first: number, last: number, told = 1) => ({
   first,
   last,
   shape: 's',
@@ -64,8 +64,8 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       await journal.close()
       await open(settings)
     }
-    const settle = (sink: string, first: number, through: number) =>
-      journal.settle(sink, settlement(first, through))
+    const ack = (sink: string, first: number, through: number) =>
+      journal.ack(sink, acknowledgement(first, through))
 
     beforeEach(async () => {
       sentences = []
@@ -171,12 +171,12 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('the same id belongs to each source and workspace alone', async () => {
         for (const workspace of ['acme', 'beta']) {
           for (const source of ['audit', 'vault.projects'] as const)
-            expect(await journal.append(part([spec(1)], { origin: { workspace, source } }))).toMatchObject({
+            expect(await journal.append(part([spec(1)], { stream: { workspace, source } }))).toMatchObject({
               added: 1,
             })
         }
         const batch = await journal.take('a', plenty)
-        expect(batch?.runs.map(({ origin }) => `${origin.workspace} ${origin.source}`)).toEqual([
+        expect(batch?.slices.map(({ stream }) => `${stream.workspace} ${stream.source}`)).toEqual([
           ...['acme audit', 'acme vault.projects', 'beta audit', 'beta vault.projects'],
         ])
       })
@@ -187,7 +187,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       })
 
       it('a history entry that comes again with other content is a new version', async () => {
-        const append = (...specs: ReturnType<typeof spec>[]) => journal.append(part(specs, { origin: usage }))
+        const append = (...specs: ReturnType<typeof spec>[]) => journal.append(part(specs, { stream: usage }))
         expect(await append(spec(1, { body: 'a' }), spec(2))).toMatchObject({ added: 2 })
         expect(await append(spec(1, { body: 'a' }), spec(2))).toMatchObject({ added: 0, known: 2 })
         expect(await append(spec(1, { body: 'b' }), spec(2))).toMatchObject({ added: 1, known: 1 })
@@ -195,7 +195,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await append(spec(1, { body: 'b' }))).toMatchObject({ known: 1 })
         expect(await append(spec(1, { body: 'c' }), spec(1, { body: 'd' }))).toMatchObject({ added: 2 })
         const batch = await journal.take('a', plenty)
-        const versions = batch?.runs.flatMap(({ entries }) =>
+        const versions = batch?.slices.flatMap(({ entries }) =>
           Array.from({ length: entries.count }, (_, i) => entries.column(i, VERSION)),
         )
         expect(versions).toEqual([0, 0, 2, 3, 4])
@@ -207,7 +207,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           journal.append(
             part(
               bodies.map((body) => spec(1, { body })),
-              { origin: usage },
+              { stream: usage },
             ),
           )
         // Now so, now so, or both in one answer: each change counts at first, as it may be one that was taken back.
@@ -222,7 +222,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         for (const body of more) expect(await append(body)).toMatchObject({ added: 1 })
         expect(await append(...more, 'b')).toMatchObject({ added: 0, known: 16 })
         expect(await append('a')).toMatchObject({ added: 1 })
-        const entries = (await journal.take('a', plenty))?.runs.at(-1)?.entries
+        const entries = (await journal.take('a', plenty))?.slices.at(-1)?.entries
         expect(entries?.column(0, VERSION)).toBe(32)
       })
 
@@ -267,7 +267,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.cursor(audit)).toBeUndefined()
         await journal.append(part([spec(2)], { cursor: 'c2' }))
         await journal.append(part([spec(3)]))
-        await journal.append(part([], { origin: usage, cursor: 'h1' }))
+        await journal.append(part([], { stream: usage, cursor: 'h1' }))
         await reopen()
         expect([await journal.cursor(audit), await journal.cursor(usage)]).toEqual(['c2', 'h1'])
       })
@@ -287,7 +287,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(journal.stats()).toMatchObject({ quarantined: 1, findings: 2, gaps: 2 })
         expect((await journal.findings(10)).map(({ entryId }) => entryId)).toEqual([uuid(3), uuid(2)])
         expect((await journal.findings(1))[0]).toEqual({
-          ...{ origin: audit, kind: 'foreign_fetch', entryId: uuid(3), foundAt: clock.nowMs },
+          ...{ stream: audit, kind: 'foreign_fetch', entryId: uuid(3), foundAt: clock.nowMs },
           entryUs: spec(3).at,
         })
         expect(journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([uuid(3), uuid(2)])
@@ -335,7 +335,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           uuid(2),
         ])
         // Another source may have entries of the same ids.
-        const other = { origin: usage, findings, ...types }
+        const other = { stream: usage, findings, ...types }
         expect(await journal.append(part(seen, other))).toMatchObject({ findings: 2 })
       })
 
@@ -344,7 +344,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           ...{ reason, bytes: Buffer.from(text), totalBytes: 5000, sha256: text.padEnd(64, '0') },
         })
         await journal.append(part([], { quarantined: [element('aa', 'no_id'), element('bbb', 'too_large')] }))
-        await journal.append(part([], { origin: usage, quarantined: [element('c', 'no_id')] }))
+        await journal.append(part([], { stream: usage, quarantined: [element('c', 'no_id')] }))
         await reopen()
         const all = await journal.quarantined({})
         expect(all.map(({ keptBytes, reason }) => [keptBytes, reason])).toEqual([
@@ -354,7 +354,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         ])
         const [first, second, third] = all.map(({ id }) => id)
         expect(all[2]).toEqual({
-          ...{ id: third, origin: usage, reason: 'no_id', totalBytes: 5000, keptBytes: 1 },
+          ...{ id: third, stream: usage, reason: 'no_id', totalBytes: 5000, keptBytes: 1 },
           ...{ sha256: 'c'.padEnd(64, '0'), keptAt: clock.nowMs },
         })
         expect(await journal.quarantined({ limit: 1 })).toEqual(all.slice(0, 1))
@@ -401,9 +401,9 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           code: 'journal_full',
         })
         expect(await journal.cursor(audit)).toBe('c1')
-        await settle('a', 1, 1)
+        await ack('a', 1, 1)
         await expect(journal.append(part([spec(2)]))).rejects.toMatchObject({ code: 'journal_full' })
-        await settle('b', 1, 1)
+        await ack('b', 1, 1)
         expect(journal.stats()).toMatchObject({ full: false, bytes: 0, entries: 0 })
         expect(await journal.append(part([spec(2)]))).toMatchObject({ added: 1 })
       })
@@ -435,14 +435,14 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await reopen()
         const batch = await journal.take('a', plenty)
         expect(rawsOf(batch)).toEqual(specs.map((_, i) => Buffer.from(entries.raw(i)).toString()))
-        const kept = batch?.runs[0]?.entries
+        const kept = batch?.slices[0]?.entries
         for (const i of [0, 1]) {
           expect([kept?.id(i), kept?.time(i), kept?.at(i), kept?.type(i)]).toEqual([
             ...[entries.id(i), entries.time(i), entries.at(i), entries.type(i)],
           ])
         }
         expect(batch).toMatchObject({ first: 1, last: 3, count: 3 })
-        expect(batch?.runs[0]).toMatchObject({
+        expect(batch?.slices[0]).toMatchObject({
           firstSeq: 1,
           appendedAt: clock.nowMs,
           onlySink: undefined,
@@ -480,62 +480,62 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await journal.append(part(many(1, 2345)))
         const batch = await journal.take('a', { maxEntries: 5000, maxBytes: 1e9 })
         expect(idsOf(batch)).toEqual(many(1, 2345).map(({ id }) => id))
-        expect(batch?.runs.map(({ firstSeq }) => firstSeq)).toEqual([1, 1001, 2001])
+        expect(batch?.slices.map(({ firstSeq }) => firstSeq)).toEqual([1, 1001, 2001])
       })
 
       it('each sink has its own position, kept over a restart', async () => {
         await journal.append(part(many(1, 4)))
-        await settle('a', 1, 3)
+        await ack('a', 1, 3)
         await reopen()
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(4)])
         expect(idsOf(await journal.take('b', plenty))).toEqual([1, 2, 3, 4].map(uuid))
         expect(journal.stats().sinks).toMatchObject([
-          { sink: 'a', position: 3, owedEntries: 1, oldestOwedAt: clock.nowMs },
-          { sink: 'b', position: 0, owedEntries: 4 },
+          { sink: 'a', position: 3, pendingEntries: 1, oldestPendingAt: clock.nowMs },
+          { sink: 'b', position: 0, pendingEntries: 4 },
         ])
       })
 
       it('what is settled ahead of its turn is remembered and not given out again', async () => {
         await journal.append(part(many(1, 10)))
-        await settle('a', 4, 6)
-        await settle('a', 9, 9)
+        await ack('a', 4, 6)
+        await ack('a', 9, 9)
         await reopen()
-        expect(journal.stats().sinks[0]).toMatchObject({ position: 0, owedEntries: 6 })
+        expect(journal.stats().sinks[0]).toMatchObject({ position: 0, pendingEntries: 6 })
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3].map(uuid))
         expect(idsOf(await journal.take('a', plenty, { after: 3 }))).toEqual([7, 8].map(uuid))
-        await settle('a', 1, 3)
-        expect(journal.stats().sinks[0]).toMatchObject({ position: 6, owedEntries: 3 })
-        await settle('a', 7, 8)
-        expect(journal.stats().sinks[0]).toMatchObject({ position: 9, owedEntries: 1 })
-        await settle('a', 10, 10)
+        await ack('a', 1, 3)
+        expect(journal.stats().sinks[0]).toMatchObject({ position: 6, pendingEntries: 3 })
+        await ack('a', 7, 8)
+        expect(journal.stats().sinks[0]).toMatchObject({ position: 9, pendingEntries: 1 })
+        await ack('a', 10, 10)
         expect(journal.stats().sinks[0]).toMatchObject({
           position: 10,
-          owedEntries: 0,
-          oldestOwedAt: undefined,
+          pendingEntries: 0,
+          oldestPendingAt: undefined,
         })
       })
 
       it('an intent is written, replaced, removed when its range settles, and its batch comes out again exactly', async () => {
         await journal.append(part(many(1, 3)))
         await journal.append(part(many(4, 3)))
-        await journal.intend('a', intent(1, 4))
-        await journal.intend('a', intent(5, 6))
-        await journal.intend('a', intent(1, 4, 2))
+        await journal.recordInFlight('a', inFlight(1, 4))
+        await journal.recordInFlight('a', inFlight(5, 6))
+        await journal.recordInFlight('a', inFlight(1, 4, 2))
         await reopen()
-        expect(await journal.intents('a')).toEqual([intent(1, 4, 2), intent(5, 6)])
-        expect(await journal.intents('b')).toEqual([])
+        expect(await journal.inFlightBatches('a')).toEqual([inFlight(1, 4, 2), inFlight(5, 6)])
+        expect(await journal.inFlightBatches('b')).toEqual([])
         expect(idsOf(await journal.range(1, 4))).toEqual([1, 2, 3, 4].map(uuid))
-        await settle('a', 5, 6)
-        expect(await journal.intents('a')).toEqual([intent(1, 4, 2)])
-        await journal.settle('a', { ...settlement(1, 2), next: intent(3, 4) })
-        expect(await journal.intents('a')).toEqual([intent(3, 4)])
+        await ack('a', 5, 6)
+        expect(await journal.inFlightBatches('a')).toEqual([inFlight(1, 4, 2)])
+        await journal.ack('a', { ...acknowledgement(1, 2), next: inFlight(3, 4) })
+        expect(await journal.inFlightBatches('a')).toEqual([inFlight(3, 4)])
         await expect(journal.range(5, 7)).rejects.toMatchObject({ code: 'journal_corrupt' })
       })
 
       it('a sink that the journal has not met begins at the oldest entry still kept', async () => {
         await reopen({ keepSettledBytes: 1 })
         for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
-        for (const sink of ['a', 'b']) await settle(sink, 1, 2)
+        for (const sink of ['a', 'b']) await ack(sink, 1, 2)
         while (await journal.prune()) continue
         await reopen({ sinks: ['a', 'b', 'new'] })
         expect(idsOf(await journal.take('new', plenty))).toEqual([uuid(3)])
@@ -543,7 +543,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('a sink that the journal has not met is told how many entries it begins with, without those for another sink alone', async () => {
         await journal.append(part(many(1, 3)))
-        for (const sink of ['a', 'b']) await settle(sink, 1, 3)
+        for (const sink of ['a', 'b']) await ack(sink, 1, 3)
         const span = { fromUs: 0, toUs: START_US * 2, sources: ['audit' as const] }
         const query = { ...span, sink: 'a', runAt: 1, dryRun: false, after: 0, until: undefined }
         expect(await journal.replay(query)).toMatchObject({ entries: 3 })
@@ -555,8 +555,8 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('of a sink that left it is told how many entries it had not settled, without those for another sink alone', async () => {
         await journal.append(part(many(1, 5)))
-        await settle('a', 1, 2)
-        await settle('a', 4, 4)
+        await ack('a', 1, 2)
+        await ack('a', 4, 4)
         const span = { fromUs: 0, toUs: START_US * 2, sources: ['audit' as const] }
         await journal.replay({ ...span, sink: 'b', runAt: 1, dryRun: false, after: 0, until: undefined })
         const told: unknown[] = []
@@ -568,8 +568,8 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('a sink that left the configuration holds nothing back and is told once', async () => {
         await journal.append(part([spec(1)]))
         await reopen({ sinks: ['b'] })
-        expect(journal.stats()).toMatchObject({ strangers: ['a'], entries: 1 })
-        await settle('b', 1, 1)
+        expect(journal.stats()).toMatchObject({ unconfigured: ['a'], entries: 1 })
+        await ack('b', 1, 1)
         expect(journal.stats()).toMatchObject({ entries: 0, bytes: 0 })
         await reopen({ sinks: ['b'] })
         expect(sentences.filter((sentence) => sentence.includes('left the configuration'))).toHaveLength(1)
@@ -577,7 +577,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await journal.append(part([spec(2)]))
         await reopen()
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(2)])
-        expect(journal.stats()).toMatchObject({ strangers: [], entries: 1 })
+        expect(journal.stats()).toMatchObject({ unconfigured: [], entries: 1 })
         // It came back: that it leaves once more is news.
         await reopen({ sinks: ['b'] })
         expect(sentences.filter((sentence) => sentence.includes('left the configuration'))).toHaveLength(2)
@@ -585,20 +585,20 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('of a sink that comes back, intents of what is kept no more are gone, and no others', async () => {
         for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
-        for (const n of [1, 2, 3]) await journal.intend('a', intent(n, n))
+        for (const n of [1, 2, 3]) await journal.recordInFlight('a', inFlight(n, n))
         await reopen({ sinks: ['b'] })
-        await settle('b', 1, 2)
+        await ack('b', 1, 2)
         while (await journal.prune()) continue
         await reopen()
-        expect(await journal.intents('a')).toMatchObject([{ first: 3, last: 3 }])
+        expect(await journal.inFlightBatches('a')).toMatchObject([{ first: 3, last: 3 }])
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
       })
 
       it('a sink that comes back has settled what it settled ahead of what is kept no more, over a second start too', async () => {
         for (const from of [1, 5]) await journal.append(part(many(from, 4)))
-        await settle('a', 2, 6)
+        await ack('a', 2, 6)
         await reopen({ sinks: ['b'] })
-        await settle('b', 1, 4)
+        await ack('b', 1, 4)
         while (await journal.prune()) continue
         for (let start = 0; start < 2; start++) {
           await reopen()
@@ -613,7 +613,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('the order goes on where it was after everything is delivered and pruned', async () => {
         await journal.append(part(many(1, 5)))
-        for (const sink of ['a', 'b']) await settle(sink, 1, 5)
+        for (const sink of ['a', 'b']) await ack(sink, 1, 5)
         while (await journal.prune()) continue
         await reopen()
         await journal.append(part([spec(6)]))
@@ -642,23 +642,23 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
     describe('dead letters', () => {
       const park = async (sink: string, seq: number) =>
-        journal.settle(sink, {
-          ...settlement(seq, seq),
+        journal.ack(sink, {
+          ...acknowledgement(seq, seq),
           parked: [{ seq, code: '6', reason: 'invalid data' }],
         })
 
       it('a parked entry keeps its bytes after its chunk is pruned', async () => {
         await journal.append(part([spec(1, { body: 'poison' }), spec(2)]))
         await park('a', 1)
-        await settle('a', 2, 2)
-        await settle('b', 1, 2)
+        await ack('a', 2, 2)
+        await ack('b', 1, 2)
         while (await journal.prune()) continue
         await reopen()
         const [letter] = await journal.deadLetters({})
         expect(letter).toMatchObject({
           sink: 'a',
           seq: 1,
-          origin: audit,
+          stream: audit,
           entryId: uuid(1),
           code: '6',
           reason: 'invalid data',
@@ -683,20 +683,20 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       })
 
       it('a retried letter comes again at the end, byte for byte, addressed to its sink alone', async () => {
-        await journal.append(part([spec(1, { body: 'one' })], { origin: usage }))
-        await journal.append(part([spec(1, { body: 'two' }), spec(2)], { origin: usage }))
+        await journal.append(part([spec(1, { body: 'one' })], { stream: usage }))
+        await journal.append(part([spec(1, { body: 'two' }), spec(2)], { stream: usage }))
         const before = rawsOf(await journal.range(2, 2))
-        await settle('b', 1, 3)
-        await settle('a', 1, 1)
+        await ack('b', 1, 3)
+        await ack('a', 1, 1)
         await park('a', 2)
-        await settle('a', 3, 3)
+        await ack('a', 3, 3)
         expect(await journal.retryDeadLetters({ sink: 'b' })).toBe(0)
         expect(await journal.retryDeadLetters({ sink: 'a' })).toBe(1)
         expect(await journal.deadLetters({})).toEqual([])
         await reopen()
         const batch = await journal.take('b', plenty)
-        expect(batch?.runs[0]).toMatchObject({ onlySink: 'a', origin: usage, firstSeq: 4 })
-        const entries = batch?.runs[0]?.entries
+        expect(batch?.slices[0]).toMatchObject({ onlySink: 'a', stream: usage, firstSeq: 4 })
+        const entries = batch?.slices[0]?.entries
         expect([entries?.id(0), entries?.version(0), entries?.type(0)]).toEqual([
           uuid(1),
           2,
@@ -744,23 +744,23 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('puts the span at the end once more, byte for byte, marked, for its sink alone', async () => {
         await journal.append(part([spec(1), spec(2), spec(3), spec(4)]))
-        for (const sink of ['a', 'b']) await journal.settle(sink, settlement(1, 4))
+        for (const sink of ['a', 'b']) await journal.ack(sink, acknowledgement(1, 4))
         const fromUs = START_US + 2_000_000
         const toUs = START_US + 4_000_000
         expect(await walk(asked({ fromUs, toUs, runAt: 77 }))).toBe(2)
         const batch = await journal.take('a', plenty)
         expect(batch).toMatchObject({ first: 5, last: 6 })
-        expect(batch?.runs[0]).toMatchObject({ replay: true, onlySink: 'a', appendedAt: 77 })
+        expect(batch?.slices[0]).toMatchObject({ replay: true, onlySink: 'a', appendedAt: 77 })
         expect(rawsOf(batch)).toEqual(rawsOf({ ...(await journal.range(2, 3)) }))
         expect(journal.stats()).toMatchObject({ entries: 2 })
       })
 
       it('leaves out what the sink is owed still, and what was sent again before', async () => {
         await journal.append(part([spec(1), spec(2), spec(3)]))
-        await journal.settle('a', settlement(1, 2))
+        await journal.ack('a', acknowledgement(1, 2))
         await journal.append(part([spec(4)]))
         expect(await walk(asked())).toBe(2)
-        await journal.settle('a', settlement(3, 6))
+        await journal.ack('a', acknowledgement(3, 6))
         expect(await walk(asked())).toBe(4)
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3, 4].map(uuid))
       })
@@ -768,22 +768,22 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('takes what the sink settled out of order, and leaves out what it is owed before that', async () => {
         await journal.append(part([spec(1), spec(2), spec(3), spec(4)]))
         await journal.append(part([spec(5), spec(6)]))
-        await journal.settle('a', settlement(1, 1))
-        await journal.settle('a', settlement(3, 3))
-        await journal.settle('a', settlement(5, 5))
+        await journal.ack('a', acknowledgement(1, 1))
+        await journal.ack('a', acknowledgement(3, 3))
+        await journal.ack('a', acknowledgement(5, 5))
         expect(await walk(asked())).toBe(3)
         // What it is owed, and what was put behind it.
-        await journal.settle('a', settlement(2, 2))
-        await journal.settle('a', settlement(4, 4))
-        await journal.settle('a', settlement(6, 6))
+        await journal.ack('a', acknowledgement(2, 2))
+        await journal.ack('a', acknowledgement(4, 4))
+        await journal.ack('a', acknowledgement(6, 6))
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 3, 5].map(uuid))
       })
 
       it('counts only on a dry run, and takes only the sources and the workspace that are meant', async () => {
         await journal.append(part([spec(1)]))
-        await journal.append(part([spec(2)], { origin: usage }))
-        await journal.append(part([spec(3)], { origin: { workspace: 'other', source: 'audit' } }))
-        await journal.settle('a', settlement(1, 3))
+        await journal.append(part([spec(2)], { stream: usage }))
+        await journal.append(part([spec(3)], { stream: { workspace: 'other', source: 'audit' } }))
+        await journal.ack('a', acknowledgement(1, 3))
         const bytes = rawsOf(await journal.range(1, 1)).join('').length
         expect(await journal.replay(asked({ dryRun: true, workspace: 'acme' }))).toMatchObject({
           ...{ entries: 1, bytes, until: 3, keptSince: clock.now() },
@@ -795,19 +795,19 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('goes in steps, and what comes in between is no part of it', async () => {
         for (let i = 0; i < 150; i++) await journal.append(part([spec(i)]))
-        await journal.settle('a', settlement(1, 150))
+        await journal.ack('a', acknowledgement(1, 150))
         const first = await journal.replay(asked())
         expect(first).toMatchObject({ entries: 64, until: 150, more: true })
         await journal.append(part([spec(200)]))
         const last = (await journal.take('a', { maxEntries: 1000, maxBytes: 2 ** 20 }))?.last ?? 0
-        await journal.settle('a', settlement(151, last))
+        await journal.ack('a', acknowledgement(151, last))
         expect(await walk(asked({ after: first.through, until: first.until }))).toBe(86)
       })
 
       it('is refused whole at half of the bound of owed payload, and by a journal that knows no such sink', async () => {
         await reopen({ keepSettledBytes: 2 ** 20, maxBytes: 200 })
         await journal.append(part([spec(1)]))
-        await journal.settle('a', settlement(1, 1))
+        await journal.ack('a', acknowledgement(1, 1))
         await expect(journal.replay(asked())).rejects.toMatchObject({ code: 'journal_full' })
         // The other half is live reading's.
         expect(journal.stats().full).toBe(false)
@@ -820,20 +820,20 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       const DAY = Math.floor(START_US / 86_400_000_000)
       const note = (value: string) => ({ drop: [], put: [{ name: 'replay:a', value }] })
       const again = (entries: Entries, value = '1', more: Partial<Resend> = {}): Resend => ({
-        ...{ sink: 'a', origin: audit, entries, runAt: 77, notes: note(value) },
+        ...{ sink: 'a', stream: audit, entries, runAt: 77, notes: note(value) },
         ...more,
       })
       beforeEach(async () => reopen({ keepSettledBytes: 2 ** 20 }))
 
       it('is put at the end though it is known: marked, for its sink alone, no key taken, nothing counted as new', async () => {
         await journal.append(part([spec(1), spec(2)]))
-        for (const sink of ['a', 'b']) await journal.settle(sink, settlement(1, 2))
+        for (const sink of ['a', 'b']) await journal.ack(sink, acknowledgement(1, 2))
         const before = await journal.counts({ fromDay: 0, toDay: 1e7 })
         const entries = entriesOf([spec(1), spec(2), spec(3)])
         await journal.resend(again(entries))
         const batch = await journal.take('a', plenty)
         expect(batch).toMatchObject({ first: 3, last: 5 })
-        expect(batch?.runs[0]).toMatchObject({ replay: true, onlySink: 'a', appendedAt: 77 })
+        expect(batch?.slices[0]).toMatchObject({ replay: true, onlySink: 'a', appendedAt: 77 })
         expect(rawsOf(batch).slice(0, 2)).toEqual(rawsOf(await journal.range(1, 2)))
         expect([...(await journal.known(audit, entries))]).toEqual([1, 1, 0])
         expect(await journal.counts({ fromDay: 0, toDay: 1e7 })).toEqual(before)
@@ -856,14 +856,14 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       })
 
       it('has the version that its content has: the one known, or the one it would get', async () => {
-        await journal.append(part([spec(1), spec(2, { body: 'one' })], { origin: usage }))
-        await journal.append(part([spec(2, { body: 'two' })], { origin: usage }))
-        await journal.settle('a', settlement(1, 3))
+        await journal.append(part([spec(1), spec(2, { body: 'one' })], { stream: usage }))
+        await journal.append(part([spec(2, { body: 'two' })], { stream: usage }))
+        await journal.ack('a', acknowledgement(1, 3))
         const contents = [spec(1), spec(2, { body: 'two' }), spec(2, { body: 'three' }), spec(3)]
-        await journal.resend(again(entriesOf(contents), '1', { origin: usage }))
-        const entries = (await journal.take('a', plenty))?.runs[0]?.entries
+        await journal.resend(again(entriesOf(contents), '1', { stream: usage }))
+        const entries = (await journal.take('a', plenty))?.slices[0]?.entries
         expect([0, 1, 2, 3].map((i) => entries?.version(i))).toEqual([0, 2, 3, 0])
-        expect(await journal.append(part([spec(2, { body: 'three' })], { origin: usage }))).toMatchObject({
+        expect(await journal.append(part([spec(2, { body: 'three' })], { stream: usage }))).toMatchObject({
           added: 1,
         })
       })
@@ -871,12 +871,12 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('is not among what is kept of what came in, which is counted by day, owed or not', async () => {
         const next = spec(3, { at: START_US + 86_400_000_000 })
         await journal.append(part([spec(1), spec(2), next]))
-        await journal.settle('a', settlement(1, 2))
+        await journal.ack('a', acknowledgement(1, 2))
         await journal.resend(again(entriesOf([spec(1)])))
-        expect(await journal.shelved(undefined)).toMatchObject({
+        expect(await journal.storedDays(undefined)).toMatchObject({
           rows: [
-            { origin: audit, day: DAY, count: 2 },
-            { origin: audit, day: DAY + 1, count: 1 },
+            { stream: audit, day: DAY, count: 2 },
+            { stream: audit, day: DAY + 1, count: 1 },
           ],
         })
       })
@@ -884,21 +884,21 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('its days are left out of what the journal gives, which tells the others by day', async () => {
         const next = spec(3, { at: START_US + 86_400_000_000 })
         await journal.append(part([spec(1), spec(2), next]))
-        await journal.settle('a', settlement(1, 3))
+        await journal.ack('a', acknowledgement(1, 3))
         const query = {
           ...{ sink: 'a', fromUs: 0, toUs: Infinity, sources: ['audit'] as const, runAt: 1, dryRun: false },
           ...{ after: 0, until: undefined },
         }
-        const leave = [{ origin: audit, fromDay: DAY, toDay: DAY + 1 }]
+        const leave = [{ stream: audit, fromDay: DAY, toDay: DAY + 1 }]
         expect(await journal.replay({ ...query, dryRun: true })).toMatchObject({
           days: [
-            { origin: audit, day: DAY, count: 2 },
-            { origin: audit, day: DAY + 1, count: 1 },
+            { stream: audit, day: DAY, count: 2 },
+            { stream: audit, day: DAY + 1, count: 1 },
           ],
         })
         expect(await journal.replay({ ...query, leave })).toMatchObject({ entries: 1 })
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
-        const others = [{ ...leave[0], origin: usage, fromDay: DAY, toDay: DAY + 2 }]
+        const others = [{ ...leave[0], stream: usage, fromDay: DAY, toDay: DAY + 2 }]
         expect(await journal.replay({ ...query, dryRun: true, leave: others })).toMatchObject({ entries: 3 })
       })
     })
@@ -906,16 +906,16 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
     describe('the books', () => {
       const DAY = Math.floor(START_US / 86_400_000_000)
       const rowsOf = async (sink: string) => {
-        const { rows } = await balanceOf(journal, { fromDay: 0, toDay: 1e7 }, [sink])
-        return rows.map(({ origin, day, ...rest }) => ({ source: origin.source, day: day - DAY, ...rest }))
+        const { rows } = await accountReport(journal, { fromDay: 0, toDay: 1e7 }, [sink])
+        return rows.map(({ stream, day, ...rest }) => ({ source: stream.source, day: day - DAY, ...rest }))
       }
       const row = (rest: object) => ({
         ...{ sink: 'a', source: 'audit', day: 0, kept: 0, before: 0, accepted: 0, filtered: 0 },
         ...{ dead_lettered: 0, dropped: 0, pending: 0, replayed: 0, missing: 0 },
         ...rest,
       })
-      const tally = (accepted: number, filtered = 0, replayed = 0, day = 0) => [
-        { origin: audit, day: DAY + day, accepted, filtered, replayed },
+      const outcomes = (accepted: number, filtered = 0, replayed = 0, day = 0) => [
+        { stream: audit, day: DAY + day, accepted, filtered, replayed },
       ]
       const second = (n: number) => spec(n, { at: START_US + 86_400_000_000 + n })
 
@@ -925,8 +925,8 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           row({ kept: 3, pending: 3 }),
           row({ day: 1, kept: 2, pending: 2 }),
         ])
-        await journal.settle('a', {
-          ...{ first: 1, through: 4, tally: [...tally(1, 1), ...tally(1, 0, 0, 1)] },
+        await journal.ack('a', {
+          ...{ first: 1, through: 4, outcomes: [...outcomes(1, 1), ...outcomes(1, 0, 0, 1)] },
           parked: [{ seq: 3, code: 'refused', reason: 'no' }],
         })
         expect(await rowsOf('a')).toEqual([
@@ -940,11 +940,11 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('a letter that is put back is owed again, one that is dropped is told as dropped', async () => {
         await journal.append(part([spec(1), spec(2)]))
         const parked = [1, 2].map((seq) => ({ seq, code: 'refused', reason: 'no' }))
-        await journal.settle('a', { first: 1, through: 2, parked, tally: [] })
+        await journal.ack('a', { first: 1, through: 2, parked, outcomes: [] })
         await journal.retryDeadLetters({ ids: [1] })
         await journal.dropDeadLetters({ ids: [2] })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, pending: 1 })])
-        await journal.settle('a', { first: 3, through: 3, parked: [], tally: tally(1) })
+        await journal.ack('a', { first: 3, through: 3, parked: [], outcomes: outcomes(1) })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, accepted: 1 })])
         expect(await rowsOf('b')).toEqual([row({ sink: 'b', kept: 2, pending: 2 })])
       })
@@ -952,21 +952,21 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('a replay is told beside the rest, also where its entry is refused', async () => {
         await reopen({ keepSettledBytes: 2 ** 20 })
         await journal.append(part([spec(1), spec(2)]))
-        await journal.settle('a', { first: 1, through: 2, parked: [], tally: tally(2) })
+        await journal.ack('a', { first: 1, through: 2, parked: [], outcomes: outcomes(2) })
         const span = { fromUs: 0, toUs: 1e18, runAt: 1, dryRun: false, after: 0, until: undefined }
         await journal.replay({ ...span, sink: 'a', sources: ['audit'] })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2 })])
         const parked = [{ seq: 4, code: 'refused', reason: 'no' }]
-        await journal.settle('a', { first: 3, through: 4, parked, tally: tally(0, 0, 1) })
+        await journal.ack('a', { first: 3, through: 4, parked, outcomes: outcomes(0, 0, 1) })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2, replayed: 1 })])
         await journal.retryDeadLetters({})
-        expect((await journal.take('a', plenty))?.runs[0]?.replay).toBe(true)
+        expect((await journal.take('a', plenty))?.slices[0]?.replay).toBe(true)
         expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2, replayed: 1 })])
       })
 
       it('what was kept before a sink came is told as before its time', async () => {
         await journal.append(part([spec(1), spec(2)]))
-        for (const sink of ['a', 'b']) await journal.settle(sink, settlement(1, 2))
+        for (const sink of ['a', 'b']) await journal.ack(sink, acknowledgement(1, 2))
         while (await journal.prune());
         await journal.append(part([spec(3)]))
         await reopen({ sinks: ['a', 'b', 'c'] })
@@ -975,7 +975,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('stretches that are settled ahead of their turn are not owed', async () => {
         await journal.append(part([spec(1), spec(2), spec(3)]))
-        await journal.settle('a', { first: 2, through: 2, parked: [], tally: tally(1) })
+        await journal.ack('a', { first: 2, through: 2, parked: [], outcomes: outcomes(1) })
         expect(await rowsOf('a')).toEqual([row({ kept: 3, accepted: 1, pending: 2 })])
       })
     })
@@ -987,10 +987,10 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         const size = entriesOf([spec(1)]).rawBytes(0)
         await reopen({ keepSettledBytes: 2 * size })
         for (let n = 1; n <= 6; n++) await journal.append(part([spec(n)]))
-        await settle('a', 1, 6)
+        await ack('a', 1, 6)
         while (await journal.prune()) continue
         expect(idsOf(await journal.take('b', plenty))).toEqual([1, 2, 3, 4, 5, 6].map(uuid))
-        await settle('b', 1, 5)
+        await ack('b', 1, 5)
         while (await journal.prune()) continue
         expect(idsOf(await journal.range(4, 6))).toEqual([4, 5, 6].map(uuid))
         await expect(journal.range(3, 3)).rejects.toMatchObject({ code: 'journal_corrupt' })
@@ -1081,12 +1081,12 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
     it('the notes of a settlement land with it, and not without it', async () => {
       await journal.append(part([spec(1), spec(2), spec(3)]))
       const notes = [{ name: 'seen:1', value: 'one' }]
-      await journal.settle('a', { ...settlement(1, 2), notes })
+      await journal.ack('a', { ...acknowledgement(1, 2), notes })
       expect(await journal.notes('seen:', 10)).toEqual(notes)
       const more = [{ name: 'seen:2', value: 'two' }]
-      await expect(journal.settle('a', { ...settlement(3, 99), notes: more })).rejects.toThrow()
+      await expect(journal.ack('a', { ...acknowledgement(3, 99), notes: more })).rejects.toThrow()
       const broken = [...more, { name: 'seen:3', value: null as unknown as string }]
-      await expect(journal.settle('a', { ...settlement(3, 3), notes: broken })).rejects.toThrow()
+      await expect(journal.ack('a', { ...acknowledgement(3, 3), notes: broken })).rejects.toThrow()
       await reopen()
       expect(await journal.notes('seen:', 10)).toEqual(notes)
       expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
@@ -1124,7 +1124,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
               expect(seen.get(name)?.has(batch.first + i)).toBe(false)
               seen.get(name)?.set(batch.first + i, id)
             })
-            await run.settle(name, settlement(batch.first, batch.last))
+            await run.ack(name, acknowledgement(batch.first, batch.last))
             return true
           }
           for (const each of steps) {

@@ -8,10 +8,10 @@ import type { Clock } from '../../src/core/clock.ts'
 import type { Journal } from '../../src/contracts/journal.ts'
 import type { DeadLetter } from '../../src/contracts/records.ts'
 import type { Assurance } from '../../src/contracts/sink.ts'
-import { ship } from '../../src/delivery/loop.ts'
-import type { Stepper } from '../../src/delivery/loop.ts'
+import { runDispatcher } from '../../src/delivery/loop.ts'
+import type { Dispatcher } from '../../src/delivery/loop.ts'
 import type { BatchLimits } from '../../src/delivery/loader.ts'
-import type { ShipperOptions } from '../../src/delivery/dispatcher.ts'
+import type { DispatcherOptions } from '../../src/delivery/dispatcher.ts'
 import { rawFormat } from '../fakes/lines.ts'
 import { Share } from '../fakes/share.ts'
 import { LogLines, StepClock } from '../fakes/sink-deps.ts'
@@ -23,17 +23,17 @@ import { withMethods } from '../fakes/with-methods.ts'
 const PATIENCE_MS = 15_000
 
 /** All that delivery needs beside the sink itself. */
-export type Parts = Omit<ShipperOptions, 'sink'>
+export type Parts = Omit<DispatcherOptions, 'sink'>
 
 interface Started {
   readonly sink: { readonly name: string; readonly assurance: Assurance; close(): Promise<void> }
-  readonly stepper: Stepper
+  readonly stepper: Dispatcher
 }
 
 export type Start = (parts: Parts) => Started
 
 export interface Quay {
-  readonly watch: SinkNotes
+  readonly reporter: SinkNotes
   readonly assurance: Assurance
   /** `count` more entries, numbered on from 1, as one page. */
   append(count: number): Promise<void>
@@ -50,8 +50,8 @@ export interface Quay {
   /** So many turns of the event loop; no time passes. */
   turns(count: number): Promise<void>
   now(): number
-  owed(): number
-  heldBytes(): number
+  pending(): number
+  usedBytes(): number
   deadLetters(): Promise<readonly DeadLetter[]>
 }
 
@@ -77,7 +77,7 @@ async function openTemporary(sink: string, clock: Clock, log: LogLines): Promise
 /** The same journal for a process that never gets to hear that it settled, nor settles. */
 function deadly(journal: Journal, died: () => void): Journal {
   return withMethods(journal, {
-    settle: () => {
+    ack: () => {
       died()
       return new Promise(() => undefined)
     },
@@ -89,7 +89,7 @@ export async function openParts(
   sink: string,
   clock: Clock,
   limits: Partial<BatchLimits>,
-): Promise<Parts & { watch: SinkNotes }> {
+): Promise<Parts & { reporter: SinkNotes }> {
   const log = new LogLines()
   return {
     journal: await openTemporary(sink, clock, log),
@@ -97,11 +97,11 @@ export async function openParts(
     limits: { maxEntries: 1000, maxBytes: 2 ** 20, lingerMs: 0, ...limits },
     wanted: ({ onlySink }) => onlySink === undefined || onlySink === sink,
     shape: 'one',
-    watch: new SinkNotes(),
+    reporter: new SinkNotes(),
     log,
     clock,
     random: () => 0.5,
-    room: new Share(),
+    memory: new Share(),
     nothingMoreComes: () => false,
     lookAgainMs: Infinity,
   }
@@ -113,8 +113,8 @@ export async function openQuay(
 ): Promise<Quay> {
   const clock = bench.clock ?? new StepClock()
   const parts = await openParts(bench.name, clock, limits)
-  const { journal, watch } = parts
-  let room = new Share()
+  const { journal, reporter } = parts
+  let memory = new Share()
   let running: { started: Started; stopping: AbortController; loop: Promise<void> } | undefined
   let assurance: Assurance = 'sent'
   let made = 0
@@ -122,12 +122,12 @@ export async function openQuay(
   let failure: unknown
 
   const begin = (through: Journal) => {
-    room = new Share()
-    const own = { ...parts, journal: through, room }
+    memory = new Share()
+    const own = { ...parts, journal: through, memory }
     const started = bench.start(own)
     assurance = started.sink.assurance
     const stopping = new AbortController()
-    const loop = ship(started.stepper, { ...own, sink: started.sink }, stopping.signal)
+    const loop = runDispatcher(started.stepper, { ...own, sink: started.sink }, stopping.signal)
     loop.catch((error: unknown) => (failure = error))
     return { started, stopping, loop }
   }
@@ -151,7 +151,7 @@ export async function openQuay(
   }
   onTestFinished(stop)
   return {
-    watch,
+    reporter,
     get assurance() {
       return assurance
     },
@@ -176,8 +176,8 @@ export async function openQuay(
       for (let i = 0; i < count; i++) await turn()
     },
     now: () => clock.now(),
-    owed: () => journal.stats().entries,
-    heldBytes: () => room.heldBytes,
+    pending: () => journal.stats().entries,
+    usedBytes: () => memory.usedBytes,
     deadLetters: () => journal.deadLetters({}),
   }
 }

@@ -3,7 +3,7 @@ import type { Secret } from '../../src/core/secret.ts'
 import type { TlsOptions, Transport } from '../../src/contracts/platform.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { openTransport } from '../../src/platform/transport.ts'
-import { ObjectShipper } from '../../src/delivery/objects.ts'
+import { ObjectDispatcher } from '../../src/delivery/objects.ts'
 import { sinkKinds } from '../../src/sinks/index.ts'
 import { FakeS3, s3Transport } from '../fakes/s3.ts'
 import { openS3Server, type S3Listener } from '../fakes/s3-server.ts'
@@ -64,8 +64,8 @@ function starting(
     const own = options.access_key_id as Secret
     own.follow(key)
     const sink = sinkKinds.s3.open(NAME, options, { ...deps, transport: send })
-    const shipper = new ObjectShipper({ ...parts, sink, lookAgainMs: Infinity })
-    return { sink, stepper: { step: (signal) => clock.at(() => shipper.step(signal)) } }
+    const dispatcher = new ObjectDispatcher({ ...parts, sink, lookAgainMs: Infinity })
+    return { sink, stepper: { step: (signal) => clock.at(() => dispatcher.step(signal)) } }
   }
 }
 

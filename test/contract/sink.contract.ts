@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { Later, Lines, Sink } from '../../src/contracts/sink.ts'
 import { ByteWriter } from '../../src/core/bytes.ts'
-import { Shipper } from '../../src/delivery/dispatcher.ts'
+import { BatchDispatcher } from '../../src/delivery/dispatcher.ts'
 import { linesOf, rawFormat, runOf, someEntries } from '../fakes/lines.ts'
 import { type DeliveryBench, deliveryContract, neverTwice } from './delivery.contract.ts'
 import { casesWith, given, type Lacks } from './means.ts'
@@ -42,7 +42,7 @@ async function confirmed({ clock }: SinkBench, later: Later | undefined): Promis
 
 async function deliver(bench: SinkBench, sink: Sink, lines: Lines) {
   const detail = await prepared(sink, lines)
-  const { later, ...outcome } = await sink.deliver({ lines, detail, doubtful: false }, never)
+  const { later, ...outcome } = await sink.deliver({ lines, detail, possibleDuplicate: false }, never)
   await confirmed(bench, later)
   return outcome
 }
@@ -76,7 +76,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         ...bench,
         start: (parts) => {
           const sink = bench.open()
-          return { sink, stepper: new Shipper({ ...parts, sink }) }
+          return { sink, stepper: new BatchDispatcher({ ...parts, sink }) }
         },
       }
     },
@@ -101,7 +101,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       const bench = setUp()
       const sink = bench.open()
       const lines = batchOf(sink, 0, 1)
-      expect(await sink.deliver({ lines, detail: '', doubtful: true }, never)).toEqual({
+      expect(await sink.deliver({ lines, detail: '', possibleDuplicate: true }, never)).toEqual({
         settled: 0,
         refused: [],
       })
@@ -133,13 +133,15 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       const lines = batchOf(sink, 3, 3)
       const detail = await prepared(sink, lines)
       await bench.down()
-      for (const doubtful of [false, true]) {
-        const error = await caught(sink.deliver({ lines, detail, doubtful }, never))
+      for (const possibleDuplicate of [false, true]) {
+        const error = await caught(sink.deliver({ lines, detail, possibleDuplicate }, never))
         expect(['retry', 'hold', 'pause']).toContain(error.action)
         expect(error.message).toMatch(/\w/)
       }
       await bench.up()
-      expect(await sink.deliver({ lines, detail, doubtful: true }, never)).toMatchObject({ settled: 3 })
+      expect(await sink.deliver({ lines, detail, possibleDuplicate: true }, never)).toMatchObject({
+        settled: 3,
+      })
       expect(await bench.received()).toEqual(idsOf(5, 1))
     })
 
@@ -151,9 +153,9 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         const lines = batchOf(first, 3, 1)
         const detail = await prepared(first, lines)
         given(bench.loseAnswer)()
-        await first.deliver({ lines, detail, doubtful: false }, never).catch(() => undefined)
+        await first.deliver({ lines, detail, possibleDuplicate: false }, never).catch(() => undefined)
         const second = bench.open()
-        const outcome = await second.deliver({ lines, detail, doubtful: true }, never)
+        const outcome = await second.deliver({ lines, detail, possibleDuplicate: true }, never)
         expect(outcome.settled).toBe(3)
         await deliver(bench, second, batchOf(second, 2, 4))
         const twice = neverTwice(bench, second) ? [] : idsOf(3, 1)
@@ -168,16 +170,16 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       const detail = await prepared(sink, lines)
       const stop = new AbortController()
       bench.stall?.()
-      const delivery = sink.deliver({ lines, detail, doubtful: false }, stop.signal)
+      const delivery = sink.deliver({ lines, detail, possibleDuplicate: false }, stop.signal)
       if (bench.stall) await new Promise((resolve) => setImmediate(resolve))
       stop.abort()
       if (bench.stall) expect((await caught(delivery)).code).toBe('aborted')
       await delivery.catch(() => undefined)
-      const late = sink.deliver({ lines, detail, doubtful: true }, stop.signal)
+      const late = sink.deliver({ lines, detail, possibleDuplicate: true }, stop.signal)
       expect((await caught(late)).code).toBe('aborted')
       await bench.up()
       const next = bench.open()
-      await next.deliver({ lines, detail, doubtful: true }, never)
+      await next.deliver({ lines, detail, possibleDuplicate: true }, never)
       expect([...new Set(await bench.received())]).toEqual(idsOf(3, 1))
     })
 
@@ -187,7 +189,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         const bench = setUp()
         const sink = bench.open()
         const lines = batchOf(sink, 3, 1)
-        const outcome = await sink.deliver({ lines, detail: '', doubtful: false }, never)
+        const outcome = await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)
         const later = given(outcome.later)
         expect(sink.maxUnconfirmed).toBeGreaterThan(0)
         const next = bench.open()

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Connect } from '../../src/contracts/platform.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { connectSocket } from '../../src/platform/sockets.ts'
-import { Shipper } from '../../src/delivery/dispatcher.ts'
+import { BatchDispatcher } from '../../src/delivery/dispatcher.ts'
 import { sinkKinds } from '../../src/sinks/index.ts'
 import { FakeRelp } from '../fakes/relp-server.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
@@ -115,7 +115,7 @@ const securedStream: Secured = async (shown, tls) => {
     name: NAME,
     start: (parts) => {
       const sink = sinkKinds.syslog.open(NAME, options, deps)
-      return { sink, stepper: new Shipper({ ...parts, sink }) }
+      return { sink, stepper: new BatchDispatcher({ ...parts, sink }) }
     },
     received: () => streams.flatMap((parts) => wholeFrames(Buffer.concat(parts)).map(idOf)),
     show: async (next) => {
@@ -222,7 +222,7 @@ const securedRelp: Secured = async (shown, tls) => {
     name: NAME,
     start: (parts) => {
       const sink = sinkKinds.syslog.open(NAME, options, deps)
-      return { sink, stepper: new Shipper({ ...parts, sink }) }
+      return { sink, stepper: new BatchDispatcher({ ...parts, sink }) }
     },
     received: () => fake.stored.map((message) => idOf(Buffer.from(message))),
     show: async (next) => {

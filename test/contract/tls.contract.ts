@@ -67,9 +67,9 @@ async function openSteps(name: string, bench: SecuredBench) {
   await parts.journal.append(part([spec(1), spec(2), spec(3)]))
   const { stepper, sink } = bench.start(parts)
   onTestFinished(() => sink.close())
-  const owed = () => parts.journal.stats().entries
+  const pending = () => parts.journal.stats().entries
   return {
-    owed,
+    pending,
     fails: async (): Promise<ConnectorError> => {
       for (let steps = 0; steps < 20; steps++) {
         const error = await stepper.step(never).then(() => undefined, (each: unknown) => each) // prettier-ignore
@@ -81,8 +81,9 @@ async function openSteps(name: string, bench: SecuredBench) {
     },
     /** A receiver that came back may be found out about by one failure more, of a connection that died with the old one. */
     succeeds: async (): Promise<void> => {
-      for (let steps = 0; steps < 20 && owed() > 0; steps++) await stepper.step(never).catch(() => undefined)
-      expect(owed()).toBe(0)
+      for (let steps = 0; steps < 20 && pending() > 0; steps++)
+        await stepper.step(never).catch(() => undefined)
+      expect(pending()).toBe(0)
     },
   }
 }
@@ -108,7 +109,7 @@ export function tlsContract(setUp: () => TlsBench, caseWith: CaseWith): void {
           expect(error.message).toMatch(/\w \w/)
         }
         expect(await bench.received()).toEqual([])
-        expect(steps.owed()).toBe(3)
+        expect(steps.pending()).toBe(3)
         await bench.show(good)
         await steps.succeeds()
         expect(await bench.received()).toEqual([uuid(1), uuid(2), uuid(3)])
@@ -126,7 +127,7 @@ export function tlsContract(setUp: () => TlsBench, caseWith: CaseWith): void {
       const steps = await openSteps(name, bench)
       expect(['retry', 'hold']).toContain((await steps.fails()).action)
       expect(await bench.received()).toEqual([])
-      expect(steps.owed()).toBe(3)
+      expect(steps.pending()).toBe(3)
       files.put(certificate('agent', authority))
       await steps.succeeds()
       expect(new Set(await bench.received())).toEqual(new Set([uuid(1), uuid(2), uuid(3)]))

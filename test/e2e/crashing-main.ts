@@ -1,8 +1,8 @@
 // The daemon, which kills itself with SIGKILL at the nth time it comes to a named step: node crashing.js <config> <step> <nth>.
 import { openApp } from '../../src/app/app.ts'
-import type { Outside } from '../../src/app/environment.ts'
+import type { Environment } from '../../src/app/environment.ts'
 import { references } from '../../src/cli/shared/config-file.ts'
-import { realOutside } from '../../src/cli/shared/environment.ts'
+import { realEnvironment } from '../../src/cli/shared/environment.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { openJournal } from '../../src/journal/sqlite/open.ts'
 import type { DiskFile, Transport } from '../../src/contracts/platform.ts'
@@ -74,7 +74,7 @@ function mortalJournal(journal: Journal): Journal {
       at('page read, not appended')
       const appended = await journal.append(part)
       at('page appended')
-      const { source } = part.origin
+      const { source } = part.stream
       if (source.startsWith('history.') && part.cursor === undefined) at('history part appended')
       if (source === 'vault.projects') at('vault page appended')
       return appended
@@ -84,13 +84,13 @@ function mortalJournal(journal: Journal): Journal {
       await journal.resend(again)
       at('page read again, kept')
     },
-    intend: async (sink, intent) => {
-      await journal.intend(sink, intent)
+    recordInFlight: async (sink, inFlight) => {
+      await journal.recordInFlight(sink, inFlight)
       at('intent written')
     },
-    settle: async (sink, settlement) => {
-      await journal.settle(sink, settlement)
-      if (settlement.next) at('intent written')
+    ack: async (sink, acknowledgement) => {
+      await journal.ack(sink, acknowledgement)
+      if (acknowledgement.next) at('intent written')
       at('batch settled')
     },
   })
@@ -106,8 +106,8 @@ const world = {
   signal: new AbortController().signal,
 }
 const config = loadConfig(configPath, references(world))
-const real = realOutside(config, world)
-const outside: Outside = {
+const real = realEnvironment(config, world)
+const environment: Environment = {
   ...real,
   disk: { ...real.disk, open: async (path) => mortalFile(await real.disk.open(path)) },
   network: (to, tls) => {
@@ -115,7 +115,7 @@ const outside: Outside = {
     return { send: mortalTransport(network.send), close: () => network.close() }
   },
 }
-const app = await openApp(config, outside, { once: false }, async (options) =>
+const app = await openApp(config, environment, { once: false }, async (options) =>
   mortalJournal(await openJournal(options)),
 )
 await app.run()

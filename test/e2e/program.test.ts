@@ -48,7 +48,7 @@ test('no built-in is imported by the program as built: reading all that Node exp
   expect({ files: files.length > 5, importing }).toEqual({ files: true, importing: [] })
 })
 
-const telling = `
+const reports = `
 import { registerHooks } from 'node:module'
 const loaded = new Set()
 registerHooks({
@@ -62,7 +62,7 @@ process.on('exit', () => process.stderr.write(JSON.stringify([...loaded])))
 `
 
 test('of packages that the build left outside, a start loads the journal’s driver alone', async () => {
-  const preload = `--import=data:text/javascript,${encodeURIComponent(telling)}`
+  const preload = `--import=data:text/javascript,${encodeURIComponent(reports)}`
   const { stderr } = await promisify(execFile)(process.execPath, [preload, built.main, '--version'])
   expect(JSON.parse(stderr)).toEqual(['better-sqlite3'])
 })

@@ -298,9 +298,9 @@ export class FakeDisk implements Disk {
       this.#change(inode, { offset, bytes: own.subarray(0, Math.floor(this.#random() * (own.length + 1))) })
       this.#fall()
     }
-    const room = (this.#options.capacityBytes ?? Infinity) - this.#usedBytes() + (inode.live.size - offset)
-    if (own.length > room) {
-      this.#change(inode, { offset, bytes: own.subarray(0, Math.max(0, room)) })
+    const memory = (this.#options.capacityBytes ?? Infinity) - this.#usedBytes() + (inode.live.size - offset)
+    if (own.length > memory) {
+      this.#change(inode, { offset, bytes: own.subarray(0, Math.max(0, memory)) })
       throw new ConnectorError('disk_full', 'no room left')
     }
     this.#change(inode, { offset, bytes: own })

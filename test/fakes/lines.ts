@@ -11,7 +11,7 @@ import {
   TYPE,
   VERSION,
 } from '../../src/contracts/entries.ts'
-import type { Run } from '../../src/contracts/journal.ts'
+import type { ChunkSlice } from '../../src/contracts/journal.ts'
 import type { Format, Frame, Lines } from '../../src/contracts/sink.ts'
 import { parseInstantText } from '../../src/core/time.ts'
 import { ByteWriter } from '../../src/core/bytes.ts'
@@ -52,9 +52,9 @@ export function entriesOf(made: readonly MadeEntry[]): Entries {
   return new Entries(Buffer.concat(parts), made.length, columns, times, types)
 }
 
-export function runOf(made: readonly MadeEntry[], more: Partial<Run> = {}): Run {
+export function runOf(made: readonly MadeEntry[], more: Partial<ChunkSlice> = {}): ChunkSlice {
   return {
-    origin: { workspace: 'acme', source: 'audit' },
+    stream: { workspace: 'acme', source: 'audit' },
     firstSeq: 1,
     appendedAt: Date.UTC(2026, 10, 21, 10, 0, 1, 5),
     onlySink: undefined,
@@ -74,7 +74,7 @@ export function someEntries(count: number, from = 1): MadeEntry[] {
 
 export const rawFormat: Format = ({ entries }, index, out) => out.copy(entries.raw(index))
 
-export function linesOf(run: Run, frame: Frame, format: Format = rawFormat): Lines {
+export function linesOf(run: ChunkSlice, frame: Frame, format: Format = rawFormat): Lines {
   const out = new ByteWriter(256)
   const { count } = run.entries
   const ends = new Uint32Array(count)

@@ -7,7 +7,7 @@ export interface Delivered {
   readonly seqs: readonly number[]
   readonly texts: readonly string[]
   readonly detail: string
-  readonly doubtful: boolean
+  readonly possibleDuplicate: boolean
   readonly at: number
 }
 
@@ -55,8 +55,14 @@ export class FakeSink implements Sink {
   }
 
   async deliver(delivery: Delivery): Promise<Outcome> {
-    const { lines, detail, doubtful } = delivery
-    this.deliveries.push({ seqs: [...lines.seqs], texts: textsOf(lines), detail, doubtful, at: this.now() })
+    const { lines, detail, possibleDuplicate } = delivery
+    this.deliveries.push({
+      seqs: [...lines.seqs],
+      texts: textsOf(lines),
+      detail,
+      possibleDuplicate,
+      at: this.now(),
+    })
     return this.answer(delivery)
   }
 

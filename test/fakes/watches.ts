@@ -6,12 +6,12 @@ import type {
   Asked,
   Recalled,
   SinkState,
-  SinkWatch,
+  SinkReporter,
   SourceState,
-  SourceWatch,
+  StreamReporter,
 } from '../../src/contracts/reporter.ts'
 
-export class SourceNotes implements SourceWatch {
+export class SourceNotes implements StreamReporter {
   readonly states: SourceState[] = []
   readonly errors: ConnectorError[] = []
   readonly triesInMs: number[] = []
@@ -78,7 +78,7 @@ export class SourceNotes implements SourceWatch {
   }
 }
 
-export class SinkNotes implements SinkWatch {
+export class SinkNotes implements SinkReporter {
   readonly states: SinkState[] = []
   readonly errors: ConnectorError[] = []
   readonly triesInMs: number[] = []

@@ -45,7 +45,7 @@ afterAll(async () => {
 })
 
 const group: ObjectGroup = {
-  origin: { workspace: 'acme', source: 'audit' },
+  stream: { workspace: 'acme', source: 'audit' },
   day: '2026-01-31',
   replay: undefined,
 }
@@ -59,8 +59,8 @@ describe.skipIf(missing)('MinIO', () => {
     const place = { bucket: 'locked', prefix: sse.type, endpoint: url, force_path_style: true }
     const keys = { access_key_id: 'keykey', secret_access_key: SECRET }
     const options = s3.options.parse({ ...place, ...keys, sse, object_lock: { mode: 'governance', days: 1 } })
-    const outside = { clock: systemClock, random: Math.random, disk, spoolFolder: join(folder, 'spool') }
-    const sink = s3.open('archive', options, sinkDeps({ ...outside, transport: () => transport.send }))
+    const environment = { clock: systemClock, random: Math.random, disk, spoolFolder: join(folder, 'spool') }
+    const sink = s3.open('archive', options, sinkDeps({ ...environment, transport: () => transport.send }))
     try {
       expect((await sink.check(never)).filter(({ ok }) => !ok)).toEqual([])
       for (const there of [false, true]) {

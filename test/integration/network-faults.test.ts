@@ -4,17 +4,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { realOutside } from '../../src/cli/shared/environment.ts'
+import { realEnvironment } from '../../src/cli/shared/environment.ts'
 import { configSchema } from '../../src/config/schema.ts'
 import { openJournal } from '../../src/journal/sqlite/open.ts'
 import type { Clock } from '../../src/core/clock.ts'
-import { Room } from '../../src/core/memory-budget.ts'
-import { openBoard } from '../../src/observability/status-registry.ts'
+import { MemoryBudget } from '../../src/core/memory-budget.ts'
+import { openStatusRegistry } from '../../src/observability/status-registry.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { openMetrics } from '../../src/observability/metrics.ts'
-import { ship } from '../../src/delivery/loop.ts'
+import { runDispatcher } from '../../src/delivery/loop.ts'
 import { Taps } from '../../src/observability/taps.ts'
-import { openShipping } from '../../src/app/delivery.ts'
+import { openSinkDelivery } from '../../src/app/delivery.ts'
 import { part, spec, uuid } from '../contract/journal-parts.ts'
 import { LogLines } from '../fakes/sink-deps.ts'
 import { BATCH_ENTRIES, type FaultyReceiver, type OpenReceiver, receivers } from './faulty-receivers.ts'
@@ -78,36 +78,36 @@ async function openDelivery(folder: string, sink: object, clock: Clock) {
   const log = new LogLines()
   const words = () => undefined
   const signal = new AbortController().signal
-  const world = { env: {}, version: '0.0.0', stdout: words, stderr: words, print: async () => {}, signal }
-  const outside = { ...realOutside(config, world), clock, log }
+  const context = { env: {}, version: '0.0.0', stdout: words, stderr: words, print: async () => {}, signal }
+  const environment = { ...realEnvironment(config, context), clock, log }
   const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e12, keepSettledBytes: 0, ballastBytes: 0 }
   const journal = await openJournal({ path: config.journal.path, ...bounds, sinks: [NAME], clock, log })
-  const metrics = openMetrics({ version: world.version })
-  const board = openBoard({ clock, metrics, journalStats: () => journal.stats(), version: '0.0.0', budget: () => [] }) // prettier-ignore
-  const parts = { config, outside, mode: { once: false }, journal, board, room: new Room(32 * 2 ** 20), instance: 'i', taps: new Taps(clock) } // prettier-ignore
-  const shipping = openShipping(parts, config.sinks[0] as (typeof config.sinks)[number], {
+  const metrics = openMetrics({ version: context.version })
+  const registry = openStatusRegistry({ clock, metrics, journalStats: () => journal.stats(), version: '0.0.0', rateLimiter: () => [] }) // prettier-ignore
+  const parts = { config, environment, mode: { once: false }, journal, registry, memory: new MemoryBudget(32 * 2 ** 20), instance: 'i', taps: new Taps(clock) } // prettier-ignore
+  const sinkDelivery = openSinkDelivery(parts, config.sinks[0] as (typeof config.sinks)[number], {
     nothingMoreComes: () => false,
   })
   let failures = 0
-  const watch = new Proxy(shipping.watch, {
-    get(target, name: keyof typeof shipping.watch) {
+  const reporter = new Proxy(sinkDelivery.reporter, {
+    get(target, name: keyof typeof sinkDelivery.reporter) {
       if (name === 'retry') failures++
       return target[name].bind(target) as unknown
     },
   })
   const stopping = new AbortController()
-  const loop = ship(shipping.shipper, { ...shipping, watch }, stopping.signal)
+  const loop = runDispatcher(sinkDelivery.dispatcher, { ...sinkDelivery, reporter }, stopping.signal)
   loop.catch(() => undefined)
   onTestFinished(async () => {
     stopping.abort()
     await loop
-    await shipping.close()
+    await sinkDelivery.close()
     await journal.close()
   })
   let made = 0
   return {
     failures: () => failures,
-    owed: () => journal.stats().entries,
+    pending: () => journal.stats().entries,
     told: () => log.lines,
     deadLetters: () => journal.deadLetters({}),
     append: async (count: number) => {
@@ -150,7 +150,7 @@ async function survive(kind: FaultyReceiver, fault: Fault, toxiproxy: Toxiproxy)
   onTestFinished(() => receiver.close())
   const line = await toxiproxy.lay(receiver.port)
   const delivery = await openDelivery(folder, kind.sink(line.port, folder), fault.slows ? systemClock : fast)
-  const all = () => delivery.owed() === 0
+  const all = () => delivery.pending() === 0
   await delivery.append(60)
   await until('the first entries', delivery, all)
   await spoil(line, fault)

@@ -90,7 +90,10 @@ describe.skipIf(missing)('imrelp', () => {
       [3_000, 1_001],
     ] as const)
       expect(
-        await sink.deliver({ lines: linesFor(sink, count, from), detail: '', doubtful: false }, never),
+        await sink.deliver(
+          { lines: linesFor(sink, count, from), detail: '', possibleDuplicate: false },
+          never,
+        ),
       ).toEqual({ settled: count, refused: [] })
     await sink.close()
     expect(received().map(entryOf)).toEqual(rawsOf(4_000))
@@ -205,7 +208,7 @@ describe.skipIf(missing)('imrelp over TLS', () => {
 
   async function failure(sink: Sink): Promise<ConnectorError> {
     const lines = linesFor(sink, 3)
-    const error = await sink.deliver({ lines, detail: '', doubtful: false }, never).then(
+    const error = await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never).then(
       () => new Error('it was taken'),
       (each: unknown) => each,
     )
@@ -220,7 +223,7 @@ describe.skipIf(missing)('imrelp over TLS', () => {
     const sink = sinkAt(`relp+tls://${host}:${port}`, senderTls(ca_file))
     for (const from of [1, 1_001]) {
       const lines = linesFor(sink, 1_000, from)
-      expect(await sink.deliver({ lines, detail: '', doubtful: false }, never)).toMatchObject({
+      expect(await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)).toMatchObject({
         settled: 1_000,
       })
     }

@@ -6,15 +6,15 @@ import { join } from 'node:path'
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { runProgram } from '../../src/cli/program.ts'
-import type { World } from '../../src/cli/shared/world.ts'
+import type { CommandContext } from '../../src/cli/shared/world.ts'
 import { openJournal } from '../../src/journal/sqlite/open.ts'
 import type { Journal } from '../../src/contracts/journal.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
-import { Room } from '../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../src/core/memory-budget.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { disk } from '../../src/platform/disk.ts'
 import { openTransport } from '../../src/platform/transport.ts'
-import { ObjectShipper } from '../../src/delivery/objects.ts'
+import { ObjectDispatcher } from '../../src/delivery/objects.ts'
 import { s3 } from '../../src/sinks/s3/sink.ts'
 import { logOf, part, spec } from '../contract/journal-parts.ts'
 import { rawFormat } from '../fakes/lines.ts'
@@ -69,13 +69,13 @@ const filesUnder = (beginning: string) =>
 
 async function verify(...argv: string[]) {
   const said = { out: '', err: '' }
-  const world: World = {
+  const context: CommandContext = {
     ...{ env: {}, version: '0.0.0', signal: never },
     stdout: (text) => void (said.out += text),
     stderr: (text) => void (said.err += text),
     print: async () => undefined,
   }
-  const code = await runProgram(['verify', ...argv, '--public-key', join(folder, 'public.pem')], world)
+  const code = await runProgram(['verify', ...argv, '--public-key', join(folder, 'public.pem')], context)
   return { code, ...said }
 }
 
@@ -112,16 +112,21 @@ async function openFeed(compression: 'gzip' | 'zstd' | 'none') {
     evidence: { signing_key_file: join(folder, 'key.pem') },
   })
   let network: ReturnType<typeof openTransport>
-  let shipper: ObjectShipper
+  let dispatcher: ObjectDispatcher
   const begin = () => {
     network = openTransport({ tls: undefined, proxy: { https: undefined, http: undefined, none: undefined } })
     closing.push(() => network.close())
     const parts = { clock, disk, transport: () => network.send, spoolFolder: join(state, 'spool') }
     const sink = s3.open('archive', options, sinkDeps(parts))
     closing.push(() => sink.close())
-    shipper = new ObjectShipper({
-      ...{ sink, journal, watch: new SinkNotes(), log: logOf(), clock, format: rawFormat, shape: 'one' },
-      ...{ random: () => 0.5, room: new Room(2 ** 25), nothingMoreComes: () => false, lookAgainMs: Infinity },
+    dispatcher = new ObjectDispatcher({
+      ...{ sink, journal, reporter: new SinkNotes(), log: logOf(), clock, format: rawFormat, shape: 'one' },
+      ...{
+        random: () => 0.5,
+        memory: new MemoryBudget(2 ** 25),
+        nothingMoreComes: () => false,
+        lookAgainMs: Infinity,
+      },
       wanted: () => true,
     })
   }
@@ -129,14 +134,14 @@ async function openFeed(compression: 'gzip' | 'zstd' | 'none') {
   let appended = 0
   return {
     begin,
-    step: () => shipper.step(never),
+    step: () => dispatcher.step(never),
     async append(count: number) {
       await journal.append(part(Array.from({ length: count }, (_, i) => spec(appended + i + 1))))
       appended += count
     },
     async hour() {
       aheadMs += HOUR_MS
-      for (let i = 0; i < 1_000 && (await shipper.step(never)) === 'worked'; i++) continue
+      for (let i = 0; i < 1_000 && (await dispatcher.step(never)) === 'worked'; i++) continue
     },
   }
 }

@@ -99,8 +99,14 @@ const place = () => ({ endpoint: url, force_path_style: true, access_key_id: 'ke
 function openSink(given: object, log = new LogLines()) {
   const transport = openTransport({})
   const options = s3.options.parse({ ...place(), secret_access_key: SECRET, ...given })
-  const outside = { clock: systemClock, random: Math.random, disk, log, spoolFolder: join(folder, 'spool') }
-  const sink = s3.open('archive', options, sinkDeps({ ...outside, transport: () => transport.send }))
+  const environment = {
+    clock: systemClock,
+    random: Math.random,
+    disk,
+    log,
+    spoolFolder: join(folder, 'spool'),
+  }
+  const sink = s3.open('archive', options, sinkDeps({ ...environment, transport: () => transport.send }))
   const close = async () => {
     await sink.close()
     await transport.close()
@@ -109,7 +115,7 @@ function openSink(given: object, log = new LogLines()) {
 }
 
 const group: ObjectGroup = {
-  origin: { workspace: 'acme', source: 'audit' },
+  stream: { workspace: 'acme', source: 'audit' },
   day: '2026-01-31',
   replay: undefined,
 }

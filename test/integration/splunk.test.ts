@@ -40,8 +40,8 @@ function open(splunk: Splunk, token: string, more: object = {}): Opened {
   const log = new LogLines()
   const source = `suite-${randomUUID()}`
   const options = sinkKinds.splunk_hec.options.parse({ url: splunk.url, token, source, ...more })
-  const outside = { clock: systemClock, log, connect: connectSocket, transport: () => transport.send }
-  const sink = sinkKinds.splunk_hec.open('splunk', options, sinkDeps(outside))
+  const environment = { clock: systemClock, log, connect: connectSocket, transport: () => transport.send }
+  const sink = sinkKinds.splunk_hec.open('splunk', options, sinkDeps(environment))
   onTestFinished(async () => {
     await sink.close()
     await transport.close()
@@ -49,7 +49,8 @@ function open(splunk: Splunk, token: string, more: object = {}): Opened {
   return { sink, log, source }
 }
 
-const deliver = (sink: Sink, lines: Lines) => sink.deliver({ lines, detail: '', doubtful: false }, never)
+const deliver = (sink: Sink, lines: Lines) =>
+  sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)
 
 interface Shipped {
   readonly refused: readonly Refusal[]
@@ -57,7 +58,11 @@ interface Shipped {
 }
 
 /** On and on from the first that is not settled, as the conductor does; a batch that a failure left goes out again. */
-async function ship(sink: Sink, made: readonly MadeEntry[], format: Format = rawFormat): Promise<Shipped> {
+async function runDispatcher(
+  sink: Sink,
+  made: readonly MadeEntry[],
+  format: Format = rawFormat,
+): Promise<Shipped> {
   const refused: Refusal[] = []
   const waiting: Later[] = []
   let done = 0
@@ -127,7 +132,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
       async (acks) => {
         const { sink, source } = open(splunk, await splunk.token({ acks: true }), { acks })
         const made = entriesNow(1_000)
-        const shipped = await ship(sink, made)
+        const shipped = await runDispatcher(sink, made)
         expect(shipped.waiting).toHaveLength(1)
         await confirmAll(shipped)
         await expectWhole(source, made)
@@ -137,7 +142,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
     test('acks: auto with a token that does not: taken counts, and the log says so', async () => {
       const { sink, source, log } = open(splunk, await splunk.token({ acks: false }))
       const made = entriesNow(100)
-      expect(await ship(sink, made)).toEqual({ refused: [], waiting: [] })
+      expect(await runDispatcher(sink, made)).toEqual({ refused: [], waiting: [] })
       expect(log.lines.join()).toContain('The token has acknowledgements off')
       await expectWhole(source, made)
     })
@@ -152,7 +157,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
       const { sink, source } = open(splunk, await splunk.token({ acks: true }), { max_in_flight: 4 })
       const batches = Array.from({ length: 4 }, () => entriesNow(50))
       const shipped: Shipped[] = []
-      for (const made of batches) shipped.push(await ship(sink, made))
+      for (const made of batches) shipped.push(await runDispatcher(sink, made))
       for (const each of shipped.reverse()) await confirmAll(each)
       await expectWhole(source, batches.flat())
     })
@@ -161,7 +166,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
       const token = await splunk.token({ acks: true })
       const former = open(splunk, token)
       const made = entriesNow(20)
-      const [later] = (await ship(former.sink, made)).waiting
+      const [later] = (await runDispatcher(former.sink, made)).waiting
       await former.sink.close()
       const { sink } = open(splunk, token)
       const resumed = sink.resume?.(later?.detail ?? '')
@@ -193,7 +198,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
         const isIt = Buffer.from(run.entries.raw(index)).includes(made[4]?.id ?? '')
         out.copy(isIt ? Buffer.from(text) : run.entries.raw(index))
       }
-      const shipped = await ship(sink, made, poison)
+      const shipped = await runDispatcher(sink, made, poison)
       expect(shipped.refused.map(({ index }) => index)).toEqual([4])
       await confirmAll(shipped)
       await expectWhole(source, made.toSpliced(4, 1))
@@ -216,16 +221,16 @@ for (const kind of [fakeSplunk, realSplunk]) {
           ack_timeout: kind.ackTimeout,
         })
         const [before, during, after] = [entriesNow(20), entriesNow(20), entriesNow(20)]
-        const first = await ship(sink, before)
+        const first = await runDispatcher(sink, before)
         await splunk.restart(async () => {
           expect(await failure(sink, during)).toMatchObject({ action: 'retry' })
         })
         // Its ids are gone with it: whoever is not told in time sends again.
         await confirmAll(first).catch(async (error: unknown) => {
           expect(error).toMatchObject({ code: 'timeout' })
-          await confirmAll(await ship(sink, before))
+          await confirmAll(await runDispatcher(sink, before))
         })
-        for (const made of [during, after]) await confirmAll(await ship(sink, made))
+        for (const made of [during, after]) await confirmAll(await runDispatcher(sink, made))
         const events = await found(source, [...before, ...during, ...after])
         const times = (made: readonly MadeEntry[]) =>
           made.map(({ id }) => events.filter(({ entryId }) => entryId === id).length)

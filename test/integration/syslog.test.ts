@@ -53,14 +53,14 @@ function open(address: string, more: object = {}): Sink {
 
 async function deliver(sink: Sink, made: readonly MadeEntry[], format: Format = rawFormat): Promise<void> {
   const lines = linesOf(runOf(made), sink.frame, format)
-  expect(await sink.deliver({ lines, detail: '', doubtful: false }, never)).toEqual({
+  expect(await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)).toEqual({
     settled: lines.count,
     refused: [],
   })
 }
 
 /** Tries until it is taken, as the conductor does. */
-async function ship(sink: Sink, made: readonly MadeEntry[]): Promise<void> {
+async function runDispatcher(sink: Sink, made: readonly MadeEntry[]): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
     try {
       await deliver(sink, made)
@@ -139,7 +139,7 @@ describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
     expect(receiver.lines()).toEqual([])
     filesOf()
     expect((await sink.check(never)).map(({ ok }) => ok)).toEqual([true, true, true])
-    await ship(sink, someEntries(3))
+    await runDispatcher(sink, someEntries(3))
     await until('all of it', () => receiver.lines().length === 3)
   })
 
@@ -202,7 +202,7 @@ describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
     const sink = open(`tcp://${HOST}:${receiver.port}`)
     const made = someEntries(4_000)
     for (let at = 0; at < made.length; at += 100) {
-      await ship(sink, made.slice(at, at + 100))
+      await runDispatcher(sink, made.slice(at, at + 100))
       if (at % 1_000 !== 0) continue
       await receiver.stop()
       await receiver.start()

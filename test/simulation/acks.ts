@@ -50,10 +50,10 @@ export async function unsafe(
 ): Promise<readonly string[]> {
   // As they stand now: a crash makes another list.
   const { indexed } = hec
-  const { runs } = await journal.range(first, through)
+  const { slices } = await journal.range(first, through)
   const missing = new Set(
-    runs
-      .filter(({ origin }) => sources.includes(origin.source))
+    slices
+      .filter(({ stream }) => sources.includes(stream.source))
       .flatMap(({ entries }) => Array.from({ length: entries.count }, (_, i) => entries.id(i))),
   )
   // What is settled came lately.

@@ -1,7 +1,7 @@
 // What must hold of the past that was read again: each order came to its end, what it read whole is there, and a replay is marked, its own sink's, and whole.
 import type { App } from '../../src/app/app.ts'
 import type { JobSpan } from '../../src/contracts/jobs.ts'
-import { isSameOrigin } from '../../src/contracts/source.ts'
+import { isSameStream } from '../../src/contracts/source.ts'
 import { onOneLine } from './lines.ts'
 import type { Line } from './lines.ts'
 import type { World } from './simulate.ts'
@@ -51,27 +51,27 @@ function due(
 async function judgeBackfills(world: World, app: App, held: readonly Held[]): Promise<string[]> {
   const taken = world.orders?.backfills ?? []
   const told = await app.jobs.all('backfill')
-  const gone = taken.filter(({ origin }) => !told.some((one) => isSameOrigin(one.origin, origin)))
-  const faults = gone.map(({ origin }) => `the backfill of ${origin.source} is forgotten`)
+  const gone = taken.filter(({ stream }) => !told.some((one) => isSameStream(one.stream, stream)))
+  const faults = gone.map(({ stream }) => `the backfill of ${stream.source} is forgotten`)
   for (const one of told) {
-    const { origin, endedAt, counts, unread, startedAt } = one
+    const { stream, endedAt, counts, unread, startedAt } = one
     const [span] = one.spans
     if (endedAt === undefined) faults.push(`a backfill goes on for ever: ${JSON.stringify(one)}`)
     if (!span) faults.push(`a backfill without a span: ${JSON.stringify(one)}`)
     if (!span || endedAt === undefined || counts.gaps > 0 || unread.length > 0 || isMisled(world)) continue
     const wanted =
-      origin.source === 'audit'
+      stream.source === 'audit'
         ? due(world, span, startedAt)
-        : dueEvents(world, span, startedAt, origin.source)
+        : dueEvents(world, span, startedAt, stream.source)
     for (const { sink, lines, sources } of held) {
-      if (!sources.includes(origin.source)) continue
+      if (!sources.includes(stream.source)) continue
       const there = new Set(
-        lines.flatMap(({ source, id }) => (source === origin.source && id !== undefined ? [id] : [])),
+        lines.flatMap(({ source, id }) => (source === stream.source && id !== undefined ? [id] : [])),
       )
       const missing = wanted.filter(({ id }) => !there.has(id))
       if (missing.length > 0)
         faults.push(
-          `${sink}: ${missing.length} of ${wanted.length} entries of ${origin.source} that a whole backfill must have read are missing, such as ${missing[0]?.id}`,
+          `${sink}: ${missing.length} of ${wanted.length} entries of ${stream.source} that a whole backfill must have read are missing, such as ${missing[0]?.id}`,
         )
     }
   }

@@ -48,11 +48,11 @@ const isLeftOut = ({ plan }: ReloadsWorld, sink: string, source: string) =>
 function judgeBackfill(
   world: ReloadsWorld,
   held: Readonly<Record<string, readonly Enveloped[]>>,
-  { origin, startedAt }: Job,
+  { stream, startedAt }: Job,
   told: readonly Job[],
 ): string[] {
-  const { source } = origin
-  const one = told.find((each) => each.origin.source === source && each.startedAt === startedAt)
+  const { source } = stream
+  const one = told.find((each) => each.stream.source === source && each.startedAt === startedAt)
   if (!one) return [`the backfill of ${source} is forgotten`]
   if (one.endedAt === undefined) return [`a backfill goes on for ever: ${JSON.stringify(one)}`]
   if (one.counts.gaps > 0) return []
@@ -71,11 +71,11 @@ function judgeBackfill(
 function judgeReplay(
   world: ReloadsWorld,
   archive: readonly Enveloped[],
-  { origin, startedAt }: Job,
+  { stream, startedAt }: Job,
   told: readonly Job[],
 ): string[] {
-  const { source } = origin
-  const one = told.find((each) => each.origin.source === source && each.startedAt === startedAt)
+  const { source } = stream
+  const one = told.find((each) => each.stream.source === source && each.startedAt === startedAt)
   if (!one) return [`the replay of ${source} is forgotten`]
   if (one.endedAt === undefined) return [`a replay goes on for ever: ${JSON.stringify(one)}`]
   if (isLeftOut(world, 'archive', source)) return []

@@ -24,12 +24,12 @@ async function judgeQuarantine(world: World, { journal }: App): Promise<string[]
   if (records.length === 0) return []
   const known = malformed(world)
   const strange: string[] = []
-  for (const { id, origin, reason } of records) {
+  for (const { id, stream, reason } of records) {
     const bytes = Buffer.from((await journal.quarantinedRaw(id)) ?? []).toString('latin1')
     // A whole answer, kept for the one entry in it that nobody can read.
     const isKnown =
       reason === 'unreadable_page' ? [...known].some((raw) => bytes.includes(raw)) : known.has(bytes)
-    if (!isKnown) strange.push(`${origin.source} (${reason}): ${bytes.slice(0, 80)}`)
+    if (!isKnown) strange.push(`${stream.source} (${reason}): ${bytes.slice(0, 80)}`)
   }
   return strange.length === 0
     ? []

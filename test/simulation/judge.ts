@@ -1,7 +1,7 @@
 // The invariants: what must hold of every run, whatever went wrong in it.
 import type { App } from '../../src/app/app.ts'
 import type { MockEntry } from '../../src/mock/entry.ts'
-import { balanceOf } from '../../src/contracts/accounts.ts'
+import { accountReport } from '../../src/contracts/accounts.ts'
 import { historyTruth, judgeHistory, judgeQueryText } from './judge-history.ts'
 import type { HistoryTruth } from './judge-history.ts'
 import { judgePast } from './judge-past.ts'
@@ -184,7 +184,7 @@ function judgeApp({ scenario }: World, app: App | undefined): string[] {
   // What stays unreadable is told and tried again for days.
   const poisoned = (scenario.faults.history_poison ?? 0) !== 0
   if (!app) return ['the daemon does not run at the end']
-  const { sinks, workspaces } = app.board.status()
+  const { sinks, workspaces } = app.registry.status()
   return [
     ...sinks
       .filter((sink) => sink.pending_entries > 0)
@@ -206,8 +206,8 @@ function judgeApp({ scenario }: World, app: App | undefined): string[] {
 /** Every entry that was kept is accounted for at every sink, on the day of its own time. */
 async function judgeBalance(app: App | undefined, received: number): Promise<string[]> {
   if (!app) return []
-  const sinks = app.board.status().sinks.map(({ name }) => name)
-  const { rows } = await balanceOf(app.journal, { fromDay: -1e6, toDay: 1e7 }, sinks)
+  const sinks = app.registry.status().sinks.map(({ name }) => name)
+  const { rows } = await accountReport(app.journal, { fromDay: -1e6, toDay: 1e7 }, sinks)
   const uneven = rows.filter(({ missing }) => missing !== 0)
   return [
     ...(rows.length === 0 && received > 0 ? ['nothing was counted at any sink'] : []),

@@ -39,7 +39,7 @@ export class Orders {
   /** All of the past up to an hour ago, what lies before the configured start too. Waits for nothing: the daemon may die over it. */
   give(app: App, { backfills, replays }: OperatorScenario, firstMs: number, now: number): void {
     this.span = { fromUs: firstMs * 1000 - HOUR_US, toUs: now * 1000 - HOUR_US }
-    const reads = [{ origin: { workspace: 'acme', source: 'audit' as const }, spans: [this.span] }]
+    const reads = [{ stream: { workspace: 'acme', source: 'audit' as const }, spans: [this.span] }]
     if (backfills) this.#note(app.jobs.backfill({}, this.span), (begun) => this.backfills.push(...begun))
     if (replays)
       this.#note(app.jobs.replay({ sink: 'splunk', startedAt: now, reads }), (begun) =>

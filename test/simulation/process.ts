@@ -1,13 +1,13 @@
 // One life of the daemon in the simulation: production code whose every step into the outside may be its last.
 import { openApp } from '../../src/app/app.ts'
 import type { App } from '../../src/app/app.ts'
-import type { Outside } from '../../src/app/environment.ts'
+import type { Environment } from '../../src/app/environment.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { gzip } from '../../src/platform/gzip/gzip.ts'
 import { openJournal } from '../../src/journal/sqlite/open.ts'
 import type { Clock, Random } from '../../src/core/clock.ts'
 import type { Disk, DiskFile, Transport } from '../../src/contracts/platform.ts'
-import type { Append, Journal, Settlement } from '../../src/contracts/journal.ts'
+import type { Append, Journal, Acknowledgement } from '../../src/contracts/journal.ts'
 import type { Log } from '../../src/core/log.ts'
 
 export interface Surroundings {
@@ -20,7 +20,7 @@ export interface Surroundings {
   /** Of how many chunks of history answers one life hears. */
   readonly fatalChunk: number
   /** Told of each settlement before it lands. */
-  readonly settling: (journal: Journal, sink: string, settlement: Settlement) => void
+  readonly settling: (journal: Journal, sink: string, acknowledgement: Acknowledgement) => void
 }
 
 const never = () => new Promise<never>(() => undefined)
@@ -140,10 +140,10 @@ function mortalJournal(journal: Journal, life: Life, settling: Surroundings['set
       if (name === 'stats') return () => target.stats()
       // Nobody takes its file away here; looking for that every few seconds would be half of all that ever happens.
       if (name === 'lost') return never
-      if (name === 'settle')
-        return life.guard((...args: Parameters<Journal['settle']>) => {
+      if (name === 'ack')
+        return life.guard((...args: Parameters<Journal['ack']>) => {
           settling(target, ...args)
-          return target.settle(...args)
+          return target.ack(...args)
         })
       return life.guard(async (...args: unknown[]) => {
         const answer: unknown = await (target[name] as (...args: unknown[]) => unknown).apply(target, args)
@@ -177,7 +177,7 @@ export async function startProcess(
   })
   const { clock, random, log, disk, transport, print, settling, fatalChunk } = around
   const life = new Life(fatalStep, fatalChunk, () => died())
-  const outside: Outside = {
+  const outside: Environment = {
     version: '0.0.0-simulated',
     clock: {
       now: () => clock.now(),

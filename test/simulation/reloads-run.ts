@@ -162,7 +162,7 @@ class Journey {
     }
     orders.backfills.push(...(await this.#drive(app.jobs.backfill({}, span).catch(refused))))
     for (const source of plan.replays) {
-      const reads = [{ origin: { workspace: 'acme', source }, spans: [span] }]
+      const reads = [{ stream: { workspace: 'acme', source }, spans: [span] }]
       const request = { sink: 'archive', startedAt: clock.now(), reads }
       orders.replays.push(...(await this.#drive(app.jobs.replay(request).catch(refused))))
     }

@@ -212,7 +212,7 @@ function openHec({ acks }: Scenario): FakeHec {
   return new FakeHec({ tokens: { [HEC_TOKEN]: { acks: true } }, indexers, cookieRolls, ackDelayMs: delayMs })
 }
 
-class Run {
+class ChunkSlice {
   readonly world: World
   readonly #config
   readonly #roll: Dice
@@ -270,10 +270,10 @@ class Run {
             printed.push(Buffer.from(line, 'latin1'))
           return Promise.resolve()
         },
-        settling: (journal, sink, settlement) => {
+        settling: (journal, sink, acknowledgement) => {
           if (!scenario.acks || sink !== 'splunk') return
           const wanted = sourcesOf(scenario, sink)
-          void unsafe(journal, hec, settlement, clock.now(), wanted).then((ids) =>
+          void unsafe(journal, hec, acknowledgement, clock.now(), wanted).then((ids) =>
             world.tooEarly.push(...ids),
           )
         },
@@ -425,7 +425,7 @@ async function runSeed(seed: number): Promise<{ world: World; faults: string[] }
   const fast = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
   const folder = mkdtempSync(join(fast, 'auditferry-simulation-'))
   const world = openWorld(scenario)
-  const run = new Run(world, folder)
+  const run = new ChunkSlice(world, folder)
   const faults: string[] = []
   try {
     if (scenario.operator) await run.operate(scenario.operator)

@@ -1,7 +1,7 @@
 // `api`: one documented operation, asked with the configured key, and its answer as it came. It shows what a key may do.
 import { existsSync } from 'node:fs'
 import { agentBeside, clientBeside } from '../../app/checks.ts'
-import type { Outside } from '../../app/environment.ts'
+import type { Environment } from '../../app/environment.ts'
 import { loadConfig } from '../../config/load.ts'
 import type { Config, WorkspaceConfig } from '../../config/schema.ts'
 import { printableName } from '../../core/printable.ts'
@@ -9,11 +9,11 @@ import { secretsIn } from '../../core/secret.ts'
 import { masker } from '../../observability/log.ts'
 import type { Ask } from '../../sources/http/client.ts'
 import { configFile, references } from '../shared/config-file.ts'
-import { instanceOf, quietOutside } from '../shared/environment.ts'
+import { instanceOf, quietEnvironment } from '../shared/environment.ts'
 import { showContent, writeExport } from '../shared/export-file.ts'
 import { unknownName } from '../shared/names.ts'
 import { columns } from '../shared/terminal.ts'
-import { exitCodes, type World } from '../shared/world.ts'
+import { exitCodes, type CommandContext } from '../shared/world.ts'
 import { checkAnswer, headText, withoutKey } from './answer.ts'
 import { operations } from './operations.ts'
 import type { Operation } from './operations.ts'
@@ -31,35 +31,35 @@ export interface ApiOptions {
 }
 
 /** `name`: an operation, an area to list, or nothing for all areas. */
-export async function api(world: World, options: ApiOptions, name?: string): Promise<number> {
+export async function api(context: CommandContext, options: ApiOptions, name?: string): Promise<number> {
   const listed = operations.filter(({ area }) => name === undefined || area === name)
   if (listed.length > 0) {
-    world.stdout(name === undefined ? listText(listed) : listed.map(detailText).join('\n'))
+    context.stdout(name === undefined ? listText(listed) : listed.map(detailText).join('\n'))
     return exitCodes.done
   }
   const operation = operations.find((one) => one.name === name)
   if (!operation)
-    return refused(world, [
+    return refused(context, [
       `there is no operation ${printableName(name ?? '')}: auditferry api lists them all`,
     ])
-  const config = loadConfig(configFile(world, options.config), references(world))
+  const config = loadConfig(configFile(context, options.config), references(context))
   const workspace = workspaceOf(config, options.workspace)
   const request = requestOf(operation, options)
   const faults = [...(typeof workspace === 'string' ? [workspace] : []), ...request.faults]
   if (options.output !== undefined && options.output !== '-' && existsSync(options.output))
     faults.push(`--output: ${printableName(options.output)} exists and is not overwritten`)
-  if (typeof workspace === 'string' || faults.length > 0) return refused(world, faults)
+  if (typeof workspace === 'string' || faults.length > 0) return refused(context, faults)
   if (operation.changes && !options.write)
-    return refused(world, [
+    return refused(context, [
       `${operation.name} changes something, so nothing was sent. With --write it sends ${request.preview} to ${workspace.base_url}, with the key of workspace ${workspace.name}`,
     ])
-  const outside = quietOutside(config, world)
-  const ask = await request.ask(outside.random, world.stdin)
-  return asked({ world, options, operation, config, workspace, outside }, ask)
+  const environment = quietEnvironment(config, context)
+  const ask = await request.ask(environment.random, context.stdin)
+  return asked({ context, options, operation, config, workspace, environment }, ask)
 }
 
-function refused(world: World, faults: readonly string[]): number {
-  for (const fault of faults) world.stderr(`error: ${fault}\n`)
+function refused(context: CommandContext, faults: readonly string[]): number {
+  for (const fault of faults) context.stderr(`error: ${fault}\n`)
   return exitCodes.usage
 }
 
@@ -73,35 +73,38 @@ function workspaceOf({ workspaces }: Config, named: string | undefined): Workspa
 }
 
 interface Asking {
-  readonly world: World
+  readonly context: CommandContext
   readonly options: ApiOptions
   readonly operation: Operation
   readonly config: Config
   readonly workspace: WorkspaceConfig
-  readonly outside: Outside
+  readonly environment: Environment
 }
 
 /** Throws ConnectorError as the client does, and where the answer is no success. */
 async function asked(
-  { world, options, operation, config, workspace, outside }: Asking,
+  { context, options, operation, config, workspace, environment }: Asking,
   ask: Ask,
 ): Promise<number> {
   const mask = masker(() => secretsIn(config))
-  const network = outside.network('api')
-  const userAgent = agentBeside(outside, 'api', await instanceOf(config))
-  const client = clientBeside(workspace, operation.area, outside, { transport: network.send, userAgent })
-  const answers = client.send(ask, 'live', world.signal, async function* (answer) {
-    if (options.verbose) world.stderr(mask(headText(ask, answer)))
-    const warning = await checkAnswer({ ask, operation, workspace, mask, now: outside.clock.now() }, answer)
-    if (warning !== undefined) world.stderr(`auditferry: ${warning}\n`)
+  const network = environment.network('api')
+  const userAgent = agentBeside(environment, 'api', await instanceOf(config))
+  const client = clientBeside(workspace, operation.area, environment, { transport: network.send, userAgent })
+  const answers = client.send(ask, 'live', context.signal, async function* (answer) {
+    if (options.verbose) context.stderr(mask(headText(ask, answer)))
+    const warning = await checkAnswer(
+      { ask, operation, workspace, mask, now: environment.clock.now() },
+      answer,
+    )
+    if (warning !== undefined) context.stderr(`auditferry: ${warning}\n`)
     yield* withoutKey(answer.body, workspace.api_key.reveal())
   })
   try {
     const { output = '-' } = options
-    if (output !== '-') await writeExport(world, output, answers)
-    else for await (const piece of answers) if (!(await showContent(world, piece))) break
+    if (output !== '-') await writeExport(context, output, answers)
+    else for await (const piece of answers) if (!(await showContent(context, piece))) break
     if (output !== '-' && !existsSync(output))
-      world.stderr(`auditferry: the answer is empty, so ${printableName(output)} was not written\n`)
+      context.stderr(`auditferry: the answer is empty, so ${printableName(output)} was not written\n`)
     return exitCodes.done
   } finally {
     await network.close()

@@ -8,7 +8,7 @@ import { assistantLimits } from '../../sources/assistant/assistant.ts'
 import type { Ask } from '../../sources/http/client.ts'
 import { formOf } from '../../sources/http/form.ts'
 import type { FormPart } from '../../sources/http/form.ts'
-import type { World } from '../shared/world.ts'
+import type { CommandContext } from '../shared/world.ts'
 import type { Operation, Parameter } from './operations.ts'
 
 export interface Given {
@@ -23,7 +23,7 @@ export interface Request {
   readonly faults: readonly string[]
   /** what it would be, without a value beside the ids in the path */
   readonly preview: string
-  ask(random: Random, stdin: World['stdin']): Promise<Ask>
+  ask(random: Random, stdin: CommandContext['stdin']): Promise<Ask>
 }
 
 /** `--body` with a file. */
@@ -161,7 +161,7 @@ const fileOf = (path: string) => ({
   open: () => createReadStream(path),
 })
 
-async function bodyOf(body: string, stdin: World['stdin']): Promise<Uint8Array> {
+async function bodyOf(body: string, stdin: CommandContext['stdin']): Promise<Uint8Array> {
   const [, path] = FILE_BODY.exec(body) ?? []
   if (path !== undefined) return readFileSync(path)
   const pieces: Uint8Array[] = []

@@ -1,18 +1,18 @@
 // Compares one stream step by step, so that the daemon can do its other work in between.
 import { progressOf, summed } from '../../contracts/jobs.ts'
 import type { Compared, ComparedDay, Comparing, JobSpan, Unread } from '../../contracts/jobs.ts'
-import type { Origin } from '../../contracts/source.ts'
+import type { Stream } from '../../contracts/source.ts'
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { printable } from '../../core/printable.ts'
 import { countText } from '../../observability/words.ts'
 import { progressText, troubleText } from '../shared/jobs.ts'
-import type { World } from '../shared/world.ts'
+import type { CommandContext } from '../shared/world.ts'
 
 /** The counts of one stream. */
 export interface StreamCounts {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly days: readonly ComparedDay[]
   /** the first unknown entries */
   readonly unknown: readonly { readonly id: string; readonly day: number }[]
@@ -28,12 +28,12 @@ export interface StreamCounts {
 
 export interface StreamJob {
   readonly comparing: Pick<Comparing, 'compare'>
-  readonly origin: Origin
+  readonly stream: Stream
   readonly span: JobSpan
   /** identifies this reconcile */
   readonly job: string
   readonly clock: Clock
-  readonly world: Pick<World, 'stderr' | 'signal'>
+  readonly context: Pick<CommandContext, 'stderr' | 'signal'>
   /** gets the counts so far where it does not come to the end */
   readonly interrupted?: (counts: StreamCounts) => void
 }
@@ -45,26 +45,26 @@ const RETRY = { silent: { baseMs: 1_000, capMs: 30_000 }, bad: { baseMs: 1_000, 
 const NAMED = 20
 
 /** Undefined: the signal came first. Throws ConnectorError where the API cannot be read. */
-export async function compareStream(stream: StreamJob): Promise<StreamCounts | undefined> {
+export async function compareStream(streamJob: StreamJob): Promise<StreamCounts | undefined> {
   const sum = new Sum()
   let isWhole = false
   try {
-    isWhole = await compareAll(stream, sum)
+    isWhole = await compareAll(streamJob, sum)
   } finally {
-    if (!isWhole) stream.interrupted?.({ origin: stream.origin, ...sum.counts() })
+    if (!isWhole) streamJob.interrupted?.({ stream: streamJob.stream, ...sum.counts() })
   }
-  return isWhole ? { origin: stream.origin, ...sum.counts() } : undefined
+  return isWhole ? { stream: streamJob.stream, ...sum.counts() } : undefined
 }
 
 /** False: the signal came first. */
-async function compareAll(stream: StreamJob, sum: Sum): Promise<boolean> {
-  const { comparing, origin, span, job, clock, world } = stream
+async function compareAll(streamJob: StreamJob, sum: Sum): Promise<boolean> {
+  const { comparing, stream, span, job, clock, context } = streamJob
   let place: string | undefined
   let failures = 0
   let atUs: number | undefined
   let printedAt = clock.elapsed()
-  while (!world.signal.aborted) {
-    const step = await comparing.compare({ origin, ...span, place, job }).catch(retryable)
+  while (!context.signal.aborted) {
+    const step = await comparing.compare({ stream, ...span, place, job }).catch(retryable)
     const isSilent = step instanceof ConnectorError
     const error = isSilent ? step : step.error
     if (!isSilent) {
@@ -78,29 +78,29 @@ async function compareAll(stream: StreamJob, sum: Sum): Promise<boolean> {
     if (error && failures >= PATIENCE[kind])
       throw new ConnectorError(
         error.code,
-        `${origin.workspace} ${origin.source} could not be read to the end: ${error.message}`,
+        `${stream.workspace} ${stream.source} could not be read to the end: ${error.message}`,
       )
     if (clock.elapsed() - printedAt >= LINE_MS) {
       printedAt = clock.elapsed()
       const trouble = troubleText(isSilent ? { error: step } : step)
-      world.stderr(`${lineText(stream, atUs, sum.fetched, trouble)}\n`)
+      context.stderr(`${lineText(streamJob, atUs, sum.fetched, trouble)}\n`)
     }
     const waitMs = isSilent || error ? backoffMs(failures, RETRY[kind], () => 0.5) : step.waitMs
-    if (waitMs > 0) await clock.sleep(waitMs, world.signal)
+    if (waitMs > 0) await clock.sleep(waitMs, context.signal)
   }
   return false
 }
 
 /** Days that are still to come are not read. */
 function lineText(
-  { origin, span: { fromUs, toUs }, clock }: StreamJob,
+  { stream, span: { fromUs, toUs }, clock }: StreamJob,
   atUs: number | undefined,
   fetched: number,
   trouble: string,
 ): string {
   const spans = [{ fromUs, toUs: Math.max(fromUs + 1, Math.min(toUs, clock.now() * 1000)) }]
   const ratio = progressOf({ spans, atUs, endedAt: undefined })
-  const name = printable(`${origin.workspace} ${origin.source}`)
+  const name = printable(`${stream.workspace} ${stream.source}`)
   return progressText(name, ratio, `${countText(fetched, 'entries')} fetched`, trouble)
 }
 
@@ -142,7 +142,7 @@ class Sum {
     this.#startUs = startUs ?? this.#startUs
   }
 
-  counts(): Omit<StreamCounts, 'origin'> {
+  counts(): Omit<StreamCounts, 'stream'> {
     const days = [...this.#days.values()].toSorted((a, b) => a.day - b.day)
     const unread = this.#unread
     const known = { unknown: this.#unknown, user: this.#user, startUs: this.#startUs }

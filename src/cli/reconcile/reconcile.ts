@@ -5,12 +5,12 @@ import { openApp } from '../../app/app.ts'
 import { loadToRun } from '../../config/environment-checks.ts'
 import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
-import { balanceOf } from '../../contracts/accounts.ts'
-import type { Balance, DayRange } from '../../contracts/accounts.ts'
+import { accountReport } from '../../contracts/accounts.ts'
+import type { AccountReport, DayRange } from '../../contracts/accounts.ts'
 import type { Comparing, Jobs, JobSpan } from '../../contracts/jobs.ts'
 import type { Journal } from '../../contracts/journal.ts'
-import { isSameOrigin } from '../../contracts/source.ts'
-import type { Origin } from '../../contracts/source.ts'
+import { isSameStream } from '../../contracts/source.ts'
+import type { Stream } from '../../contracts/source.ts'
 import { connectControl } from '../../control/client.ts'
 import type { Clock } from '../../core/clock.ts'
 import { printable } from '../../core/printable.ts'
@@ -18,13 +18,13 @@ import { DAY_MS, DAY_US, dayText, epochDay } from '../../core/time.ts'
 import { numberText } from '../../observability/words.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { configFile, knownConfig, references } from '../shared/config-file.ts'
-import { realOutside } from '../shared/environment.ts'
+import { realEnvironment } from '../shared/environment.ts'
 import { spanOf } from '../shared/instants.ts'
 import { noJournal } from '../shared/journal.ts'
 import { isKnown } from '../shared/names.ts'
 import { columns } from '../shared/terminal.ts'
 import { exitCodes } from '../shared/world.ts'
-import type { World } from '../shared/world.ts'
+import type { CommandContext } from '../shared/world.ts'
 import { compareStream } from './compare.ts'
 import type { StreamCounts } from './compare.ts'
 import { reportOf, rereadOf } from './report.ts'
@@ -41,7 +41,7 @@ interface ReconcileOptions {
 interface Opened {
   readonly jobs: Pick<Jobs, 'origins'>
   readonly comparing: Comparing
-  readonly accounts: Pick<Journal, 'counts' | 'owed'>
+  readonly accounts: Pick<Journal, 'counts' | 'pending'>
   readonly instance: string | undefined
   readonly running: boolean
   close(): Promise<void>
@@ -52,34 +52,34 @@ const BALANCE_TRIES = 5
 const BALANCE_MS = 1_000
 
 export async function reconcile(
-  world: World,
+  context: CommandContext,
   options: ReconcileOptions,
   clock: Clock = systemClock,
 ): Promise<number> {
-  const file = configFile(world, options.config)
-  const known = knownConfig(file, world)
-  if (!isKnown(world, 'workspace', options.workspace, known.workspaces)) return exitCodes.usage
-  const days = daysMeant(world, options, clock.now())
+  const file = configFile(context, options.config)
+  const known = knownConfig(file, context)
+  if (!isKnown(context, 'workspace', options.workspace, known.workspaces)) return exitCodes.usage
+  const days = daysMeant(context, options, clock.now())
   if (!days) return exitCodes.usage
-  const opened = await open(world, file, known)
+  const opened = await open(context, file, known)
   try {
     const origins = (await opened.jobs.origins()).filter(
       ({ workspace }) => (options.workspace ?? workspace) === workspace,
     )
     if (origins.length === 0) {
-      world.stderr('auditferry: none of the selected sources is switched on and can be read again\n')
+      context.stderr('auditferry: none of the selected sources is switched on and can be read again\n')
       return exitCodes.failed
     }
-    const interrupted = (streams: readonly StreamCounts[]) => printPartial(world, options, streams)
-    const streams = await compareAll({ world, opened, origins, days, clock, interrupted })
+    const interrupted = (streams: readonly StreamCounts[]) => printPartial(context, options, streams)
+    const streams = await compareAll({ context, opened, origins, days, clock, interrupted })
     if (!streams) return exitCodes.failed
     const sinks = known.sinks.map(({ name }) => name)
-    const balance = await evenBalance(opened.accounts, days, sinks, origins, clock)
+    const accountReport = await settledAccounts(opened.accounts, days, sinks, origins, clock)
     const report = reportOf({
-      version: world.version,
+      version: context.version,
       instance: opened.instance,
       journal: known.journal.path,
-      balance,
+      accountReport,
       streams,
       running: opened.running,
       hosts: hostsOf(known),
@@ -88,7 +88,7 @@ export async function reconcile(
       nowMs: clock.now(),
       keysSinceMs: clock.now() - known.journal.dedup_retention,
     })
-    world.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report))
+    context.stdout(options.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report))
     return report.ok ? exitCodes.done : exitCodes.failed
   } finally {
     await opened.close()
@@ -96,13 +96,17 @@ export async function reconcile(
 }
 
 /** Whole UTC days, rounded outwards; up to the last midnight unless told. */
-function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number): DayRange | undefined {
+function daysMeant(
+  context: CommandContext,
+  { from, to }: ReconcileOptions,
+  nowMs: number,
+): DayRange | undefined {
   const today = epochDay(nowMs * 1000)
-  const span = spanOf(world, from, to, nowMs)
+  const span = spanOf(context, from, to, nowMs)
   if (!span) return undefined
   const text = (day: number) => dayText(day * DAY_MS)
   if (to === undefined && span.fromUs >= today * DAY_US) {
-    world.stderr(
+    context.stderr(
       `error: --to defaults to the last midnight (${text(today)}); to show today without a verdict, add --to ${text(today + 1)}, or --to now\n`,
     )
     return undefined
@@ -111,16 +115,16 @@ function daysMeant(world: World, { from, to }: ReconcileOptions, nowMs: number):
   const toDay = to === undefined ? today : Math.min(Math.ceil(span.toUs / DAY_US), today + 1)
   const isToWhole = to === undefined || to === 'now' || toDay * DAY_US === span.toUs
   if (fromDay >= toDay) {
-    world.stderr('error: --from must be earlier than now\n')
+    context.stderr('error: --from must be earlier than now\n')
     return undefined
   }
   if (fromDay * DAY_US !== span.fromUs || !isToWhole) {
-    world.stderr(`auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, end excluded\n`)
+    context.stderr(`auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, end excluded\n`)
   }
   return { fromDay, toDay }
 }
 
-async function open(world: World, file: string, known: Config): Promise<Opened> {
+async function open(context: CommandContext, file: string, known: Config): Promise<Opened> {
   const { path } = known.journal
   const client = await connectControl(path)
   if (client)
@@ -133,9 +137,9 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
       close: () => Promise.resolve(),
     }
   if (!existsSync(path)) throw noJournal(path)
-  const { config } = loadToRun(file, references(world), realFiles)
+  const { config } = loadToRun(file, references(context), realFiles)
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
-  const app = await openApp(quiet, realOutside(quiet, world), { once: true, pastAlone: true })
+  const app = await openApp(quiet, realEnvironment(quiet, context), { once: true, jobsOnly: true })
   return {
     jobs: app.jobs,
     comparing: app.comparing,
@@ -147,23 +151,27 @@ async function open(world: World, file: string, known: Config): Promise<Opened> 
 }
 
 interface AllStreams {
-  readonly world: World
+  readonly context: CommandContext
   readonly opened: Pick<Opened, 'comparing'>
-  readonly origins: readonly Origin[]
+  readonly origins: readonly Stream[]
   readonly days: DayRange
   readonly clock: Clock
   /** gets what was read of all where it does not come to the end */
   readonly interrupted: (streams: readonly StreamCounts[]) => void
 }
 
-function printPartial({ stdout }: World, { json }: ReconcileOptions, streams: readonly StreamCounts[]): void {
+function printPartial(
+  { stdout }: CommandContext,
+  { json }: ReconcileOptions,
+  streams: readonly StreamCounts[],
+): void {
   const text = partialText(streams)
   if (text !== '') stdout(json ? partialJson(streams) : text)
 }
 
 /** One after the other: they share the rate limit anyway. Undefined, and said, where one could not be read to its end. */
 async function compareAll({
-  world,
+  context,
   opened: { comparing },
   origins,
   days: { fromDay, toDay },
@@ -174,13 +182,13 @@ async function compareAll({
   const all: StreamCounts[] = []
   const job = randomUUID()
   try {
-    for (const origin of origins) {
+    for (const stream of origins) {
       const counts = await compareStream({
-        ...{ comparing, origin, span, job, clock, world },
+        ...{ comparing, stream, span, job, clock, context },
         interrupted: (part) => interrupted([...all, part]),
       })
       if (!counts) {
-        world.stderr('auditferry: interrupted: no result, and nothing was changed\n')
+        context.stderr('auditferry: interrupted: no result, and nothing was changed\n')
         return undefined
       }
       all.push(counts)
@@ -192,19 +200,19 @@ async function compareAll({
   }
 }
 
-async function evenBalance(
+async function settledAccounts(
   accounts: Opened['accounts'],
   days: DayRange,
   sinks: readonly string[],
-  origins: readonly Origin[],
+  origins: readonly Stream[],
   clock: Clock,
-): Promise<Balance> {
-  const isMeant = (one: Origin) => origins.some((origin) => isSameOrigin(origin, one))
+): Promise<AccountReport> {
+  const isMeant = (one: Stream) => origins.some((stream) => isSameStream(stream, one))
   for (let tries = 1; ; tries++) {
-    const { kept, rows } = await balanceOf(accounts, days, sinks)
+    const { kept, rows } = await accountReport(accounts, days, sinks)
     const own = {
-      kept: kept.filter(({ origin }) => isMeant(origin)),
-      rows: rows.filter(({ origin }) => isMeant(origin)),
+      kept: kept.filter(({ stream }) => isMeant(stream)),
+      rows: rows.filter(({ stream }) => isMeant(stream)),
     }
     const isEven = own.rows.every(({ missing }) => missing === 0)
     if (isEven || tries === BALANCE_TRIES) return own
@@ -219,9 +227,9 @@ function hostsOf({ workspaces }: Config): ReadonlyMap<string, string> {
 // What `reconcile` prints if it was interrupted: the numbers so far, without a result. Pure.
 
 const rowsOf = (streams: readonly StreamCounts[]) =>
-  streams.flatMap(({ origin, days }) =>
+  streams.flatMap(({ stream, days }) =>
     days.map(({ day, early = 0, ...counts }) => ({
-      ...origin,
+      ...stream,
       day: dayText(day * DAY_MS),
       ...counts,
       before_start: early,
@@ -229,8 +237,8 @@ const rowsOf = (streams: readonly StreamCounts[]) =>
   )
 
 const unknownOf = (streams: readonly StreamCounts[]) =>
-  streams.flatMap(({ origin, unknown }) =>
-    unknown.map(({ id, day }) => ({ ...origin, id, day: dayText(day * DAY_MS) })),
+  streams.flatMap(({ stream, unknown }) =>
+    unknown.map(({ id, day }) => ({ ...stream, id, day: dayText(day * DAY_MS) })),
   )
 
 /** Empty where nothing was read. @internal for tests */

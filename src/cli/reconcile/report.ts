@@ -1,8 +1,8 @@
 // What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
-import type { Balance, BalanceRow, DayRange } from '../../contracts/accounts.ts'
+import type { AccountReport, AccountRow, DayRange } from '../../contracts/accounts.ts'
 import { emptyDay } from '../../contracts/jobs.ts'
 import type { ComparedDay, Unread } from '../../contracts/jobs.ts'
-import { isSameOrigin } from '../../contracts/source.ts'
+import { isSameStream } from '../../contracts/source.ts'
 import { DAY_MS, DAY_US, dayStart, dayText, isoFromUs } from '../../core/time.ts'
 import { REREAD_MAX_MS } from '../../sources/history/due.ts'
 import type { Start } from '../../sources/shared.ts'
@@ -34,7 +34,7 @@ export interface ReadRow extends Omit<ComparedDay, 'day' | 'early'> {
   readonly result: Result
 }
 
-export interface SinkRow extends Omit<BalanceRow, 'origin' | 'day'> {
+export interface SinkRow extends Omit<AccountRow, 'stream' | 'day'> {
   readonly workspace: string
   readonly source: string
   readonly day: string
@@ -87,7 +87,7 @@ interface Findings {
   /** keys of entries from here on are all kept */
   readonly keysSinceMs: number
   readonly streams: readonly StreamCounts[]
-  readonly balance: Balance
+  readonly accountReport: AccountReport
 }
 
 const iso = (ms: number) => new Date(ms).toISOString()
@@ -115,9 +115,9 @@ export function reportOf(findings: Findings): ReconcileReport {
   }
 }
 
-function sourceOf({ hosts, reread, nowMs }: Findings, stream: StreamCounts) {
-  const { origin, user, gaps, unread, unknown, startUs } = stream
-  const { workspace, source } = origin
+function sourceOf({ hosts, reread, nowMs }: Findings, counts: StreamCounts) {
+  const { stream, user, gaps, unread, unknown, startUs } = counts
+  const { workspace, source } = stream
   const rereadMs = source === 'audit' ? undefined : rereadFrom(reread.get(workspace), startUs, nowMs)
   return {
     workspace,
@@ -132,21 +132,21 @@ function sourceOf({ hosts, reread, nowMs }: Findings, stream: StreamCounts) {
   }
 }
 
-function readRows(findings: Findings, stream: StreamCounts): ReadRow[] {
+function readRows(findings: Findings, counts: StreamCounts): ReadRow[] {
   const { fromDay, toDay } = findings.days
   return Array.from({ length: toDay - fromDay }, (_, i) => {
     const day = fromDay + i
-    return readRow(findings, stream, stream.days.find((one) => one.day === day) ?? emptyDay(day))
+    return readRow(findings, counts, counts.days.find((one) => one.day === day) ?? emptyDay(day))
   })
 }
 
 function readRow(
-  { balance, nowMs, keysSinceMs }: Findings,
-  { origin, startUs = -Infinity }: StreamCounts,
+  { accountReport, nowMs, keysSinceMs }: Findings,
+  { stream, startUs = -Infinity }: StreamCounts,
   { day, early = 0, ...shown }: ComparedDay,
 ): ReadRow {
-  const books = balance.kept.find((row) => row.day === day && isSameOrigin(row.origin, origin))
-  const kept = books?.kept ?? 0
+  const accounts = accountReport.kept.find((row) => row.day === day && isSameStream(row.stream, stream))
+  const kept = accounts?.kept ?? 0
   const isEarly = (day + 1) * DAY_US <= startUs
   // Somebody had such a day read all the same: then it is to be whole.
   const before = isEarly && kept > 0 ? 0 : early
@@ -159,8 +159,8 @@ function readRow(
   const even = counts.changed > 0 ? 'changed' : here > kept ? 'surplus' : 'even'
   const judged = isEarly && kept === 0 && found === 0 ? 'early' : isMissing ? 'missing' : even
   return {
-    workspace: origin.workspace,
-    source: origin.source,
+    workspace: stream.workspace,
+    source: stream.source,
     day: dayText(day * DAY_MS),
     ...counts,
     before_start: before,
@@ -173,12 +173,12 @@ function readRow(
 
 const isMoving = (day: number, nowMs: number) => (day + 1) * DAY_MS > nowMs
 
-function sinkRows({ balance, nowMs }: Findings): SinkRow[] {
-  return balance.rows.map(({ origin, day, ...row }) => {
+function sinkRows({ accountReport, nowMs }: Findings): SinkRow[] {
+  return accountReport.rows.map(({ stream, day, ...row }) => {
     const result = row.missing > 0 ? 'missing' : row.missing < 0 ? 'surplus' : 'even'
     return {
-      workspace: origin.workspace,
-      source: origin.source,
+      workspace: stream.workspace,
+      source: stream.source,
       ...row,
       day: dayText(day * DAY_MS),
       result: isMoving(day, nowMs) ? 'moving' : result,

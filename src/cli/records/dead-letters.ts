@@ -8,7 +8,7 @@ import { columns } from '../shared/terminal.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { printable } from '../../core/printable.ts'
-import { exitCodes, type World } from '../shared/world.ts'
+import { exitCodes, type CommandContext } from '../shared/world.ts'
 import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, noneText, withMeant } from './selection.ts'
 import type { AsideOptions, ShowOptions } from './selection.ts'
 import { exportAside, inChunks, only, pages, showList, Sums } from './list.ts'
@@ -34,7 +34,7 @@ function queryOf(options: LetterOptions): DeadLetterQuery {
 
 function lettersOf({ journal }: OpenJournal, options: LetterOptions, limit?: number) {
   const isMeant = (letter: DeadLetter) =>
-    isOf(letter.origin, options) && letter.code === (options.code ?? letter.code)
+    isOf(letter.stream, options) && letter.code === (options.code ?? letter.code)
   return only(
     pages((page) => journal.deadLetters({ ...queryOf(options), ...page })),
     isMeant,
@@ -58,15 +58,15 @@ const noLetters = (opened: OpenJournal, options: LetterOptions) =>
 
 /** As `withMeant`; a code that none of the letters has is told, and fails the command. No wrong usage: an older version may have kept others. */
 function withLetters(
-  world: World,
+  context: CommandContext,
   options: LetterOptions,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  return withMeant(world, options, allLetters, async (opened) => {
+  return withMeant(context, options, allLetters, async (opened) => {
     const { code } = options
     const there = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
     if (code === undefined || there.size === 0 || there.has(code)) return use(opened)
-    world.stderr(
+    context.stderr(
       `auditferry: no dead letter has the code ${printable(code)}; known codes: ${[...there].join(', ')}\n`,
     )
     await use(opened)
@@ -84,50 +84,50 @@ async function codesUpTo(wanted: string, opened: OpenJournal): Promise<ReadonlyS
   return codes
 }
 
-export function listLetters(world: World, options: LetterOptions): Promise<number> {
-  return withLetters(world, options, async (opened) => {
+export function listLetters(context: CommandContext, options: LetterOptions): Promise<number> {
+  return withLetters(context, options, async (opened) => {
     const sums = new Sums<DeadLetter>({
-      kindOf: ({ sink, origin, code }) => ({ sink, ...origin, code }),
+      kindOf: ({ sink, stream, code }) => ({ sink, ...stream, code }),
       bytes: { of: ({ bytes }) => bytes, name: 'bytes', title: 'SIZE' },
       noun,
     })
-    const found = await showList(world, options, lettersOf(opened, options), sums, {
+    const found = await showList(context, options, lettersOf(opened, options), sums, {
       none: await noLetters(opened, options),
       all: 'dead-letters export',
       head: ['ID', 'SINK', 'SOURCE', 'TIME (UTC)', 'TYPE', 'SIZE', 'SINCE (UTC)', 'CODE', 'REASON'],
       row: (letter) => [
-        ...[String(letter.id), letter.sink, `${letter.origin.workspace} ${letter.origin.source}`],
-        ...[timeText(letter), typeText(letter), sizeText(letter.bytes), instantText(letter.parkedAt)],
+        ...[String(letter.id), letter.sink, `${letter.stream.workspace} ${letter.stream.source}`],
+        ...[timeText(letter), typeText(letter), sizeText(letter.bytes), instantText(letter.deadLetteredAt)],
         ...[letter.code, letter.reason],
       ],
       facts: factsOf,
     })
-    return found ? exitOf(world, options, found, missing) : exitCodes.done
+    return found ? exitOf(context, options, found, missing) : exitCodes.done
   })
 }
 
-export function showLetter(world: World, options: ShowOptions, id: number): Promise<number> {
-  return withJournal(world, options.config, async ({ journal }) => {
+export function showLetter(context: CommandContext, options: ShowOptions, id: number): Promise<number> {
+  return withJournal(context, options.config, async ({ journal }) => {
     const [letter] = await journal.deadLetters({ ids: [id], limit: 1 })
-    if (!letter) return missing(world, String(id))
+    if (!letter) return missing(context, String(id))
     if (options.content) {
       const raw = await journal.deadLetterRaw(id)
-      if (!raw) return missing(world, String(id))
-      await showContent(world, Buffer.concat([raw, Buffer.from('\n')]))
+      if (!raw) return missing(context, String(id))
+      await showContent(context, Buffer.concat([raw, Buffer.from('\n')]))
       return exitCodes.done
     }
-    world.stdout(
+    context.stdout(
       columns([
         ['id', String(letter.id)],
         ['sink', letter.sink],
-        ['workspace', letter.origin.workspace],
-        ['source', letter.origin.source],
+        ['workspace', letter.stream.workspace],
+        ['source', letter.stream.source],
         ['entry', letter.entryId],
         ['time', letter.time],
         ['type', typeText(letter)],
         ['bytes', String(letter.bytes)],
         ['position', String(letter.seq)],
-        ['since', `${instantText(letter.parkedAt)} UTC`],
+        ['since', `${instantText(letter.deadLetteredAt)} UTC`],
         ['code', letter.code],
         ['reason', letter.reason],
         ['content', `not shown: --content prints it`],
@@ -137,14 +137,14 @@ export function showLetter(world: World, options: ShowOptions, id: number): Prom
   })
 }
 
-function missing(world: World, which: string): number {
-  world.stderr(`auditferry: no dead letter ${which}: see dead-letters list\n`)
+function missing(context: CommandContext, which: string): number {
+  context.stderr(`auditferry: no dead letter ${which}: see dead-letters list\n`)
   return exitCodes.failed
 }
 
-function isUnnamed(world: World, options: LetterOptions): boolean {
+function isUnnamed(context: CommandContext, options: LetterOptions): boolean {
   if (options.id.length > 0 || isNarrowed(options)) return false
-  world.stderr('error: which to retry? Name a sink with --sink NAME, or letters with --id N\n')
+  context.stderr('error: which to retry? Name a sink with --sink NAME, or letters with --id N\n')
   return true
 }
 
@@ -155,12 +155,12 @@ function whyLeft({ sink, why }: LeftLetters): string {
 
 const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
 
-export async function retryLetters(world: World, options: LetterOptions): Promise<number> {
-  if (isUnnamed(world, options)) return exitCodes.usage
-  return withLetters(world, options, async (opened) => {
+export async function retryLetters(context: CommandContext, options: LetterOptions): Promise<number> {
+  if (isUnnamed(context, options)) return exitCodes.usage
+  return withLetters(context, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     if (found.length === 0 && options.id.length === 0) {
-      world.stdout(`${await noLetters(opened, options)}: nothing is put back\n`)
+      context.stdout(`${await noLetters(opened, options)}: nothing is put back\n`)
       return exitCodes.done
     }
     const left: LeftLetters[] = []
@@ -172,36 +172,36 @@ export async function retryLetters(world: World, options: LetterOptions): Promis
     const when = opened.running
       ? 'they go out as soon as it takes them'
       : 'they are sent when the daemon runs'
-    world.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
+    context.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
     for (const [why, many] of Map.groupBy(left, whyLeft))
-      world.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
-    const code = exitOf(world, options, found, missing, options.limit)
+      context.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
+    const code = exitOf(context, options, found, missing, options.limit)
     return left.length > 0 ? exitCodes.failed : code
   })
 }
 
-export async function dropLetters(world: World, options: LetterOptions): Promise<number> {
-  if (lacksYes(world, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
-  return withLetters(world, options, async (opened) => {
+export async function dropLetters(context: CommandContext, options: LetterOptions): Promise<number> {
+  if (lacksYes(context, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
+  return withLetters(context, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))
-    world.stdout(`${noun(count)} dropped\n`)
-    return exitOf(world, options, found, missing, options.limit)
+    context.stdout(`${noun(count)} dropped\n`)
+    return exitOf(context, options, found, missing, options.limit)
   })
 }
 
-function factsOf({ origin, entryId, parkedAt, ...rest }: DeadLetter): object {
+function factsOf({ stream, entryId, deadLetteredAt, ...rest }: DeadLetter): object {
   return {
     id: rest.id,
     sink: rest.sink,
-    workspace: origin.workspace,
-    source: origin.source,
+    workspace: stream.workspace,
+    source: stream.source,
     entry_id: entryId,
     time: rest.time,
     type: rest.type,
     code: rest.code,
     reason: rest.reason,
-    dead_lettered_at: new Date(parkedAt).toISOString(),
+    dead_lettered_at: new Date(deadLetteredAt).toISOString(),
     bytes: rest.bytes,
   }
 }
@@ -212,15 +212,19 @@ function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from(`${facts.slice(0, -1)},"entry":`), raw, Buffer.from('}\n')])
 }
 
-export async function exportLetters(world: World, options: LetterOptions, file: string): Promise<number> {
-  return withLetters(world, options, async (opened) => {
-    const seen = await exportAside(world, file, {
+export async function exportLetters(
+  context: CommandContext,
+  options: LetterOptions,
+  file: string,
+): Promise<number> {
+  return withLetters(context, options, async (opened) => {
+    const seen = await exportAside(context, file, {
       pages: lettersOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.deadLetterRaw(id),
       line: exported,
       none: 'no dead letters',
       noun,
     })
-    return exitOf(world, options, seen, missing, options.limit)
+    return exitOf(context, options, seen, missing, options.limit)
   })
 }

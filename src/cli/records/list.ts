@@ -2,7 +2,7 @@
 import { numberText, sizeText } from '../../observability/words.ts'
 import { writeExport } from '../shared/export-file.ts'
 import { columns } from '../shared/terminal.ts'
-import type { World } from '../shared/world.ts'
+import type { CommandContext } from '../shared/world.ts'
 import type { AsideOptions } from './selection.ts'
 
 /** `list` shows so many unless told. */
@@ -21,13 +21,13 @@ interface ListShape<T> {
 
 /** Shows the first of what there is, up to `limit`, and says whether there is more. Standard output has nothing but data where data is asked for. Gives all that are shown; undefined where there is more. */
 export async function showList<T>(
-  world: World,
+  context: CommandContext,
   { limit = LIST_LIMIT, json = false, sums: alone = false }: Pick<AsideOptions, 'limit' | 'json' | 'sums'>,
   pages: AsyncIterable<readonly T[]>,
   sums: Sums<T>,
   texts: ListShape<T>,
 ): Promise<readonly T[] | undefined> {
-  const { stdout, stderr } = world
+  const { stdout, stderr } = context
   const found: T[] = []
   for await (const page of pages) {
     sums.add(page)
@@ -40,14 +40,14 @@ export async function showList<T>(
     found.length > limit
       ? `there are more than these ${limit}: a larger --limit shows them, ${texts.all} writes all of them into a file\n`
       : ''
-  if (alone && json) sums.tellData(world)
+  if (alone && json) sums.tellData(context)
   else if (json) {
     for (const each of shown) stdout(`${JSON.stringify(texts.facts(each))}\n`)
     if (more !== '') stderr(`auditferry: ${more}`)
   } else if (shown.length === 0) stdout(`${texts.none}\n`)
   else {
     if (!alone) stdout(`${columns([texts.head, ...shown.map(texts.row)])}${more}\n`)
-    sums.tell(world)
+    sums.tell(context)
   }
   return more === '' ? shown : undefined
 }
@@ -65,15 +65,15 @@ interface AsideExport<Kept> {
 
 /** Gives those that were written; one whose bytes went meanwhile is none of them. */
 export async function exportAside<Kept extends { readonly id: number }>(
-  world: World,
+  context: CommandContext,
   path: string,
   { pages, rawOf, line, none, noun }: AsideExport<Kept>,
 ): Promise<readonly Kept[]> {
   const seen: Kept[] = []
-  await writeExport(world, path, lines())
+  await writeExport(context, path, lines())
   if (seen.length === 0)
-    world.stderr(`auditferry: ${none} to export${path === '-' ? '' : `: ${path} was not made`}\n`)
-  else if (path !== '-') world.stderr(`auditferry: ${noun(seen.length)} in ${path}\n`)
+    context.stderr(`auditferry: ${none} to export${path === '-' ? '' : `: ${path} was not made`}\n`)
+  else if (path !== '-') context.stderr(`auditferry: ${noun(seen.length)} in ${path}\n`)
   return seen
 
   async function* lines() {
@@ -182,13 +182,13 @@ export class Sums<T> {
     return [...this.#sums.values()].sort((one, other) => other.count - one.count)
   }
 
-  tellData({ stdout }: World): void {
+  tellData({ stdout }: CommandContext): void {
     for (const { kind, count, bytes } of this.#sorted)
       stdout(`${JSON.stringify({ count, [this.#shape.bytes.name]: bytes, ...kind })}\n`)
   }
 
   /** Of nothing nothing is told. */
-  tell({ stdout }: World): void {
+  tell({ stdout }: CommandContext): void {
     const sums = this.#sorted
     const [first] = sums
     if (!first) return

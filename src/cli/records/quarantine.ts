@@ -6,7 +6,7 @@ import type { OpenJournal } from '../shared/journal.ts'
 import { columns } from '../shared/terminal.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
-import { exitCodes, type World } from '../shared/world.ts'
+import { exitCodes, type CommandContext } from '../shared/world.ts'
 import { exitOf, idsQuery, isOf, lacksYes, noneText, withMeant } from './selection.ts'
 import type { AsideOptions, ShowOptions } from './selection.ts'
 import { exportAside, inChunks, only, pages, showList, Sums } from './list.ts'
@@ -18,8 +18,8 @@ interface QuarantineOptions extends AsideOptions {
 const noun = (count: number) => countText(count, 'quarantined elements')
 
 function recordsOf({ journal }: OpenJournal, options: QuarantineOptions, limit?: number) {
-  const isMeant = ({ origin, reason }: QuarantineRecord) =>
-    isOf(origin, options) && reason === (options.reason ?? reason)
+  const isMeant = ({ stream, reason }: QuarantineRecord) =>
+    isOf(stream, options) && reason === (options.reason ?? reason)
   return only(
     pages((page) => journal.quarantined({ ...idsQuery(options), ...page })),
     isMeant,
@@ -29,44 +29,44 @@ function recordsOf({ journal }: OpenJournal, options: QuarantineOptions, limit?:
 
 const allRecords = (opened: OpenJournal) => recordsOf(opened, { id: [] })
 
-export function listQuarantine(world: World, options: QuarantineOptions): Promise<number> {
-  return withMeant(world, options, allRecords, async (opened) => {
+export function listQuarantine(context: CommandContext, options: QuarantineOptions): Promise<number> {
+  return withMeant(context, options, allRecords, async (opened) => {
     const sums = new Sums<QuarantineRecord>({
-      kindOf: ({ origin, reason }) => ({ ...origin, reason }),
+      kindOf: ({ stream, reason }) => ({ ...stream, reason }),
       bytes: { of: ({ keptBytes }) => keptBytes, name: 'kept_bytes', title: 'KEPT' },
       noun,
     })
-    const found = await showList(world, options, recordsOf(opened, options), sums, {
+    const found = await showList(context, options, recordsOf(opened, options), sums, {
       none: await noneText(options, allRecords(opened), {
         none: 'nothing is quarantined',
         unmatched: 'nothing quarantined matches these options',
       }),
       all: 'quarantine export',
       head: ['ID', 'SOURCE', 'REASON', 'SIZE', 'KEPT', 'SINCE (UTC)'],
-      row: ({ id, origin, reason, totalBytes, keptBytes, keptAt }) => [
-        ...[String(id), `${origin.workspace} ${origin.source}`, reason, sizeText(totalBytes)],
+      row: ({ id, stream, reason, totalBytes, keptBytes, keptAt }) => [
+        ...[String(id), `${stream.workspace} ${stream.source}`, reason, sizeText(totalBytes)],
         ...[sizeText(keptBytes), instantText(keptAt)],
       ],
       facts: factsOf,
     })
-    return found ? exitOf(world, options, found, missing) : exitCodes.done
+    return found ? exitOf(context, options, found, missing) : exitCodes.done
   })
 }
 
-export function showQuarantine(world: World, options: ShowOptions, id: number): Promise<number> {
-  return withJournal(world, options.config, async ({ journal }) => {
+export function showQuarantine(context: CommandContext, options: ShowOptions, id: number): Promise<number> {
+  return withJournal(context, options.config, async ({ journal }) => {
     const [record] = await journal.quarantined({ ids: [id], limit: 1 })
     const raw = options.content ? await journal.quarantinedRaw(id) : undefined
-    if (!record || (options.content && !raw)) return missing(world, String(id))
+    if (!record || (options.content && !raw)) return missing(context, String(id))
     if (raw) {
-      await showContent(world, raw)
+      await showContent(context, raw)
       return exitCodes.done
     }
-    world.stdout(
+    context.stdout(
       columns([
         ['id', String(record.id)],
-        ['workspace', record.origin.workspace],
-        ['source', record.origin.source],
+        ['workspace', record.stream.workspace],
+        ['source', record.stream.source],
         ['reason', record.reason],
         ['bytes', String(record.totalBytes)],
         ['kept bytes', String(record.keptBytes)],
@@ -79,14 +79,14 @@ export function showQuarantine(world: World, options: ShowOptions, id: number): 
   })
 }
 
-function missing(world: World, which: string): number {
-  world.stderr(`auditferry: nothing quarantined under ${which}: see quarantine list\n`)
+function missing(context: CommandContext, which: string): number {
+  context.stderr(`auditferry: nothing quarantined under ${which}: see quarantine list\n`)
   return exitCodes.failed
 }
 
-export async function dropQuarantine(world: World, options: QuarantineOptions): Promise<number> {
-  if (lacksYes(world, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
-  return withMeant(world, options, allRecords, async (opened) => {
+export async function dropQuarantine(context: CommandContext, options: QuarantineOptions): Promise<number> {
+  if (lacksYes(context, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
+  return withMeant(context, options, allRecords, async (opened) => {
     const seen: { readonly id: number }[] = []
     let count = 0
     for await (const page of recordsOf(opened, options, options.limit)) {
@@ -94,16 +94,16 @@ export async function dropQuarantine(world: World, options: QuarantineOptions): 
       seen.push(...sizes)
       count += await inChunks(sizes, (ids) => opened.journal.dropQuarantined({ ids }))
     }
-    world.stdout(`${noun(count)} dropped\n`)
-    return exitOf(world, options, seen, missing, options.limit)
+    context.stdout(`${noun(count)} dropped\n`)
+    return exitOf(context, options, seen, missing, options.limit)
   })
 }
 
-function factsOf({ id, origin, ...rest }: QuarantineRecord): object {
+function factsOf({ id, stream, ...rest }: QuarantineRecord): object {
   return {
     id,
-    workspace: origin.workspace,
-    source: origin.source,
+    workspace: stream.workspace,
+    source: stream.source,
     reason: rest.reason,
     total_bytes: rest.totalBytes,
     sha256: rest.sha256,
@@ -118,15 +118,19 @@ function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
   return Buffer.from(`${JSON.stringify(line)}\n`)
 }
 
-export function exportQuarantine(world: World, options: QuarantineOptions, file: string): Promise<number> {
-  return withMeant(world, options, allRecords, async (opened) => {
-    const seen = await exportAside(world, file, {
+export function exportQuarantine(
+  context: CommandContext,
+  options: QuarantineOptions,
+  file: string,
+): Promise<number> {
+  return withMeant(context, options, allRecords, async (opened) => {
+    const seen = await exportAside(context, file, {
       pages: recordsOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.quarantinedRaw(id),
       line: exported,
       none: 'nothing quarantined',
       noun,
     })
-    return exitOf(world, options, seen, missing, options.limit)
+    return exitOf(context, options, seen, missing, options.limit)
   })
 }

@@ -1,8 +1,8 @@
 // What somebody asks for of what is set aside, of either kind: which of it, and how sure they are. And what ends the command where it is not there.
-import type { Origin } from '../../contracts/source.ts'
+import type { Stream } from '../../contracts/source.ts'
 import { type OpenJournal, withJournal } from '../shared/journal.ts'
 import { areKnown, areNamed, type Whose } from '../shared/names.ts'
-import { exitCodes, type World } from '../shared/world.ts'
+import { exitCodes, type CommandContext } from '../shared/world.ts'
 
 export interface AsideOptions {
   readonly config?: string
@@ -28,36 +28,41 @@ export function idsQuery({ id }: Pick<AsideOptions, 'id'>): { readonly ids?: rea
   return id.length > 0 ? { ids: id } : {}
 }
 
-export const isOf = (origin: Origin, { workspace, source }: Pick<AsideOptions, 'workspace' | 'source'>) =>
-  origin.workspace === (workspace ?? origin.workspace) && origin.source === (source ?? origin.source)
+export const isOf = (stream: Stream, { workspace, source }: Pick<AsideOptions, 'workspace' | 'source'>) =>
+  stream.workspace === (workspace ?? stream.workspace) && stream.source === (source ?? stream.source)
 
-type Pages = AsyncIterable<readonly { readonly sink?: string; readonly origin: Origin }[]>
+type Pages = AsyncIterable<readonly { readonly sink?: string; readonly stream: Stream }[]>
 
 /** With the journal open, where what the options name is there; else that is wrong usage. `allIn`: all that is set aside. */
 export function withMeant(
-  world: World,
+  context: CommandContext,
   options: AsideOptions & Whose,
   allIn: (opened: OpenJournal) => Pages,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  return withJournal(world, options.config, async (opened) =>
-    (await isThere(world, opened, options, allIn(opened))) ? use(opened) : exitCodes.usage,
+  return withJournal(context, options.config, async (opened) =>
+    (await isThere(context, opened, options, allIn(opened))) ? use(opened) : exitCodes.usage,
   )
 }
 
 /** False, and said, where a sink or workspace is named that is neither configured nor one of those of which something is set aside still. */
-async function isThere(world: World, opened: OpenJournal, whose: Whose, all: Pages): Promise<boolean> {
+async function isThere(
+  context: CommandContext,
+  opened: OpenJournal,
+  whose: Whose,
+  all: Pages,
+): Promise<boolean> {
   if (whose.sink === undefined && whose.workspace === undefined) return true
   const there = await opened.there()
   if (areNamed(whose, there)) return true
   const [sinks, workspaces] = [new Set<string>(), new Set<string>()]
   for await (const page of all)
-    for (const { sink, origin } of page) {
+    for (const { sink, stream } of page) {
       if (sink !== undefined) sinks.add(sink)
-      workspaces.add(origin.workspace)
+      workspaces.add(stream.workspace)
     }
   const named = (names: ReadonlySet<string>) => [...names].map((name) => ({ name }))
-  return areKnown(world, whose, {
+  return areKnown(context, whose, {
     sinks: [...there.sinks, ...named(sinks)],
     workspaces: [...there.workspaces, ...named(workspaces)],
   })
@@ -65,12 +70,12 @@ async function isThere(world: World, opened: OpenJournal, whose: Whose, all: Pag
 
 /** What lets all of it go for good wants to be asked for in so many words. */
 export function lacksYes(
-  world: World,
+  context: CommandContext,
   { id, yes }: AsideOptions,
   { lost, command }: { lost: string; command: string },
 ): boolean {
   if (id.length > 0 || yes === true) return false
-  world.stderr(
+  context.stderr(
     `error: this lets ${lost} go for good: say --yes, or name each with --id N (${command} export keeps a copy)\n`,
   )
   return true
@@ -99,10 +104,10 @@ export async function noneText(
  * seen to. `most`: where so many were found others were left out, and nothing is known of those.
  */
 export function exitOf(
-  world: World,
+  context: CommandContext,
   options: AsideOptions & Narrowing,
   found: readonly { readonly id: number }[],
-  missing: (world: World, which: string) => number,
+  missing: (context: CommandContext, which: string) => number,
   most = Infinity,
 ): number {
   const { id } = options
@@ -110,5 +115,5 @@ export function exitOf(
   const known = new Set(found.map((one) => one.id))
   const unknown = id.filter((wanted) => !known.has(wanted))
   const which = `${unknown.join(', ')}${isNarrowed(options) ? ' that the other options mean too' : ''}`
-  return unknown.length > 0 ? missing(world, which) : exitCodes.done
+  return unknown.length > 0 ? missing(context, which) : exitCodes.done
 }

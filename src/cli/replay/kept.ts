@@ -3,7 +3,7 @@ import type { DayCount } from '../../contracts/accounts.ts'
 import { JOB_SHARE_IN_USE, leftOut } from '../../contracts/jobs.ts'
 import type { Job } from '../../contracts/jobs.ts'
 import type { ReplayQuery, Replayed } from '../../contracts/journal.ts'
-import { isSameOrigin } from '../../contracts/source.ts'
+import { isSameStream } from '../../contracts/source.ts'
 import type { AskedJournal } from '../../control/questions.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -12,7 +12,7 @@ import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../core/time.ts'
 import { isCaughtUp } from '../../observability/status.ts'
 import type { StatusReport } from '../../observability/status.ts'
 import { countText } from '../../observability/words.ts'
-import type { World } from '../shared/world.ts'
+import type { CommandContext } from '../shared/world.ts'
 import { keyOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
 
@@ -61,7 +61,7 @@ export function queryOf(
 export async function queueKept(
   journal: Pick<AskedJournal, 'replay'>,
   query: Query,
-  { signal, stderr }: World,
+  { signal, stderr }: CommandContext,
   clock: Pick<Clock, 'sleep'>,
 ): Promise<Done> {
   const done = nothingDone()
@@ -104,7 +104,7 @@ function add(done: Done, step: Replayed): void {
 function summed(one: readonly DayCount[], other: readonly DayCount[]): DayCount[] {
   const sums = new Map<string, DayCount>()
   for (const each of [...one, ...other]) {
-    const key = keyOf(each.origin, each.day)
+    const key = keyOf(each.stream, each.day)
     sums.set(key, { ...each, count: each.count + (sums.get(key)?.count ?? 0) })
   }
   return [...sums.values()]
@@ -113,8 +113,8 @@ function summed(one: readonly DayCount[], other: readonly DayCount[]): DayCount[
 // The part of a replay that the daemon does not read, since live reading has not come to it: what the journal keeps of that is sent from there, and the rest is told.
 
 /** From where on live reading has not come, µs; undefined: all that was asked is read. */
-function cutAt(begun: readonly Job[], { origin }: Pick<PlannedDay, 'origin'>): number | undefined {
-  const one = begun.find((each) => isSameOrigin(each.origin, origin))
+function cutAt(begun: readonly Job[], { stream }: Pick<PlannedDay, 'stream'>): number | undefined {
+  const one = begun.find((each) => isSameStream(each.stream, stream))
   return one && leftOut(one)[0]?.fromUs
 }
 
@@ -133,9 +133,9 @@ export function partDays({ days }: ReplayPlan, begun: readonly Job[]): readonly 
 
 /** Of these, those whose rest may hold what a backfill brought before: where live reading has read everything nothing lies there. */
 export function lateDays(parts: readonly PlannedDay[], report: LiveReading): readonly PlannedDay[] {
-  return parts.filter(({ origin }) => {
-    const sources = report.workspaces.find(({ name }) => name === origin.workspace)?.sources
-    const live = sources?.find(({ name }) => name === origin.source)
+  return parts.filter(({ stream }) => {
+    const sources = report.workspaces.find(({ name }) => name === stream.workspace)?.sources
+    const live = sources?.find(({ name }) => name === stream.source)
     return !live || live.lag_seconds > 0 || !isCaughtUp(live, report)
   })
 }
@@ -144,8 +144,8 @@ type LiveReading = Pick<StatusReport, 'workspaces' | 'configured_at'>
 
 /** A line each. */
 export function lateText(late: readonly PlannedDay[], only: Only | undefined): string {
-  const lines = late.map(({ origin, day }) => {
-    const name = printable(`${origin.workspace} ${origin.source}`)
+  const lines = late.map(({ stream, day }) => {
+    const name = printable(`${stream.workspace} ${stream.source}`)
     return `auditferry: of ${name}, the rest of ${dayText(day * DAY_MS)} is not sent, and live reading is still behind: new entries that it reads there are delivered automatically, entries that the journal already has (from a backfill ahead of live reading) do not: run the same command again once live reading is past that day${only === 'api' ? '' : ', and --only journal what the journal keeps of it'}\n`
   })
   return lines.join('')
@@ -153,18 +153,18 @@ export function lateText(late: readonly PlannedDay[], only: Only | undefined): s
 
 /** The journal's part with these days: what it keeps of them is sent from there. */
 export function withCut(plan: ReplayPlan, cut: readonly PlannedDay[]): ReplayPlan {
-  const firstOf = (origin: PlannedDay['origin']) =>
-    Math.min(...cut.filter((day) => isSameOrigin(day.origin, origin)).map(({ day }) => day))
+  const firstOf = (stream: PlannedDay['stream']) =>
+    Math.min(...cut.filter((day) => isSameStream(day.stream, stream)).map(({ day }) => day))
   const leave = plan.leave
-    .map((one) => ({ ...one, toDay: Math.min(one.toDay, firstOf(one.origin)) }))
+    .map((one) => ({ ...one, toDay: Math.min(one.toDay, firstOf(one.stream)) }))
     .filter(({ fromDay, toDay }) => fromDay < toDay)
   return { ...plan, leave }
 }
 
 /** What of the plan the API would be asked for. */
 export function withoutCut(plan: ReplayPlan, cut: readonly PlannedDay[], begun: readonly Job[]): ReplayPlan {
-  const isNothing = ({ origin }: ReplayPlan['reads'][number]) =>
-    begun.some((one) => isSameOrigin(one.origin, origin) && one.spans.length === 0)
+  const isNothing = ({ stream }: ReplayPlan['reads'][number]) =>
+    begun.some((one) => isSameStream(one.stream, stream) && one.spans.length === 0)
   return {
     ...plan,
     days: plan.days.filter((day) => !cut.includes(day)),
@@ -179,7 +179,7 @@ export const howCut = (isLeft: boolean): string =>
 export function cutOffText(begun: readonly Job[]): string {
   const lines = begun.flatMap((one) => {
     const left = spansText(one)
-    const name = printable(`${one.origin.workspace} ${one.origin.source}`)
+    const name = printable(`${one.stream.workspace} ${one.stream.source}`)
     return left === ''
       ? []
       : [

@@ -1,7 +1,7 @@
 // `replay`: sends to one sink again what it had of a span, by the entries' own time: from the journal where it is kept, else from the API.
 import type { SinkConfig } from '../../config/schema.ts'
 import type { Job, JobSpan } from '../../contracts/jobs.ts'
-import type { Origin, SourceName } from '../../contracts/source.ts'
+import type { Stream, SourceName } from '../../contracts/source.ts'
 import type { ControlClient } from '../../control/client.ts'
 import type { Clock } from '../../core/clock.ts'
 import { printable } from '../../core/printable.ts'
@@ -16,7 +16,7 @@ import { withJournal } from '../shared/journal.ts'
 import type { OpenJournal } from '../shared/journal.ts'
 import { isKnown } from '../shared/names.ts'
 import { exitCodes } from '../shared/world.ts'
-import type { World } from '../shared/world.ts'
+import type { CommandContext } from '../shared/world.ts'
 import { isOneOf, isUnsure, overtaken, planOf, withoutJoined } from './plan.ts'
 import type { Only, ReplayChoice, ReplayPlan } from './plan.ts'
 import {
@@ -61,7 +61,7 @@ interface ReplayOptions {
 }
 
 export async function replay(
-  world: World,
+  context: CommandContext,
   options: ReplayOptions,
   clock: Clock = systemClock,
 ): Promise<number> {
@@ -69,23 +69,23 @@ export async function replay(
   if (status === true || cancel === true) {
     if (cancel !== true || (workspace ?? source) === undefined)
       return look(
-        world,
-        configFile(world, options.config),
+        context,
+        configFile(context, options.config),
         texts,
         { workspace, source, sink },
         cancel === true,
       )
-    world.stderr(
+    context.stderr(
       'error: --cancel ends what goes to --sink, or all: it takes no --workspace and no --source\n',
     )
     return exitCodes.usage
   }
   if (sink !== undefined && from !== undefined)
-    return withJournal(world, options.config, (opened) =>
-      send(world, { ...options, sink, from }, opened, clock),
+    return withJournal(context, options.config, (opened) =>
+      send(context, { ...options, sink, from }, opened, clock),
     )
   const missing = sink === undefined ? '--sink <name>' : '--from <time>'
-  world.stderr(`error: expected ${missing}, or --status or --cancel\n`)
+  context.stderr(`error: expected ${missing}, or --status or --cancel\n`)
   return exitCodes.usage
 }
 
@@ -103,43 +103,48 @@ interface Sending {
   readonly begun: readonly Job[]
 }
 
-async function send(world: World, options: Wanted, opened: OpenJournal, clock: Clock): Promise<number> {
+async function send(
+  context: CommandContext,
+  options: Wanted,
+  opened: OpenJournal,
+  clock: Clock,
+): Promise<number> {
   const runAt = clock.now()
-  const span = spanOf(world, options.from, options.to, runAt)
+  const span = spanOf(context, options.from, options.to, runAt)
   if (!span) return exitCodes.usage
   const { workspace, source, only } = options
-  const sink = await sinkOf(world, options, opened, span)
+  const sink = await sinkOf(context, options, opened, span)
   if (!sink) return exitCodes.usage
   const client = await opened.connect()
-  if (only === 'api' && !client) return withoutDaemon(world, configFile(world, options.config), texts)
-  if (!options.dryRun && !isMarked(sink)) world.stderr(unmarkedText(sink))
+  if (only === 'api' && !client) return withoutDaemon(context, configFile(context, options.config), texts)
+  if (!options.dryRun && !isMarked(sink)) context.stderr(unmarkedText(sink))
   const asked: ReplayChoice = { sink, span, workspace, source, only }
   const readable = async () => (client && only !== 'journal' ? client.jobs.origins() : [])
   const plan = await planOf(opened.journal, asked, readable)
   if (only === 'api' && plan.reads.length === 0) {
-    world.stderr(unreadableText(asked))
+    context.stderr(unreadableText(asked))
     return exitCodes.failed
   }
   // Before the journal's part: what cannot start is refused while nothing is sent yet.
   const request = { sink: sink.name, startedAt: runAt, reads: plan.reads, dryRun: options.dryRun }
   const begun = client && plan.reads.length > 0 ? await client.jobs.replay(request) : []
-  const joined = begun.filter((one) => one.isJoined === true).map(({ origin }) => origin)
-  world.stderr(cutOffText(begun))
+  const joined = begun.filter((one) => one.isJoined === true).map(({ stream }) => stream)
+  context.stderr(cutOffText(begun))
   const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, begun }
-  const isKept = await sendKept(world, sending, joined, clock)
-  const isWhole = (await tellLate(world, sending, client)) && isKept
+  const isKept = await sendKept(context, sending, joined, clock)
+  const isWhole = (await tellLate(context, sending, client)) && isKept
   const followed =
     begun.length === 0 || options.dryRun
       ? exitCodes.done
-      : await follow(world, texts, begun, opened.connect, clock)
+      : await follow(context, texts, begun, opened.connect, clock)
   return isWhole ? followed : exitCodes.failed
 }
 
 /** What the journal gives, and what is told of it. False: not all that was meant has been sent, or is on its way. */
 async function sendKept(
-  world: World,
+  context: CommandContext,
   { options, opened, asked, plan, runAt, isRunning, begun }: Sending,
-  joined: readonly Origin[],
+  joined: readonly Stream[],
   clock: Clock,
 ): Promise<boolean> {
   const { dryRun } = options
@@ -149,24 +154,24 @@ async function sendKept(
   const query = queryOf(asked, rest, { dryRun, runAt })
   const queued = async () => {
     try {
-      return await queueKept(opened.journal, query, world, clock)
+      return await queueKept(opened.journal, query, context, clock)
     } catch (error) {
-      world.stderr(goesOnText(dryRun ? [] : begun))
+      context.stderr(goesOnText(dryRun ? [] : begun))
       throw error
     }
   }
   const done = isAsked ? await queued() : nothingDone()
   const isSilent = joined.length > 0 && done.entries === 0 && !done.stopped
-  if (isAsked && !isSilent) world.stdout(doneText(done, asked, dryRun, opened.running))
-  if (dryRun) world.stdout(dryText(done.days, withoutCut(plan, cut, begun), asked))
-  if (isAsked) world.stdout(joinedText(joined))
-  world.stdout(emptyText(plan, asked, opened.origins, runAt))
+  if (isAsked && !isSilent) context.stdout(doneText(done, asked, dryRun, opened.running))
+  if (dryRun) context.stdout(dryText(done.days, withoutCut(plan, cut, begun), asked))
+  if (isAsked) context.stdout(joinedText(joined))
+  context.stdout(emptyText(plan, asked, opened.origins, runAt))
   const unsure = isAsked && isUnsure(plan, joined)
-  if (unsure) world.stderr(unsureText)
+  if (unsure) context.stderr(unsureText)
   const lost = dryRun ? [] : await overtaken(opened.journal, asked, rest, done.days)
   const short = [...plan.short, ...lost]
-  world.stderr(shortText(short, howText(options, isRunning)))
-  world.stderr(shortText(cut, (origin) => howCut(asked.only === 'api' || isOneOf(joined, origin))))
+  context.stderr(shortText(short, howText(options, isRunning)))
+  context.stderr(shortText(cut, (stream) => howCut(asked.only === 'api' || isOneOf(joined, stream))))
   // Who asks for what the journal keeps has it, whatever that is.
   const lacking = asked.only === 'journal' ? 0 : short.length + cut.length
   return !done.stopped && !unsure && lacking === 0
@@ -174,7 +179,7 @@ async function sendKept(
 
 /** False: of a day that is read in part the rest may not come by itself. */
 async function tellLate(
-  { stderr }: World,
+  { stderr }: CommandContext,
   { asked, plan, begun }: Sending,
   client: ControlClient | undefined,
 ): Promise<boolean> {
@@ -187,24 +192,24 @@ async function tellLate(
 
 /** Undefined, and said, where what is named can give nothing: a name that is none, a source that its sink does not take. */
 async function sinkOf(
-  world: World,
+  context: CommandContext,
   { sink: name, workspace, source }: Wanted,
   { journal, sinks, there }: OpenJournal,
   span: JobSpan,
 ): Promise<SinkConfig | undefined> {
   const sink = sinks.find((one) => one.name === name)
   const known = await there()
-  if (!isKnown(world, 'sink', name, known.sinks) || !sink) return undefined
+  if (!isKnown(context, 'sink', name, known.sinks) || !sink) return undefined
   if (source !== undefined && !sink.sources.some((one) => one === source)) {
     const taken = sink.sources.join(', ')
-    world.stderr(`error: sink ${name} does not take ${source}: its sources are ${taken}\n`)
+    context.stderr(`error: sink ${name} does not take ${source}: its sources are ${taken}\n`)
     return undefined
   }
   if (workspace === undefined || known.workspaces.some(({ name: one }) => one === workspace)) return sink
   // What was kept of one that left the configuration can be sent again.
   const { kept } = await journal.counts(wholeDays(span))
-  const left = kept.map(({ origin }) => ({ name: origin.workspace }))
-  return isKnown(world, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
+  const left = kept.map(({ stream }) => ({ name: stream.workspace }))
+  return isKnown(context, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
 }
 
 // What `replay` prints of the jobs that the daemon reads from the API: what was sent, and how the other sinks get what they lack.
@@ -235,10 +240,10 @@ function countsText(job: Job): string {
 }
 
 /** What this sink has now and the others may lack. */
-function adviceText({ counts, origin, spans }: Job): string {
+function adviceText({ counts, stream, spans }: Job): string {
   const [first] = spans
   const last = spans.at(-1)
   if (counts.unknown === 0 || !first || !last) return ''
-  const span = `--workspace ${origin.workspace} --from ${secondText(first.fromUs / 1000)} --to ${secondText(Math.ceil(last.toUs / 1e6) * 1000)}`
-  return `auditferry: ${countText(counts.unknown, 'entries')} of ${printable(`${origin.workspace} ${origin.source}`)} were sent that the journal does not have, or not with this content: never read, excluded by types at the time, changed since, or older than journal.dedup_retention. Other sinks may lack them. To check: auditferry reconcile ${span}. To deliver them to every sink: auditferry backfill ${span}\n`
+  const span = `--workspace ${stream.workspace} --from ${secondText(first.fromUs / 1000)} --to ${secondText(Math.ceil(last.toUs / 1e6) * 1000)}`
+  return `auditferry: ${countText(counts.unknown, 'entries')} of ${printable(`${stream.workspace} ${stream.source}`)} were sent that the journal does not have, or not with this content: never read, excluded by types at the time, changed since, or older than journal.dedup_retention. Other sinks may lack them. To check: auditferry reconcile ${span}. To deliver them to every sink: auditferry backfill ${span}\n`
 }

@@ -1,8 +1,8 @@
 // What `replay` says of where its entries come from, before and after.
 import type { SinkConfig } from '../../config/schema.ts'
 import type { DayCount } from '../../contracts/accounts.ts'
-import { isSameOrigin } from '../../contracts/source.ts'
-import type { Origin } from '../../contracts/source.ts'
+import { isSameStream } from '../../contracts/source.ts'
+import type { Stream } from '../../contracts/source.ts'
 import { printable } from '../../core/printable.ts'
 import { DAY_MS, dayText, epochDay, secondText } from '../../core/time.ts'
 import { countText, numberText, sizeText } from '../../observability/words.ts'
@@ -16,7 +16,7 @@ import type { Done } from './kept.ts'
 /** What a page of the audit log holds at most (spec §8). */
 const PAGE = 1000
 
-const nameOf = ({ workspace, source }: Origin) => `${workspace} ${source}`
+const nameOf = ({ workspace, source }: Stream) => `${workspace} ${source}`
 
 /** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
 function daysText(
@@ -24,25 +24,25 @@ function daysText(
   { days, reads }: ReplayPlan,
   { only }: ReplayChoice,
 ): string {
-  const given = new Set(fromJournal.map(({ origin, day }) => keyOf(origin, day)))
+  const given = new Set(fromJournal.map(({ stream, day }) => keyOf(stream, day)))
   // All of it is owed still, lies outside the span, or is gone.
   const none = days
-    .filter(({ origin, day, via }) => only !== 'api' && via === 'journal' && !given.has(keyOf(origin, day)))
-    .map(({ origin, day }) => ({ origin, day, count: 0 }))
+    .filter(({ stream, day, via }) => only !== 'api' && via === 'journal' && !given.has(keyOf(stream, day)))
+    .map(({ stream, day }) => ({ stream, day, count: 0 }))
   const rows = [
-    ...[...fromJournal, ...none].map(({ origin, day, count }) => ({
-      origin,
+    ...[...fromJournal, ...none].map(({ stream, day, count }) => ({
+      stream,
       day,
       journal: numberText(count),
       api: '',
     })),
     ...days
       .filter(({ via }) => via === 'api')
-      .map(({ origin, day, kept }) => ({ origin, day, journal: '', api: `up to ${numberText(kept)}` })),
-  ].sort((one, other) => nameOf(one.origin).localeCompare(nameOf(other.origin)) || one.day - other.day)
-  const lines = rows.map(({ origin, day, journal, api }) => [
-    origin.workspace,
-    origin.source,
+      .map(({ stream, day, kept }) => ({ stream, day, journal: '', api: `up to ${numberText(kept)}` })),
+  ].sort((one, other) => nameOf(one.stream).localeCompare(nameOf(other.stream)) || one.day - other.day)
+  const lines = rows.map(({ stream, day, journal, api }) => [
+    stream.workspace,
+    stream.source,
     dayText(day * DAY_MS),
     journal || '-',
     api || '-',
@@ -60,15 +60,15 @@ export function dryText(fromJournal: readonly DayCount[], plan: ReplayPlan, aske
   return `Up to ${countText(entries, 'entries')} that the journal took in would be read from the API and sent to ${asked.sink.name} again\n${days}`
 }
 
-function readText({ origin, spans }: ReplayPlan['reads'][number], days: readonly PlannedDay[]): string {
-  const read = days.filter((day) => day.via === 'api' && isSameOrigin(day.origin, origin))
+function readText({ stream, spans }: ReplayPlan['reads'][number], days: readonly PlannedDay[]): string {
+  const read = days.filter((day) => day.via === 'api' && isSameStream(day.stream, stream))
   const entries = read.reduce((sum, { kept }) => sum + kept, 0)
   // Of the history a day is a request at least; of the audit log a page, and one to find each span.
   const requests =
-    origin.source === 'audit'
+    stream.source === 'audit'
       ? Math.ceil(entries / PAGE) + spans.length
       : spans.map(wholeDays).reduce((sum, { fromDay, toDay }) => sum + toDay - fromDay, 0)
-  return `${printable(nameOf(origin))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
+  return `${printable(nameOf(stream))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
 }
 
 /** Every format but raw has a field for it. */
@@ -108,13 +108,13 @@ export function doneText(
 }
 
 /** The journal's part broke off. */
-export function goesOnText(begun: readonly { readonly origin: Origin }[]): string {
+export function goesOnText(begun: readonly { readonly stream: Stream }[]): string {
   if (begun.length === 0) return ''
-  return `auditferry: the replay from the API (${printable(begun.map(({ origin }) => nameOf(origin)).join(', '))}) continues: replay --status shows its progress, --cancel stops it
+  return `auditferry: the replay from the API (${printable(begun.map(({ stream }) => nameOf(stream)).join(', '))}) continues: replay --status shows its progress, --cancel stops it
 `
 }
 
-export function joinedText(joined: readonly Origin[]): string {
+export function joinedText(joined: readonly Stream[]): string {
   if (joined.length === 0) return ''
   return `Joined the running replay of ${joined.map(nameOf).join(', ')}: the command that started it sends what the journal keeps; --only journal sends that again\n`
 }
@@ -127,31 +127,31 @@ export const unsureText =
 /** Of many stretches of days the first few are told. */
 const TOLD = 8
 
-const NO_PAST = 'an inventory has no past that the API could show again'
+const NO_JOBS = 'an inventory has no past that the API could show again'
 
 /** Days that cannot come whole, a line a source. */
-export function shortText(short: readonly PlannedDay[], how: (origin: Origin) => string): string {
+export function shortText(short: readonly PlannedDay[], how: (stream: Stream) => string): string {
   const sources = new Map<string, PlannedDay[]>()
   for (const day of short) {
-    const name = nameOf(day.origin)
+    const name = nameOf(day.stream)
     sources.set(name, [...(sources.get(name) ?? []), day])
   }
   return [...sources.values()].map((days) => lineOf(days, how)).join('')
 }
 
-function lineOf(days: readonly PlannedDay[], how: (origin: Origin) => string): string {
+function lineOf(days: readonly PlannedDay[], how: (stream: Stream) => string): string {
   const [first] = days
   if (!first) return ''
   const kept = days.reduce((sum, day) => sum + day.kept, 0)
   const still = days.reduce((sum, day) => sum + Math.min(day.still, day.kept), 0)
-  return `auditferry: of ${printable(nameOf(first.origin))}, ${datesText(days.map(({ day }) => day))}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.origin)}\n`
+  return `auditferry: of ${printable(nameOf(first.stream))}, ${datesText(days.map(({ day }) => day))}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.stream)}\n`
 }
 
 /** How a day that the journal does not keep whole is sent. */
 export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRunning: boolean) {
   const sent = only === 'api' ? 'is not sent' : dryRun ? 'only that would be sent' : 'only that is sent'
-  return ({ source }: Origin): string => {
-    if (source === 'vault.projects') return `${sent}; ${NO_PAST}`
+  return ({ source }: Stream): string => {
+    if (source === 'vault.projects') return `${sent}; ${NO_JOBS}`
     if (only === 'journal') return `${sent} with --only journal`
     return isRunning
       ? `${sent}; the past of ${source} cannot be read from the API again`
@@ -163,15 +163,15 @@ export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRu
 export function emptyText(
   plan: ReplayPlan,
   asked: ReplayChoice,
-  origins: readonly Origin[],
+  origins: readonly Stream[],
   nowMs: number,
 ): string {
-  const withDays = plan.days.map(({ origin }) => origin)
-  const all = [...withDays, ...origins.filter((origin) => isMeant(asked, origin))]
-  const meant = all.filter((origin, i) => !isOneOf(all.slice(0, i), origin))
+  const withDays = plan.days.map(({ stream }) => stream)
+  const all = [...withDays, ...origins.filter((stream) => isMeant(asked, stream))]
+  const meant = all.filter((stream, i) => !isOneOf(all.slice(0, i), stream))
   if (meant.length === 0) return offText(asked)
-  if (asked.only === 'api') return meant.map((origin) => unreadLine(origin, plan)).join('')
-  if (plan.days.length > 0) return meant.map((origin) => emptyLine(origin, plan, asked, nowMs)).join('')
+  if (asked.only === 'api') return meant.map((stream) => unreadLine(stream, plan)).join('')
+  if (plan.days.length > 0) return meant.map((stream) => emptyLine(stream, plan, asked, nowMs)).join('')
   const api = meant.every(({ source }) => source === 'vault.projects') ? '' : API_HAS_MORE
   return `From the sources that ${asked.sink.name} takes (${namesText(meant)}), the journal has nothing of ${leftText(begunDays(asked, nowMs))}${api}\n`
 }
@@ -185,34 +185,34 @@ function begunDays({ span }: ReplayChoice, nowMs: number): readonly number[] {
 
 const API_HAS_MORE = '; --only api reads what the API has of it'
 
-function emptyLine(origin: Origin, { days }: ReplayPlan, asked: ReplayChoice, nowMs: number): string {
-  const own = new Set(days.filter((day) => isOneOf([origin], day.origin)).map(({ day }) => day))
+function emptyLine(stream: Stream, { days }: ReplayPlan, asked: ReplayChoice, nowMs: number): string {
+  const own = new Set(days.filter((day) => isOneOf([stream], day.stream)).map(({ day }) => day))
   const today = epochDay(nowMs * 1000)
   // The day that is not over is no news of a source that has others.
   const empty = begunDays(asked, nowMs).filter((day) => !own.has(day) && (own.size === 0 || day < today))
   if (empty.length === 0) return ''
-  const api = origin.source === 'vault.projects' ? '' : API_HAS_MORE
-  return `Of ${printable(nameOf(origin))} the journal took nothing in on ${leftText(empty)}${api}\n`
+  const api = stream.source === 'vault.projects' ? '' : API_HAS_MORE
+  return `Of ${printable(nameOf(stream))} the journal took nothing in on ${leftText(empty)}${api}\n`
 }
 
 /** With `--only api`. One with days is told by these. */
-function unreadLine(origin: Origin, { days, reads }: ReplayPlan): string {
+function unreadLine(stream: Stream, { days, reads }: ReplayPlan): string {
   if (
     isOneOf(
-      [...days, ...reads].map((one) => one.origin),
-      origin,
+      [...days, ...reads].map((one) => one.stream),
+      stream,
     )
   )
     return ''
-  return `Of ${printable(nameOf(origin))} nothing is sent: ${origin.source === 'vault.projects' ? NO_PAST : 'the daemon does not read it'}\n`
+  return `Of ${printable(nameOf(stream))} nothing is sent: ${stream.source === 'vault.projects' ? NO_JOBS : 'the daemon does not read it'}\n`
 }
 
 /** What is named on the command line, and read nowhere. */
 const offText = ({ workspace, source, sink }: ReplayChoice): string =>
   `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has no entries of it\n`
 
-function namesText(origins: readonly Origin[]): string {
-  const names = origins.slice(0, TOLD).map((origin) => printable(nameOf(origin)))
+function namesText(origins: readonly Stream[]): string {
+  const names = origins.slice(0, TOLD).map((stream) => printable(nameOf(stream)))
   const more = origins.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${countText(more, 'sources')} more` : '')
 }

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { openApp } from '../../app/app.ts'
 import type { App } from '../../app/app.ts'
 import { retryWanted } from '../../app/delivery.ts'
-import type { Outside } from '../../app/environment.ts'
+import type { Environment } from '../../app/environment.ts'
 import { ConfigFaults } from '../../config/faults.ts'
 import { configText } from '../../config/render.ts'
 import type { Config } from '../../config/schema.ts'
@@ -18,7 +18,7 @@ import { openHttp } from '../../observability/listener.ts'
 import type { OpsHttp } from '../../observability/listener.ts'
 import { logEnd } from '../../observability/log.ts'
 import { exitCodeOf } from '../shared/world.ts'
-import type { World } from '../shared/world.ts'
+import type { CommandContext } from '../shared/world.ts'
 
 const never: NextSetup = () => new Promise(() => undefined)
 
@@ -42,14 +42,14 @@ export async function runDaemon(
   const isToldToStop = () => signal.aborted
   // Reading all of a large journal again at each reload would leave probes and signals without an answer meanwhile.
   const { path } = first.config.journal
-  const open = await checkApart({ path, program, log: first.outside.log }, signal)
+  const open = await checkApart({ path, program, log: first.environment.log }, signal)
   if (isToldToStop()) return
-  let app = await openApp(first.config, first.outside, { once: false }, open)
+  let app = await openApp(first.config, first.environment, { once: false }, open)
   const front = new Front(() => app)
   try {
     // Opening may take long, and nothing is started for somebody who has told it to stop meanwhile: no batch goes out for nothing.
     if (isToldToStop()) {
-      first.outside.log.info('Stopped before anything had begun')
+      first.environment.log.info('Stopped before anything had begun')
       return
     }
     await front.open(first)
@@ -61,9 +61,9 @@ export async function runDaemon(
           // The journal has one owner at a time: what is under way is finished before the next opens it.
           await app.stop()
           if (isToldToStop()) return
-          const { startedAt } = app.board
+          const { startedAt } = app.registry
           takesOver?.(next)
-          app = await openApp(next.config, next.outside, { once: false, startedAt }, open)
+          app = await openApp(next.config, next.environment, { once: false, startedAt }, open)
         })
       }
       setup = next
@@ -101,7 +101,7 @@ async function untilNext(
       await refuseLoss(app)
       await front.move(next)
     },
-    tellRefused: (error) => app.board.configRefused(error),
+    tellRefused: (error) => app.registry.configRefused(error),
   }
   const ended = AbortSignal.any([signal, over.signal])
   const next = nextSetup(current, ended)
@@ -145,10 +145,10 @@ class Front {
     const now = this.#app
     this.#control = await openControl({
       journalPath: setup.config.journal.path,
-      log: setup.outside.log,
+      log: setup.environment.log,
       afterChange: () => this.#change,
-      get board() {
-        return now().board
+      get registry() {
+        return now().registry
       },
       get journal() {
         return now().journal
@@ -177,7 +177,7 @@ class Front {
   }
 
   /** Listens where this configuration wants it. Throws ConnectorError as `openHttp` does, and stays where it was. */
-  async move({ config, outside }: Setup): Promise<void> {
+  async move({ config, environment }: Setup): Promise<void> {
     const listen = hostPort(config.server.listen)
     if (listen === this.#listen) return
     const now = this.#app
@@ -185,9 +185,9 @@ class Front {
     this.#http = await openHttp({
       listen,
       hosts: () => hostsOf(now().config),
-      clock: outside.clock,
-      get board() {
-        return now().board
+      clock: environment.clock,
+      get registry() {
+        return now().registry
       },
       get metrics() {
         return now().metrics
@@ -197,7 +197,7 @@ class Front {
       config: () => this.#configText(),
     })
     this.#listen = listen
-    outside.log.info('Listening', { listen: new URL(this.url).host })
+    environment.log.info('Listening', { listen: new URL(this.url).host })
     await before?.close()
   }
 
@@ -224,7 +224,7 @@ const hostsOf = ({ server }: Config) => [server.listen.host, hostname(), ...serv
  * masks its own secrets.
  */
 export async function withLastWords(
-  { onBug, terminal }: Pick<World, 'onBug' | 'terminal'>,
+  { onBug, terminal }: Pick<CommandContext, 'onBug' | 'terminal'>,
   work: (useLog: (log: Log) => void) => Promise<number>,
 ): Promise<number> {
   let log: Log | undefined
@@ -244,7 +244,7 @@ export async function withLastWords(
 /** A configuration and the world that it runs in. */
 export interface Setup {
   readonly config: Config
-  readonly outside: Outside
+  readonly environment: Environment
 }
 
 /** What the daemon runs with now, and what it does for whoever brings the next. */

@@ -6,9 +6,9 @@ import { checkApart } from '../../journal/sqlite/open.ts'
 import type { LogFields } from '../../core/log.ts'
 import { MINUTE_MS } from '../../core/time.ts'
 import type { StatusReport } from '../../observability/status.ts'
-import type { Outside } from '../../app/environment.ts'
-import { realOutside } from '../shared/environment.ts'
-import type { World } from '../shared/world.ts'
+import type { Environment } from '../../app/environment.ts'
+import { realEnvironment } from '../shared/environment.ts'
+import type { CommandContext } from '../shared/world.ts'
 import { exitCodes } from '../shared/world.ts'
 
 /** How often --once looks whether it is done. */
@@ -31,12 +31,12 @@ export interface Once {
 /** Rejects with what stopped the daemon, once everything is closed. */
 export async function runOnce(
   config: Config,
-  outside: Outside,
-  { signal, journalCheck: program }: Pick<World, 'signal' | 'journalCheck'>,
+  environment: Environment,
+  { signal, journalCheck: program }: Pick<CommandContext, 'signal' | 'journalCheck'>,
   timeoutMs: number,
 ): Promise<Once> {
   const { path } = config.journal
-  const open = await checkApart({ path, program, log: outside.log }, signal)
+  const open = await checkApart({ path, program, log: environment.log }, signal)
   if (signal.aborted)
     return {
       code: exitCodes.done,
@@ -45,14 +45,14 @@ export async function runOnce(
       counts: 'nothing was read',
       fields: {},
     }
-  const app = await openApp(config, outside, { once: true }, open)
+  const app = await openApp(config, environment, { once: true }, open)
   // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
   const ending = new AbortController()
   try {
     const running = app.run()
     const ended = await Promise.race([
       running.then(() => 'done' as const),
-      watchOnce(app, outside, AbortSignal.any([signal, ending.signal]), timeoutMs),
+      watchOnce(app, environment, AbortSignal.any([signal, ending.signal]), timeoutMs),
     ])
     return onceOf(app, ended)
   } finally {
@@ -65,12 +65,12 @@ type Ending = 'done' | 'stuck' | 'timeout' | 'signal'
 
 async function watchOnce(
   app: App,
-  { clock, log }: Outside,
+  { clock, log }: Environment,
   signal: AbortSignal,
   timeoutMs: number,
 ): Promise<Ending> {
   const startedAt = clock.elapsed()
-  const tellWhenDue = howFar({ clock, log }, () => app.board.status())
+  const tellWhenDue = howFar({ clock, log }, () => app.registry.status())
   let stuckSince: number | undefined
   for (;;) {
     await clock.sleep(LOOK_MS, signal)
@@ -88,16 +88,16 @@ async function watchOnce(
 type HowFar = Pick<StatusReport, 'summary' | 'workspaces' | 'sinks'>
 
 /** To be called often: tells once a minute how far the run is, since a first one may take long. @internal */
-export function howFar({ clock, log }: Pick<Outside, 'clock' | 'log'>, status: () => HowFar): () => void {
-  let toldAt = clock.elapsed()
+export function howFar({ clock, log }: Pick<Environment, 'clock' | 'log'>, status: () => HowFar): () => void {
+  let loggedAt = clock.elapsed()
   return () => {
-    if (clock.elapsed() - toldAt < MINUTE_MS) return
-    toldAt = clock.elapsed()
+    if (clock.elapsed() - loggedAt < MINUTE_MS) return
+    loggedAt = clock.elapsed()
     const { summary, workspaces, sinks } = status()
     log.info('The run continues', {
       summary,
       entries_read: readOf(workspaces),
-      entries_pending: mostOwed(sinks),
+      entries_pending: mostPending(sinks),
     })
   }
 }
@@ -105,7 +105,7 @@ export function howFar({ clock, log }: Pick<Outside, 'clock' | 'log'>, status: (
 const readOf = (workspaces: StatusReport['workspaces']): number =>
   workspaces.flatMap(({ sources }) => sources).reduce((sum, source) => sum + source.new_entries, 0)
 
-const mostOwed = (sinks: StatusReport['sinks']): number =>
+const mostPending = (sinks: StatusReport['sinks']): number =>
   Math.max(0, ...sinks.map((sink) => sink.pending_entries))
 
 const amount = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
@@ -136,10 +136,10 @@ const NOT_DONE = 'Not everything was read and delivered; nothing is lost, and th
 
 /** What came of it, and the documented exit code. */
 function onceOf(app: App, ended: Ending): Once {
-  const status = app.board.status()
+  const status = app.registry.status()
   const { sinks, journal, summary: state } = status
   const letters = sinks.reduce((sum, sink) => sum + sink.dead_letters, 0)
-  const pending = mostOwed(sinks)
+  const pending = mostPending(sinks)
   const counts = [
     deliveredText(status),
     ...(pending === 0 ? [] : [`${pending} pending`]),
@@ -190,13 +190,13 @@ function countsOf({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sink
 /** One line, whatever level the log has: for people on a terminal, and JSON everywhere else. */
 export function reportOnce(
   { code, sentence, why, counts, fields }: Once,
-  world: World,
+  context: CommandContext,
   config: Config,
 ): void {
-  if (world.terminal) {
-    world.stderr(`auditferry: ${sentence}${why === undefined ? '' : ` (${why})`}: ${counts}\n`)
+  if (context.terminal) {
+    context.stderr(`auditferry: ${sentence}${why === undefined ? '' : ` (${why})`}: ${counts}\n`)
     return
   }
-  const { log } = realOutside({ ...config, log: { ...config.log, level: 'info' } }, world)
+  const { log } = realEnvironment({ ...config, log: { ...config.log, level: 'info' } }, context)
   log[code === exitCodes.done && why === undefined ? 'info' : 'warn'](sentence, { why, ...fields })
 }

@@ -29,7 +29,7 @@ interface ReloadOptions {
   readonly loaded: LoadedConfig
   /** Throws ConfigFaults. */
   readonly load: () => LoadedConfig
-  readonly outsideOf: (config: Config) => Setup['outside']
+  readonly environmentOf: (config: Config) => Setup['environment']
 }
 
 /** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
@@ -44,7 +44,7 @@ export function reloading(options: ReloadOptions): NextSetup {
       const isAsked = await asking.next(
         signal,
         fault === undefined ? Infinity : AGAIN_MS,
-        current.outside.log,
+        current.environment.log,
       )
       // Who asked is answered; what is only tried again has been told already.
       const next = await reloaded(asked, current, keys, isAsked ? undefined : fault)
@@ -62,12 +62,12 @@ export function reloading(options: ReloadOptions): NextSetup {
  * told unless that is `known`.
  */
 async function reloaded(
-  options: Pick<ReloadOptions, 'file' | 'outsideOf'> & { readonly load: () => Config },
+  options: Pick<ReloadOptions, 'file' | 'environmentOf'> & { readonly load: () => Config },
   current: CurrentSetup,
   keys: string,
   known: string | undefined,
 ): Promise<Setup | string | undefined> {
-  const { log } = current.outside
+  const { log } = current.environment
   try {
     const config = options.load()
     refuseMove(current.config, config)
@@ -78,7 +78,7 @@ async function reloaded(
       current.tellRefused(undefined)
       return undefined
     }
-    const next = { config, outside: options.outsideOf(config) }
+    const next = { config, environment: options.environmentOf(config) }
     await current.makeWayFor(next)
     log.info('The configuration was read again and takes over now', { file: options.file })
     return next
@@ -171,9 +171,9 @@ class Asking {
   /** Undefined while no file can be opened: that is no change. */
   #look(): string | undefined {
     const { file, references } = this.#options
-    const world = { ...references, folder: folderOf(file) }
+    const context = { ...references, folder: folderOf(file) }
     const text = this.#textNow()
-    const plain = this.#plain.map((each) => orUnreadable(() => resolveText(each.text, world)))
+    const plain = this.#plain.map((each) => orUnreadable(() => resolveText(each.text, context)))
     if (text === undefined || plain.includes(undefined)) return undefined
     return digestOf(text, plain)
   }

@@ -1,5 +1,5 @@
 // `auditferry run`: the daemon, until a signal; `once.ts` has --once.
-import type { Outside } from '../../app/environment.ts'
+import type { Environment } from '../../app/environment.ts'
 import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
 import { loadToRun } from '../../config/environment-checks.ts'
@@ -9,10 +9,10 @@ import { tellServiceManager } from '../../platform/process.ts'
 import { openTracing } from '../../observability/tracing/open.ts'
 import { configFile, references } from '../shared/config-file.ts'
 import { runDaemon, withLastWords } from './daemon.ts'
-import { realOutside } from '../shared/environment.ts'
+import { realEnvironment } from '../shared/environment.ts'
 import { reloading } from './reload.ts'
 import { type Once, reportOnce, runOnce } from './once.ts'
-import type { World } from '../shared/world.ts'
+import type { CommandContext } from '../shared/world.ts'
 import { exitCodes } from '../shared/world.ts'
 
 interface RunOptions {
@@ -22,61 +22,61 @@ interface RunOptions {
   readonly timeout?: string
 }
 
-export async function run(world: World, options: RunOptions): Promise<number> {
+export async function run(context: CommandContext, options: RunOptions): Promise<number> {
   const timeoutMs = timeoutOf(options)
   if (timeoutMs === undefined) {
-    world.stderr(`auditferry: --timeout ${options.timeout}: expected a duration such as 90s or 10m\n`)
+    context.stderr(`auditferry: --timeout ${options.timeout}: expected a duration such as 90s or 10m\n`)
     return exitCodes.usage
   }
   if (options.timeout !== undefined && options.once !== true) {
-    world.stderr('auditferry: --timeout needs --once: the daemon runs until it is stopped\n')
+    context.stderr('auditferry: --timeout needs --once: the daemon runs until it is stopped\n')
     return exitCodes.usage
   }
-  return withLastWords(world, (useLog) => runOn(world, options, timeoutMs, useLog))
+  return withLastWords(context, (useLog) => runOn(context, options, timeoutMs, useLog))
 }
 
 async function runOn(
-  world: World,
+  context: CommandContext,
   options: RunOptions,
   timeoutMs: number,
   useLog: (log: Log) => void,
 ): Promise<number> {
-  const file = configFile(world, options.config)
-  const load = () => loadToRun(file, references(world), realFiles)
-  const loaded = loadToRun(file, references(world), realFiles, true)
+  const file = configFile(context, options.config)
+  const load = () => loadToRun(file, references(context), realFiles)
+  const loaded = loadToRun(file, references(context), realFiles, true)
   const { config } = loaded
-  const { log, clock } = realOutside(config, world)
+  const { log, clock } = realEnvironment(config, context)
   useLog(log)
   for (const { path, message } of loaded.warnings)
     log.warn('Other users of this machine may read, change or replace a file that this program uses', {
       setting: path.join('.') || 'the configuration file',
       reason: message,
     })
-  const tracing = await openTracing({ env: world.env, version: world.version, log, clock })
+  const tracing = await openTracing({ env: context.env, version: context.version, log, clock })
   // One for the process: what is told of a batch may link to what a former configuration read.
-  const outsideOf = (of: Config): Outside => ({ ...realOutside(of, world), tracing })
-  const outside = outsideOf(config)
+  const environmentOf = (of: Config): Environment => ({ ...realEnvironment(of, context), tracing })
+  const environment = environmentOf(config)
   let once: Once | undefined
   try {
     if (options.once === true) {
-      once = await runOnce(config, outside, world, timeoutMs)
+      once = await runOnce(config, environment, context, timeoutMs)
       return once.code
     }
-    const onHangup = world.onHangup ?? (() => undefined)
-    const reload = { file, clock, onHangup, references: references(world), loaded, load, outsideOf }
-    const { env, signal, journalCheck } = world
+    const onHangup = context.onHangup ?? (() => undefined)
+    const reload = { file, clock, onHangup, references: references(context), loaded, load, environmentOf }
+    const { env, signal, journalCheck } = context
     signal.addEventListener('abort', () => tellServiceManager(env, log, 'STOPPING=1'), { once: true })
-    await runDaemon({ config, outside }, signal, {
+    await runDaemon({ config, environment }, signal, {
       journalCheck,
       nextSetup: reloading(reload),
       started: () => tellServiceManager(env, log, 'READY=1'),
-      takesOver: (next) => useLog(next.outside.log),
+      takesOver: (next) => useLog(next.environment.log),
     })
     return exitCodes.done
   } finally {
     await tracing?.close()
     // Behind the log, where a job looks for it.
-    if (once) reportOnce(once, world, config)
+    if (once) reportOnce(once, context, config)
   }
 }
 

@@ -6,14 +6,14 @@ import { examineConfig } from '../../config/load.ts'
 import type { References } from '../../config/references.ts'
 import type { Config } from '../../config/schema.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import type { World } from './world.ts'
+import type { CommandContext } from './world.ts'
 
 const inCheckout = './config/auditferry.yaml'
 const installed = '/etc/auditferry/auditferry.yaml'
 
 /** Throws ConnectorError `config_invalid` where there is none. */
-export function configFile(world: World, given: string | undefined): string {
-  const named = given ?? world.env['AUDITFERRY_CONFIG']
+export function configFile(context: CommandContext, given: string | undefined): string {
+  const named = given ?? context.env['AUDITFERRY_CONFIG']
   if (named !== undefined && named !== '') return named
   if (existsSync(inCheckout)) return inCheckout
   if (!existsSync(installed))
@@ -25,8 +25,8 @@ export function configFile(world: World, given: string | undefined): string {
 }
 
 /** Where the configuration's references lead. */
-export function references(world: World): References {
-  return { env: world.env, readFile: readTextFile, readConfig: readConfigFile }
+export function references(context: CommandContext): References {
+  return { env: context.env, readFile: readTextFile, readConfig: readConfigFile }
 }
 
 // A configuration for commands that only need its names and paths: a secret that this shell cannot read is no reason to stop.
@@ -34,8 +34,8 @@ export function references(world: World): References {
 /** Stands for what is there for the daemon only: a service's credential, its environment. */
 const UNKNOWN = 'auditferry-unknown-reference'
 
-function lenient(file: string, world: World): References {
-  const env: Record<string, string | undefined> = { ...world.env }
+function lenient(file: string, context: CommandContext): References {
+  const env: Record<string, string | undefined> = { ...context.env }
   for (const [, name = ''] of readConfigFile(file).matchAll(/\$\{env:([^}]*)\}/g)) env[name] ??= UNKNOWN
   const readFile = (path: string) => {
     try {
@@ -48,13 +48,13 @@ function lenient(file: string, world: World): References {
 }
 
 /** Throws ConfigFaults as loading does, where more than a secret is missing. */
-export function knownConfig(file: string, world: World): Config {
-  const strict = examineConfig(file, references(world))
+export function knownConfig(file: string, context: CommandContext): Config {
+  const strict = examineConfig(file, references(context))
   if (strict.loaded && strict.faults.length === 0) return strict.loaded.config
   const faults = new ConfigFaults(strict.faults)
   let known: ReturnType<typeof examineConfig>
   try {
-    known = examineConfig(file, lenient(file, world))
+    known = examineConfig(file, lenient(file, context))
   } catch {
     throw faults
   }

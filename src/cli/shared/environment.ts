@@ -1,5 +1,5 @@
 // The real world behind the daemon: the system's clock, disk and network, and what packs.
-import type { Outside } from '../../app/environment.ts'
+import type { Environment } from '../../app/environment.ts'
 import type { Config } from '../../config/schema.ts'
 import { gzip } from '../../platform/gzip/gzip.ts'
 import { connectControl } from '../../control/client.ts'
@@ -10,15 +10,15 @@ import { disk } from '../../platform/disk.ts'
 import { type LogOptions, openLog } from '../../observability/log.ts'
 import { connectSocket } from '../../platform/sockets.ts'
 import { openTransport } from '../../platform/transport.ts'
-import type { World } from './world.ts'
+import type { CommandContext } from './world.ts'
 
 /** `to`: the log, where it is not standard error. */
-export function realOutside(config: Config, world: World, to?: LogOptions['to']): Outside {
-  const proxy = proxyOf(world.env)
+export function realEnvironment(config: Config, context: CommandContext, to?: LogOptions['to']): Environment {
+  const proxy = proxyOf(context.env)
   // Found once: what is read again later changes within them.
   const secrets = secretsIn(config)
   return {
-    version: world.version,
+    version: context.version,
     clock: systemClock,
     random: systemRandom,
     log: openLog({ level: config.log.level, to, secrets: () => secrets }),
@@ -26,14 +26,14 @@ export function realOutside(config: Config, world: World, to?: LogOptions['to'])
     network: (to, tls) => openTransport({ to, tls, proxy }),
     connect: connectSocket,
     datagrams: openDatagrams,
-    print: (bytes) => world.print(bytes),
+    print: (bytes) => context.print(bytes),
     gzip,
   }
 }
 
 /** For a command that asks an API or a sink beside the daemon: warnings in its log are the daemon's matter. */
-export const quietOutside = (config: Config, world: World): Outside =>
-  realOutside({ ...config, log: { level: 'error' } }, world)
+export const quietEnvironment = (config: Config, context: CommandContext): Environment =>
+  realEnvironment({ ...config, log: { level: 'error' } }, context)
 
 /** Of the daemon that runs on this journal: it recognises a request under its id as its own in the audit log. */
 export const instanceOf = ({ journal }: Config): Promise<string | undefined> =>
@@ -41,7 +41,7 @@ export const instanceOf = ({ journal }: Config): Promise<string | undefined> =>
     .then((daemon) => daemon?.instance())
     .catch(() => undefined)
 
-export function proxyOf(env: World['env']) {
+export function proxyOf(env: CommandContext['env']) {
   return {
     https: env['HTTPS_PROXY'] ?? env['https_proxy'],
     http: env['HTTP_PROXY'] ?? env['http_proxy'],

@@ -1,7 +1,7 @@
 // Where content goes: standard output, or a new file that only its owner can read. Nothing is overwritten or left half done.
 import { open, unlink } from 'node:fs/promises'
 import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../../core/errors.ts'
-import type { World } from './world.ts'
+import type { CommandContext } from './world.ts'
 
 function cannot(path: string, error: unknown): ConnectorError {
   const code = errnoOf(error, 'unknown error')
@@ -19,7 +19,7 @@ function cannot(path: string, error: unknown): ConnectorError {
 const toStandardOutput = (error: unknown) => cannot('to standard output', error)
 
 /** What somebody asked to see. False: the reader went away, and wants no more. */
-export async function showContent({ print }: World, bytes: Uint8Array): Promise<boolean> {
+export async function showContent({ print }: CommandContext, bytes: Uint8Array): Promise<boolean> {
   try {
     await print(bytes)
     return true
@@ -31,13 +31,13 @@ export async function showContent({ print }: World, bytes: Uint8Array): Promise<
 
 /** Writes each piece in order. A file appears whole or not at all; where there are no pieces, none does. */
 export async function writeExport(
-  world: World,
+  context: CommandContext,
   path: string,
   pieces: AsyncIterable<Uint8Array>,
 ): Promise<void> {
   if (path === '-') {
     for await (const piece of pieces)
-      await world.print(piece).catch((error: unknown) => {
+      await context.print(piece).catch((error: unknown) => {
         throw toStandardOutput(error)
       })
     return

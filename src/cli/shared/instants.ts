@@ -4,7 +4,7 @@ import type { JobSpan } from '../../contracts/jobs.ts'
 import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../../core/time.ts'
 import { durationMs, durationPattern } from '../../core/units.ts'
 import { stampText } from '../../observability/words.ts'
-import type { World } from './world.ts'
+import type { CommandContext } from './world.ts'
 
 /** Microseconds since 1970; NaN when it is none. `2026-01-31` is that day's beginning, `24h` so long before `nowMs`, `now` is that. */
 function instantUs(text: string, nowMs: number): number {
@@ -21,7 +21,7 @@ const WANT =
 
 /** Undefined, and said, when the two name no span. `to` is now unless given. */
 export function spanOf(
-  world: World,
+  context: CommandContext,
   from: string,
   to: string | undefined,
   nowMs: number,
@@ -30,7 +30,7 @@ export function spanOf(
   const toUs = to === undefined ? nowMs * 1000 : instantUs(to, nowMs)
   const fault = faultOf({ from, to }, { fromUs, toUs }, nowMs)
   if (fault === undefined) return { fromUs, toUs }
-  world.stderr(`error: ${fault}\n`)
+  context.stderr(`error: ${fault}\n`)
   return undefined
 }
 

@@ -1,7 +1,7 @@
 // What the commands for jobs share: they follow what the daemon reads, list it, cancel it, and print how far it is.
-import { lackingText, matches, progressOf } from '../../contracts/jobs.ts'
+import { missingText, matches, progressOf } from '../../contracts/jobs.ts'
 import type { Job, JobFilter, JobKind, JobSpan, Unread, WaitsFor } from '../../contracts/jobs.ts'
-import { isSameOrigin } from '../../contracts/source.ts'
+import { isSameStream } from '../../contracts/source.ts'
 import type { ControlClient } from '../../control/client.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -11,7 +11,7 @@ import { countText, waitText } from '../../observability/words.ts'
 import { reachDaemon } from './journal.ts'
 import { areKnown } from './names.ts'
 import { exitCodes } from './world.ts'
-import type { World } from './world.ts'
+import type { CommandContext } from './world.ts'
 
 const LOOK_MS = 1_000
 const LINE_MS = 10_000
@@ -40,13 +40,13 @@ type Connect = () => Promise<ControlClient | undefined>
 
 /** Until all that were started have ended, or are no longer there, or the signal. */
 export async function follow(
-  world: World,
+  context: CommandContext,
   texts: JobTexts,
   started: readonly Job[],
   connect: Connect,
   clock: Clock,
 ): Promise<number> {
-  const barText = world.colours === true ? texts.barText : undefined
+  const barText = context.colours === true ? texts.barText : undefined
   const troubles = new Set<string>()
   let now = started
   let printedAt = clock.elapsed()
@@ -55,15 +55,15 @@ export async function follow(
     const open = now.filter(({ endedAt }) => endedAt === undefined)
     const silence = silenceText(clock.elapsed() - heardAt)
     if (barText)
-      world.stdout(`${newTroubles(texts, open, troubles, silence)}${AGAIN}${barText(now)}${silence}`)
+      context.stdout(`${newTroubles(texts, open, troubles, silence)}${AGAIN}${barText(now)}${silence}`)
     else if (clock.elapsed() - printedAt >= LINE_MS) {
       printedAt = clock.elapsed()
-      for (const job of open) world.stdout(lineText(texts, job, silence))
+      for (const job of open) context.stdout(lineText(texts, job, silence))
     }
     if (open.length === 0) break
-    await clock.sleep(LOOK_MS, world.signal)
-    if (world.signal.aborted) {
-      world.stdout(`\nThe daemon continues it: ${howText(texts)}\n`)
+    await clock.sleep(LOOK_MS, context.signal)
+    if (context.signal.aborted) {
+      context.stdout(`\nThe daemon continues it: ${howText(texts)}\n`)
       return exitCodes.done
     }
     const heard = await hear(texts, connect, now)
@@ -71,15 +71,15 @@ export async function follow(
       heardAt = clock.elapsed()
       now = heard
     } else if (clock.elapsed() - heardAt >= PATIENCE_MS) {
-      world.stderr(
+      context.stderr(
         `auditferry: the daemon no longer answers; the ${texts.kind} continues when it runs again: ${howText(texts)}\n`,
       )
       return exitCodes.failed
     }
   }
-  if (barText) world.stdout(AGAIN)
-  for (const job of now) world.stdout(lineText(texts, job))
-  for (const job of now) world.stderr(texts.adviceText?.(job) ?? '')
+  if (barText) context.stdout(AGAIN)
+  for (const job of now) context.stdout(lineText(texts, job))
+  for (const job of now) context.stderr(texts.adviceText?.(job) ?? '')
   return now.every((job) => job.error === undefined && isWhole(job)) ? exitCodes.done : exitCodes.failed
 }
 
@@ -110,14 +110,14 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
     endedAt: job.startedAt,
     error: { code: 'aborted', message },
   })
-  const alike = all.filter((other) => other.sink === job.sink && isSameOrigin(other.origin, job.origin))
+  const alike = all.filter((other) => other.sink === job.sink && isSameStream(other.stream, job.stream))
   const same = alike.find(({ startedAt }) => startedAt === job.startedAt)
   if (same) {
     const { waitsFor: what } = same
     if (what !== 'source' && what !== 'sink' && what !== 'sources') return same
     // The daemon keeps it until the configuration has again what it lacks; this command stops following it.
     return over(
-      `${lackingText[what]}: it waits in the journal, and continues once ${what === 'sources' ? 'it' : `the ${what}`} is there again`,
+      `${missingText[what]}: it waits in the journal, and continues once ${what === 'sources' ? 'it' : `the ${what}`} is there again`,
     )
   }
   // A job that ended before this one started is listed again once this one is gone.
@@ -132,20 +132,20 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
 
 /** `--status` and `--cancel`. Only the daemon is asked: it knows jobs whose workspace or sink has left this file. */
 export async function look(
-  world: World,
+  context: CommandContext,
   file: string,
   texts: JobTexts,
   which: JobFilter,
   isCancel: boolean,
 ): Promise<number> {
-  const { client, there } = await reachDaemon(file, world)
-  if (!client) return withoutDaemon(world, file, texts)
+  const { client, there } = await reachDaemon(file, context)
+  if (!client) return withoutDaemon(context, file, texts)
   const { kind, title, stays } = texts
   if (isCancel) {
     const count = await client.jobs.cancel(kind, which)
-    if (count === 0 && !areKnown(world, which, await there())) return exitCodes.usage
-    if (count === 0) world.stdout(`No ${title} was under way: nothing to end\n`)
-    else world.stdout(`${countText(count, `${kind}s`)} ended; ${stays(count === 1 ? 'it' : 'they')}\n`)
+    if (count === 0 && !areKnown(context, which, await there())) return exitCodes.usage
+    if (count === 0) context.stdout(`No ${title} was under way: nothing to end\n`)
+    else context.stdout(`${countText(count, `${kind}s`)} ended; ${stays(count === 1 ? 'it' : 'they')}\n`)
     return exitCodes.done
   }
   const all = await client.jobs.all(kind)
@@ -154,19 +154,23 @@ export async function look(
     const known = await there()
     // A name that left the configuration is known as long as a job has it.
     const names = {
-      workspaces: [...known.workspaces, ...all.map(({ origin }) => ({ name: origin.workspace }))],
+      workspaces: [...known.workspaces, ...all.map(({ stream }) => ({ name: stream.workspace }))],
       sinks: [...known.sinks, ...all.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
     }
-    if (!areKnown(world, which, names)) return exitCodes.usage
-    world.stdout(
+    if (!areKnown(context, which, names)) return exitCodes.usage
+    context.stdout(
       `No ${all.length > 0 ? 'such ' : ''}${title} is under way, and none came to its end within the last day; one that was cancelled is not kept\n`,
     )
   }
-  for (const job of meant) world.stdout(lineText(texts, job))
+  for (const job of meant) context.stdout(lineText(texts, job))
   return exitCodes.done
 }
 
-export function withoutDaemon({ stderr }: World, file: string, { needs }: Pick<JobTexts, 'needs'>): number {
+export function withoutDaemon(
+  { stderr }: CommandContext,
+  file: string,
+  { needs }: Pick<JobTexts, 'needs'>,
+): number {
   stderr(
     `auditferry: no daemon runs on ${file}, and ${needs} needs one, since the daemon keeps the rate limit: start it with: auditferry run --config ${file}\n`,
   )
@@ -189,8 +193,8 @@ export const percentText = (ratio: number) => `${Math.floor(ratio * 100)} %`
 export const spanText = ({ fromUs, toUs }: JobSpan) =>
   `${secondText(fromUs / 1000)} to ${secondText(toUs / 1000)}`
 
-export const nameText = ({ origin, sink }: Job): string =>
-  printable(`${origin.workspace} ${origin.source}${sink === undefined ? '' : ` to ${sink}, from the API`}`)
+export const nameText = ({ stream, sink }: Job): string =>
+  printable(`${stream.workspace} ${stream.source}${sink === undefined ? '' : ` to ${sink}, from the API`}`)
 
 export const gapsText = (gaps: number) =>
   gaps === 0 ? '' : `; ${countText(gaps, 'possible gaps')}: entries there may be missing`

@@ -8,7 +8,7 @@ import { journalSettings } from '../../config/journal.ts'
 import { folderOf, pathFrom, resolveText } from '../../config/references.ts'
 import { configSchema, sourcesOf } from '../../config/schema.ts'
 import type { Config, SinkConfig } from '../../config/schema.ts'
-import type { Origin } from '../../contracts/source.ts'
+import type { Stream } from '../../contracts/source.ts'
 import { connectControl } from '../../control/client.ts'
 import type { ControlClient } from '../../control/client.ts'
 import type { AskedJournal, Retry } from '../../control/questions.ts'
@@ -20,7 +20,7 @@ import { openLog } from '../../observability/log.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { configFile, knownConfig, references } from './config-file.ts'
 import type { There } from './names.ts'
-import type { World } from './world.ts'
+import type { CommandContext } from './world.ts'
 
 export interface OpenJournal {
   readonly journal: AskedJournal
@@ -30,7 +30,7 @@ export interface OpenJournal {
   /** Throws ConfigFaults where the configuration is at fault, and only its daemon could be found. */
   readonly sinks: readonly SinkConfig[]
   /** Of all workspaces, what is switched on. Throws as `sinks` does. */
-  readonly origins: readonly Origin[]
+  readonly origins: readonly Stream[]
   /** What there is to name on the command line, as the daemon or its file has it. */
   readonly there: () => Promise<There>
   /** The daemon, as it answers now; undefined: none does. */
@@ -45,7 +45,7 @@ export function noJournal(path: string): ConnectorError {
   )
 }
 
-const originsOf = ({ workspaces }: Config): readonly Origin[] =>
+const originsOf = ({ workspaces }: Config): readonly Stream[] =>
   workspaces.flatMap((one) => sourcesOf(one).map((source) => ({ workspace: one.name, source })))
 
 async function openHere(config: Config, there: OpenJournal['there']): Promise<OpenJournal> {
@@ -81,9 +81,9 @@ async function openHere(config: Config, there: OpenJournal['there']): Promise<Op
   }
 }
 
-async function reachJournal(world: World, given: string | undefined): Promise<OpenJournal> {
-  const file = configFile(world, given)
-  const { place, config, faults, client, there } = await reachDaemon(file, world)
+async function reachJournal(context: CommandContext, given: string | undefined): Promise<OpenJournal> {
+  const file = configFile(context, given)
+  const { place, config, faults, client, there } = await reachDaemon(file, context)
   if (!client) return openHere(config, there)
   const connect = () => connectControl(place.journal.path)
   return {
@@ -105,11 +105,11 @@ async function reachJournal(world: World, given: string | undefined): Promise<Op
 }
 
 export async function withJournal(
-  world: World,
+  context: CommandContext,
   config: string | undefined,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  const opened = await reachJournal(world, config)
+  const opened = await reachJournal(context, config)
   try {
     return await use(opened)
   } finally {
@@ -131,13 +131,13 @@ type Known =
  * For what only asks a running daemon: it goes on with the configuration it has while the file is at fault.
  * Throws ConfigFaults where not even the place of its daemon can be read.
  */
-export function configOrPlace(file: string, world: World): Known {
+export function configOrPlace(file: string, context: CommandContext): Known {
   try {
-    const config = knownConfig(file, world)
+    const config = knownConfig(file, context)
     return { place: config, config, faults: undefined }
   } catch (error) {
     if (!(error instanceof ConfigFaults)) throw error
-    const place = placeIn(file, world)
+    const place = placeIn(file, context)
     if (!place) throw error
     return { place, config: undefined, faults: error }
   }
@@ -153,11 +153,11 @@ type Reached = (
 }
 
 /** The daemon of a file, which may be at fault meanwhile: that is said. Throws ConfigFaults where nobody is there to go by. */
-export async function reachDaemon(file: string, world: World): Promise<Reached> {
-  const known = configOrPlace(file, world)
+export async function reachDaemon(file: string, context: CommandContext): Promise<Reached> {
+  const known = configOrPlace(file, context)
   const client = await connectControl(known.place.journal.path)
   if (client) {
-    if (known.faults) tellFaulty(file, world)
+    if (known.faults) tellFaulty(file, context)
     return { ...known, client, there: async () => known.config ?? (await client.status()) }
   }
   if (known.faults) throw known.faults
@@ -165,16 +165,16 @@ export async function reachDaemon(file: string, world: World): Promise<Reached> 
 }
 
 /** Two keys, whatever is wrong around them; undefined where one of these is wrong itself. */
-function placeIn(file: string, world: World): DaemonPlace | undefined {
+function placeIn(file: string, context: CommandContext): DaemonPlace | undefined {
   try {
     const folder = folderOf(file)
     const document = parseDocument(readConfigFile(file), { prettyErrors: false, logLevel: 'silent' })
     const textAt = (path: readonly string[]) => {
       const found = document.getIn(path)
-      return typeof found === 'string' ? resolveText(found, { ...references(world), folder }) : found
+      return typeof found === 'string' ? resolveText(found, { ...references(context), folder }) : found
     }
     const path = textAt(['journal', 'path'])
-    const listen = textAt(['server', 'listen']) ?? (world.env['AUDITFERRY_LISTEN'] || undefined)
+    const listen = textAt(['server', 'listen']) ?? (context.env['AUDITFERRY_LISTEN'] || undefined)
     const { journal, server } = configSchema.shape
     const whole = typeof path === 'string' && path !== '' ? pathFrom(folder, path) : path
     return { journal: journal.parse({ path: whole }), server: server.parse({ listen }) }
@@ -184,7 +184,7 @@ function placeIn(file: string, world: World): DaemonPlace | undefined {
 }
 
 /** To be said before what the daemon answers. */
-export function tellFaulty(file: string, { stderr }: World): void {
+export function tellFaulty(file: string, { stderr }: CommandContext): void {
   stderr(
     `auditferry: ${file} is invalid; a running daemon keeps its current configuration, and this is its answer. To see the errors: auditferry validate --config ${file}\n`,
   )

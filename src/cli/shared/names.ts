@@ -1,5 +1,5 @@
 // What the command line names and is not there: told with the names that there are, before anything is done.
-import type { World } from './world.ts'
+import type { CommandContext } from './world.ts'
 
 /** As a configuration, a status report or the journal has it. */
 interface Named {
@@ -19,7 +19,7 @@ export function unknownName(
 
 /** False, and said, where it is none of them. */
 export function isKnown(
-  { stderr }: World,
+  { stderr }: CommandContext,
   what: 'sink' | 'workspace',
   name: string | undefined,
   there: readonly Named[],
@@ -40,8 +40,10 @@ export interface Whose {
 export type There = Record<'sinks' | 'workspaces', readonly Named[]>
 
 /** False, and said, where one of the names is none of them. */
-export function areKnown(world: World, { workspace, sink }: Whose, there: There): boolean {
-  return isKnown(world, 'workspace', workspace, there.workspaces) && isKnown(world, 'sink', sink, there.sinks)
+export function areKnown(context: CommandContext, { workspace, sink }: Whose, there: There): boolean {
+  return (
+    isKnown(context, 'workspace', workspace, there.workspaces) && isKnown(context, 'sink', sink, there.sinks)
+  )
 }
 
 export const areNamed = ({ workspace, sink }: Whose, there: There): boolean =>

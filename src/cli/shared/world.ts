@@ -1,7 +1,7 @@
 // What a command knows of the process it runs in, and the exit codes it may answer with.
 import { ConnectorError } from '../../core/errors.ts'
 
-export interface World {
+export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
   /** so that a person can be told what to kill */

@@ -1,9 +1,9 @@
 // Delivery accounts: results of each entry at each sink, counted by source and the entry's own UTC
 // day and kept for good. `reconcile` compares them with the entries read.
-import type { DayDeliveries, DayKept, DayRange, DayTally, OwedStep } from '../../contracts/accounts.ts'
+import type { DayDeliveries, DayKept, DayRange, DayOutcomes, PendingStep } from '../../contracts/accounts.ts'
 import type { Database } from 'better-sqlite3'
 import type { Seq } from '../../core/sequence.ts'
-import type { Origin } from '../../contracts/source.ts'
+import type { Stream } from '../../contracts/source.ts'
 import { epochDay } from '../../core/time.ts'
 import type { Origins } from './streams.ts'
 import type { Settled } from './pending.ts'
@@ -40,9 +40,9 @@ export class Deliveries {
   }
 
   /** Call inside the transaction that acknowledges the counted entries. */
-  add(sink: string, tallies: readonly DayTally[]): void {
-    for (const { origin, day, accepted, filtered, replayed } of tallies) {
-      const source = this.#origins.find(origin)
+  add(sink: string, tallies: readonly DayOutcomes[]): void {
+    for (const { stream, day, accepted, filtered, replayed } of tallies) {
+      const source = this.#origins.find(stream)
       if (source === undefined) throw new Error('A settled origin is unknown to the journal')
       this.#statements.add.run(sink, source, day, accepted, filtered, 0, 0, replayed)
     }
@@ -62,18 +62,18 @@ export class Deliveries {
    * accepted + filtered + dead_lettered + dropped + pending, on every day.
    */
   begin(sink: string, settled: Settled): void {
-    const owed = new Map<string, number>()
+    const pending = new Map<string, number>()
     for (let after = settled.position; ;) {
-      const step = this.#owed(sink, settled, after)
+      const step = this.#pending(sink, settled, after)
       for (const { source, day, count } of step.rows) {
         const key = `${source} ${day}`
-        owed.set(key, (owed.get(key) ?? 0) + count)
+        pending.set(key, (pending.get(key) ?? 0) + count)
       }
       if (!step.more) break
       after = step.through
     }
     for (const { source, day, missing } of this.#statements.uncounted.all({ sink })) {
-      const before = missing - (owed.get(`${source} ${day}`) ?? 0)
+      const before = missing - (pending.get(`${source} ${day}`) ?? 0)
       if (before !== 0) this.#statements.addBefore.run(sink, source, day, before)
     }
     this.#statements.counted.run(sink)
@@ -95,8 +95,8 @@ export class Deliveries {
    * One bounded step over the entries behind `after` that are pending for this sink for the first
    * time, or again after they were dead letters.
    */
-  owed(sink: string, settled: Settled, after: Seq): OwedStep {
-    const { rows, ...step } = this.#owed(sink, settled, after)
+  pending(sink: string, settled: Settled, after: Seq): PendingStep {
+    const { rows, ...step } = this.#pending(sink, settled, after)
     return { ...step, rows: rows.map((row) => this.#named(row)) }
   }
 
@@ -104,15 +104,15 @@ export class Deliveries {
    * One bounded step over the entries behind `after` that are still stored, as they came in: each
    * entry once.
    */
-  shelved(after: Seq): OwedStep {
-    return this.owed(NOBODY, { position: after, ahead: [] }, after)
+  storedDays(after: Seq): PendingStep {
+    return this.pending(NOBODY, { position: after, ahead: [] }, after)
   }
 
-  #named<Row extends Counted>({ source, ...rest }: Row): Omit<Row, 'source'> & { origin: Origin } {
-    return { origin: this.#origins.origin(source), ...rest }
+  #named<Row extends Counted>({ source, ...rest }: Row): Omit<Row, 'source'> & { stream: Stream } {
+    return { stream: this.#origins.stream(source), ...rest }
   }
 
-  #owed(sink: string, { ahead }: Settled, after: Seq) {
+  #pending(sink: string, { ahead }: Settled, after: Seq) {
     const isSettled = (seq: Seq) => ahead.some(({ first, last }) => first <= seq && seq <= last)
     const chunks = this.#statements.times.all({ next: after + 1 })
     const counts = new Map<string, Counted & { count: number }>()
@@ -158,10 +158,10 @@ function prepare(db: Database) {
          coalesce(known.before + known.accepted + known.filtered + known.parked + known.dropped, 0) AS missing
        FROM counts kept LEFT JOIN deliveries known ON known.sink = :sink AND known.source = kept.source AND known.day = kept.day`,
     ),
-    kept: db.prepare<[number, number], Counted & Omit<DayKept, 'origin'>>(
+    kept: db.prepare<[number, number], Counted & Omit<DayKept, 'stream'>>(
       'SELECT source, day, new + late AS kept, filtered, quarantined FROM counts WHERE day >= ? AND day < ? ORDER BY source, day',
     ),
-    delivered: db.prepare<[number, number], Counted & Omit<DayDeliveries, 'origin'>>(
+    delivered: db.prepare<[number, number], Counted & Omit<DayDeliveries, 'stream'>>(
       `SELECT sink, source, day, before, accepted, filtered, parked, dropped, replayed FROM deliveries
        WHERE day >= ? AND day < ? ORDER BY sink, source, day`,
     ),

@@ -5,7 +5,7 @@ import { TRANSACTION_BYTES, TRANSACTION_ENTRIES, TYPE } from '../../contracts/en
 import type { Entries } from '../../contracts/entries.ts'
 import type { Append } from '../../contracts/journal.ts'
 import type { Amount } from '../../contracts/records.ts'
-import type { Appended, Origin } from '../../contracts/source.ts'
+import type { Appended, Stream } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Seq } from '../../core/sequence.ts'
 import { epochDay } from '../../core/time.ts'
@@ -73,22 +73,22 @@ function endOfChunk(entries: Entries, from: number): number {
 }
 
 /** Splits entries into chunks and puts them at the journal's end, after `lastSeq`. */
-export function putChunks({ shelf }: Core, lastSeq: Seq, address: Address, entries: Entries): Put[] {
+export function putChunks({ chunkStore }: Core, lastSeq: Seq, address: Address, entries: Entries): Put[] {
   const puts: Put[] = []
   for (let from = 0; from < entries.count;) {
     const to = endOfChunk(entries, from)
     const whole = from === 0 && to === entries.count
     const packed = whole ? entries : pack(entries.slice(from, to), undefined, undefined)
-    puts.push(shelf.put(lastSeq + from + 1, address, packed))
+    puts.push(chunkStore.put(lastSeq + from + 1, address, packed))
     from = to
   }
   return puts
 }
 
 /** The new entries are pending from now on, and cached for sinks that take them at once. */
-export function applyPut({ ledger, shelf }: Core, puts: readonly Put[]): void {
+export function applyPut({ ledger, chunkStore }: Core, puts: readonly Put[]): void {
   for (const { first, last, payload } of puts) ledger.applyAppended(last - first + 1, payload)
-  shelf.keepAtHand(puts)
+  chunkStore.keepAtHand(puts)
 }
 
 /** `news`: reported if found; known entries were reported when they were new. */
@@ -119,19 +119,19 @@ function writeCounts(
 
 /** Throws ConnectorError `journal_full` if the pending payload has reached `max_bytes`. */
 export function refuseWhenFull({ ledger, maxBytes, path }: Core): void {
-  if (ledger.owedBytes < maxBytes) return
+  if (ledger.pendingBytes < maxBytes) return
   throw new ConnectorError(
     'journal_full',
-    `The journal ${path} holds ${ledger.owedBytes} bytes that are not delivered yet, its bound is ${maxBytes} (journal.max_bytes): reading pauses until the sinks catch up`,
+    `The journal ${path} holds ${ledger.pendingBytes} bytes that are not delivered yet, its bound is ${maxBytes} (journal.max_bytes): reading pauses until the sinks catch up`,
   )
 }
 
 /** The id of a source; a new source first gets its row, in a transaction of its own. */
-export function sourceOf({ origins, transactions }: Core, origin: Origin): number {
-  const known = origins.find(origin)
+export function sourceOf({ origins, transactions }: Core, stream: Stream): number {
+  const known = origins.find(stream)
   if (known !== undefined) return known
-  const id = transactions.writeNew(() => origins.insert(origin), SMALL_BYTES)
-  return origins.remember(id, origin)
+  const id = transactions.writeNew(() => origins.insert(stream), SMALL_BYTES)
+  return origins.remember(id, stream)
 }
 
 /** The file size that a part needs, with its keys and counts. */
@@ -146,14 +146,14 @@ function bytesOf({ entries, quarantined, cursor = '' }: Append): number {
  */
 export function append(core: Core, statements: AppendStatements, part: Append): Appended {
   refuseWhenFull(core)
-  const { entries, origin } = part
+  const { entries, stream } = part
   const { ledger, quarantine, transactions } = core
-  const source = sourceOf(core, origin)
+  const source = sourceOf(core, stream)
   const wanted = sift(part)
   let puts: readonly Put[] = []
   let kept: Amount = { count: 0, bytes: 0 }
   const land = (): Appended => {
-    const claim = core.keys.claim(source, origin.source, entries, wanted, () => transactions.restart())
+    const claim = core.keys.claim(source, stream.source, entries, wanted, () => transactions.restart())
     const fresh = claim.fresh ?? wanted
     const now = core.clock.now()
     if (claim.freshCount > 0) {

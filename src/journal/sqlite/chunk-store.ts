@@ -3,7 +3,7 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { Entries } from '../../contracts/entries.ts'
 import { makeWay } from '../../core/bytes.ts'
-import type { Batch, LoneLimits, Run, TakeLimits, TooLarge } from '../../contracts/journal.ts'
+import type { Batch, LoneLimits, ChunkSlice, TakeLimits, TooLarge } from '../../contracts/journal.ts'
 import type { Seq } from '../../core/sequence.ts'
 import { checksum, decode, encode, payloadBytes } from '../rules/chunk.ts'
 import { corrupt } from './database.ts'
@@ -35,7 +35,7 @@ interface Chunk {
   readonly first: Seq
   readonly last: Seq
   readonly payload: number
-  readonly run: Run
+  readonly run: ChunkSlice
   /** its size in memory */
   readonly bytes: number
 }
@@ -58,7 +58,7 @@ interface ChunkRow extends SizeRow {
   slab: Buffer
 }
 
-export class Shelf {
+export class ChunkStore {
   readonly #path: string
   readonly #origins: Origins
   readonly #insert: Statement
@@ -112,8 +112,8 @@ export class Shelf {
 
   #chunk({ first, last, payload, address, entries }: Put): Chunk {
     const { source, appendedAt, onlySink, replay } = address
-    const origin = this.#origins.origin(source)
-    const run = { origin, firstSeq: first, appendedAt, onlySink, replay, entries }
+    const stream = this.#origins.stream(source)
+    const run = { stream, firstSeq: first, appendedAt, onlySink, replay, entries }
     const bytes = entries.bytes.length + entries.columns.byteLength + entries.times.byteLength
     return { first, last, payload, run, bytes }
   }
@@ -125,7 +125,7 @@ export class Shelf {
   slice(from: Seq, until: Seq, limits: LoneLimits): Batch | TooLarge | undefined
   slice(from: Seq, until: Seq, limits: TakeLimits): Batch | undefined
   slice(from: Seq, until: Seq, limits: TakeLimits & Partial<LoneLimits>): Batch | TooLarge | undefined {
-    const runs: Run[] = []
+    const slices: ChunkSlice[] = []
     let next = from
     let bytes = 0
     const { loneBytes = Infinity } = limits
@@ -138,28 +138,28 @@ export class Shelf {
       const { entries } = chunk.run
       const start = next - chunk.first
       const end = Math.min(entries.count, until - chunk.first + 1, start + limits.maxEntries - (next - from))
-      const room = limits.maxBytes - bytes
-      const whole = end - start === entries.count && chunk.payload <= room
+      const memory = limits.maxBytes - bytes
+      const whole = end - start === entries.count && chunk.payload <= memory
       const { index, taken } = whole
         ? { index: end, taken: chunk.payload }
-        : fitting(entries, start, end, room, next === from)
+        : fitting(entries, start, end, memory, next === from)
       bytes += taken
-      if (index > start) runs.push({ ...chunk.run, firstSeq: next, entries: entries.slice(start, index) })
+      if (index > start) slices.push({ ...chunk.run, firstSeq: next, entries: entries.slice(start, index) })
       next += index - start
       if (index < end) break
     }
-    return next === from ? undefined : { first: from, last: next - 1, count: next - from, runs }
+    return next === from ? undefined : { first: from, last: next - 1, count: next - from, slices }
   }
 
   /** One entry, with its run. */
-  entry(seq: Seq): { readonly run: Run; readonly index: number } | undefined {
+  entry(seq: Seq): { readonly run: ChunkSlice; readonly index: number } | undefined {
     const chunk = this.#chunkAt(seq)
     return chunk && { run: chunk.run, index: seq - chunk.first }
   }
 
   /** Removes chunks from the cache that are no longer pending. */
-  release(settledTo: Seq): void {
-    for (const { first, last } of this.#atHand.values()) if (last <= settledTo) this.forget(first)
+  release(ackedTo: Seq): void {
+    for (const { first, last } of this.#atHand.values()) if (last <= ackedTo) this.forget(first)
   }
 
   forget(first: Seq): void {
@@ -227,15 +227,15 @@ export class Shelf {
 }
 
 /**
- * How many of entries [start, end) fit into `room` bytes, and their size; an entry that is `alone`
+ * How many of entries [start, end) fit into `memory` bytes, and their size; an entry that is `alone`
  * always fits.
  */
-function fitting(entries: Entries, start: number, end: number, room: number, alone: boolean) {
+function fitting(entries: Entries, start: number, end: number, memory: number, alone: boolean) {
   let taken = 0
   let index = start
   for (; index < end; index++) {
     const size = entries.rawBytes(index)
-    if (taken + size > room && !(alone && index === start)) break
+    if (taken + size > memory && !(alone && index === start)) break
     taken += size
   }
   return { index, taken }

@@ -6,7 +6,7 @@ import type { Keys } from './dedup-index.ts'
 import type { Ledger } from './pending.ts'
 import type { Origins } from './streams.ts'
 import type { Quarantine } from './quarantine.ts'
-import type { Shelf } from './chunk-store.ts'
+import type { ChunkStore } from './chunk-store.ts'
 import type { Transactions } from './transactions.ts'
 
 export interface Core {
@@ -18,7 +18,7 @@ export interface Core {
   readonly keepSettledBytes: number
   readonly origins: Origins
   readonly keys: Keys
-  readonly shelf: Shelf
+  readonly chunkStore: ChunkStore
   readonly ledger: Ledger
   readonly deliveries: Deliveries
   readonly quarantine: Quarantine

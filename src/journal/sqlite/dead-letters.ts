@@ -8,7 +8,7 @@ import {
   TRANSACTION_ENTRIES,
   columnsOf,
 } from '../../contracts/entries.ts'
-import type { Parked, Settlement } from '../../contracts/journal.ts'
+import type { Rejected, Acknowledgement } from '../../contracts/journal.ts'
 import type { Amount, DeadLetter, DeadLetterQuery } from '../../contracts/records.ts'
 import { idBytes, timeBytes } from '../rules/chunk.ts'
 import { explaining, putChunks } from './append.ts'
@@ -47,13 +47,13 @@ export class DeadLetters {
       id: row.id,
       sink: row.sink,
       seq: row.seq,
-      origin: this.#core.origins.origin(row.source),
+      stream: this.#core.origins.stream(row.source),
       entryId: row.entry_id.toString(),
       time: row.time.toString(),
       type: row.type,
       code: row.code,
       reason: row.reason,
-      parkedAt: row.dead_lettered_at,
+      deadLetteredAt: row.dead_lettered_at,
       bytes: row.bytes,
     }))
   }
@@ -66,15 +66,15 @@ export class DeadLetters {
    * Call inside a transaction: copies the entry from its chunk, which will be pruned. Returns its
    * bytes, undefined if it was a dead letter before.
    */
-  writeParked(sink: string, { seq, code, reason }: Parked): number | undefined {
-    const { clock, deliveries, origins, shelf } = this.#core
-    const found = shelf.entry(seq)
+  writeDeadLetters(sink: string, { seq, code, reason }: Rejected): number | undefined {
+    const { clock, deliveries, origins, chunkStore } = this.#core
+    const found = chunkStore.entry(seq)
     if (found === undefined)
       throw new Error(`Sink ${sink} parked entry ${seq}, which the journal does not hold`)
     const { run, index } = found
     const { entries } = run
     const raw = entries.raw(index)
-    const source = origins.find(run.origin)
+    const source = origins.find(run.stream)
     if (source === undefined) throw new Error('A parked origin is unknown to the journal')
     const { changes } = this.#statements.insert.run(
       sink,
@@ -249,14 +249,14 @@ function entriesOf(rows: readonly LetterRow[], rawOf: (id: number) => Buffer | u
 // moves, in one transaction (invariant 3).
 
 /** One transaction, as `append`. Repeating an acknowledgement adds no second dead letter. */
-export function settle(
+export function ack(
   core: Core,
   letters: DeadLetters,
   noteStatements: NoteStatements,
   sink: string,
-  { first, through, parked, tally, next, notes }: Settlement,
+  { first, through, parked, outcomes, next, notes }: Acknowledgement,
 ): void {
-  const { deliveries, ledger, shelf, transactions } = core
+  const { deliveries, ledger, chunkStore, transactions } = core
   if (parked.some(({ seq }) => seq < first || seq > through))
     throw new Error(`Sink ${sink} parked an entry outside of what it settled`)
   let copied: Amount = { count: 0, bytes: 0 }
@@ -264,16 +264,16 @@ export function settle(
     // Counted again if the disk was full at the first try.
     copied = { count: 0, bytes: 0 }
     for (const each of parked) {
-      const bytes = letters.writeParked(sink, each)
+      const bytes = letters.writeDeadLetters(sink, each)
       if (bytes !== undefined) copied = { count: copied.count + 1, bytes: copied.bytes + bytes }
     }
-    const settled = ledger.writeSettled(sink, { first, last: through })
-    if (tally) deliveries.add(sink, tally)
-    if (next) ledger.writeIntent(sink, next)
+    const settled = ledger.writeAck(sink, { first, last: through })
+    if (outcomes) deliveries.add(sink, outcomes)
+    if (next) ledger.writeInFlight(sink, next)
     if (notes) writeNotes(noteStatements, { put: notes })
     return settled
   }
   const settled = explaining(core, TRANSACTION_BYTES, () => transactions.write(land))
-  ledger.applySettled(sink, settled, copied)
-  shelf.release(ledger.settledTo)
+  ledger.applyAck(sink, settled, copied)
+  chunkStore.release(ledger.ackedTo)
 }

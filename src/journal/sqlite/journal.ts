@@ -6,24 +6,24 @@ import type { Entries } from '../../contracts/entries.ts'
 import type {
   Append,
   Batch,
-  Intent,
+  InFlight,
   Journal,
   LoneLimits,
   ReplayQuery,
   Resend,
-  Settlement,
+  Acknowledgement,
   TakeLimits,
   TakeWhere,
   TooLarge,
 } from '../../contracts/journal.ts'
 import type { DeadLetterQuery, NoteChange, QuarantineQuery } from '../../contracts/records.ts'
-import type { Origin } from '../../contracts/source.ts'
+import type { Stream } from '../../contracts/source.ts'
 import type { Seq } from '../../core/sequence.ts'
 import { append, prepareAppend } from './append.ts'
 import type { Core } from './core.ts'
 import { Presence, closeDatabase, corrupt } from './database.ts'
 import type { Handover } from './database.ts'
-import { DeadLetters, settle } from './dead-letters.ts'
+import { DeadLetters, ack } from './dead-letters.ts'
 import { preparePrune, prune } from './prune.ts'
 import { prepareReplay, replay, resend } from './replay.ts'
 import { listNotes, prepareNotes, writeNotes } from './state.ts'
@@ -65,9 +65,9 @@ export class SqliteJournal implements Journal {
     this.#totals = new Totals(core, this.#statements.findings)
   }
 
-  async cursor(origin: Origin) {
+  async cursor(stream: Stream) {
     const { origins, transactions } = this.#core
-    const id = origins.find(origin)
+    const id = origins.find(stream)
     if (id === undefined) return undefined
     return transactions.read(() => this.#statements.cursor.get(id)) ?? undefined
   }
@@ -79,43 +79,43 @@ export class SqliteJournal implements Journal {
     return appended
   }
 
-  async known(origin: Origin, entries: Entries) {
+  async known(stream: Stream, entries: Entries) {
     const { keys, origins, transactions } = this.#core
-    const id = origins.find(origin)
+    const id = origins.find(stream)
     return id === undefined
       ? new Uint8Array(entries.count)
-      : transactions.read(() => keys.known(id, origin.source, entries))
+      : transactions.read(() => keys.known(id, stream.source, entries))
   }
 
   async take(sink: string, lone: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
   async take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
   async take(sink: string, limits: TakeLimits, where?: TakeWhere) {
-    const { ledger, shelf, transactions } = this.#core
-    const { first, last } = ledger.nextOwed(sink, where)
-    return transactions.read(() => shelf.slice(first, last, limits))
+    const { ledger, chunkStore, transactions } = this.#core
+    const { first, last } = ledger.nextPending(sink, where)
+    return transactions.read(() => chunkStore.slice(first, last, limits))
   }
 
   async range(first: Seq, last: Seq): Promise<Batch> {
-    const { path, shelf, transactions } = this.#core
+    const { path, chunkStore, transactions } = this.#core
     return transactions.read(() => {
-      const batch = shelf.slice(first, last, { maxEntries: Infinity, maxBytes: Infinity })
+      const batch = chunkStore.slice(first, last, { maxEntries: Infinity, maxBytes: Infinity })
       if (batch?.last !== last) throw corrupt(path, `entries ${first} to ${last} are not all in it`)
       return batch
     })
   }
 
-  async intents(sink: string) {
+  async inFlightBatches(sink: string) {
     const { ledger, transactions } = this.#core
-    return transactions.read(() => ledger.intents(sink))
+    return transactions.read(() => ledger.inFlightBatches(sink))
   }
 
-  async intend(sink: string, intent: Intent) {
+  async recordInFlight(sink: string, inFlight: InFlight) {
     const { ledger, transactions } = this.#core
-    transactions.write(() => ledger.writeIntent(sink, intent))
+    transactions.write(() => ledger.writeInFlight(sink, inFlight))
   }
 
-  async settle(sink: string, settlement: Settlement) {
-    settle(this.#core, this.#letters, this.#statements.notes, sink, settlement)
+  async ack(sink: string, acknowledgement: Acknowledgement) {
+    ack(this.#core, this.#letters, this.#statements.notes, sink, acknowledgement)
   }
 
   async arrival(sink: string, signal: AbortSignal) {
@@ -180,15 +180,15 @@ export class SqliteJournal implements Journal {
     return transactions.read(() => ({ kept: deliveries.kept(range), delivered: deliveries.delivered(range) }))
   }
 
-  async owed(sink: string, after: Seq | undefined) {
+  async pending(sink: string, after: Seq | undefined) {
     const { deliveries, ledger, transactions } = this.#core
     const settled = ledger.settled(sink)
-    return transactions.read(() => deliveries.owed(sink, settled, after ?? settled.position))
+    return transactions.read(() => deliveries.pending(sink, settled, after ?? settled.position))
   }
 
-  async shelved(after: Seq | undefined) {
+  async storedDays(after: Seq | undefined) {
     const { deliveries, transactions } = this.#core
-    return transactions.read(() => deliveries.shelved(after ?? 0))
+    return transactions.read(() => deliveries.storedDays(after ?? 0))
   }
 
   async note(name: string) {
@@ -212,12 +212,12 @@ export class SqliteJournal implements Journal {
   stats() {
     const { ledger, maxBytes, transactions } = this.#core
     return {
-      entries: ledger.lastSeq - ledger.settledTo,
-      bytes: ledger.owedBytes,
+      entries: ledger.lastSeq - ledger.ackedTo,
+      bytes: ledger.pendingBytes,
       capacityBytes: maxBytes,
-      full: ledger.owedBytes >= maxBytes,
+      full: ledger.pendingBytes >= maxBytes,
       sinks: transactions.read(() => ledger.positions()),
-      strangers: ledger.strangers,
+      unconfigured: ledger.unconfigured,
       ...this.#totals.stats,
     }
   }

@@ -22,7 +22,7 @@ import type { Log } from '../../core/log.ts'
 import { linkTarget, makeFolders, resolvedPath } from '../../core/paths.ts'
 import type { FolderCalls, LinkCalls } from '../../core/paths.ts'
 import { Deliveries } from './accounts.ts'
-import { Shelf } from './chunk-store.ts'
+import { ChunkStore } from './chunk-store.ts'
 import type { Core } from './core.ts'
 import { Handover, LOG_BYTES, fileSystemTypeOf, openDatabase, translate } from './database.ts'
 import type { FileSystemType } from './database.ts'
@@ -175,7 +175,7 @@ function coreOf(db: Database, ballast: Ballast, options: Options): Core {
   if (!transactions.makeSpaceFor(TRANSACTION_BYTES))
     log.warn('There is no room for the journal: reading pauses until there is some', { path: dirname(path) })
   const origins = new Origins(db)
-  const shelf = new Shelf(db, path, origins)
+  const chunkStore = new ChunkStore(db, path, origins)
   const deliveries = new Deliveries(db, origins)
   const opened = transactions.write(() => {
     const ledger = new Ledger(db, sinks, log)
@@ -191,7 +191,7 @@ function coreOf(db: Database, ballast: Ballast, options: Options): Core {
     ...limits,
     origins,
     keys: new Keys(db),
-    shelf,
+    chunkStore,
     ...opened,
     deliveries,
     transactions,

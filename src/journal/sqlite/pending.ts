@@ -1,10 +1,10 @@
 // Pending entries: what each sink has acknowledged, its in-flight records, and the journal's
 // running totals. Memory is updated after the disk, never before.
 import type { Database, Statement } from 'better-sqlite3'
-import type { Intent, SinkPosition, TakeWhere } from '../../contracts/journal.ts'
+import type { InFlight, SinkPosition, TakeWhere } from '../../contracts/journal.ts'
 import type { Amount } from '../../contracts/records.ts'
 import type { Log } from '../../core/log.ts'
-import type { Seq, Stretch } from '../../core/sequence.ts'
+import type { Seq, SequenceRange } from '../../core/sequence.ts'
 
 interface SinkState {
   settled: Settled
@@ -21,15 +21,15 @@ export class Ledger {
   /** the last entry's sequence number, 0 in an empty journal */
   lastSeq: Seq
   /** payload of the chunks that some sink has not fully acknowledged */
-  owedBytes: number
+  pendingBytes: number
   /** payload of all chunks */
   keptBytes: number
   /** size of the dead letters of all sinks, including sinks that left the configuration */
   letterBytes: number
-  readonly strangers: readonly string[]
+  readonly unconfigured: readonly string[]
   readonly #sinks = new Map<string, SinkState>()
   /** first sequence number of the oldest pending chunk */
-  #owedFrom: Seq
+  #pendingFrom: Seq
   readonly #statements: ReturnType<typeof prepare>
 
   constructor(db: Database, sinks: readonly string[], log: Log) {
@@ -51,10 +51,10 @@ export class Ledger {
     this.letterBytes = this.#statements.letterBytes.get() ?? 0
     const begin = (kept?.oldest ?? this.lastSeq + 1) - 1
     for (const name of sinks) this.#meet(name, rows.get(name), begin, log)
-    this.strangers = [...rows.keys()].filter((name) => !this.#sinks.has(name))
-    for (const name of this.strangers) this.#tell(name, rows.get(name), log)
-    this.#owedFrom = begin + 1
-    this.owedBytes = this.keptBytes
+    this.unconfigured = [...rows.keys()].filter((name) => !this.#sinks.has(name))
+    for (const name of this.unconfigured) this.#tell(name, rows.get(name), log)
+    this.#pendingFrom = begin + 1
+    this.pendingBytes = this.keptBytes
     this.#release()
   }
 
@@ -79,7 +79,7 @@ export class Ledger {
     if (lost) this.#statements.uncount.run(name)
     dropIntentsBelow.run(name, position)
     this.#sinks.set(name, {
-      settled: this.#settledFrom(name, position),
+      settled: this.#ackedFrom(name, position),
       deadLetters: deadLettersOf.get(name) ?? 0,
     })
   }
@@ -88,15 +88,15 @@ export class Ledger {
    * Ranges stored as acknowledged ahead may be below the position by now: a sink may come back
    * behind them.
    */
-  #settledFrom(name: string, position: Seq): Settled {
+  #ackedFrom(name: string, position: Seq): Settled {
     const ahead = this.#statements.aheadOf.all(name)
-    return ahead.reduce<Settled>(withSettled, { position, ahead: [] })
+    return ahead.reduce<Settled>(withAcked, { position, ahead: [] })
   }
 
   #tell(name: string, row: SinkRow | undefined, log: Log): void {
     if (row?.told === 1) return
     const { keptFor, tellSink } = this.#statements
-    const settled = this.#settledFrom(name, row?.position ?? 0)
+    const settled = this.#ackedFrom(name, row?.position ?? 0)
     log.warn('A sink left the configuration: what it had not acknowledged is no longer kept for it', {
       sink: name,
       entries: (keptFor.get({ after: settled.position, sink: name }) ?? 0) - aheadCount(settled),
@@ -118,38 +118,38 @@ export class Ledger {
    * Every sink has acknowledged everything up to here. Without sinks it is 0: the first sink added
    * gets everything.
    */
-  get settledTo(): Seq {
+  get ackedTo(): Seq {
     const positions = [...this.#sinks.values()].map(({ settled }) => settled.position)
-    return positions.length === 0 ? this.#owedFrom - 1 : Math.min(...positions)
+    return positions.length === 0 ? this.#pendingFrom - 1 : Math.min(...positions)
   }
 
   settled(name: string): Settled {
     return this.#sink(name).settled
   }
 
-  nextOwed(name: string, { after, busy }: TakeWhere = {}): Stretch {
+  nextPending(name: string, { after, busy }: TakeWhere = {}): SequenceRange {
     const { settled } = this.#sink(name)
     return nextFree(settled, (after ?? settled.position) + 1, this.lastSeq, busy)
   }
 
-  intents(name: string): readonly Intent[] {
+  inFlightBatches(name: string): readonly InFlight[] {
     this.#sink(name)
     return this.#statements.intentsOf.all(name)
   }
 
-  writeIntent(name: string, { first, last, shape, detail }: Intent): void {
+  writeInFlight(name: string, { first, last, shape, detail }: InFlight): void {
     this.#sink(name)
     this.#statements.putIntent.run(name, first, last, shape, detail)
   }
 
   /** Call inside a transaction; `apply` the result once that has landed. */
-  writeSettled(name: string, stretch: Stretch): Settled {
+  writeAck(name: string, stretch: SequenceRange): Settled {
     const before = this.#sink(name).settled
     if (stretch.last < stretch.first || stretch.last > this.lastSeq)
       throw new Error(
         `Sink ${name} settled ${stretch.first} to ${stretch.last}, which the journal does not hold`,
       )
-    const after = withSettled(before, stretch)
+    const after = withAcked(before, stretch)
     const { setPosition, dropIntents } = this.#statements
     if (after.position !== before.position) setPosition.run(after.position, name)
     dropIntents.run(name, stretch.first, stretch.last)
@@ -162,7 +162,7 @@ export class Ledger {
     for (const { first, last } of ahead) this.#statements.putAhead.run(name, first, last)
   }
 
-  applySettled(name: string, settled: Settled, parked: Amount): void {
+  applyAck(name: string, settled: Settled, parked: Amount): void {
     const sink = this.#sink(name)
     sink.settled = settled
     sink.deadLetters += parked.count
@@ -172,7 +172,7 @@ export class Ledger {
 
   applyAppended(entries: number, bytes: number): void {
     this.lastSeq += entries
-    this.owedBytes += bytes
+    this.pendingBytes += bytes
     this.keptBytes += bytes
   }
 
@@ -188,20 +188,20 @@ export class Ledger {
 
   /** Removes chunks from the pending ones that every sink has acknowledged by now. */
   #release(): void {
-    const settledTo = this.settledTo
-    if (settledTo < this.#owedFrom) return
-    const settled = this.#statements.settledChunks.get(this.#owedFrom, settledTo, settledTo)
+    const ackedTo = this.ackedTo
+    if (ackedTo < this.#pendingFrom) return
+    const settled = this.#statements.settledChunks.get(this.#pendingFrom, ackedTo, ackedTo)
     if (settled === undefined || settled.last === null) return
-    this.owedBytes -= settled.bytes
-    this.#owedFrom = settled.last + 1
+    this.pendingBytes -= settled.bytes
+    this.#pendingFrom = settled.last + 1
   }
 
   positions(): SinkPosition[] {
     return [...this.#sinks].map(([sink, { settled, deadLetters }]) => ({
       sink,
       position: settled.position,
-      owedEntries: this.lastSeq - settled.position - aheadCount(settled),
-      oldestOwedAt:
+      pendingEntries: this.lastSeq - settled.position - aheadCount(settled),
+      oldestPendingAt:
         settled.position < this.lastSeq ? this.#statements.appendedAt.get(settled.position + 1) : undefined,
       deadLetters,
     }))
@@ -218,10 +218,10 @@ function prepare(db: Database) {
     uncount: db.prepare('UPDATE sinks SET counted = 0 WHERE name = ?'),
     tellSink: db.prepare('UPDATE sinks SET told = 1 WHERE name = ?'),
     setPosition: db.prepare('UPDATE sinks SET position = ? WHERE name = ?'),
-    aheadOf: db.prepare<[string], Stretch>('SELECT first, last FROM ahead WHERE sink = ?'),
+    aheadOf: db.prepare<[string], SequenceRange>('SELECT first, last FROM ahead WHERE sink = ?'),
     putAhead: db.prepare('INSERT INTO ahead VALUES (?, ?, ?)'),
     dropAhead: db.prepare('DELETE FROM ahead WHERE sink = ?'),
-    intentsOf: db.prepare<[string], Intent>(
+    intentsOf: db.prepare<[string], InFlight>(
       'SELECT first, last, shape, detail FROM intents WHERE sink = ? ORDER BY first',
     ),
     // An earlier version counted tries: the column is unused, and stays for downgrades to that
@@ -250,7 +250,7 @@ function prepare(db: Database) {
 export interface Settled {
   readonly position: Seq
   /** acknowledged above the position; ascending, not adjacent to each other or to the position */
-  readonly ahead: readonly Stretch[]
+  readonly ahead: readonly SequenceRange[]
 }
 
 /**
@@ -259,8 +259,8 @@ export interface Settled {
  * 30 ahead.
  * @internal for tests
  */
-export function withSettled({ position, ahead }: Settled, { first, last }: Stretch): Settled {
-  const merged: Stretch[] = []
+export function withAcked({ position, ahead }: Settled, { first, last }: SequenceRange): Settled {
+  const merged: SequenceRange[] = []
   let reached = position
   for (const stretch of [...ahead, { first, last }].sort((a, b) => a.first - b.first)) {
     const before = merged.at(-1)
@@ -281,8 +281,8 @@ export function nextFree(
   { position, ahead }: Settled,
   from: Seq,
   until: Seq,
-  busy: readonly Stretch[] = [],
-): Stretch {
+  busy: readonly SequenceRange[] = [],
+): SequenceRange {
   let first = Math.max(from, position + 1)
   for (const stretch of [...ahead, ...busy].sort((a, b) => a.first - b.first)) {
     if (stretch.first > first) return { first, last: Math.min(until, stretch.first - 1) }

@@ -45,17 +45,17 @@ export function preparePrune(db: Database) {
  * sent again count like the others.
  */
 function dropChunks(
-  { ledger, shelf, keepSettledBytes, transactions }: Core,
+  { ledger, chunkStore, keepSettledBytes, transactions }: Core,
   statements: PruneStatements,
 ): boolean {
-  const excess = ledger.keptBytes - ledger.owedBytes - keepSettledBytes
+  const excess = ledger.keptBytes - ledger.pendingBytes - keepSettledBytes
   if (excess <= 0) return false
-  const { settledTo } = ledger
+  const { ackedTo } = ledger
   const dropped = transactions.write(() => {
     const chunks: ChunkSize[] = []
     let bytes = 0
     for (const chunk of statements.oldest.all(STEP_CHUNKS)) {
-      if (chunk.last > settledTo || bytes >= excess || bytes >= STEP_BYTES) break
+      if (chunk.last > ackedTo || bytes >= excess || bytes >= STEP_BYTES) break
       chunks.push(chunk)
       bytes += chunk.payload
     }
@@ -63,7 +63,7 @@ function dropChunks(
     if (last) statements.dropChunks.run(last.first)
     return { chunks, bytes }
   })
-  for (const { first } of dropped.chunks) shelf.forget(first)
+  for (const { first } of dropped.chunks) chunkStore.forget(first)
   ledger.applyPruned(dropped.bytes)
   return dropped.bytes > 0 && dropped.bytes < excess
 }

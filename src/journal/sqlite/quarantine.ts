@@ -51,7 +51,7 @@ export class Quarantine {
       ids === undefined ? list.all({ after, limit }) : listOf.all({ after, limit, ids: JSON.stringify(ids) })
     return rows.map((row) => ({
       id: row.id,
-      origin: this.#origins.origin(row.source),
+      stream: this.#origins.stream(row.source),
       reason: row.reason,
       totalBytes: row.total_bytes,
       keptBytes: row.kept_bytes,

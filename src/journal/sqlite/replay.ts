@@ -4,10 +4,10 @@ import type { Database } from 'better-sqlite3'
 import { ConnectorError } from '../../core/errors.ts'
 import { Entries, TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import type { DayCount } from '../../contracts/accounts.ts'
-import type { Batch, Replayed, ReplayQuery, Resend, Run } from '../../contracts/journal.ts'
-import type { Seq, Stretch } from '../../core/sequence.ts'
+import type { Batch, Replayed, ReplayQuery, Resend, ChunkSlice } from '../../contracts/journal.ts'
+import type { Seq, SequenceRange } from '../../core/sequence.ts'
 import { assertJobShare } from '../../contracts/jobs.ts'
-import { isSameOrigin } from '../../contracts/source.ts'
+import { isSameStream } from '../../contracts/source.ts'
 import { DAY_US, epochDay } from '../../core/time.ts'
 import { applyPut, putChunks, refuseWhenFull, SMALL_BYTES, sourceOf } from './append.ts'
 import { pack, payloadBytes } from '../rules/chunk.ts'
@@ -39,7 +39,7 @@ export function prepareReplay(db: Database) {
 }
 
 interface Found {
-  readonly run: Run
+  readonly run: ChunkSlice
   readonly entries: Entries
 }
 
@@ -51,7 +51,7 @@ interface Found {
  */
 export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
   const { ledger, transactions } = core
-  const { position, ahead } = settledOf(core, query.sink)
+  const { position, ahead } = acknowledgementOf(core, query.sink)
   const until = query.until ?? ahead.at(-1)?.last ?? position
   const settled = [{ first: 1, last: position }, ...ahead]
   const looked = transactions.read(() => statements.next.all(query.after, until, STEP_CHUNKS))
@@ -59,7 +59,7 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
   const entries = found.reduce((sum, { entries: { count } }) => sum + count, 0)
   const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
   if (!query.dryRun && entries > 0) {
-    assertJobShare({ bytes: ledger.owedBytes, capacityBytes: core.maxBytes })
+    assertJobShare({ bytes: ledger.pendingBytes, capacityBytes: core.maxBytes })
     transactions.writeNew(() => put(core, query, found), bytes + SMALL_BYTES)
     ledger.applyAppended(entries, bytes)
   }
@@ -67,16 +67,16 @@ export function replay(core: Core, statements: ReplayStatements, query: ReplayQu
   return { entries, bytes, days: daysOf(found), through, until, more: looked.length > 0, keptSince }
 }
 
-function settledOf({ ledger }: Core, sink: string): Settled {
+function acknowledgementOf({ ledger }: Core, sink: string): Settled {
   if (ledger.positions().some((each) => each.sink === sink)) return ledger.settled(sink)
   throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration`)
 }
 
 /** As many chunks as fit into a step, at least one. */
 function look(
-  { shelf }: Core,
+  { chunkStore }: Core,
   query: ReplayQuery & { readonly until: Seq },
-  settled: readonly Stretch[],
+  settled: readonly SequenceRange[],
   chunks: readonly { first: Seq; last: Seq; payload: number }[],
 ): { found: Found[]; through: Seq } {
   const found: Found[] = []
@@ -88,8 +88,8 @@ function look(
     through = last
     for (const stretch of settled) {
       const [from, to] = [Math.max(first, stretch.first), Math.min(last, stretch.last, query.until)]
-      const batch: Batch | undefined = from > to ? undefined : shelf.slice(from, to, everything)
-      for (const run of batch?.runs ?? []) {
+      const batch: Batch | undefined = from > to ? undefined : chunkStore.slice(from, to, everything)
+      for (const run of batch?.slices ?? []) {
         const entries = within(run, query)
         if (entries.count > 0) found.push({ run, entries })
       }
@@ -99,11 +99,11 @@ function look(
 }
 
 /** The entries of a run whose own time is in the span, if the query includes its source. */
-function within({ origin, entries }: Run, query: ReplayQuery): Entries {
+function within({ stream, entries }: ChunkSlice, query: ReplayQuery): Entries {
   const { fromUs, toUs, workspace, sources, leave = [] } = query
-  const meant = (workspace ?? origin.workspace) === origin.workspace && sources.includes(origin.source)
+  const meant = (workspace ?? stream.workspace) === stream.workspace && sources.includes(stream.source)
   if (!meant) return Entries.none
-  const left = leave.filter((days) => isSameOrigin(days.origin, origin))
+  const left = leave.filter((days) => isSameStream(days.stream, stream))
   return without(entries.between(fromUs, toUs), left)
 }
 
@@ -122,10 +122,10 @@ function daysOf(found: readonly Found[]): DayCount[] {
   for (const { run, entries } of found) {
     for (let i = 0; i < entries.count; i++) {
       const day = epochDay(entries.at(i))
-      const key = `${run.origin.workspace} ${run.origin.source} ${day}`
+      const key = `${run.stream.workspace} ${run.stream.source} ${day}`
       const known = counts.get(key)
       if (known) known.count++
-      else counts.set(key, { origin: run.origin, day, count: 1 })
+      else counts.set(key, { stream: run.stream, day, count: 1 })
     }
   }
   return [...counts.values()]
@@ -134,7 +134,7 @@ function daysOf(found: readonly Found[]): DayCount[] {
 function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]): void {
   let { lastSeq } = core.ledger
   for (const { run, entries } of found) {
-    const source = core.origins.find(run.origin)
+    const source = core.origins.find(run.stream)
     if (source === undefined) throw new Error('An origin of the journal is unknown to it')
     const address = { source, appendedAt: runAt, onlySink: sink, replay: true }
     putChunks(core, lastSeq, address, pack(entries, undefined, undefined))
@@ -145,16 +145,16 @@ function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Found[]):
 /** Stores the entries read again and the progress of reading, in one transaction (invariant 1). */
 export function resend(core: Core, notes: NoteStatements, again: Resend): void {
   const { keys, ledger, transactions } = core
-  const { entries, origin, runAt, sink } = again
-  settledOf(core, sink)
+  const { entries, stream, runAt, sink } = again
+  acknowledgementOf(core, sink)
   if (entries.count === 0) {
     transactions.write(() => writeNotes(notes, again.notes))
     return
   }
   refuseWhenFull(core)
-  const source = sourceOf(core, origin)
+  const source = sourceOf(core, stream)
   const puts = transactions.writeNew(() => {
-    const packed = pack(entries, undefined, keys.versions(source, origin.source, entries))
+    const packed = pack(entries, undefined, keys.versions(source, stream.source, entries))
     const address = { source, appendedAt: runAt, onlySink: sink, replay: true }
     const put = putChunks(core, ledger.lastSeq, address, packed)
     writeNotes(notes, again.notes)

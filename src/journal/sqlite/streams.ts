@@ -1,11 +1,11 @@
 // The small number that represents a source of a workspace in every table.
 import type { Database } from 'better-sqlite3'
-import type { Origin, SourceName } from '../../contracts/source.ts'
+import type { Stream, SourceName } from '../../contracts/source.ts'
 import type { Log } from '../../core/log.ts'
 
 export class Origins {
   readonly #ids = new Map<string, number>()
-  readonly #origins = new Map<number, Origin>()
+  readonly #origins = new Map<number, Stream>()
   readonly #insert
 
   constructor(db: Database) {
@@ -17,28 +17,28 @@ export class Origins {
   }
 
   /** Call inside a transaction; `remember` the result once that has landed. */
-  insert({ workspace, source }: Origin): number {
+  insert({ workspace, source }: Stream): number {
     return Number(this.#insert.run(workspace, source).lastInsertRowid)
   }
 
-  find(origin: Origin): number | undefined {
-    return this.#ids.get(nameOf(origin))
+  find(stream: Stream): number | undefined {
+    return this.#ids.get(nameOf(stream))
   }
 
-  origin(id: number): Origin {
-    const origin = this.#origins.get(id)
-    if (origin === undefined) throw new Error(`The journal has no source ${id}`)
-    return origin
+  stream(id: number): Stream {
+    const stream = this.#origins.get(id)
+    if (stream === undefined) throw new Error(`The journal has no source ${id}`)
+    return stream
   }
 
-  remember(id: number, { workspace, source }: Origin): number {
+  remember(id: number, { workspace, source }: Stream): number {
     this.#ids.set(nameOf({ workspace, source }), id)
     this.#origins.set(id, { workspace, source })
     return id
   }
 }
 
-function nameOf({ workspace, source }: Origin): string {
+function nameOf({ workspace, source }: Stream): string {
   return `${workspace} ${source}`
 }
 

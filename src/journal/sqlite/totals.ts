@@ -61,7 +61,7 @@ export function prepareFindings(db: Database) {
 /** Newest first. */
 export function list({ origins }: Core, statement: FindingStatement, limit: number): FindingRecord[] {
   return statement.all(limit).map(({ source, kind, entry_id, at, found_at }) => ({
-    origin: origins.origin(source),
+    stream: origins.stream(source),
     kind,
     entryId: entry_id.toString(),
     entryUs: at ?? undefined,

@@ -60,9 +60,9 @@ function backlog({ progress, lag_seconds, name }: SourceStatus) {
   } as const
 }
 
-function limit(budget: RateLimitStatus | undefined, now: number) {
-  if (budget?.limited_until === undefined) return undefined
-  return { kind: 'limit', html: escapeHtml(limitedText(budget.limited_until, now)) } as const
+function limit(rateLimiter: RateLimitStatus | undefined, now: number) {
+  if (rateLimiter?.limited_until === undefined) return undefined
+  return { kind: 'limit', html: escapeHtml(limitedText(rateLimiter.limited_until, now)) } as const
 }
 
 function answer({ waits_for_memory_since, answer_comes_since }: SourceStatus, now: number) {
@@ -70,12 +70,12 @@ function answer({ waits_for_memory_since, answer_comes_since }: SourceStatus, no
   return text === '' ? undefined : ({ kind: 'limit', html: escapeHtml(text) } as const)
 }
 
-function budgetHtml(budget: RateLimitStatus | undefined): string {
-  if (!budget) return soft('none')
-  const { used, limit, lowered_from: from, shared_with: others = [] } = budget
+function budgetHtml(rateLimiter: RateLimitStatus | undefined): string {
+  if (!rateLimiter) return soft('none')
+  const { used, limit, lowered_from: from, shared_with: others = [] } = rateLimiter
   const lowered = from === undefined ? '' : ` ${soft(`since a 429 (${numberText(from)} before)`)}`
   const shared = others.length === 0 ? '' : ` ${soft(`together with ${others.map(escapeHtml).join(', ')}`)}`
-  return `${meterHtml(`Requests of ${budget.area} in the last minute`, used, Math.max(1, limit))} ${usedText(used, limit)}${lowered}${shared}`
+  return `${meterHtml(`Requests of ${rateLimiter.area} in the last minute`, used, Math.max(1, limit))} ${usedText(used, limit)}${lowered}${shared}`
 }
 
 const sourceColumns = [
@@ -179,19 +179,14 @@ export function deliveringHtml(report: StatusReport, now: number): string {
 ${tableHtml({ caption: 'Sinks', columns: sinkColumns, rows })}</section>`
 }
 
-const pastColumns = [{ label: 'State' }, { label: 'From' }, { label: 'To' }, { label: 'Progress' }]
-const backfillColumns = [{ label: 'Source' }, ...pastColumns, { label: 'New', number: true }]
-const replayColumns = [
-  { label: 'Source' },
-  { label: 'Sink' },
-  ...pastColumns,
-  { label: 'Sent', number: true },
-]
+const jobColumns = [{ label: 'State' }, { label: 'From' }, { label: 'To' }, { label: 'Progress' }]
+const backfillColumns = [{ label: 'Source' }, ...jobColumns, { label: 'New', number: true }]
+const replayColumns = [{ label: 'Source' }, { label: 'Sink' }, ...jobColumns, { label: 'Sent', number: true }]
 
-type PastStatus = Omit<BackfillStatus, 'new_entries'>
+type JobStatus = Omit<BackfillStatus, 'new_entries'>
 
 /** Why it is waiting now. */
-function pastNote({ waits_for, wait_reason, error }: PastStatus) {
+function jobNote({ waits_for, wait_reason, error }: JobStatus) {
   if (error) {
     const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
     return { kind: 'fault', html } as const
@@ -202,7 +197,7 @@ function pastNote({ waits_for, wait_reason, error }: PastStatus) {
 }
 
 /** State, span and progress of a job. */
-function pastCells({ from, to, state, progress }: PastStatus, label: string): readonly string[] {
+function jobCells({ from, to, state, progress }: JobStatus, label: string): readonly string[] {
   const tone = { waiting: 'warn', running: 'busy', done: 'good', failed: 'bad' }[state]
   return [
     `<span class="state ${tone}">${state}</span>`,
@@ -219,19 +214,19 @@ function backfillRow(backfill: BackfillStatus): Row {
   return {
     key: escapeHtml(`backfill ${workspace} ${source} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
-    cells: [...pastCells(backfill, `Backfill of ${workspace} ${source}`), numberText(new_entries)],
-    notes: [pastNote(backfill)],
+    cells: [...jobCells(backfill, `Backfill of ${workspace} ${source}`), numberText(new_entries)],
+    notes: [jobNote(backfill)],
   }
 }
 
 function replayRow(replay: ReplayStatus): Row {
   const { workspace, source, sink, from, to, sent_entries } = replay
-  const cells = pastCells(replay, `Replay of ${workspace} ${source} to ${sink}`)
+  const cells = jobCells(replay, `Replay of ${workspace} ${source} to ${sink}`)
   return {
     key: escapeHtml(`replay ${workspace} ${source} ${sink} ${from} to ${to}`),
     name: verbatim(`${workspace} ${source}`),
     cells: [verbatim(sink), ...cells, numberText(sent_entries)],
-    notes: [pastNote(replay)],
+    notes: [jobNote(replay)],
   }
 }
 

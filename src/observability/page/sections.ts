@@ -36,7 +36,7 @@ function findingHtml({ workspace, source, entry_id, entry_at, found_at }: Findin
 
 function matters(report: StatusReport): Matter[] {
   const { sinks, journal } = report
-  const { quarantined, gaps, findings, strangers } = journal
+  const { quarantined, gaps, findings, unconfigured } = journal
   const letters = sinks
     .filter(({ dead_letters }) => dead_letters > 0)
     .map(({ name, dead_letters }) => ({
@@ -68,8 +68,8 @@ function matters(report: StatusReport): Matter[] {
     },
     {
       key: 'strangers',
-      count: strangers.length,
-      what: `<b>Left the configuration</b>: ${verbatim(strangers.join(', '))}`,
+      count: unconfigured.length,
+      what: `<b>Left the configuration</b>: ${verbatim(unconfigured.join(', '))}`,
       advice: 'nothing is kept for it any more; its pending entries go with the acknowledged ones',
     },
   ]

@@ -57,7 +57,7 @@ function samplerOf(
 }
 
 /** The exporter reports nothing: lost spans are logged once, until spans arrive again. */
-function telling(exporter: SpanExporter, log: Log): SpanExporter {
+function reports(exporter: SpanExporter, log: Log): SpanExporter {
   let told = false
   return {
     export: (spans, done) =>
@@ -120,7 +120,7 @@ export async function openTracing({
     import('./traced.ts'),
   ])
   tellProtocol(env, log)
-  const exporter = telling(new OTLPTraceExporter({ url }), log)
+  const exporter = reports(new OTLPTraceExporter({ url }), log)
   const provider = new sdk.TracerProvider({
     resource: resourceOf(resources, version),
     sampler: samplerOf(sdk, env),

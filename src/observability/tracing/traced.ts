@@ -1,11 +1,11 @@
 // Adds tracing with one OpenTelemetry tracer: wraps sources and sinks in decorators. Loaded only if
 // tracing is on.
 import type { Span, Tracer } from '@opentelemetry/api'
-import type { Append, Journal, Settlement } from '../../contracts/journal.ts'
+import type { Append, Journal, Acknowledgement } from '../../contracts/journal.ts'
 import type { Transport } from '../../contracts/platform.ts'
 import type { Tracing } from '../../contracts/reporter.ts'
 import type { Lines, ObjectContent, ObjectSink, OpenObject, ReadyObject, Sink } from '../../contracts/sink.ts'
-import type { Appended, Origin, Part, Source } from '../../contracts/source.ts'
+import type { Appended, Stream, PageChunk, Source } from '../../contracts/source.ts'
 import { overlay } from '../../core/overlay.ts'
 import type { Seq } from '../../core/sequence.ts'
 import { beginner, endWith, openPages, setFacts, within } from './spans.ts'
@@ -20,10 +20,10 @@ export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing
     journal: (journal) =>
       overlay(journal, {
         append: tracedAppend(journal, begin, reads, pages),
-        settle: tracedSettle(journal, delivering),
+        ack: tracedAck(journal, delivering),
       }),
     source: (source) => tracedSource(source, begin, reads),
-    transport: (origin, send) => tracedTransport(origin, send, begin, reads),
+    transport: (stream, send) => tracedTransport(stream, send, begin, reads),
     sink: <S>(sink: S) => tracedSink(sink as never, delivering) as S,
     close,
   }
@@ -65,12 +65,12 @@ function beginTry(
   return span
 }
 
-function tracedSettle(journal: Journal, { begin, tries }: Delivering) {
-  return (sink: string, settlement: Settlement): Promise<void> => {
-    const { first, through, parked } = settlement
+function tracedAck(journal: Journal, { begin, tries }: Delivering) {
+  return (sink: string, acknowledgement: Acknowledgement): Promise<void> => {
+    const { first, through, parked } = acknowledgement
     const parent = tries.get(sink)?.findLast((each) => each.first <= through && first <= each.last)?.span
     const facts = { sink, entries: through - first + 1, dead_lettered: parked.length }
-    return within(begin('ack', facts, { parent }), () => journal.settle(sink, settlement))
+    return within(begin('ack', facts, { parent }), () => journal.ack(sink, acknowledgement))
   }
 }
 
@@ -82,9 +82,9 @@ function tracedBatches(sink: Sink, delivering: Delivering): Sink {
   const { name, type } = sink
   return overlay(sink, {
     deliver(delivery, signal) {
-      const { lines, doubtful } = delivery
+      const { lines, possibleDuplicate } = delivery
       const { count, ends } = lines
-      const facts = { type, entries: count, bytes: ends[count - 1] ?? 0, again: doubtful }
+      const facts = { type, entries: count, bytes: ends[count - 1] ?? 0, again: possibleDuplicate }
       return within(
         beginTry(delivering, name, stretchOf(lines), facts),
         () => sink.deliver(delivery, signal),
@@ -122,16 +122,16 @@ const tracedSink = (sink: Sink | ObjectSink, delivering: Delivering): Sink | Obj
 /** A source reads one page at a time: what it does during a read belongs to that read. */
 type Reads = Map<string, Span>
 
-const idOf = ({ workspace, source }: Origin): string => `${workspace} ${source}`
+const idOf = ({ workspace, source }: Stream): string => `${workspace} ${source}`
 
 function tracedSource(source: Source, begin: Begin, reads: Reads): Source {
-  const { origin } = source
+  const { stream } = source
   return {
-    origin,
+    stream,
     plan: (cursor) => source.plan(cursor),
-    async *read(cursor, signal): AsyncGenerator<Part, void, Appended> {
-      const span = begin('read', origin)
-      reads.set(idOf(origin), span)
+    async *read(cursor, signal): AsyncGenerator<PageChunk, void, Appended> {
+      const span = begin('read', stream)
+      reads.set(idOf(stream), span)
       let failed: unknown
       let outcome = 'left'
       try {
@@ -141,7 +141,7 @@ function tracedSource(source: Source, begin: Begin, reads: Reads): Source {
         failed = error
         throw error
       } finally {
-        reads.delete(idOf(origin))
+        reads.delete(idOf(stream))
         setFacts(span, { outcome })
         endWith(span, failed)
       }
@@ -150,9 +150,9 @@ function tracedSource(source: Source, begin: Begin, reads: Reads): Source {
 }
 
 /** Ends with the head of the answer; its body arrives while parts are appended. */
-function tracedTransport(origin: Origin, send: Transport, begin: Begin, reads: Reads): Transport {
+function tracedTransport(stream: Stream, send: Transport, begin: Begin, reads: Reads): Transport {
   return async (request, signal) => {
-    const span = begin('request', origin, { parent: reads.get(idOf(origin)) })
+    const span = begin('request', stream, { parent: reads.get(idOf(stream)) })
     span.setAttribute('http.request.method', request.method)
     return within(
       span,
@@ -167,10 +167,10 @@ function tracedTransport(origin: Origin, send: Transport, begin: Begin, reads: R
 
 function tracedAppend(journal: Journal, begin: Begin, reads: Reads, pages: Pages) {
   return (part: Append): Promise<Appended> => {
-    const { origin, entries } = part
-    const { workspace, source } = origin
+    const { stream, entries } = part
+    const { workspace, source } = stream
     const facts = { workspace, source, entries: entries.count, bytes: entries.bytes.length }
-    const span = begin('append', facts, { parent: reads.get(idOf(origin)) })
+    const span = begin('append', facts, { parent: reads.get(idOf(stream)) })
     return within(
       span,
       () => journal.append(part),

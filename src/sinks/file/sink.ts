@@ -91,10 +91,10 @@ class FileSink implements Sink {
 
   async deliver(delivery: Delivery, signal: AbortSignal) {
     if (signal.aborted) throw new ConnectorError('aborted', `${this.#options.path}: stopped before the batch`)
-    const { lines, detail, doubtful } = delivery
+    const { lines, detail, possibleDuplicate } = delivery
     if (lines.count === 0) return { settled: 0, refused: [] }
     const bytes = framedBytes(lines)
-    const prepared = this.#prepared === detail && !doubtful ? this.#pen : undefined
+    const prepared = this.#prepared === detail && !possibleDuplicate ? this.#pen : undefined
     this.#prepared = undefined
     if (prepared) {
       // Until the batch is synced the end of the file is unknown: after a failure it is read again.
@@ -442,7 +442,7 @@ const untilText = (lastAt: number | undefined): string | undefined =>
 class ForADay {
   readonly #clock: SinkDeps['clock']
   readonly #warn: (message: string | undefined) => void
-  #toldAt: number | undefined
+  #loggedAt: number | undefined
 
   constructor(clock: SinkDeps['clock'], warn: (message: string | undefined) => void = () => undefined) {
     this.#clock = clock
@@ -450,13 +450,13 @@ class ForADay {
   }
 
   tell(message: string): void {
-    this.#toldAt = this.#clock.now()
+    this.#loggedAt = this.#clock.now()
     this.#warn(message)
   }
 
   look(): void {
-    if (this.#toldAt === undefined || this.#clock.now() - this.#toldAt < DAY_MS) return
-    this.#toldAt = undefined
+    if (this.#loggedAt === undefined || this.#clock.now() - this.#loggedAt < DAY_MS) return
+    this.#loggedAt = undefined
     this.#warn(undefined)
   }
 }

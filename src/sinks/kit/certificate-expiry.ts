@@ -37,7 +37,7 @@ export class Expiry {
   readonly #deps: ExpiryDeps
   readonly #where: string
   /** monotonic, like `#lookedAt` below: the wall clock may have been years ahead for a while */
-  readonly #toldAt = new Map<string, number>()
+  readonly #loggedAt = new Map<string, number>()
 
   constructor(where: string, deps: ExpiryDeps) {
     this.#where = where
@@ -51,8 +51,8 @@ export class Expiry {
     const elapsed = clock.elapsed()
     for (const { whose, endsAt } of certificatesOf(ends)) {
       certificateEnds?.(`${this.#where} ${whose}`, endsAt)
-      if (endsAt - now > AHEAD_MS || elapsed - (this.#toldAt.get(whose) ?? -Infinity) < DAY_MS) continue
-      this.#toldAt.set(whose, elapsed)
+      if (endsAt - now > AHEAD_MS || elapsed - (this.#loggedAt.get(whose) ?? -Infinity) < DAY_MS) continue
+      this.#loggedAt.set(whose, elapsed)
       log.warn('A certificate ends soon: renew it in time; its files are read again automatically', {
         certificate: whose,
         receiver: this.#where,

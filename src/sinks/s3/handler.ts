@@ -78,14 +78,14 @@ class Watchdog {
     this.#startedAt = this.#movedAt = clock.elapsed()
     outer?.addEventListener('abort', this.#forward, { once: true })
     if (outer?.aborted) this.#forward()
-    void this.#watch()
+    void this.#reporter()
   }
 
   get signal(): AbortSignal {
     return this.#stop.signal
   }
 
-  async #watch(): Promise<void> {
+  async #reporter(): Promise<void> {
     const { signal } = this.#timer
     while (!signal.aborted && !this.#stop.signal.aborted) {
       const leftMs = Math.min(this.#stillAt, this.#tooLongAt) - this.#clock.elapsed()

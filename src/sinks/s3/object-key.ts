@@ -12,8 +12,8 @@ const seqText = (seq: number): string => String(seq).padStart(SEQ_DIGITS, '0')
 /** `name` under the sink's prefix. */
 export const under = (prefix: string, name: string): string => (prefix === '' ? name : `${prefix}/${name}`)
 
-function folderOf({ origin, day, replay }: ObjectGroup): string {
-  const folder = `workspace=${origin.workspace}/source=${origin.source}/dt=${day}`
+function folderOf({ stream, day, replay }: ObjectGroup): string {
+  const folder = `workspace=${stream.workspace}/source=${stream.source}/dt=${day}`
   return replay === undefined ? folder : `replay=${replay}/${folder}`
 }
 

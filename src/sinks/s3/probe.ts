@@ -112,13 +112,13 @@ async function removed({ store, signal }: Probe, keys: readonly string[]): Promi
   return all.every(({ status }) => status === 'fulfilled')
 }
 
-type Outside = Pick<SinkDeps, 'clock' | 'random'>
+type Environment = Pick<SinkDeps, 'clock' | 'random'>
 
 /** Runs every test, for `validate --connect`. Never throws. */
 export async function checkBucket(
   store: Store,
   options: S3Options,
-  { clock, random }: Outside,
+  { clock, random }: Environment,
   signal: AbortSignal,
 ): Promise<readonly CheckResult[]> {
   const probe = { store, options, now: () => clock.now(), signal }
@@ -152,7 +152,7 @@ export async function checkBucket(
 export async function proveBucket(
   store: Store,
   options: S3Options,
-  { clock }: Outside,
+  { clock }: Environment,
   signal: AbortSignal,
 ): Promise<void> {
   const { sse, object_lock: lock } = options

@@ -3,7 +3,7 @@
 import { COMMA, DOT, OPEN_OBJECT, QUOTE, ZERO } from '../../core/bytes.ts'
 import { ID_END, ID_START } from '../../contracts/entries.ts'
 import { quote, writeEscaped } from '../../core/json.ts'
-import { perOrigin, type Shared } from '../../contracts/journal.ts'
+import { perStream, type Shared } from '../../contracts/journal.ts'
 import type { Frame } from '../../contracts/sink.ts'
 import { epochSeconds } from '../../core/time.ts'
 import type { ByteWriter } from '../../core/bytes.ts'
@@ -30,8 +30,8 @@ const OPEN_TIMELESS = Buffer.from('{')
 const VERSION = Buffer.from('","version":')
 const MICRO = 1_000_000
 
-function constantsOf({ origin, replay }: Shared, options: FrameOptions): Constants {
-  const { workspace, source } = origin
+function constantsOf({ stream, replay }: Shared, options: FrameOptions): Constants {
+  const { workspace, source } = stream
   const meta = {
     host: options.host ?? options.hostOf(workspace),
     source: options.source ?? `auditferry:${workspace}`,
@@ -84,7 +84,7 @@ function quoteUnlessJson(out: ByteWriter, from: number): void {
 }
 
 export function hecFrame(options: FrameOptions): Frame {
-  const constants = perOrigin((shared) => constantsOf(shared, options))
+  const constants = perStream((shared) => constantsOf(shared, options))
   return (run, index, out, format) => {
     const { middle, fields, close } = constants(run)
     const { entries } = run

@@ -94,7 +94,7 @@ class HecSink implements Sink {
         this.#pauseMs = verdict.crowded ? Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2 || PAUSE_MS) : 0
         return this.#acks.outcomeAt(collector, channel, verdict)
       }
-      if (!inDoubt(verdict.error)) collector.channels.giveBack(channel)
+      if (!maybeSent(verdict.error)) collector.channels.giveBack(channel)
       if (!verdict.elsewhere || tries >= this.#endpoints.all.length) throw verdict.error
     }
   }
@@ -185,7 +185,7 @@ function blamesToken(verdict: Verdict): boolean {
 }
 
 /** Splunk may have taken the batch even if a proxy changed the answer, and may acknowledge it later on its channel. */
-function inDoubt({ code, action }: ConnectorError): boolean {
+function maybeSent({ code, action }: ConnectorError): boolean {
   if (code === 'unauthorized' || code === 'forbidden' || code === 'rate_limited') return false
   return action !== 'split'
 }

@@ -10,7 +10,7 @@ import {
   TIME_END,
   TIME_START,
 } from '../../contracts/entries.ts'
-import type { Run } from '../../contracts/journal.ts'
+import type { ChunkSlice } from '../../contracts/journal.ts'
 import type { Format, Frame } from '../../contracts/sink.ts'
 import { BACKSLASH, ByteWriter, SPACE, ZERO } from '../../core/bytes.ts'
 import { compactEntry } from '../../core/json.ts'
@@ -45,18 +45,18 @@ class Framer {
     this.#header = headerOf(options)
   }
 
-  write(run: Run, index: number, out: ByteWriter, format: Format): void {
+  write(run: ChunkSlice, index: number, out: ByteWriter, format: Format): void {
     this.#format(run, index, format)
     const { bytes, length } = this.#text
     const severity = severityOf(bytes, length)
-    const room = this.#options.maxMessageBytes - this.#writeHead(run, index, severity)
-    if (length <= room) this.#writeMessage(bytes.subarray(0, length), out)
-    else this.#writeOversize(run, index, severity, room, out, format)
+    const memory = this.#options.maxMessageBytes - this.#writeHead(run, index, severity)
+    if (length <= memory) this.#writeMessage(bytes.subarray(0, length), out)
+    else this.#writeOversize(run, index, severity, memory, out, format)
     // Frees the buffer of a single huge entry.
     this.#text.clear(KEPT_BYTES)
   }
 
-  #format(run: Run, index: number, format: Format): void {
+  #format(run: ChunkSlice, index: number, format: Format): void {
     const text = this.#text
     text.clear()
     format(run, index, text)
@@ -64,7 +64,7 @@ class Framer {
   }
 
   /** Returns the length of the header. */
-  #writeHead(run: Run, index: number, severity: number, part?: MessagePart): number {
+  #writeHead(run: ChunkSlice, index: number, severity: number, part?: MessagePart): number {
     const head = this.#head
     head.clear()
     this.#header(run, index, severity, part, head)
@@ -72,17 +72,17 @@ class Framer {
   }
 
   #writeOversize(
-    run: Run,
+    run: ChunkSlice,
     index: number,
     severity: number,
-    room: number,
+    memory: number,
     out: ByteWriter,
     format: Format,
   ): void {
     const { oversize } = this.#options
     if (oversize === 'dead_letter') return
     if (oversize === 'compact') {
-      if (writeSmaller(run, index, format, room, this.#text)) {
+      if (writeSmaller(run, index, format, memory, this.#text)) {
         this.#writeMessage(this.#text.view(), out)
         return
       }
@@ -91,15 +91,15 @@ class Framer {
     this.#split(run, index, severity, out)
   }
 
-  #split(run: Run, index: number, severity: number, out: ByteWriter): void {
+  #split(run: ChunkSlice, index: number, severity: number, out: ByteWriter): void {
     const { maxMessageBytes } = this.#options
     const text = this.#text
     // The number of parts determines the length of their numbers, which in turn determines the number of parts.
     for (let most = 9; most < 1e9; most = most * 10 + 9) {
       const headBytes = this.#writeHead(run, index, severity, { number: most, of: most })
-      const room = maxMessageBytes - headBytes
-      if (room < LEAST_PIECE_BYTES) return
-      const ends = pieceEnds(text.view(), room)
+      const memory = maxMessageBytes - headBytes
+      if (memory < LEAST_PIECE_BYTES) return
+      const ends = pieceEnds(text.view(), memory)
       if (ends.length > most) continue
       const bytes = text.length + ends.length * (headBytes + COUNT_BYTES)
       if (bytes > MOST_SPLIT_BYTES) return
@@ -198,7 +198,7 @@ export function* messagesIn(bytes: Uint8Array, start: number, end: number): Gene
 /** A format may write a dropped byte twice, or not at all: the right size is found by trial. */
 const MOST_TRIES = 8
 
-function withBody(run: Run, index: number, body: Uint8Array): Run {
+function withBody(run: ChunkSlice, index: number, body: Uint8Array): ChunkSlice {
   const { entries } = run
   const slice = (start: number, end: number) =>
     entries.bytes.subarray(entries.column(index, start), entries.column(index, end))
@@ -214,7 +214,13 @@ function withBody(run: Run, index: number, body: Uint8Array): Run {
 }
 
 /** Writes the entry into `out`, replacing its content, with at most `maxBytes` of text; false if that is impossible. */
-function writeSmaller(run: Run, index: number, format: Format, maxBytes: number, out: ByteWriter): boolean {
+function writeSmaller(
+  run: ChunkSlice,
+  index: number,
+  format: Format,
+  maxBytes: number,
+  out: ByteWriter,
+): boolean {
   const raw = run.entries.raw(index)
   let size = raw.length
   for (let tries = 0; tries < MOST_TRIES; tries++) {

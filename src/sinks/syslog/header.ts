@@ -1,8 +1,8 @@
 // The header before an entry's text in a syslog message, by RFC 5424 or 3164; it depends only on
 // the entry and the options.
 import { ID_END, ID_START } from '../../contracts/entries.ts'
-import { perOrigin } from '../../contracts/journal.ts'
-import type { Run, Shared } from '../../contracts/journal.ts'
+import { perStream } from '../../contracts/journal.ts'
+import type { ChunkSlice, Shared } from '../../contracts/journal.ts'
 import { BACKSLASH, DEL, DOT, QUOTE, SPACE, TAB, ZERO } from '../../core/bytes.ts'
 import type { ByteWriter } from '../../core/bytes.ts'
 
@@ -24,7 +24,7 @@ export interface MessagePart {
 
 /** Writes the header of entry `index`; the text is appended to it. */
 export type Header = (
-  run: Run,
+  run: ChunkSlice,
   index: number,
   severity: number,
   part: MessagePart | undefined,
@@ -39,12 +39,12 @@ const NAME_BYTES = 64
 const paramField = (text: string) => headerField(text, NAME_BYTES).replace(/["\\\]]/g, '_')
 
 /** With RFC 3164 a colon ends the host: the name of the workspace replaces an IPv6 address. */
-function hostnameOf(options: HeaderOptions, { origin: { workspace } }: Shared): string {
+function hostnameOf(options: HeaderOptions, { stream: { workspace } }: Shared): string {
   const host = options.hostname ?? options.hostOf(workspace)
   return headerField(options.rfc === 3164 && host.includes(':') ? workspace : host, 255)
 }
 
-function writeId({ entries }: Run, index: number, out: ByteWriter): void {
+function writeId({ entries }: ChunkSlice, index: number, out: ByteWriter): void {
   const [start, end] = [entries.column(index, ID_START), entries.column(index, ID_END)]
   writeParam(out, entries.bytes, start, end, ID_BYTES)
 }
@@ -52,8 +52,8 @@ function writeId({ entries }: Run, index: number, out: ByteWriter): void {
 function header5424(options: HeaderOptions): Header {
   const { facility, appName, enterpriseId } = options
   const stamp = stamp5424()
-  const constants = perOrigin((shared) => {
-    const { workspace, source } = shared.origin
+  const constants = perStream((shared) => {
+    const { workspace, source } = shared.stream
     const fields = `${hostnameOf(options, shared)} ${headerField(appName, 48)} - ${headerField(source, 32)}`
     const data = `auditferry@${enterpriseId} workspace="${paramField(workspace)}" source="${paramField(source)}"`
     const close = shared.replay ? '" replay="true"' : '"'
@@ -80,7 +80,7 @@ function header5424(options: HeaderOptions): Header {
 
 function header3164(options: HeaderOptions): Header {
   const tag = tagField(options.appName)
-  const constants = perOrigin((shared) => Buffer.from(` ${hostnameOf(options, shared)} ${tag}: `))
+  const constants = perStream((shared) => Buffer.from(` ${hostnameOf(options, shared)} ${tag}: `))
   return (run, index, severity, part, out) => {
     out.text(`<${options.facility * 8 + severity}>`)
     writeStamp3164(run.entries.at(index), run.appendedAt, out)

@@ -113,7 +113,7 @@ export class RelpSession {
     const halt = () => void this.#halt(round, over.signal)
     this.#round = round
     this.#heardAt = this.#settings.clock.elapsed()
-    void this.#watch(silenceMs, over.signal)
+    void this.#reporter(silenceMs, over.signal)
     if (signal.aborted) halt()
     else signal.addEventListener('abort', halt, { once: true })
     while (!this.#fault && !round.whole) {
@@ -146,7 +146,7 @@ export class RelpSession {
     if (!over.aborted) this.#fail(this.#error('aborted', 'stopped before it answered'))
   }
 
-  async #watch(silenceMs: number, over: AbortSignal): Promise<void> {
+  async #reporter(silenceMs: number, over: AbortSignal): Promise<void> {
     const { clock } = this.#settings
     for (;;) {
       const leftMs = this.#heardAt + silenceMs - clock.elapsed()

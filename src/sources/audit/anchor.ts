@@ -1,5 +1,5 @@
 // The first reading of all: finds where in the feed to begin, or that there is nothing yet.
-import type { Appended, Part } from '../../contracts/source.ts'
+import type { Appended, PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US, secondText } from '../../core/time.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, SET_BACK_MS, horizonUs, isFuture } from './clock.ts'
@@ -21,7 +21,7 @@ import type { Found } from './lookup.ts'
 import type { PageView } from './page.ts'
 import { probeAfter, probeAt, skip } from './skip.ts'
 import type { Probe } from './skip.ts'
-import { currentPace, fromStart, lastPart, midPart } from './step.ts'
+import { currentPace, fromStart, lastChunk, middleChunk } from './step.ts'
 import type { OptionsAndCursor, Parts, Step } from './step.ts'
 import { readPage, takeAt } from './walk.ts'
 
@@ -35,7 +35,7 @@ export async function* anchor(step: Step): Parts {
   // Said again only where nothing is found now: with an entry there is something to read.
   cursor.caughtUp = false
   const isFirstTry = settleStart(step)
-  if (isFirstTry) yield lastPart(step, { underWay: true })
+  if (isFirstTry) yield lastChunk(step, { underWay: true })
   const fromNow = options.start.kind === 'latest' && cursor.startUs === null
   // The API could not be reached at first: what came meanwhile came after the start.
   const sinceUs: Since = (serverAt) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
@@ -48,14 +48,14 @@ export async function* anchor(step: Step): Parts {
   if (dated === 'unknown') return
   // Nothing that is dated in the future is a place to begin at.
   const endUs = dated === 'future' ? -Infinity : Infinity
-  const skipped = await skip(step, probeOf(cursor), found, { lane: 'live', endUs })
+  const skipped = await skip(step, probeOf(cursor), found, { priority: 'live', endUs })
   if (skipped.next === 'again' || skipped.next === 'on') {
     cursor.probe = skipped.probe
-    if (skipped.next === 'again') yield lastPart(step, { fault: brokenEntry() })
-    else yield lastPart(step, found.unreadable ? { ...found.group, gaps: skipped.gaps } : {})
+    if (skipped.next === 'again') yield lastChunk(step, { fault: brokenEntry() })
+    else yield lastChunk(step, found.unreadable ? { ...found.group, gaps: skipped.gaps } : {})
   } else if (skipped.next === 'outage') {
     cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
-    yield lastPart(step, { fault: brokenEntry() })
+    yield lastChunk(step, { fault: brokenEntry() })
   } else if (skipped.next === 'nothing') {
     if (found.missing) await assertThere(step)
     if (fromNow || dated === 'future') yield awaitFirst(step, fromNow ? sinceUs : undefined, found)
@@ -64,7 +64,7 @@ export async function* anchor(step: Step): Parts {
     // The log showed that our clock is slow, so it says nothing about the time of the first try.
     cursor.startUs = sinceUs(found.serverAt)
     cursor.probe = null
-    yield lastPart(step)
+    yield lastChunk(step)
   } else {
     if (fromNow) cursor.startUs = skipped.position.at + 1
     yield beginAt(step, skipped.position, found)
@@ -80,18 +80,18 @@ async function assertThere({ options, signal }: Step): Promise<void> {
   )
 }
 
-function beginAt(step: Step, position: Position, { group, serverAt }: Found): Part {
+function beginAt(step: Step, position: Position, { group, serverAt }: Found): PageChunk {
   const { cursor } = step
   // Before it is the head: a first one dated far in the future is no proof of a slow clock.
   cursor.headUs = Math.min(position.at, horizonUs(step, serverAt))
   cursor.head = position
   cursor.trail = [position]
   cursor.probe = null
-  return lastPart(step, group && fromStart(step, group))
+  return lastChunk(step, group && fromStart(step, group))
 }
 
 /** Nothing is found to begin at: an empty log, or answers that contradict each other. */
-async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promise<Part> {
+async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promise<PageChunk> {
   const { cursor } = step
   const newest = await readLatest(step)
   const { probe } = cursor
@@ -101,11 +101,11 @@ async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promis
     return beginAt(step, position, newest)
   if (!(await isContradicted(step, newest, wasEmpty))) return awaitFirst(step, undefined, found)
   const message = 'The API shows no entry to begin at, although another of its answers shows one'
-  return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+  return lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
 }
 
 /** `latest` fails: what comes from now on is shipped, by the server's clock if another answer sends one. */
-async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<Part> {
+async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<PageChunk> {
   const { serverAt } = await earliest(step, 'live')
   // Not before: in an outage of all this one throws, and nothing is known of `latest`.
   tellFailing(step, failure)
@@ -117,14 +117,14 @@ function awaitFirst(
   step: Step,
   sinceUs: Since | undefined,
   { group, serverAt }: Pick<Found, 'group' | 'serverAt'>,
-): Part {
+): PageChunk {
   const { cursor, options } = step
   const now = options.clock.now()
   if (sinceUs) cursor.startUs = Math.min(sinceUs(serverAt), Math.floor((serverAt ?? now) / 1000) * SECOND_US)
   cursor.dueAt = now + currentPace(step).intervalMs
   cursor.caughtUp = true
-  options.watch.caughtUp()
-  return lastPart(step, group)
+  options.reporter.caughtUp()
+  return lastChunk(step, group)
 }
 
 /** True where none was found and there is one all the same: `newest` shows it, or, before the whole log counts as empty, a second look does. */
@@ -158,19 +158,27 @@ const MOST_PROBES = 150
 type Dated = 'now' | 'future' | 'unknown'
 
 /** After `latest` nothing follows and nothing before it is shipped, so only what is later than our clock is read. */
-async function* datedOf(step: Step, found: Found, fromNow: boolean): AsyncGenerator<Part, Dated, Appended> {
+async function* datedOf(
+  step: Step,
+  found: Found,
+  fromNow: boolean,
+): AsyncGenerator<PageChunk, Dated, Appended> {
   const dated = yield* judged(step, found, fromNow)
   if (dated !== 'unknown') delete step.cursor.ahead
   return dated
 }
 
-async function* judged(step: Step, found: Found, fromNow: boolean): AsyncGenerator<Part, Dated, Appended> {
+async function* judged(
+  step: Step,
+  found: Found,
+  fromNow: boolean,
+): AsyncGenerator<PageChunk, Dated, Appended> {
   if (!isFuture(step, found)) return 'now'
   if (found.serverAt !== undefined) return 'future'
   if (!found.position) return 'now'
   if (!fromNow) {
     // Before what follows it, in the order of the feed.
-    yield midPart(step, found.group ?? {})
+    yield middleChunk(step, found.group ?? {})
     return yield* datedByLog(step, found.position)
   }
   const { position } = await search(step, horizonUs(step), 'live')
@@ -183,14 +191,14 @@ async function* judged(step: Step, found: Found, fromNow: boolean): AsyncGenerat
 }
 
 /** Reads from `position` and ships what it reads: only a few entries can be future-dated, with none of now after them. */
-async function* datedByLog(step: Step, position: Position): AsyncGenerator<Part, Dated> {
+async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageChunk, Dated> {
   // A page that was unreadable before is asked for in smaller pieces, as in a drain.
   const walk = (step.cursor.ahead ??= { ...walkFrom(position), entries: 0 })
   for (;;) {
     const seen: { view?: PageView; isUnreadableAlone?: true } = {}
     yield* readPage(step, {
       walk,
-      lane: 'live',
+      priority: 'live',
       // One alone may be `from` itself.
       take: Math.max(2, takeAt(walk, MOST_FUTURE + 1)),
       stopUs: () => null,
@@ -222,7 +230,12 @@ async function readableBehind(step: Step, from: Position): Promise<Position | un
   let probe = probeAfter(from.at)
   for (let tries = 0; tries < MOST_PROBES; tries++) {
     const found = await search(step, probe.atUs, 'live')
-    const skipped = await skip(step, probe, found, { lane: 'live', from, knownUs: from.at, endUs: Infinity })
+    const skipped = await skip(step, probe, found, {
+      priority: 'live',
+      from,
+      knownUs: from.at,
+      endUs: Infinity,
+    })
     if (skipped.next === 'readable') return skipped.position
     if (skipped.next === 'nothing') return undefined
     if (skipped.next === 'outage') break

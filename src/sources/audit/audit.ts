@@ -1,17 +1,17 @@
 // The audit log as a source: chooses which reader runs next, and when.
 // The head reader drains what is new, lookback reads the trailing span again, anchors find a cursor by time.
 import { believed } from '../../core/clock.ts'
-import type { Cursor, Origin, Plan, Source } from '../../contracts/source.ts'
+import type { Cursor, Stream, Plan, Source } from '../../contracts/source.ts'
 import { anchor } from './anchor.ts'
 import { noteLateness, openAuditCursor } from './cursor.ts'
 import type { AuditCursor } from './cursor.ts'
 import { drainStep } from './head.ts'
 import type { AuditOptions, OptionsAndCursor, Step, Parts } from './step.ts'
-import { currentPace, lastPart } from './step.ts'
+import { currentPace, lastChunk } from './step.ts'
 import { sweepDueAt, sweepStep } from './lookback.ts'
 
 export class AuditSource implements Source {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly #options: AuditOptions
   /** of `once`: a drain of this process came to its end */
   #drained = false
@@ -28,7 +28,7 @@ export class AuditSource implements Source {
 
   constructor(options: AuditOptions) {
     this.#options = options
-    this.origin = options.origin
+    this.stream = options.stream
   }
 
   plan(text: Cursor | undefined): Plan {
@@ -36,7 +36,7 @@ export class AuditSource implements Source {
     const now = clock.now()
     // Planned again each second while the journal is full: the same text is parsed once.
     if (text === undefined || this.#planned?.text !== text)
-      this.#planned = { text, cursor: openAuditCursor(text, now, this.origin.workspace) }
+      this.#planned = { text, cursor: openAuditCursor(text, now, this.stream.workspace) }
     const { cursor } = this.#planned
     if (once) return this.#planOnce(cursor, now)
     if (!this.#placeTold) this.#tellPlace(cursor)
@@ -44,20 +44,20 @@ export class AuditSource implements Source {
   }
 
   /** Live reading, where it is due; but lookback where it is due as well, and has its permit earlier: of all that are used, some are kept for it. */
-  #next(cursor: AuditCursor, now: number): Pick<Plan, 'dueAt' | 'lane'> {
+  #next(cursor: AuditCursor, now: number): Pick<Plan, 'dueAt' | 'priority'> {
     const options = this.#options
     const live = cursor.drain ? now : pollDueAt({ options, cursor }, now)
     const sweep = sweepDueAt(options, cursor)
     const liveAt = live > now ? live : options.client.freeAt('live')
-    return sweep < liveAt ? { dueAt: sweep, lane: 'sweep' } : { dueAt: live, lane: 'live' }
+    return sweep < liveAt ? { dueAt: sweep, priority: 'lookback' } : { dueAt: live, priority: 'live' }
   }
 
   /** Drains the head, then makes each lookback that was due when the run began. */
   #planOnce(cursor: AuditCursor, now: number): Plan {
     this.#beganAt ??= now
-    if (!this.#drained) return { dueAt: now, lane: 'live', caughtUp: false }
+    if (!this.#drained) return { dueAt: now, priority: 'live', caughtUp: false }
     const dueAt = sweepDueAt(this.#options, cursor, this.#beganAt)
-    return { dueAt, lane: 'sweep', caughtUp: dueAt === Infinity }
+    return { dueAt, priority: 'lookback', caughtUp: dueAt === Infinity }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
@@ -86,17 +86,17 @@ export class AuditSource implements Source {
       // There may be no next page in this process.
       noteLateness(cursor, this.#behindUs, now)
       this.#behindUs = 0
-      yield lastPart(step)
+      yield lastChunk(step)
     }
     this.#tellPlace(cursor)
   }
 
   #tellPlace({ head, headUs, latestUs }: AuditCursor): void {
-    const { watch } = this.#options
+    const { reporter } = this.#options
     this.#placeTold = true
     if (!head) return
-    watch.cursor(headUs)
-    watch.head(Math.max(headUs, latestUs))
+    reporter.cursor(headUs)
+    reporter.head(Math.max(headUs, latestUs))
   }
 
   /** Parsed once for a plan and the read after it. The copy belongs to that read, so a step may change it. */
@@ -104,7 +104,7 @@ export class AuditSource implements Source {
     const planned = this.#planned
     this.#planned = undefined
     if (planned && text !== undefined && planned.text === text) return planned.cursor
-    return openAuditCursor(text, now, this.origin.workspace)
+    return openAuditCursor(text, now, this.stream.workspace)
   }
 
   #choose(step: Step, now: number): Parts {
@@ -113,7 +113,7 @@ export class AuditSource implements Source {
     const isUnderWay = cursor.drain !== null
     if (this.#options.once) return isUnderWay || !this.#drained ? drainStep(step) : sweepStep(step)
     const isDue = isUnderWay || pollDueAt(step, now) <= now
-    return isDue && this.#next(cursor, now).lane === 'live' ? drainStep(step) : sweepStep(step)
+    return isDue && this.#next(cursor, now).priority === 'live' ? drainStep(step) : sweepStep(step)
   }
 }
 

@@ -1,6 +1,6 @@
 // The end of the log: an empty page is checked against `latest`, then requested again, and at last checked with `search`.
 // No single answer ends a drain if another contradicts it.
-import type { Part } from '../../contracts/source.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US } from '../../core/time.ts'
 import { isFuture } from './clock.ts'
@@ -8,7 +8,7 @@ import { isKnownMalformed } from './cursor.ts'
 import type { AuditCursor, Drain, Position } from './cursor.ts'
 import { REACH_MARGIN_US, anchorAt, reachUs, readLatest } from './lookup.ts'
 import type { Found } from './lookup.ts'
-import { currentPace, lastPart, smoothRate } from './step.ts'
+import { currentPace, lastChunk, smoothRate } from './step.ts'
 import type { Parts, Step } from './step.ts'
 
 /** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
@@ -36,7 +36,7 @@ export async function* askLatest(step: Step, drain: Drain): Parts {
     drain.doubt = 'none'
     if (found.unreadable) fault = unreadable()
   }
-  yield lastPart(step, { fault })
+  yield lastChunk(step, { fault })
 }
 
 /** `latest` proves nothing here: it shows no entry, one that cannot be read, or an older one than before. */
@@ -59,7 +59,7 @@ async function* askSearch(step: Step, drain: Drain): Parts {
     endDrain(step, drain)
   }
   if (fault) giveUpDrain(step, drain)
-  yield lastPart(step, { fault })
+  yield lastChunk(step, { fault })
 }
 
 /** There is more after the cursor than its page shows: the cursor is dead (invariant 6). */
@@ -71,7 +71,7 @@ export function leaveEmptyPage({ options }: Step, drain: Drain): void {
 }
 
 /** `search` found nothing. If `latest` contradicts that, or fails, it is asked again some times; then a gap is reported. */
-export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Found): Generator<Part> {
+export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Found): Generator<PageChunk> {
   const { cursor, options } = step
   const { position, failure } = found
   const isContradicted = position !== undefined && position.at >= fromUs
@@ -80,7 +80,7 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
     if (drain.emptyAnswers <= EMPTY_ANSWERS) {
       const speaker = failure ? 'and `latest` fails' : 'although `latest` shows one'
       const fault = new ConnectorError('bad_reply', `The API finds no entry by time ${speaker}`)
-      yield lastPart(step, { fault })
+      yield lastChunk(step, { fault })
       return
     }
   }
@@ -93,7 +93,7 @@ export function* endByTime(step: Step, drain: Drain, fromUs: number, found: Foun
       )
   }
   endDrain(step, drain)
-  yield lastPart(step, { gaps })
+  yield lastChunk(step, { gaps })
 }
 
 /** A gap after `head` is reported once, however many polls meet it. */
@@ -122,7 +122,7 @@ const unreadable = () =>
 export function endDrain(step: Step, drain: Drain): void {
   giveUpDrain(step, drain)
   step.cursor.caughtUp = true
-  step.options.watch.caughtUp()
+  step.options.reporter.caughtUp()
 }
 
 /** The drain ends without having read all: the next poll tries again. */

@@ -1,6 +1,6 @@
 // The head reader: drains what is new after the last id, page by page, until a stop rule of invariant 7 ends the drain.
 import type { ConnectorError } from '../../core/errors.ts'
-import type { Part } from '../../contracts/source.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import { isGone } from '../http/reply.ts'
 import type { AuditCursor, Drain, Position } from './cursor.ts'
@@ -10,7 +10,7 @@ import { askLatest, endDrain, giveUpDrain, leaveEmptyPage } from './end.ts'
 import { askHead, followProbe, passByTime, reanchor, settleLost } from './recover.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './clock.ts'
 import type { Step, Parts } from './step.ts'
-import { currentPace, lastPart, MAX_TAKE } from './step.ts'
+import { currentPace, lastChunk, MAX_TAKE } from './step.ts'
 import { NoAnswer, noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
 import { BAD_TRIES } from './skip.ts'
 
@@ -68,7 +68,7 @@ async function* drainPage(step: Step, drain: Drain): Parts {
   try {
     yield* readPage(step, {
       walk: drain,
-      lane: 'live',
+      priority: 'live',
       take,
       stopUs: () => drain.untilUs,
       passedHead: drain.passedHead,
@@ -112,7 +112,7 @@ async function* leaveEntry(step: Step, drain: Drain, error: ConnectorError): Par
     if (error instanceof NoAnswer) drain.askedAgain = BAD_TRIES
     drain.doubt = 'cursor_gone'
   }
-  yield lastPart(step)
+  yield lastChunk(step)
 }
 
 /** An older position of the trail leads nowhere, now and at the next polls. */
@@ -125,7 +125,7 @@ function backToHead(cursor: AuditCursor, drain: Drain, head: Position): void {
 }
 
 /** A whole page: decides whether it leads on, and whether this was all. */
-function afterPage(step: Step, drain: Drain, view: PageView, take: number): Partial<Part> {
+function afterPage(step: Step, drain: Drain, view: PageView, take: number): Partial<PageChunk> {
   const gaps = settleLost(step, view)
   const empty = isEmpty(drain, view, step.cursor.head)
   if (!empty || view.malformed > 0) drain.emptyAnswers = 0
@@ -221,7 +221,7 @@ function emptyPage(step: Step, drain: Drain): void {
   }
 }
 
-function raiseAlarm(step: Step, drain: Drain): Partial<Part> {
+function raiseAlarm(step: Step, drain: Drain): Partial<PageChunk> {
   const fault = stuckPage()
   if (drain.stuckPages < STUCK_PAGES) return { fault }
   if (!drain.passedHead) backToHead(step.cursor, drain, step.cursor.head as Position)

@@ -11,7 +11,7 @@ import { goOn, walkFrom } from './cursor.ts'
 import { probeAfter, probeAt, skip } from './skip.ts'
 import type { Probe } from './skip.ts'
 import type { AuditOptions, Step, Parts } from './step.ts'
-import { lastPart, MAX_TAKE } from './step.ts'
+import { lastChunk, MAX_TAKE } from './step.ts'
 import { noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
 
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
@@ -32,7 +32,7 @@ export function sweepDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt
   const quickAt = cursor.lateUs > 0 ? believed(quickDueAt, QUICK_MIN_MS + options.sweepMs, now) : Infinity
   const dueAt = walk ? now : Math.min(believed(fullDueAt, FULL_MAX_MS, now), quickAt)
   if (!walk && dueAt > lastDueAt) return Infinity
-  return dueAt > now ? dueAt : options.client.announce('sweep')
+  return dueAt > now ? dueAt : options.client.announce('lookback')
 }
 
 /** Begins a lookback, reads one page of it, or skips an entry that cannot be read: one request, rarely two. */
@@ -118,9 +118,9 @@ const nothingFound = () =>
 async function* findPlace(step: Step, walk: Walk, probe: Probe): Parts {
   const { sweep, head } = step.cursor
   try {
-    const found = await anchorAt(step, probe.atUs, 'sweep')
+    const found = await anchorAt(step, probe.atUs, 'lookback')
     const endUs = sweep.untilUs
-    const skipped = await skip(step, probe, found, { lane: 'sweep', knownUs: head?.at, endUs })
+    const skipped = await skip(step, probe, found, { priority: 'lookback', knownUs: head?.at, endUs })
     let fault: ConnectorError | undefined
     if (skipped.next === 'again' || skipped.next === 'on') sweep.walk = { ...walk, probe: skipped.probe }
     else if (skipped.next === 'readable') sweep.walk = walkFrom(skipped.position)
@@ -128,10 +128,10 @@ async function* findPlace(step: Step, walk: Walk, probe: Probe): Parts {
     else if (found.position || found.unreadable || probe.atUs >= endUs) endSweep(sweep, true)
     // Nothing where there must be something is no answer to go by.
     else fault = giveUp(step, nothingFound())
-    yield lastPart(step, { ...(skipped.next !== 'again' && found.group), fault })
+    yield lastChunk(step, { ...(skipped.next !== 'again' && found.group), fault })
   } catch (error) {
     if (!isUnreadable(error)) throw error
-    yield lastPart(step, { fault: giveUp(step, error) })
+    yield lastChunk(step, { fault: giveUp(step, error) })
   }
 }
 
@@ -140,7 +140,7 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
   try {
     yield* readPage(step, {
       walk,
-      lane: 'sweep',
+      priority: 'lookback',
       take: takeAt(walk, MAX_TAKE),
       stopUs: () => null,
       passedHead: false,
@@ -163,6 +163,6 @@ async function* sweepPage(step: Step, walk: Walk): Parts {
   } catch (error) {
     if (!isGone(error)) throw error
     // Purged meanwhile: the next lookback finds its own start.
-    yield lastPart(step, { fault: giveUp(step, nothingFound()) })
+    yield lastChunk(step, { fault: giveUp(step, nothingFound()) })
   }
 }

@@ -1,6 +1,6 @@
 // Requests for one entry: `search` (by time), `earliest` and `latest` of spec §4.1.
 import { Entries } from '../../contracts/entries.ts'
-import type { Lane, Quarantined } from '../../contracts/source.ts'
+import type { Priority, Quarantined } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
 import { textsUnder } from '../../core/json.ts'
@@ -38,11 +38,11 @@ export const brokenEntry = () =>
   )
 
 /** Asks for one entry. An empty workspace may answer 404, null or an empty object (the specification does not say). */
-async function readEntry(step: PagingStep, path: string, lane: Lane): Promise<Found> {
+async function readEntry(step: PagingStep, path: string, priority: Priority): Promise<Found> {
   const { options, signal } = step
   let serverAt: number | undefined
   try {
-    const found = options.client.get(path, lane, signal, async function* (answer) {
+    const found = options.client.get(path, priority, signal, async function* (answer) {
       serverAt = answer.serverAt
       yield await readFoundEntry(answer, entryOptions(step.options))
     })
@@ -60,20 +60,20 @@ export const reachUs = ({ options }: PagingStep): number => (options.clock.now()
 /** The reach of `search` moves on while one asks. */
 export const REACH_MARGIN_US = 60 * SECOND_US
 
-export function earliest(step: PagingStep, lane: Lane): Promise<Found> {
-  return readEntry(step, '/api/v1/logs/audit/earliest', lane)
+export function earliest(step: PagingStep, priority: Priority): Promise<Found> {
+  return readEntry(step, '/api/v1/logs/audit/earliest', priority)
 }
 
 /** The entry at or after `atUs`; before the reach of `search`, the earliest entry of all. */
-export function anchorAt(step: PagingStep, atUs: number, lane: Lane): Promise<Found> {
-  if (Math.floor(atUs / SECOND_US) * SECOND_US < reachUs(step)) return earliest(step, lane)
-  return search(step, atUs, lane)
+export function anchorAt(step: PagingStep, atUs: number, priority: Priority): Promise<Found> {
+  if (Math.floor(atUs / SECOND_US) * SECOND_US < reachUs(step)) return earliest(step, priority)
+  return search(step, atUs, priority)
 }
 
 /** The first entry of that second or later. Within the reach of `search`, which is the caller's to see to. */
-export async function search(step: PagingStep, atUs: number, lane: Lane): Promise<Found> {
+export async function search(step: PagingStep, atUs: number, priority: Priority): Promise<Found> {
   const seconds = Math.floor(atUs / SECOND_US)
-  const found = await readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, lane)
+  const found = await readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, priority)
   const { position } = found
   if (position?.at !== NO_TIME) return found
   // It has no time, but it is no earlier than what was asked for.
@@ -166,9 +166,9 @@ export async function readLatest(step: Step): Promise<Found> {
 }
 
 /** If this request alone fails, returns the failure. Throws errors that would meet any request. */
-export async function askLatestAlone(step: PagingStep, lane: Lane): Promise<Found> {
+export async function askLatestAlone(step: PagingStep, priority: Priority): Promise<Found> {
   try {
-    return await readEntry(step, LATEST, lane)
+    return await readEntry(step, LATEST, priority)
   } catch (error) {
     if (!(error instanceof ConnectorError) || isOfAll(error)) throw error
     return { position: undefined, group: undefined, serverAt: undefined, unreadable: false, failure: error }
@@ -191,13 +191,13 @@ const ofAll: ReadonlySet<ErrorCode> = new Set([
 export async function isReadByTime(
   step: PagingStep,
   knownUs: number | undefined,
-  lane: Lane,
+  priority: Priority,
 ): Promise<boolean> {
-  if (knownUs !== undefined && (await anchorAt(step, knownUs, lane)).position) return true
-  const { position, unreadableUs } = await askLatestAlone(step, lane)
+  if (knownUs !== undefined && (await anchorAt(step, knownUs, priority)).position) return true
+  const { position, unreadableUs } = await askLatestAlone(step, priority)
   const newestUs = position?.at ?? unreadableUs ?? step.options.clock.now() * 1000
-  if ((await anchorAt(step, newestUs, lane)).position) return true
-  return !(await anchorAt(step, newestUs + SECOND_US, lane)).unreadable
+  if ((await anchorAt(step, newestUs, priority)).position) return true
+  return !(await anchorAt(step, newestUs + SECOND_US, priority)).unreadable
 }
 
 /** It would have met any other request too. */

@@ -1,6 +1,6 @@
 // The way of a walk over the past where no page leads on: its place by time, an end that is proven, a place that is lost and found again.
 import { ConnectorError } from '../../core/errors.ts'
-import type { Part } from '../../contracts/source.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import { anchorAt, askLatestAlone, brokenEntry, REACH_MARGIN_US, reachUs } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { walkFrom } from './cursor.ts'
@@ -9,7 +9,7 @@ import { probeAfter, probeAt, quarantinedPage, skip } from './skip.ts'
 import type { RangePlace } from './range-place.ts'
 import { CLOCKS_APART_MS, nextSecondUs } from './clock.ts'
 import type { PagingStep, Parts } from './step.ts'
-import { lastPart } from './step.ts'
+import { lastChunk } from './step.ts'
 import { isRightBehind } from './walk.ts'
 
 /** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
@@ -37,13 +37,13 @@ export function noteClock({ place, options }: RangeStep, serverAt: number | unde
 export async function* findPlace(step: RangeStep): Parts {
   const { place } = step
   const probe = place.probe ?? probeAt(place.anchorUs)
-  const found = await anchorAt(step, probe.atUs, 'past')
+  const found = await anchorAt(step, probe.atUs, 'job')
   noteClock(step, found.serverAt)
   const knownUs = place.newestUs || undefined
-  const skipped = await skip(step, probe, found, { lane: 'past', knownUs, endUs: place.untilUs })
+  const skipped = await skip(step, probe, found, { priority: 'job', knownUs, endUs: place.untilUs })
   if (skipped.next === 'again') place.probe = skipped.probe
   if (skipped.next === 'again' || skipped.next === 'outage') {
-    yield lastPart(step, { fault: brokenEntry() })
+    yield lastChunk(step, { fault: brokenEntry() })
     return
   }
   if (skipped.next === 'on') place.probe = skipped.probe
@@ -57,7 +57,7 @@ export async function* findPlace(step: RangeStep): Parts {
     await settleKept(step, found.position)
     place.done = true
   } else if (skipped.next === 'readable') await goOnAt(step, skipped.position)
-  yield lastPart(step, found.unreadable || place.walk ? found.group : undefined)
+  yield lastChunk(step, found.unreadable || place.walk ? found.group : undefined)
 }
 
 /** The entry that can be read first, unless the walk was there before. */
@@ -75,24 +75,24 @@ async function goOnAt(step: RangeStep, position: Position): Promise<void> {
 /** The quarantined bytes are skipped: a gap, unless `to` directly follows them. */
 async function settleKept(step: RangeStep, to: Position | undefined): Promise<void> {
   const { kept } = step.place.probe ?? {}
-  if (kept && !(to && (await isRightBehind(step, to, kept, 'past')) === true)) step.place.gaps++
+  if (kept && !(to && (await isRightBehind(step, to, kept, 'job')) === true)) step.place.gaps++
 }
 
 /** There is nothing at this time or later. If `latest` contradicts that, asks again, and at last reports a gap. */
-async function endByTime(step: RangeStep, atUs: number): Promise<Part> {
+async function endByTime(step: RangeStep, atUs: number): Promise<PageChunk> {
   const { place } = step
-  const { position, unreadable, failure } = await askLatestAlone(step, 'past')
+  const { position, unreadable, failure } = await askLatestAlone(step, 'job')
   // Entries of this log were read, so a `latest` that shows nothing does not prove the end.
   const isContradicted = position ? position.at >= atUs : unreadable || failure || place.newestUs > 0
   if (isContradicted && ++place.tries < TRIES) {
     const message = 'The API finds no entry by time, and `latest` does not agree'
-    return lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    return lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
   }
   if (isContradicted) place.gaps++
   // In the very second of what is quarantined `search` finds no other.
   else if (position && position.id !== place.probe?.kept?.from) await settleKept(step, undefined)
   place.done = true
-  return lastPart(step)
+  return lastChunk(step)
 }
 
 /** `search` finds the entry that led nowhere: tries it some times more, then continues at the next second. */
@@ -157,7 +157,7 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Parts {
   if (isUnproven && ++place.tries < TRIES) {
     const shown = unreadable ? 'an entry that cannot be read' : 'with no entry'
     const message = `The API answered ${shown} where the end of the log was to be proven`
-    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    yield lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }
   // Nor does `search` reach so far back.
@@ -167,23 +167,23 @@ export async function* checkEnd(step: RangeStep, walk: Walk): Parts {
   const isLater = atUs === undefined ? unreadable : atUs > afterUs
   if (isLater) place.doubted = true
   else place.done = true
-  yield lastPart(step)
+  yield lastChunk(step)
 }
 
 /** Before the reach of `search`, or if that finds nothing, `latest` decides: pages lead to the log's end, not the span's. */
 async function laterThan(step: RangeStep, afterUs: number): Promise<Found & { isPastSpan?: boolean }> {
   const { place } = step
   if (nextSecondUs(afterUs) >= reachUs(step)) {
-    const found = await anchorAt(step, nextSecondUs(afterUs), 'past')
+    const found = await anchorAt(step, nextSecondUs(afterUs), 'job')
     const atUs = found.position?.at ?? found.unreadableUs
     // The span's end is proven, if not the log's. What `search` left out of the last entry's own second it cannot prove.
     if (atUs !== undefined && atUs >= place.untilUs && nextSecondUs(afterUs) < place.untilUs)
       return { ...found, position: undefined, unreadable: false, unreadableUs: undefined, isPastSpan: true }
     if (found.position) return found
-    const newest = await askLatestAlone(step, 'past')
+    const newest = await askLatestAlone(step, 'job')
     return found.unreadable && !newest.position ? found : newest
   }
-  return askLatestAlone(step, 'past')
+  return askLatestAlone(step, 'job')
 }
 
 /** The walk's entry leads nowhere: its place is found again by time, its own second first. */

@@ -1,5 +1,5 @@
 // A span of the audit log's past, page by page: what `backfill`, `replay` and `reconcile` read. Its place is its own; the live cursor is not touched.
-import type { Appended, Cursor, Origin, Part, Plan, Source } from '../../contracts/source.ts'
+import type { Appended, Cursor, Stream, PageChunk, Plan, Source } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import { isGone } from '../http/reply.ts'
 import { freshAuditCursor, goOn } from './cursor.ts'
@@ -11,7 +11,7 @@ import { checkEnd, endOrDoubt, findPlace, lose, noteClock, passFrom } from './ra
 import type { RangeStep } from './range-way.ts'
 import { CLOCKS_APART_MS } from './clock.ts'
 import type { PagingOptions, Parts } from './step.ts'
-import { lastPart, MAX_TAKE } from './step.ts'
+import { lastChunk, MAX_TAKE } from './step.ts'
 import { noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
 import { noteSent } from './own-fetches.ts'
 
@@ -25,25 +25,25 @@ interface RangeOptions extends PagingOptions {
   readonly toUs: number
 }
 
-/** `read` makes one request, in the lane `past`; the parts' cursor is the place of this walk and of no other. */
+/** `read` makes one request, in the priority `past`; the parts' cursor is the place of this walk and of no other. */
 export class AuditRange implements Source {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly #options: RangeOptions
   #begun = false
 
   constructor(options: RangeOptions) {
     this.#options = options
-    this.origin = options.origin
+    this.stream = options.stream
   }
 
   plan(text: Cursor | undefined): Plan {
     const { clock } = this.#options
     const caughtUp = openPlace(text)?.done === true
-    return { dueAt: clock.now(), lane: 'past', caughtUp }
+    return { dueAt: clock.now(), priority: 'job', caughtUp }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
-    const { sentTimes, clock, fromUs, toUs, watch } = this.#options
+    const { sentTimes, clock, fromUs, toUs, reporter } = this.#options
     const now = clock.now()
     const place = openPlace(text) ?? freshPlace(fromUs, Math.min(toUs, now * 1000), now)
     // What the process before this one asked for comes up in the feed too.
@@ -53,15 +53,15 @@ export class AuditRange implements Source {
     const step: RangeStep = { options: this.#options, cursor, headUs: 0, signal, place }
     const gapsBefore = place.gaps
     const page = freshPage()
-    const finish = (part: Part): Part => {
+    const finish = (part: PageChunk): PageChunk => {
       const entries = within(part.entries, place, page)
       // No findings: the live reader has looked at this span, or it is older than that reader.
       const own = { ...part, entries, findings: [] }
       if (part.cursor === undefined) return own
       if (!part.fault) notePage(place, page)
       // Before it is kept: what is noted with it says how far it goes.
-      if (place.done) watch.cursor(toUs)
-      else if (place.newestUs > 0) watch.cursor(place.newestUs)
+      if (place.done) reporter.cursor(toUs)
+      else if (place.newestUs > 0) reporter.cursor(place.newestUs)
       return { ...own, cursor: closePlace(place), gaps: place.gaps - gapsBefore }
     }
     const steps = place.done ? nothing(step) : choose(step)
@@ -84,7 +84,7 @@ function choose(step: RangeStep): Parts {
 }
 
 async function* nothing(step: RangeStep): Parts {
-  yield lastPart(step)
+  yield lastChunk(step)
 }
 
 async function* turnPage(step: RangeStep, walk: Walk): Parts {
@@ -92,7 +92,7 @@ async function* turnPage(step: RangeStep, walk: Walk): Parts {
   const take = takeAt(walk, MAX_TAKE)
   const parts = readPage(step, {
     walk,
-    lane: 'past',
+    priority: 'job',
     take,
     stopUs: () => place.untilUs,
     passedHead: false,
@@ -108,12 +108,12 @@ async function* turnPage(step: RangeStep, walk: Walk): Parts {
   } catch (error) {
     if (!isGone(error)) throw error
     lose(place, walk)
-    yield lastPart(step)
+    yield lastChunk(step)
   }
 }
 
 /** A whole page: decides where the walk goes on, and whether this was all. */
-function afterPage(place: RangePlace, walk: Walk, view: PageView, take: number): Partial<Part> {
+function afterPage(place: RangePlace, walk: Walk, view: PageView, take: number): Partial<PageChunk> {
   const { last, lastOfAll } = view
   const isFull = view.count >= take
   const isKnown = last === null && lastOfAll === null && !isFull

@@ -1,6 +1,6 @@
 // How a drain continues when its head is gone or an entry cannot be read: by time (invariant 6).
 import { ConnectorError } from '../../core/errors.ts'
-import type { Part } from '../../contracts/source.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { toldAs } from '../http/reply.ts'
@@ -14,14 +14,14 @@ import type { Probe } from './skip.ts'
 import { endByTime, endDrain, giveUpDrain, newGap } from './end.ts'
 import { horizonUs, isFuture } from './clock.ts'
 import type { Step, Parts } from './step.ts'
-import { lastPart } from './step.ts'
+import { lastChunk } from './step.ts'
 import { isRightBehind, LEAVE_TRIES } from './walk.ts'
 
 /** A long drain asks once where the head is, so that its lag can be shown meanwhile. */
 export async function* askHead(step: Step, drain: Drain): Parts {
   await readLatest(step)
   drain.pages++
-  yield lastPart(step)
+  yield lastChunk(step)
 }
 
 /** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
@@ -32,7 +32,7 @@ export async function* reanchor(step: Step, drain: Drain): Parts {
     giveUpDrain(step, drain)
     const message =
       'No page leads on from the last entry although there are newer ones; trying again at the next poll'
-    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    yield lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }
   const atUs = Math.min(head.at, cursor.headUs)
@@ -42,12 +42,12 @@ export async function* reanchor(step: Step, drain: Drain): Parts {
   if (isThere) found = await anchorAt(step, atUs + SECOND_US, 'live')
   if (!found.unreadable) drain.badTries = 0
   else if (++drain.badTries < BAD_TRIES) {
-    yield lastPart(step, { fault: brokenEntry() })
+    yield lastChunk(step, { fault: brokenEntry() })
     return
   }
   if (isThere && found.position && askHeadAgain(drain)) {
     const message = 'The API reported the last entry as gone but still shows it; its page is requested again'
-    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    yield lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }
   cursor.lost ??= head
@@ -62,7 +62,7 @@ export async function* reanchor(step: Step, drain: Drain): Parts {
   drain.reanchored = true
   if (found.position) stepOver(step, drain, found.position)
   else passByTime(step, drain)
-  yield lastPart(step, { ...found.group, gaps: found.position ? gapAfter(step, found.position) : 0 })
+  yield lastChunk(step, { ...found.group, gaps: found.position ? gapAfter(step, found.position) : 0 })
 }
 
 /** The error may pass: only then is something missing. */
@@ -74,9 +74,9 @@ function askHeadAgain(drain: Drain): boolean {
 }
 
 /** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
-function endBeforeFuture(step: Step, drain: Drain, { group }: Found): Part {
+function endBeforeFuture(step: Step, drain: Drain, { group }: Found): PageChunk {
   endDrain(step, drain)
-  return lastPart(step, group)
+  return lastChunk(step, group)
 }
 
 /** Goes on at an entry found by time; the head stays where it is until something newer is read. */
@@ -119,17 +119,17 @@ export function settleLost(step: Step, view: PageView): number {
 export async function* followProbe(step: Step, drain: Drain, probe: Probe): Parts {
   const found = await anchorAt(step, probe.atUs, 'live')
   const skipped = await skip(step, probe, found, {
-    lane: 'live',
+    priority: 'live',
     from: drain.from,
     knownUs: Math.min(drain.from.at, step.cursor.headUs),
     endUs: horizonUs(step, found.serverAt) + 1,
   })
   if (skipped.next === 'again') {
     drain.probe = skipped.probe
-    yield lastPart(step, { fault: brokenEntry() })
+    yield lastChunk(step, { fault: brokenEntry() })
   } else if (skipped.next === 'on') {
     drain.probe = skipped.probe
-    yield lastPart(step, found.group)
+    yield lastChunk(step, found.group)
   } else if (skipped.next === 'readable') {
     yield await passed(step, drain, probe, skipped.position, found.group)
   } else if (skipped.next === 'nothing') {
@@ -139,7 +139,7 @@ export async function* followProbe(step: Step, drain: Drain, probe: Probe): Part
     giveUpDrain(step, drain)
     const message =
       'The answers of the API are unreadable at every time that was tried; retrying at the next poll'
-    yield lastPart(step, { fault: new ConnectorError('bad_reply', message) })
+    yield lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
   }
 }
 
@@ -149,10 +149,12 @@ async function passed(
   { kept }: Probe,
   to: Position,
   group: Group | undefined,
-): Promise<Part> {
+): Promise<PageChunk> {
   const behind = await isRightBehind(step, to, kept, 'live')
   if (behind instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
-    return lastPart(step, { fault: toldAs(behind, 'the page that shows whether an entry is missing failed') })
+    return lastChunk(step, {
+      fault: toldAs(behind, 'the page that shows whether an entry is missing failed'),
+    })
   const isNext = behind === true
   stepOver(step, drain, to)
   const { log } = step.options
@@ -161,7 +163,7 @@ async function passed(
     log.error(
       'Possible gap: an unreadable entry was skipped by time; its bytes are quarantined, and others beside it may be missing',
     )
-  return lastPart(step, { ...group, gaps: isNext ? 0 : 1 })
+  return lastChunk(step, { ...group, gaps: isNext ? 0 : 1 })
 }
 
 /** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */

@@ -1,6 +1,6 @@
 // Skips entries that cannot be read, with `search`: larger and larger steps forward until one can be read, then back by
 // halves to the first that can. The one place that does so, for live reading, lookback, jobs and the very first read.
-import type { Lane } from '../../contracts/source.ts'
+import type { Priority } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { Position } from './cursor.ts'
 import { isReadByTime, quarantinedBytes, REACH_MARGIN_US, reachUs } from './lookup.ts'
@@ -12,7 +12,7 @@ export const BAD_TRIES = 3
 /** Where nothing was read before, an unreadable answer is asked for so often: it may be an outage. */
 const FIRST_TRIES = 10
 
-/** Part of a cursor. Instants are µs, and whole seconds, since `search` takes no others. */
+/** PageChunk of a cursor. Instants are µs, and whole seconds, since `search` takes no others. */
 export interface Probe {
   /** where to ask next */
   atUs: number
@@ -54,7 +54,7 @@ export function probeAfter(us: number, kept?: QuarantinedPage): Probe {
 }
 
 interface SkipOptions {
-  readonly lane: Lane
+  readonly priority: Priority
   /** the last entry before the unreadable one; undefined: none was read */
   readonly from?: Position | undefined
   /** the time of an entry that was read before: if it no longer can be, this is an outage */
@@ -84,7 +84,7 @@ export async function skip(
   step: PagingStep,
   probe: Probe,
   found: Found,
-  { lane, from, knownUs, endUs }: SkipOptions,
+  { priority, from, knownUs, endUs }: SkipOptions,
 ): Promise<Skipped> {
   const { position, unreadable, unreadableUs } = found
   const isPastEnd = probe.atUs >= endUs || (position?.at ?? unreadableUs ?? 0) >= endUs
@@ -93,7 +93,7 @@ export async function skip(
   if (position) return back(probe) ?? { next: 'readable', position }
   const again = askedAgain(probe, quarantinedBytes(found.group))
   if (again) return { next: 'again', probe: again }
-  if (!(await isReadByTime(step, knownUs, lane))) return { next: 'outage' }
+  if (!(await isReadByTime(step, knownUs, priority))) return { next: 'outage' }
   return forward(step, probe, unreadableUs, endUs)
 }
 

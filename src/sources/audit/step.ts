@@ -1,5 +1,5 @@
 // What the audit readers' steps share: the options, the cursor that a step may change, and how a part is made of it.
-import type { Appended, Part } from '../../contracts/source.ts'
+import type { Appended, PageChunk } from '../../contracts/source.ts'
 import { partOf } from '../shared.ts'
 import type { SourceOptions, Start } from '../shared.ts'
 import type { Group } from '../splitter/entries-builder.ts'
@@ -46,7 +46,7 @@ export interface Step extends PagingStep {
 export type OptionsAndCursor = Pick<Step, 'options' | 'cursor'>
 
 /** How a step hands a part out and learns what became of it. */
-export type Parts = AsyncGenerator<Part, void, Appended>
+export type Parts = AsyncGenerator<PageChunk, void, Appended>
 
 export function currentPace({ options, cursor }: OptionsAndCursor): Pace {
   return paceOf(options.activity, options.intervalMs, cursor.perHour)
@@ -58,13 +58,13 @@ export function fromStart({ cursor }: PagingStep, group: Group): Group {
 }
 
 /** A part with the current cursor: the last of its page. */
-export function lastPart(step: PagingStep, more: Partial<Part> = {}): Part {
-  const part = midPart(step, more)
+export function lastChunk(step: PagingStep, more: Partial<PageChunk> = {}): PageChunk {
+  const part = middleChunk(step, more)
   return { ...part, cursor: closeAuditCursor(step.cursor) }
 }
 
 /** A part of a page that is not whole yet. */
-export function midPart({ headUs, cursor }: PagingStep, more: Partial<Part>): Part {
+export function middleChunk({ headUs, cursor }: PagingStep, more: Partial<PageChunk>): PageChunk {
   noteMalformed(cursor, more.quarantined ?? [])
   return partOf({ headUs: headUs === 0 ? undefined : headUs, ...more })
 }

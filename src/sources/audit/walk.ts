@@ -2,7 +2,7 @@
 // error when a page does not advance.
 import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import type { Finding, Lane, Part, Quarantined } from '../../contracts/source.ts'
+import type { Finding, Priority, PageChunk, Quarantined } from '../../contracts/source.ts'
 import { MINUTE_MS } from '../../core/time.ts'
 import { BodySample, hold, OneBehind, readGroups } from '../http/groups.ts'
 import { isTooMuch, isUnreadable, toldAs } from '../http/reply.ts'
@@ -17,7 +17,7 @@ import { freshView, lookOver } from './page.ts'
 import type { QuarantinedPage } from './skip.ts'
 import { BAD_TRIES, isCut, probeAfter } from './skip.ts'
 import type { PagingStep, Parts } from './step.ts'
-import { entryOptions, fromStart, lastPart, MAX_TAKE, midPart } from './step.ts'
+import { entryOptions, fromStart, lastChunk, MAX_TAKE, middleChunk } from './step.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
 const ALONE_TAKE = 2
@@ -45,7 +45,7 @@ interface Left {
 
 interface Asked {
   readonly walk: Pick<Walk, 'from' | 'atLeast'>
-  readonly lane: Lane
+  readonly priority: Priority
   readonly take: number
   /** called when the answer's head is in, before its body is read */
   answered?(serverAt: number | undefined, sentAt: number): void
@@ -58,9 +58,9 @@ interface PageRequest extends Asked {
   /** false for a walk that begins behind the head */
   readonly passedHead: boolean
   /** The page is whole: changes the cursor, which then goes out with the page's last part. */
-  whole(view: PageView): Partial<Part>
+  whole(view: PageView): Partial<PageChunk>
   /** The page stays unreadable while others are good: the walk goes on behind it. */
-  leave(left: Left): Partial<Part>
+  leave(left: Left): Partial<PageChunk>
 }
 
 /** What is known of the answer once its head is in. */
@@ -78,8 +78,8 @@ const pathOf = ({ id }: Pick<Position, 'id'>, take: number) =>
 /** Asks for the page: its entries as they come in. */
 function groupsOf(step: PagingStep, request: Asked, exchange: Exchange, sample?: BodySample) {
   const { options, cursor, signal } = step
-  const { walk, take, lane } = request
-  return options.client.get(pathOf(walk.from, take), lane, signal, (answer) => {
+  const { walk, take, priority } = request
+  return options.client.get(pathOf(walk.from, take), priority, signal, (answer) => {
     const at = answer.serverAt ?? answer.sentAt
     noteSent(cursor.fetches, at)
     noteSent(options.sentTimes, at)
@@ -106,7 +106,7 @@ function lookerOf({ options, cursor }: PagingStep, request: PageRequest, exchang
       return exchange.horizonUs
     },
     classify: (entries, index) => classify(cursor.fetches, entries, index, fetching),
-    ownFetch: (atUs) => options.watch.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
+    ownFetch: (atUs) => options.reporter.ownFetch(Math.max(0, options.clock.now() - atUs / 1000)),
   }
 }
 
@@ -128,17 +128,17 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
     const findings = lookOver(view, group, looker)
     return opening.release(group).map((one) => shippable(step, one, one === group ? findings : []))
   }
-  let last: Partial<Part> | undefined
+  let last: Partial<PageChunk> | undefined
   try {
     for await (const group of groupsOf(step, request, exchange, sample)) {
-      for (const ready of behind.next(group)) for (const part of partOf(ready)) yield midPart(step, part)
+      for (const ready of behind.next(group)) for (const part of partOf(ready)) yield middleChunk(step, part)
     }
     const parts = behind.last ? partOf(behind.last) : []
     last = parts.pop()
-    for (const part of parts) yield midPart(step, part)
+    for (const part of parts) yield middleChunk(step, part)
     if (isFullOfMalformed(walk, take, view)) {
       walk.atLeast = take + 1
-      yield lastPart(step, last)
+      yield lastChunk(step, last)
       return
     }
     opening.end(cursor)
@@ -148,7 +148,7 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
   }
   noteGoodPage(walk, take, view)
   const outcome = request.whole(view)
-  yield lastPart(step, { ...last, ...outcome })
+  yield lastChunk(step, { ...last, ...outcome })
 }
 
 /** How many elements to ask for, where `usual` are asked for of a place about which nothing is known. */
@@ -177,8 +177,8 @@ class Opening {
   release(group: Group): readonly Group[] {
     this.#held.push(group)
     if (!isNoEntry(this.#view)) return this.#held.splice(0)
-    const heldBytes = this.#quarantined.reduce((sum, { bytes }) => sum + bytes.length, 0)
-    if (heldBytes > TRANSACTION_BYTES) throw new NoEntry(this.#quarantined)
+    const usedBytes = this.#quarantined.reduce((sum, { bytes }) => sum + bytes.length, 0)
+    if (usedBytes > TRANSACTION_BYTES) throw new NoEntry(this.#quarantined)
     return []
   }
 
@@ -240,7 +240,7 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
   walk.failingSince ??= now
   walk.badTries++
   const isWaitedFor = left ? isWhole(walk, left) : now - walk.failingSince >= LEAVE_AFTER_MS
-  let outcome: Partial<Part> | undefined
+  let outcome: Partial<PageChunk> | undefined
   let next = 'it is asked for again'
   if (take > leastTake) {
     next += `, then in smaller pages${left ? ', until the one entry is found that is at fault' : ''}`
@@ -260,7 +260,7 @@ async function* failPage(step: PagingStep, request: PageRequest, { error, left, 
         'it stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time'
     }
   }
-  yield lastPart(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
+  yield lastChunk(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
 }
 
 /** False if an earlier answer held more, so this one was cut: the longest is to be quarantined. */
@@ -286,27 +286,28 @@ function narrow(walk: Walk, take: number): void {
 /** Whether a page is good at another place: behind the entry that led here, or one found by time, or the newest. */
 async function isReadElsewhere(
   step: PagingStep,
-  { walk, lane }: PageRequest,
+  { walk, priority }: PageRequest,
   take: number,
 ): Promise<boolean> {
   const elsewhere = [
     async () =>
-      walk.before ?? (await anchorAt(step, probeAfter(walk.from.at || reachUs(step)).atUs, lane)).position,
-    async () => (await askLatestAlone(step, lane)).position,
+      walk.before ??
+      (await anchorAt(step, probeAfter(walk.from.at || reachUs(step)).atUs, priority)).position,
+    async () => (await askLatestAlone(step, priority)).position,
   ]
-  for (const find of elsewhere) if (await isReadAt(step, find, { walk, lane, take })) return true
+  for (const find of elsewhere) if (await isReadAt(step, find, { walk, priority, take })) return true
   return false
 }
 
 async function isReadAt(
   step: PagingStep,
   find: () => Promise<Position | undefined>,
-  { walk, lane, take }: Pick<PageRequest, 'walk' | 'lane' | 'take'>,
+  { walk, priority, take }: Pick<PageRequest, 'walk' | 'priority' | 'take'>,
 ): Promise<boolean> {
   try {
     const place = await find()
     if (!place || place.id === walk.from.id) return false
-    const page = { walk: { from: place }, lane, take }
+    const page = { walk: { from: place }, priority, take }
     const exchange = { answered: false, horizonUs: 0 }
     let isGood = true
     for await (const { entries } of groupsOf(step, page, exchange)) isGood &&= entries.count > 0
@@ -322,12 +323,12 @@ export async function isRightBehind(
   step: PagingStep,
   { id }: Position,
   kept: QuarantinedPage | undefined,
-  lane: Lane,
+  priority: Priority,
 ): Promise<boolean | ConnectorError> {
   if (!kept) return false
   const path = pathOf({ id: kept.from }, Math.min(kept.take + 1, MAX_TAKE))
   try {
-    const bodies = step.options.client.get(path, lane, step.signal, async function* (answer) {
+    const bodies = step.options.client.get(path, priority, step.signal, async function* (answer) {
       yield await hold(answer, TRANSACTION_BYTES)
     })
     for await (const body of bodies)
@@ -345,7 +346,7 @@ function nameOf({ walk: { from }, take }: PageRequest): string {
 }
 
 /** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
-function shippable(step: PagingStep, group: Group, findings: readonly Finding[]): Partial<Part> {
+function shippable(step: PagingStep, group: Group, findings: readonly Finding[]): Partial<PageChunk> {
   const shipped = fromStart(step, group)
   return shipped.entries === group.entries ? { ...group, findings } : shipped
 }

@@ -1,7 +1,7 @@
 // Decides what part of the history is read next, and when: the open day at every interval,
 // the last days again for late entries, the past with spare permits.
 import { believed } from '../../core/clock.ts'
-import type { Lane, Plan } from '../../contracts/source.ts'
+import type { Priority, Plan } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../../core/time.ts'
 import type { HistoryCursor, Walk } from './cursor.ts'
 import { walkOver, walkOverTrouble } from './cursor.ts'
@@ -16,11 +16,11 @@ const REREAD_SHARE = 1 / 10
 type Kind = Task['kind']
 type Due = readonly [kind: Kind, dueAt: number]
 
-const laneOf: Readonly<Record<Kind, Lane>> = {
+const priorityOf: Readonly<Record<Kind, Priority>> = {
   live: 'live',
-  sweep: 'sweep',
-  todo: 'past',
-  trouble: 'past',
+  lookback: 'lookback',
+  todo: 'job',
+  trouble: 'job',
 }
 
 /**
@@ -32,11 +32,11 @@ export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   const now = clock.now()
   const when = (kind: Kind, dueAt: number): Due => [
     kind,
-    dueAt > now ? dueAt : Math.max(dueAt, client.announce(laneOf[kind])),
+    dueAt > now ? dueAt : Math.max(dueAt, client.announce(priorityOf[kind])),
   ]
   const { live, sweep, todo } = cursor
   const others: readonly Due[] = [
-    when('sweep', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity)),
+    when('lookback', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity)),
     when('todo', todo.length > 0 ? now : Infinity),
     when('trouble', troubleDueAt(cursor, now)),
   ]
@@ -49,7 +49,7 @@ export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
 
 export function planOf(options: HistoryOptions, cursor: HistoryCursor): Plan {
   const [kind, dueAt] = nextDue(options, cursor)
-  return { dueAt, lane: laneOf[kind], caughtUp: isCaughtUp(cursor) }
+  return { dueAt, priority: priorityOf[kind], caughtUp: isCaughtUp(cursor) }
 }
 
 /**
@@ -61,7 +61,7 @@ export function nextOnce(options: HistoryOptions, cursor: HistoryCursor): Kind |
   const { live, polledTo, sweep, todo } = cursor
   if (todo.length > 0) return 'todo'
   if (live || polledTo === null) return 'live'
-  if (sweep || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now) return 'sweep'
+  if (sweep || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now) return 'lookback'
   return troubleDueAt(cursor, now) <= now ? 'trouble' : undefined
 }
 
@@ -135,22 +135,22 @@ function rereadDueAt({ rereads }: HistoryCursor, day: number, now: number): numb
 export function taskOf(options: HistoryOptions, cursor: HistoryCursor, kind: Kind): Task | undefined {
   const now = options.clock.now()
   const { widths } = cursor
-  const lane = options.once ? 'live' : laneOf[kind]
+  const priority = options.once ? 'live' : priorityOf[kind]
   switch (kind) {
     case 'live':
-      return { kind, lane, walk: (cursor.live ??= beginLive(cursor, now)), width: widths.live }
-    case 'sweep': {
+      return { kind, priority, walk: (cursor.live ??= beginLive(cursor, now)), width: widths.live }
+    case 'lookback': {
       const day = nextReread(options, cursor, now)?.day
       if (day !== undefined) cursor.sweep ??= walkOver(day, day + DAY_MS, now)
-      return cursor.sweep ? { kind, lane, walk: cursor.sweep, width: widths.sweep } : undefined
+      return cursor.sweep ? { kind, priority, walk: cursor.sweep, width: widths.sweep } : undefined
     }
     case 'todo': {
       const walk = cursor.todo[0]
-      return walk && { kind, lane, walk, width: widths.backfill }
+      return walk && { kind, priority, walk, width: widths.backfill }
     }
     case 'trouble': {
       const walk = troubleWalk(cursor, now)
-      return walk && { kind, lane, walk, width: widths.backfill }
+      return walk && { kind, priority, walk, width: widths.backfill }
     }
   }
 }
@@ -179,10 +179,10 @@ function troubleWalk({ troubles, boundaryAt }: HistoryCursor, now: number): Walk
 
 /** A walk has ended. */
 export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, walk }: Task): void {
-  const { clock, intervalMs, watch } = options
+  const { clock, intervalMs, reporter } = options
   const now = clock.now()
   noteRead(options, cursor, walk, now)
-  if (kind === 'sweep') cursor.sweep = null
+  if (kind === 'lookback') cursor.sweep = null
   if (kind === 'todo') cursor.todo = cursor.todo.filter((other) => other !== walk)
   if (kind === 'live') {
     cursor.live = null
@@ -195,7 +195,7 @@ export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, 
   }
   // Under a clock far ahead, days in the future were requested, so the empty answer proves nothing.
   if ((kind === 'live' || kind === 'todo') && isCaughtUp(cursor) && cursor.clocksApart !== true)
-    watch.caughtUp()
+    reporter.caughtUp()
 }
 
 /** Records when each day of the lookback was last completely read, and its share of the duration. */

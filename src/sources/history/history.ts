@@ -1,11 +1,11 @@
 // The usage or query history as a source: decides from when it is read, and which task comes next.
-import type { Cursor, Origin, Plan, Source } from '../../contracts/source.ts'
+import type { Cursor, Stream, Plan, Source } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../../core/time.ts'
 import type { HistoryCursor } from './cursor.ts'
 import { freshHistoryCursor, openHistoryCursor, startAnew } from './cursor.ts'
 import { beginLive, isCaughtUp, nextDue, nextOnce, planOf, taskOf } from './due.ts'
 import type { HistoryOptions, Step, Parts, Task } from './step.ts'
-import { lastPart } from './step.ts'
+import { lastChunk } from './step.ts'
 import { readTask } from './task.ts'
 import { adoptBoundary, boundaryOf } from './version.ts'
 
@@ -19,7 +19,7 @@ const FUTURE_START_MS = MINUTE_MS
 type Run = 'new' | 'under_way' | 'over'
 
 export class HistorySource implements Source {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly #options: HistoryOptions
   #run: Run = 'new'
   /** the position was reported, including what the previous process read */
@@ -27,17 +27,17 @@ export class HistorySource implements Source {
 
   constructor(options: HistoryOptions) {
     this.#options = options
-    this.origin = options.origin
+    this.stream = options.stream
   }
 
   plan(text: Cursor | undefined): Plan {
     const { clock, once } = this.#options
-    if (once) return { dueAt: clock.now(), lane: 'live', caughtUp: this.#run === 'over' }
+    if (once) return { dueAt: clock.now(), priority: 'live', caughtUp: this.#run === 'over' }
     const cursor = this.#open(text)
     if (!this.#placeTold) this.#tellPlace(cursor)
     // A changed configuration takes effect now, not at the next poll.
     if (cursor.boundaryAt !== boundaryOf(this.#options))
-      return { dueAt: clock.now(), lane: 'live', caughtUp: false }
+      return { dueAt: clock.now(), priority: 'live', caughtUp: false }
     return planOf(this.#options, cursor)
   }
 
@@ -47,17 +47,17 @@ export class HistorySource implements Source {
     adoptBoundary(cursor, this.#options)
     const step: Step = { options: this.#options, cursor, signal }
     // Saves the start at the first try, however long tries fail.
-    if (text === undefined) yield lastPart(step, { underWay: true })
+    if (text === undefined) yield lastChunk(step, { underWay: true })
     const task = this.#task(cursor)
     if (task) yield* readTask(step, task)
-    else yield lastPart(step)
+    else yield lastChunk(step)
     this.#tellPlace(cursor)
     if (this.#options.once && nextOnce(this.#options, cursor) === undefined) this.#run = 'over'
   }
 
   #open(text: Cursor | undefined): HistoryCursor {
-    const { clock, origin } = this.#options
-    if (text !== undefined) return openHistoryCursor(text, origin.workspace, origin.source)
+    const { clock, stream } = this.#options
+    if (text !== undefined) return openHistoryCursor(text, stream.workspace, stream.source)
     const now = clock.now()
     return freshHistoryCursor(now, startMs(this.#options, now), boundaryOf(this.#options))
   }
@@ -99,13 +99,13 @@ export class HistorySource implements Source {
 
   /** Reports the position: the oldest instant that is still to be read, otherwise the end of live reading. */
   #tellPlace(cursor: HistoryCursor): void {
-    const { watch } = this.#options
+    const { reporter } = this.#options
     const { headUs, polledTo, todo } = cursor
     this.#placeTold = true
     const first = todo[0]?.at ?? (isCaughtUp(cursor) ? Infinity : (polledTo ?? cursor.openDay))
     const cursorUs = Math.min(headUs, first * 1000)
-    if (cursorUs > 0) watch.cursor(cursorUs)
-    if (headUs > 0) watch.head(headUs)
+    if (cursorUs > 0) reporter.cursor(cursorUs)
+    if (headUs > 0) reporter.head(headUs)
   }
 }
 

@@ -2,13 +2,13 @@
 // It has its own cursor, and only reads the live one.
 import { Entries } from '../../contracts/entries.ts'
 import type { JobSpan, RangeUse, Unread } from '../../contracts/jobs.ts'
-import type { Appended, Cursor, Origin, Part, Plan, Source } from '../../contracts/source.ts'
+import type { Appended, Cursor, Stream, PageChunk, Plan, Source } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, secondText } from '../../core/time.ts'
 import { areNumbers, isListOf } from '../shared.ts'
 import { freshHistoryCursor, openHistoryCursor, stepTo, walkOver, walkOverTrouble } from './cursor.ts'
 import type { HistoryCursor, Walk } from './cursor.ts'
 import { endWalk } from './due.ts'
-import { lastPart } from './step.ts'
+import { lastChunk } from './step.ts'
 import type { HistoryOptions, Parts, Step, Task } from './step.ts'
 import { nextOf, readInDays } from './task.ts'
 import { failed, isInDoubt, isTooLong, prove, refused } from './trouble.ts'
@@ -44,24 +44,24 @@ const EDGE_US = 2_000_000
 
 /** `read` reads one window with the priority `past`; the cursor of its parts is that of this walk only. */
 export class HistoryRange implements Source {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly #options: HistoryRangeOptions
   readonly #span: JobSpan
 
   constructor(options: HistoryRangeOptions) {
     this.#options = options
-    this.origin = options.origin
+    this.stream = options.stream
     this.#span = { fromUs: options.fromUs, toUs: options.toUs }
   }
 
   plan(text: Cursor | undefined): Plan {
-    const { clock, origin } = this.#options
-    const place = openPlace(text, origin)
-    return { dueAt: clock.now(), lane: 'past', caughtUp: place !== undefined && isDone(place) }
+    const { clock, stream } = this.#options
+    const place = openPlace(text, stream)
+    return { dueAt: clock.now(), priority: 'job', caughtUp: place !== undefined && isDone(place) }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
-    const { clock, origin, watch, versions, use } = this.#options
+    const { clock, stream, reporter, versions, use } = this.#options
     const options: HistoryOptions = {
       ...this.#options,
       intervalMs: 0,
@@ -73,8 +73,8 @@ export class HistoryRange implements Source {
     const boundaryAt = boundaryOf(options)
     const live = await this.#live()
     let known = openVersions(await versions.load())
-    checkVersions(origin, touchedDays(this.#span), boundaryAt, known, live)
-    const opened = openPlace(text, origin)
+    checkVersions(stream, touchedDays(this.#span), boundaryAt, known, live)
+    const opened = openPlace(text, stream)
     const same = opened?.boundaryAt === boundaryAt ? opened : undefined
     const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
     // There is no later read in an hour: while the unit is unproven, each empty answer is checked in the other unit.
@@ -89,7 +89,8 @@ export class HistoryRange implements Source {
         if (use === 'keep' && read !== known) await versions.save(JSON.stringify(read))
         known = read
         // Before the append, because the state stored with it includes the position.
-        if (part.cursor !== undefined) watch.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
+        if (part.cursor !== undefined)
+          reporter.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
         const appended: Appended = yield part
         next = await parts.next(appended)
       }
@@ -100,7 +101,7 @@ export class HistoryRange implements Source {
   }
 
   async #live(): Promise<HistoryCursor | undefined> {
-    const { workspace, source } = this.origin
+    const { workspace, source } = this.stream
     const text = await this.#options.live()
     return text === undefined ? undefined : openHistoryCursor(text, workspace, source)
   }
@@ -112,7 +113,7 @@ export class HistoryRange implements Source {
   #choose(step: RangeStep, anew: boolean): { parts: Parts; window: Window | undefined } {
     const { cursor: place, options } = step
     const task = taskOf(place, options.clock.now())
-    const none = (more: Partial<Part>) => ({ parts: nothing(step, more), window: undefined })
+    const none = (more: Partial<PageChunk>) => ({ parts: nothing(step, more), window: undefined })
     if (anew) return none({ void: 'walk' })
     if (!task) return none({})
     const window = windowOf(place, task)
@@ -133,7 +134,7 @@ export class HistoryRange implements Source {
     }
     let reading: Reading
     try {
-      reading = yield* readInUnits(step, window, 'past', undefined)
+      reading = yield* readInUnits(step, window, 'job', undefined)
     } catch (error) {
       if (!isRefused(error)) throw error
       if (task.kind === 'trouble') yield* refused(step, task, window, error)
@@ -153,7 +154,7 @@ export class HistoryRange implements Source {
     }
     const next = await nextOf(step, task, window, reading)
     if (next === 'anew') beginAgain()
-    yield next === 'on' ? lastPart(step, pending) : lastPart(step)
+    yield next === 'on' ? lastChunk(step, pending) : lastChunk(step)
   }
 
   /** Parts of a failed day may be sent, and later the whole day: needed for rows without a time. */
@@ -162,7 +163,7 @@ export class HistoryRange implements Source {
     return use === 'send' && (version === 'v1' || v1Until !== undefined)
   }
 
-  #cut(part: Part, window: Window | undefined): Part {
+  #cut(part: PageChunk, window: Window | undefined): PageChunk {
     const { use, toUs } = this.#options
     const entries = part.entries.between(-Infinity, toUs)
     if (use === 'keep') return { ...part, entries }
@@ -177,8 +178,8 @@ export class HistoryRange implements Source {
   }
 }
 
-async function* nothing(step: RangeStep, more: Partial<Part>): Parts {
-  yield lastPart(step, more)
+async function* nothing(step: RangeStep, more: Partial<PageChunk>): Parts {
+  yield lastChunk(step, more)
 }
 
 /**
@@ -194,10 +195,10 @@ function withoutEdges(entries: Entries, { from, to }: Window): Entries {
 }
 
 /** A 400 on past days: a window of more than a day may be too long for this server; otherwise it is too far back. */
-function passRefused(step: RangeStep, task: Task, window: Window): Part {
+function passRefused(step: RangeStep, task: Task, window: Window): PageChunk {
   const { cursor: place, options } = step
   const { from, to } = window
-  if (isTooLong(task, window)) return lastPart(step)
+  if (isTooLong(task, window)) return lastChunk(step)
   const isNew = noteRefused(place, window)
   stepTo(task.walk, to)
   if (to >= task.walk.to) endWalk(options, place, task)
@@ -206,7 +207,7 @@ function passRefused(step: RangeStep, task: Task, window: Window): Part {
       'The API rejects this part of the history with 400; it may not reach so far back. It is skipped, and reported at the end',
       { from: secondText(from), to: secondText(to) },
     )
-  return lastPart(step, { gaps: isNew ? 1 : 0 })
+  return lastChunk(step, { gaps: isNew ? 1 : 0 })
 }
 
 // The position of a walk over the past: a history cursor of its own, stored with the entries. Pure.
@@ -253,10 +254,10 @@ function wholeWalk({ fromUs, toUs }: JobSpan, now: number): Walk {
 }
 
 /** A copy that a step may change; undefined: not begun, or not our format, and then it begins again. */
-export function openPlace(text: Cursor | undefined, origin: Origin): HistoryPlace | undefined {
+export function openPlace(text: Cursor | undefined, stream: Stream): HistoryPlace | undefined {
   if (text === undefined) return undefined
   try {
-    const place = openHistoryCursor(text, origin.workspace, origin.source) as HistoryCursor &
+    const place = openHistoryCursor(text, stream.workspace, stream.source) as HistoryCursor &
       Partial<HistoryPlace>
     return isListOf(place.refused, (one) => areNumbers(one, 'from', 'to'))
       ? (place as HistoryPlace)
@@ -272,7 +273,7 @@ const toTryAgain = ({ troubles }: HistoryPlace) => troubles.find(({ tries }) => 
 
 /** What is read next: the span, then its unreadable parts again. */
 function taskOf(place: HistoryPlace, now: number): Task | undefined {
-  const common = { lane: 'past', width: place.widths.backfill } as const
+  const common = { priority: 'job', width: place.widths.backfill } as const
   const [walk] = place.todo
   if (walk) return { ...common, kind: 'todo', walk }
   const trouble = toTryAgain(place)

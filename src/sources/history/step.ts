@@ -1,6 +1,6 @@
 // What all steps of the history readers share: options, a cursor that a step may change, and how to
 // build a part.
-import type { Appended, Lane, Part } from '../../contracts/source.ts'
+import type { Appended, Priority, PageChunk } from '../../contracts/source.ts'
 import { partOf } from '../shared.ts'
 import type { SourceOptions, Start } from '../shared.ts'
 import type { HistoryCursor, Walk } from './cursor.ts'
@@ -33,16 +33,16 @@ export interface Step {
 
 /** One window of one of the tasks. */
 export interface Task {
-  readonly kind: 'live' | 'sweep' | 'todo' | 'trouble'
-  readonly lane: Lane
+  readonly kind: 'live' | 'lookback' | 'todo' | 'trouble'
+  readonly priority: Priority
   readonly walk: Walk
   readonly width: Width
 }
 
 /** How a step yields parts, receives the result of each append, and returns what it found. */
-export type Parts<T = void> = AsyncGenerator<Part, T, Appended>
+export type Parts<T = void> = AsyncGenerator<PageChunk, T, Appended>
 
 /** A part with the current cursor: the last of its answer. */
-export function lastPart(step: Step, more: Partial<Part> = {}): Part {
+export function lastChunk(step: Step, more: Partial<PageChunk> = {}): PageChunk {
   return { ...partOf(more), cursor: closeHistoryCursor(step.cursor) }
 }

@@ -1,11 +1,11 @@
 // Reads one window of a task, and decides from the answer what is read next.
-import type { Part } from '../../contracts/source.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { isRefused, passedAt, readInUnits, turnsUnit } from './unit.ts'
 import { isToProveEmpty, stepTo } from './cursor.ts'
 import { endWalk } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
-import { lastPart } from './step.ts'
+import { lastChunk } from './step.ts'
 import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
 import { widen } from './width.ts'
 import type { Reading, Window } from './window.ts'
@@ -14,12 +14,12 @@ import { headUsOf, windowOf } from './window.ts'
 /** Reads the next window of the task. Throws errors that are not about this window: then nothing of it counts as read. */
 export async function* readTask(step: Step, task: Task): Parts {
   const { cursor } = step
-  const { kind, walk, lane } = task
+  const { kind, walk, priority } = task
   const isPast = kind === 'todo' || kind === 'trouble'
   const window = windowOf(cursor, task)
   if (window === undefined) {
     endWalk(step.options, cursor, task)
-    yield lastPart(step)
+    yield lastChunk(step)
     return
   }
   if (isInDoubt(walk)) {
@@ -30,7 +30,7 @@ export async function* readTask(step: Step, task: Task): Parts {
   const startedAt = step.options.clock.elapsed()
   let reading: Reading
   try {
-    reading = yield* readInUnits(step, window, lane, headUs)
+    reading = yield* readInUnits(step, window, priority, headUs)
     walk.spentMs = (walk.spentMs ?? 0) + step.options.clock.elapsed() - startedAt
   } catch (error) {
     if (!isRefused(error)) throw error
@@ -46,8 +46,8 @@ export async function* readTask(step: Step, task: Task): Parts {
   const { pending, fault } = reading
   if (fault) yield* failed(step, task, window, { ...reading, fault })
   else if (reading.leftOut > 0) yield readInDays(step, pending)
-  else if ((await nextOf(step, task, window, reading)) !== 'on') yield lastPart(step)
-  else yield lastPart(step, { ...pending, headUs })
+  else if ((await nextOf(step, task, window, reading)) !== 'on') yield lastChunk(step)
+  else yield lastChunk(step, { ...pending, headUs })
 }
 
 /**
@@ -63,7 +63,7 @@ export async function nextOf(
   if (reading.elements === 0) {
     // In this order the other unit is tried only for windows believed to be empty, once per window.
     if (isToProve(step, task)) return 'again'
-    if (await turnsUnit(step, window, task.lane)) return 'anew'
+    if (await turnsUnit(step, window, task.priority)) return 'anew'
   }
   if (task.kind === 'trouble') overcome(step, task, window)
   else advance(step, task, window, reading)
@@ -99,9 +99,9 @@ function advance({ options, cursor }: Step, task: Task, window: Window, { light 
  * Rows without a time in a window that is no day: none is delivered, and all walks continue in whole days
  * (invariant 8).
  */
-export function readInDays(step: Step, pending: Group | undefined): Part {
+export function readInDays(step: Step, pending: Group | undefined): PageChunk {
   const { cursor, options } = step
   options.log.info('Rows of version 1 without a readable time: the history is read in windows of a UTC day')
   cursor.timeless = true
-  return lastPart(step, pending)
+  return lastChunk(step, pending)
 }

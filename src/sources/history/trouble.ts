@@ -1,14 +1,14 @@
 // Handles a window that cannot be read: requests it again, then narrower, then skips it as a possible gap and retries it later.
 // Reading never stops silently.
 import type { ConnectorError } from '../../core/errors.ts'
-import type { Part } from '../../contracts/source.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, secondText } from '../../core/time.ts'
 import { toldAs } from '../http/reply.ts'
 import type { HistoryCursor, Trouble, Walk } from './cursor.ts'
 import { isBeforeStart, sightingsOf, stepTo } from './cursor.ts'
 import { endWalk, troubleDelayMs } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
-import { lastPart } from './step.ts'
+import { lastChunk } from './step.ts'
 import { readInUnits } from './unit.ts'
 import { type Cause, forgetFailures, isSurelyNoChance, noteAnswer, noteFailure } from './width.ts'
 import type { Fault, Reading, Window } from './window.ts'
@@ -49,21 +49,21 @@ export async function* failed(step: Step, task: Task, window: Window, reading: F
   const headUs = headUsOf(task.kind, step.cursor)
   if (kind === 'in_doubt') {
     const next = 'the window is requested again to check whether the same elements come back'
-    yield lastPart(step, { ...pending, headUs, fault: toldAs(error, next) })
+    yield lastChunk(step, { ...pending, headUs, fault: toldAs(error, next) })
   } else if (task.kind !== 'trouble') {
     yield kind === 'unsteady' ? passed(step, task, window, reading) : failedAhead(step, task, window, reading)
   } else if (kind === 'no_events') {
     // Minutes later it has the same elements: the answer is complete.
     for (const element of elements) sightingsOf(step.cursor).noteMalformed(window, element)
     overcome(step, task, window)
-    yield lastPart(step, { ...pending, quarantined: elements })
+    yield lastChunk(step, { ...pending, quarantined: elements })
   } else {
     const still = stillTrouble(step, task, window, error)
-    yield lastPart(step, { ...pending, quarantined: allQuarantined(reading), fault: still })
+    yield lastChunk(step, { ...pending, quarantined: allQuarantined(reading), fault: still })
   }
 }
 
-function failedAhead(step: Step, task: Task, window: Window, reading: Faulty): Part {
+function failedAhead(step: Step, task: Task, window: Window, reading: Faulty): PageChunk {
   const { pending, fault, seenMs } = reading
   const { walk, width } = task
   let next = 'the same window is requested again'
@@ -73,11 +73,11 @@ function failedAhead(step: Step, task: Task, window: Window, reading: Faulty): P
   } else if (isSurelyNoChance(width, walk.proofs + 1)) return passed(step, task, window, reading)
   else walk.failures++
   const headUs = headUsOf(task.kind, step.cursor)
-  return lastPart(step, { ...pending, headUs, fault: toldAs(fault.error, `${nameOf(window)}: ${next}`) })
+  return lastChunk(step, { ...pending, headUs, fault: toldAs(fault.error, `${nameOf(window)}: ${next}`) })
 }
 
 /** The elements to quarantine if the window is skipped. */
-const allQuarantined = ({ pending, fault }: Faulty): Part['quarantined'] => [
+const allQuarantined = ({ pending, fault }: Faulty): PageChunk['quarantined'] => [
   ...(pending?.quarantined ?? []),
   ...fault.elements.filter(() => fault.kind !== 'unread'),
 ]
@@ -90,11 +90,11 @@ function causeOf({ fault: { error }, answered }: Faulty): Cause {
 /** A 400 on a past window while the open day is readable: it is too far back, or too long for this server. */
 export async function* refused(step: Step, task: Task, window: Window, error: ConnectorError): Parts {
   if (task.kind === 'trouble') {
-    yield lastPart(step, { fault: stillTrouble(step, task, window, error) })
+    yield lastChunk(step, { fault: stillTrouble(step, task, window, error) })
     return
   }
   if (isTooLong(task, window)) {
-    yield lastPart(step)
+    yield lastChunk(step)
     return
   }
   const gaps = pass(step, task, window)
@@ -103,7 +103,7 @@ export async function* refused(step: Step, task: Task, window: Window, error: Co
     error,
     `${nameOf(window)} and what follows are skipped: the API may not reach so far back; set a later history.start for a new journal`,
   )
-  yield lastPart(step, gaps === 0 ? {} : { gaps, fault })
+  yield lastChunk(step, gaps === 0 ? {} : { gaps, fault })
 }
 
 /** A window was rejected with a 400: requests narrower ones from now on. */
@@ -121,12 +121,12 @@ export async function* prove(step: Step, task: Task, window: Window): Parts {
   const from = Math.max(0, window.from - ++walk.elsewhere * away)
   const elsewhere = windowOver(cursor, from, from + span)
   walk.failures = 0
-  const { pending, fault } = yield* readInUnits(step, elsewhere, task.lane, undefined)
+  const { pending, fault } = yield* readInUnits(step, elsewhere, task.priority, undefined)
   if (fault?.kind === 'unread' || fault?.kind === 'no_events') {
     width.lost++
     forgetFailures(width)
     const next = `and so is ${nameOf(window)}: the API is at fault, nothing is skipped`
-    yield lastPart(step, {
+    yield lastChunk(step, {
       ...pending,
       fault: toldAs(fault.error, `${nameOf(elsewhere)} is unreadable ${next}`),
     })
@@ -134,7 +134,7 @@ export async function* prove(step: Step, task: Task, window: Window): Parts {
   }
   noteAnswer(width, 0)
   walk.proofs++
-  yield lastPart(step, pending)
+  yield lastChunk(step, pending)
 }
 
 function whyPassed(kind: Fault['kind']): string {
@@ -149,13 +149,13 @@ function whyPassed(kind: Fault['kind']): string {
 }
 
 /** The window is at fault, not the API. */
-function passed(step: Step, task: Task, window: Window, reading: Faulty): Part {
+function passed(step: Step, task: Task, window: Window, reading: Faulty): PageChunk {
   const { cursor, options } = step
   const { pending, fault } = reading
   if (!isBeforeStart(cursor, window))
     options.log.error(whyPassed(fault.kind), { from: secondText(window.from), to: secondText(window.to) })
   const gaps = pass(step, task, window)
-  return lastPart(step, {
+  return lastChunk(step, {
     ...pending,
     quarantined: allQuarantined(reading),
     gaps: fault.kind === 'no_events' ? 0 : gaps,

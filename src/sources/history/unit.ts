@@ -1,6 +1,6 @@
 // The unit of start_time and end_time is unspecified (spec §4.2): seconds until an answer proves
 // otherwise, then milliseconds.
-import type { Lane } from '../../contracts/source.ts'
+import type { Priority } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, dayStart } from '../../core/time.ts'
@@ -28,18 +28,18 @@ export const isRefused = (error: unknown): error is ConnectorError =>
 export async function* readInUnits(
   step: Step,
   window: Window,
-  lane: Lane,
+  priority: Priority,
   headUs: number | undefined,
 ): Parts<Reading> {
   const { cursor } = step
   const { unit } = cursor
   try {
-    return noted(cursor, yield* readWindow(step, window, lane, headUs))
+    return noted(cursor, yield* readWindow(step, window, priority, headUs))
   } catch (error) {
     if (!isRefused(error) || cursor.unitSure) throw error
     cursor.unit = otherThan(unit)
     try {
-      return noted(cursor, yield* readWindow(step, window, lane, headUs))
+      return noted(cursor, yield* readWindow(step, window, priority, headUs))
     } catch (second) {
       cursor.unit = unit
       if (!isRefused(second)) throw second
@@ -58,13 +58,13 @@ function noted(cursor: HistoryCursor, reading: Reading): Reading {
  * For an empty answer of a server that has shown nothing yet: if the other unit shows events of this window, that is the unit,
  * and everything is read again from the start. Returns true in that case.
  */
-export async function turnsUnit(step: Step, window: Window, lane: Lane): Promise<boolean> {
+export async function turnsUnit(step: Step, window: Window, priority: Priority): Promise<boolean> {
   const { cursor, options } = step
   const now = options.clock.now()
   if (cursor.unitSure || (cursor.unitDoubtAt > now && !options.once)) return false
   cursor.unitDoubtAt = now + DOUBT_EVERY_MS
   const unit = otherThan(cursor.unit)
-  if (!(await showsWindow(step, window, unit, lane))) return false
+  if (!(await showsWindow(step, window, unit, priority))) return false
   options.log.info('The history API uses another unit of time than assumed; reading again', {
     unit,
   })
@@ -82,15 +82,15 @@ async function showsWindow(
   step: Step,
   window: Window,
   unit: HistoryCursor['unit'],
-  lane: Lane,
+  priority: Priority,
 ): Promise<boolean> {
   const now = step.options.clock.now()
   const [, passed] = passedAt(step.cursor, now)
   const to = Math.max(window.from + 1, Math.min(window.to, passed))
-  const shown = await shownOf(step, { ...window, to }, unit, lane)
+  const shown = await shownOf(step, { ...window, to }, unit, priority)
   if (shown !== 'rows') return shown === 'events'
   const from = dayStart(now) + AHEAD_MS
-  return (await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, lane)) === 'nothing'
+  return (await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, priority)) === 'nothing'
 }
 
 /** `rows`: without a time. `unknown`: the answer proves nothing. */
@@ -98,14 +98,14 @@ async function shownOf(
   step: Step,
   window: Window,
   unit: HistoryCursor['unit'],
-  lane: Lane,
+  priority: Priority,
 ): Promise<'events' | 'rows' | 'nothing' | 'unknown'> {
   const seen = { answered: false }
   const naming = window.version === 'v1' ? new RowNaming(undefined) : undefined
   const least = (window.from - MINUTE_MS) * 1000
   const most = (window.to + MINUTE_MS) * 1000
   try {
-    for await (const { entries } of ask(step, window, unit, lane, naming, () => (seen.answered = true))) {
+    for await (const { entries } of ask(step, window, unit, priority, naming, () => (seen.answered = true))) {
       if (entries.count > 0)
         return entries.times.every((at) => at >= least && at <= most) ? 'events' : 'unknown'
     }
@@ -132,7 +132,7 @@ const UNTOLD_MS = MINUTE_MS
 export function passedAt(
   { serverBehindMs }: HistoryCursor,
   now: number,
-): readonly [told: number, untold: number] {
+): readonly [told: number, unlogged: number] {
   const told = Math.floor((now - serverBehindMs) / SECOND_MS) * SECOND_MS - 2 * SECOND_MS
   return [told, told - UNTOLD_MS]
 }

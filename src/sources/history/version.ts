@@ -2,7 +2,7 @@
 // even across a change of the configuration.
 import { hash } from 'node:crypto'
 import type { Entries } from '../../contracts/entries.ts'
-import type { Origin } from '../../contracts/source.ts'
+import type { Stream } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { memberValue } from '../../core/json.ts'
 import { DAY_MS, dayStart, dayText } from '../../core/time.ts'
@@ -50,7 +50,7 @@ export function adoptBoundary(cursor: HistoryCursor, options: HistoryOptions): v
 
 function whatToWrite(
   { v1To, v2From }: HistoryCursor,
-  { version, origin }: HistoryOptions,
+  { version, stream }: HistoryOptions,
   tooEarly: boolean,
 ): string {
   const read = tooEarly
@@ -62,7 +62,7 @@ function whatToWrite(
       ? ''
       : ` and v1_until: ${dayText(v2From ?? 0)}`
   return (
-    `${origin.source} of workspace ${origin.workspace}: ${read}, and with version: ${version} as configured they would be read as the other version too, ` +
+    `${stream.source} of workspace ${stream.workspace}: ${read}, and with version: ${version} as configured they would be read as the other version too, ` +
     `which delivers each of their events again under another id: set version: v2${until} under history, as docs/sources/history.md says`
   )
 }
@@ -143,7 +143,7 @@ const overlap = (a: Days, [from, to]: Days): Days | undefined => {
  * was stored in the other version, by live reading or by a backfill.
  */
 export function checkVersions(
-  origin: Origin,
+  stream: Stream,
   [from, to]: Days,
   boundaryAt: number,
   read: ReadVersions,
@@ -161,7 +161,7 @@ export function checkVersions(
   if (!both) return
   throw new ConnectorError(
     'misconfigured',
-    `${origin.source} of workspace ${origin.workspace}: days from ${dayText(both[0])} to ${dayText(both[1] - DAY_MS)} were read as ${was}, and as configured they would be read as ${is}, ` +
+    `${stream.source} of workspace ${stream.workspace}: days from ${dayText(both[0])} to ${dayText(both[1] - DAY_MS)} were read as ${was}, and as configured they would be read as ${is}, ` +
       'which delivers each of their events again under another id: set history.v1_until as docs/sources/history.md says, or leave these days out',
   )
 }

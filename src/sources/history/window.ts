@@ -1,7 +1,7 @@
 // One window of the history: its request, in a given unit and version, and its answer as groups of
 // entries.
 import { Entries } from '../../contracts/entries.ts'
-import type { Lane, Quarantined } from '../../contracts/source.ts'
+import type { Priority, Quarantined } from '../../contracts/source.ts'
 import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
@@ -16,7 +16,7 @@ import { Splitter } from '../splitter/splitter.ts'
 import type { SplitterLimits, SplitterOptions } from '../splitter/splitter.ts'
 import { shippableFromUs, sightingsOf, stepTo } from './cursor.ts'
 import type { HistoryCursor } from './cursor.ts'
-import { lastPart } from './step.ts'
+import { lastChunk } from './step.ts'
 import type { HistoryVersion, Parts, Step, Task } from './step.ts'
 import { noteClocks, noteServer } from './unit.ts'
 import { RowNaming, noteVersion, versionAt } from './version.ts'
@@ -129,29 +129,29 @@ export function isAboutWindow(error: unknown, answered: boolean): error is Conne
 export async function* readWindow(
   step: Step,
   window: Window,
-  lane: Lane,
+  priority: Priority,
   headUs: number | undefined,
 ): Parts<Reading> {
   const { cursor, options } = step
   const startedAt = options.clock.elapsed()
   const naming = window.version === 'v1' ? new RowNaming(window.isDay ? window.from : undefined) : undefined
-  const seen = { elements: 0, bytes: 0, answered: false, untold: false, first: Infinity, last: -Infinity }
+  const seen = { elements: 0, bytes: 0, answered: false, unlogged: false, first: Infinity, last: -Infinity }
   const behind = new OneBehind()
   const noEvents = new NoEvents()
   let error: ConnectorError | undefined
   try {
-    const groups = ask(step, window, cursor.unit, lane, naming, () => (seen.answered = true))
+    const groups = ask(step, window, cursor.unit, priority, naming, () => (seen.answered = true))
     for await (const whole of groups) {
       const events = withoutNoEvents(step, window, whole, noEvents)
       const group = shippable(step, window, events)
       seen.elements += events.entries.count + events.quarantined.length
       seen.bytes += whole.entries.bytes.length
       noteTimes(step, group, seen)
-      if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.untold = true
+      if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.unlogged = true
       for (const ready of behind.next(group)) {
         // Records the version of this window before any of it is stored.
-        if (seen.untold) yield lastPart(step, { underWay: true })
-        seen.untold = false
+        if (seen.unlogged) yield lastChunk(step, { underWay: true })
+        seen.unlogged = false
         yield partOf({ ...ready, headUs })
       }
     }
@@ -224,7 +224,7 @@ export function ask(
   { options, cursor, signal }: Step,
   window: Window,
   unit: HistoryCursor['unit'],
-  lane: Lane,
+  priority: Priority,
   naming: RowNaming | undefined,
   answered: () => void,
 ): AsyncGenerator<Group> {
@@ -237,7 +237,7 @@ export function ask(
   const path = `/api/${window.version}/history/${kind}?start_time=${start}${zeros}&end_time=${end}${zeros}`
   const invalid = (serverAt: number | undefined) => noteServer(cursor, serverAt, clock.now())
   const request = { method: 'GET' as const, path, orNone: true, limits: limitsOf(window), invalid }
-  return client.send(request, lane, signal, (answer) => {
+  return client.send(request, priority, signal, (answer) => {
     answered()
     noteClocks(options.log, cursor, noteServer(cursor, answer.serverAt, answer.sentAt))
     return readWholeElements(answer, eventOptions(window.version, options, naming))

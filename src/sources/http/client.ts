@@ -5,12 +5,12 @@ import type { Clock } from '../../core/clock.ts'
 import { actionOf, ConnectorError, isAbort } from '../../core/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../contracts/platform.ts'
 import { retryAfterMs, serverTimeMs } from '../../core/backoff.ts'
-import type { Room } from '../../core/memory-budget.ts'
+import type { MemoryBudget } from '../../core/memory-budget.ts'
 import { type Secret, SecretLook } from '../../core/secret.ts'
-import type { Lane } from '../../contracts/source.ts'
-import type { SourceWatch } from '../../contracts/reporter.ts'
-import type { Budgeting } from './permits.ts'
-import { takePlace } from './permits.ts'
+import type { Priority } from '../../contracts/source.ts'
+import type { StreamReporter } from '../../contracts/reporter.ts'
+import type { RateLimiting } from './permits.ts'
+import { takePermit } from './permits.ts'
 import {
   abandon,
   adviceOn,
@@ -18,7 +18,7 @@ import {
   checkType,
   codeOfStatus,
   finishing,
-  heldBytes,
+  usedBytes,
   isJson,
   isSplunk,
   named,
@@ -35,9 +35,9 @@ interface ClientOptions {
   readonly apiKey: Secret
   readonly transport: Transport
   readonly clock: Clock
-  readonly budget: Pick<Budgeting, 'freeAt' | 'announce' | 'enter' | 'limited'>
-  readonly room: Room
-  readonly watch: SourceWatch
+  readonly rateLimiter: Pick<RateLimiting, 'freeAt' | 'announce' | 'enter' | 'limited'>
+  readonly memory: MemoryBudget
+  readonly reporter: StreamReporter
   /** Contains the id of the instance, by which own fetches are recognised (invariant 7). */
   readonly userAgent: string
 }
@@ -87,31 +87,31 @@ export class Client {
   }
 
   /** When a request of this priority could be sent, epoch ms. */
-  freeAt(lane: Lane): number {
-    return this.#options.budget.freeAt(lane)
+  freeAt(priority: Priority): number {
+    return this.#options.rateLimiter.freeAt(priority)
   }
 
   /** As `freeAt`, for a request that is due: the rate limiter reserves the next permit of its priority. */
-  announce(lane: Lane): number {
-    return this.#options.budget.announce(lane)
+  announce(priority: Priority): number {
+    return this.#options.rateLimiter.announce(priority)
   }
 
   /** GETs `path`: `send` without a body; the entry may be absent. */
   get<T>(
     path: string,
-    lane: Lane,
+    priority: Priority,
     signal: AbortSignal,
     use: (answer: Answer) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
-    return this.send({ method: 'GET', path, orNone: true }, lane, signal, use)
+    return this.send({ method: 'GET', path, orNone: true }, priority, signal, use)
   }
 
   /**
    * GETs `path` for its side effect: the answer is read to its end, so that an interrupted one fails. Throws like
    * `send`.
    */
-  async touch(path: string, lane: Lane, signal: AbortSignal): Promise<void> {
-    const pieces = this.get(path, lane, signal, ({ body }) => body)
+  async touch(path: string, priority: Priority, signal: AbortSignal): Promise<void> {
+    const pieces = this.get(path, priority, signal, ({ body }) => body)
     while (!(await pieces.next()).done);
   }
 
@@ -121,17 +121,17 @@ export class Client {
    */
   async *send<T>(
     ask: Ask,
-    lane: Lane,
+    priority: Priority,
     signal: AbortSignal,
     use: (answer: Answer) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
     const limits = ask.limits ?? usualLimits
-    const { clock, watch } = this.#options
+    const { clock, reporter } = this.#options
     const waitedFrom = clock.elapsed()
-    const { key, answered } = await this.#place(lane, signal).catch(stoppedOr)
+    const { key, answered } = await this.#place(priority, signal).catch(stoppedOr)
     const waitedMs = clock.elapsed() - waitedFrom
-    if (waitedMs > 0) watch.waited(waitedMs)
-    watch.state('reading')
+    if (waitedMs > 0) reporter.waited(waitedMs)
+    reporter.state('reading')
     let leaveRoom: (() => void) | undefined
     const startedAt = clock.elapsed()
     let code = 'aborted'
@@ -148,7 +148,7 @@ export class Client {
         leaveRoom = await this.#roomFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
         const serverAt = serverTimeMs(reply.headers)
-        yield* use({ serverAt, sentAt, none, head: reply, body: finishing(body, watch, answered) })
+        yield* use({ serverAt, sentAt, none, head: reply, body: finishing(body, reporter, answered) })
       } finally {
         deadline.close()
       }
@@ -159,14 +159,14 @@ export class Client {
     } finally {
       answered()
       leaveRoom?.()
-      watch.request(code, clock.elapsed() - startedAt)
+      reporter.request(code, clock.elapsed() - startedAt)
     }
   }
 
-  #place(lane: Lane, signal: AbortSignal): ReturnType<typeof takePlace> {
-    const { budget, clock, watch, apiKey } = this.#options
+  #place(priority: Priority, signal: AbortSignal): ReturnType<typeof takePermit> {
+    const { rateLimiter, clock, reporter, apiKey } = this.#options
     const keyNow = () => this.#lookAtKey()
-    return takePlace({ budget, clock, watch, keyNow, mayRotate: apiKey.mayChange }, lane, signal)
+    return takePermit({ rateLimiter, clock, reporter, keyNow, mayRotate: apiKey.mayChange }, priority, signal)
   }
 
   #lookAtKey(): string {
@@ -179,13 +179,13 @@ export class Client {
    * The wait for memory does not count against the server.
    */
   async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
-    const { room, watch } = this.#options
-    const leave = signal.aborted ? undefined : room.tryEnter(heldBytes(reply))
+    const { memory, reporter } = this.#options
+    const leave = signal.aborted ? undefined : memory.tryEnter(usedBytes(reply))
     if (leave) return leave
     deadline.pause()
-    const over = watch.waitsForMemory()
+    const over = reporter.waitsForMemory()
     try {
-      return await room.enter(heldBytes(reply), signal)
+      return await memory.enter(usedBytes(reply), signal)
     } catch (error) {
       abandon(reply)
       throw error
@@ -234,7 +234,7 @@ export class Client {
       return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
     if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
-    if (code === 'rate_limited') await this.#options.budget.limited(hintMs)
+    if (code === 'rate_limited') await this.#options.rateLimiter.limited(hintMs)
     // A key that changed meanwhile is tried at once.
     if (code === 'unauthorized' && this.#keyLook.refresh([key]))
       return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {

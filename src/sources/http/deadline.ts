@@ -56,7 +56,7 @@ export class Deadline {
     this.#startedAt = clock.elapsed()
     this.#progressAt = this.#startedAt
     this.#tether = new Tether(outer)
-    void this.#watch()
+    void this.#reporter()
   }
 
   get signal(): AbortSignal {
@@ -100,7 +100,7 @@ export class Deadline {
     return Math.min(left, totalMs + (this.#bytes / minBytesPerSecond) * 1000 - sinceStartMs)
   }
 
-  async #watch(): Promise<void> {
+  async #reporter(): Promise<void> {
     for (let left = this.#leftMs(); !this.signal.aborted; left = this.#leftMs()) {
       if (left <= 0 && this.#pausedSince === undefined) {
         this.#expired = true

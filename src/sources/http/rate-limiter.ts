@@ -1,6 +1,6 @@
 // The rate limiter: every request of one key to one area of the API passes it.
 // No rolling minute, as the server counts it, has more requests than the limit (invariant 5).
-import type { Lane } from '../../contracts/source.ts'
+import type { Priority } from '../../contracts/source.ts'
 import type { Clock, Random } from '../../core/clock.ts'
 import { MINUTE_MS, SECOND_MS } from '../../core/time.ts'
 
@@ -16,31 +16,31 @@ const IN_TRANSIT_MS = 5_000
 const KEPT_MS = 5 * SECOND_MS
 
 /** By priority. */
-const lanes: readonly Lane[] = ['live', 'sweep', 'past']
+const priorities: readonly Priority[] = ['live', 'lookback', 'job']
 /** The share of the limit that a priority leaves to those before it, beyond its guaranteed minimum. */
-const leftShare: Readonly<Record<Lane, number>> = { live: 0, sweep: 0.25, past: 0.4 }
+const leftShare: Readonly<Record<Priority, number>> = { live: 0, lookback: 0.25, job: 0.4 }
 
 /** Requests per rolling minute that each priority gets, regardless of the others. */
 export const guaranteedOf = (allowed: number): number => Math.max(2, Math.ceil(allowed / 10))
 
 /** Persists the window across restarts: two state entries in the journal. @internal for tests */
-export interface BudgetStore {
+export interface RateLimitStore {
   load(): Promise<string | undefined>
   save(state: string): Promise<void>
 }
 
-interface BudgetOptions {
+interface RateLimiterOptions {
   /** requests in any rolling minute; changes with the number of sharers */
   readonly limit: () => number
   readonly clock: Clock
   readonly random: Random
-  readonly store: BudgetStore
+  readonly store: RateLimitStore
   /** There is no live reading: no priority reserves a share. */
-  readonly pastAlone?: boolean
+  readonly jobsOnly?: boolean
 }
 
 interface Waiter {
-  readonly lane: Lane
+  readonly priority: Priority
   readonly since: number
   admit(): void
 }
@@ -55,13 +55,13 @@ interface Waiter {
  * in between, it still counts here. Permits are saved in blocks before they are used, so that a crash forgets none; a restart
  * counts a whole block as used. All times here are monotonic.
  */
-export class Budget {
-  readonly #options: BudgetOptions
+export class RateLimiter {
+  readonly #options: RateLimiterOptions
   readonly #recent = new RecentAnswers()
   readonly #waiting: Waiter[] = []
   /** by priority, the next request: since when it is expected, and until when a permit is reserved for it */
-  readonly #announced = new Map<Lane, { readonly since: number; readonly until: number }>()
-  readonly #inFlightOf: Record<Lane, number> = { live: 0, sweep: 0, past: 0 }
+  readonly #announced = new Map<Priority, { readonly since: number; readonly until: number }>()
+  readonly #inFlightOf: Record<Priority, number> = { live: 0, lookback: 0, job: 0 }
   /** of these, not sent yet: their permit is being saved */
   #unsent = 0
   /** permits that the store already counts as used */
@@ -73,7 +73,7 @@ export class Budget {
   #saving: Promise<void> | undefined
   #wake: AbortController | undefined
 
-  constructor(options: BudgetOptions) {
+  constructor(options: RateLimiterOptions) {
     this.#options = options
     this.#allowance = new Allowance(options.limit)
   }
@@ -100,55 +100,55 @@ export class Budget {
   }
 
   /** Epoch ms at which a permit for this priority is free without other requests; now or earlier: it is free. */
-  freeAt(lane: Lane): number {
-    return Math.ceil(this.#options.clock.now() + this.waitMs(lane))
+  freeAt(priority: Priority): number {
+    return Math.ceil(this.#options.clock.now() + this.waitMs(priority))
   }
 
   /** As `freeAt`, for a request that is due and will be sent at that time: the next permit is reserved for it. */
-  announce(lane: Lane): number {
+  announce(priority: Priority): number {
     const now = this.#options.clock.elapsed()
-    const waitMs = this.waitMs(lane)
-    const since = this.#announcedSince(lane) ?? now
-    this.#announced.set(lane, { since, until: now + Math.max(0, waitMs) + KEPT_MS })
+    const waitMs = this.waitMs(priority)
+    const since = this.#announcedSince(priority) ?? now
+    this.#announced.set(priority, { since, until: now + Math.max(0, waitMs) + KEPT_MS })
     return Math.ceil(this.#options.clock.now() + waitMs)
   }
 
   /** How long this priority has no permit without other requests; 0 or less: there is one. */
-  waitMs(lane: Lane): number {
+  waitMs(priority: Priority): number {
     this.#expire()
     const now = this.#options.clock.elapsed()
     if (this.#blockedUntil > now) return this.#blockedUntil - now
     const allowed = this.#allowed
-    const used = this.#used + this.#keptFrom(lane)
-    const own = this.#usedBy(lane)
+    const used = this.#used + this.#keptFrom(priority)
+    const own = this.#usedBy(priority)
     const isFree = (back: number, ownBack: number) =>
-      used - back < (own - ownBack < guaranteedOf(allowed) ? allowed : this.#mostFor(lane))
-    return isFree(0, 0) ? 0 : this.#recent.backInMs(lane, now, isFree)
+      used - back < (own - ownBack < guaranteedOf(allowed) ? allowed : this.#mostFor(priority))
+    return isFree(0, 0) ? 0 : this.#recent.backInMs(priority, now, isFree)
   }
 
   /**
    * Waits for a permit, and calls `waiting` before it waits. Resolves with a function to call when the answer came, or when none
    * will. Rejects when `signal` aborts. Once loaded, a free permit is taken before the call returns.
    */
-  async enter(lane: Lane, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
+  async enter(priority: Priority, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
     if (!this.#isLoaded) await this.load()
     signal.throwIfAborted()
-    if (this.#waiting.some((other) => other.lane === lane) || this.waitMs(lane) > 0) {
+    if (this.#waiting.some((other) => other.priority === priority) || this.waitMs(priority) > 0) {
       waiting?.()
-      await this.#turn(lane, signal)
-    } else this.#take(lane)
+      await this.#turn(priority, signal)
+    } else this.#take(priority)
     try {
       await this.#record()
       signal.throwIfAborted()
     } catch (error) {
-      this.#answer(lane)
+      this.#answer(priority)
       throw error
     }
     let open = true
     return () => {
       if (!open) return
       open = false
-      this.#answer(lane)
+      this.#answer(priority)
     }
   }
 
@@ -188,49 +188,49 @@ export class Budget {
   }
 
   get #inFlight(): number {
-    return lanes.reduce((sum, lane) => sum + this.#inFlightOf[lane], 0)
+    return priorities.reduce((sum, priority) => sum + this.#inFlightOf[priority], 0)
   }
 
-  #usedBy(lane: Lane): number {
-    return this.#inFlightOf[lane] + this.#recent.countOf(lane)
+  #usedBy(priority: Priority): number {
+    return this.#inFlightOf[priority] + this.#recent.countOf(priority)
   }
 
   /** The permits that this priority may use beyond its minimum. */
-  #mostFor(lane: Lane): number {
+  #mostFor(priority: Priority): number {
     const allowed = this.#allowed
-    return allowed - Math.floor(allowed * (this.#options.pastAlone ? 0 : leftShare[lane]))
+    return allowed - Math.floor(allowed * (this.#options.jobsOnly ? 0 : leftShare[priority]))
   }
 
   /** Permits reserved for priorities before this one: what their minimum lacks, otherwise one for each. */
-  #keptFrom(lane: Lane): number {
+  #keptFrom(priority: Priority): number {
     const least = guaranteedOf(this.#allowed)
-    return lanes
-      .filter((other) => other !== lane && this.#precedes(other, lane))
+    return priorities
+      .filter((other) => other !== priority && this.#precedes(other, priority))
       .reduce((sum, other) => sum + Math.max(1, least - this.#usedBy(other)), 0)
   }
 
-  /** `other` waits for a permit, and comes before a request of `lane`. */
-  #precedes(other: Lane, lane: Lane): boolean {
+  /** `other` waits for a permit, and comes before a request of `priority`. */
+  #precedes(other: Priority, priority: Priority): boolean {
     const since = this.#wantsSince(other)
     if (since === undefined) return false
     const least = guaranteedOf(this.#allowed)
-    const [isOtherShort, isShort] = [this.#usedBy(other) < least, this.#usedBy(lane) < least]
+    const [isOtherShort, isShort] = [this.#usedBy(other) < least, this.#usedBy(priority) < least]
     if (isOtherShort !== isShort) return isOtherShort
-    const isBefore = lanes.indexOf(other) < lanes.indexOf(lane)
+    const isBefore = priorities.indexOf(other) < priorities.indexOf(priority)
     if (!isShort) return isBefore
-    const ownSince = this.#wantsSince(lane) ?? this.#options.clock.elapsed()
+    const ownSince = this.#wantsSince(priority) ?? this.#options.clock.elapsed()
     return since === ownSince ? isBefore : since < ownSince
   }
 
   /** Since when a request of this priority waits, or is due; undefined: none. */
-  #wantsSince(lane: Lane): number | undefined {
-    const first = this.#waiting.find((waiter) => waiter.lane === lane)?.since
-    const announced = this.#announcedSince(lane)
+  #wantsSince(priority: Priority): number | undefined {
+    const first = this.#waiting.find((waiter) => waiter.priority === priority)?.since
+    const announced = this.#announcedSince(priority)
     return first === undefined || (announced !== undefined && announced < first) ? announced : first
   }
 
-  #announcedSince(lane: Lane): number | undefined {
-    const announced = this.#announced.get(lane)
+  #announcedSince(priority: Priority): number | undefined {
+    const announced = this.#announced.get(priority)
     return announced && announced.until > this.#options.clock.elapsed() ? announced.since : undefined
   }
 
@@ -238,23 +238,23 @@ export class Budget {
     this.#recent.expire(this.#options.clock.elapsed())
   }
 
-  #take(lane: Lane): void {
-    this.#inFlightOf[lane]++
+  #take(priority: Priority): void {
+    this.#inFlightOf[priority]++
     // A reader of pages sends its next request after the answer. Otherwise other waiting requests would take all
     // returned permits.
-    this.#announced.set(lane, { since: this.#options.clock.elapsed(), until: Infinity })
+    this.#announced.set(priority, { since: this.#options.clock.elapsed(), until: Infinity })
   }
 
-  #answer(lane: Lane): void {
+  #answer(priority: Priority): void {
     const now = this.#options.clock.elapsed()
-    this.#recent.add(now, lane)
-    this.#inFlightOf[lane]--
-    const since = this.#announcedSince(lane)
-    if (since !== undefined && this.#inFlightOf[lane] === 0)
-      this.#announced.set(lane, { since, until: now + KEPT_MS })
+    this.#recent.add(now, priority)
+    this.#inFlightOf[priority]--
+    const since = this.#announcedSince(priority)
+    if (since !== undefined && this.#inFlightOf[priority] === 0)
+      this.#announced.set(priority, { since, until: now + KEPT_MS })
   }
 
-  #turn(lane: Lane, signal: AbortSignal): Promise<void> {
+  #turn(priority: Priority, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const leave = () => {
         this.#waiting.splice(this.#waiting.indexOf(waiter), 1)
@@ -262,7 +262,7 @@ export class Budget {
         this.#wake?.abort()
       }
       const waiter: Waiter = {
-        lane,
+        priority,
         since: this.#options.clock.elapsed(),
         admit: () => {
           signal.removeEventListener('abort', leave)
@@ -280,12 +280,14 @@ export class Budget {
   async #admitInTurn(): Promise<void> {
     const { clock } = this.#options
     while (this.#waiting.length > 0) {
-      const firsts = lanes.flatMap((lane) => this.#waiting.find((waiter) => waiter.lane === lane) ?? [])
-      const waits = firsts.map(({ lane }) => this.waitMs(lane))
+      const firsts = priorities.flatMap(
+        (priority) => this.#waiting.find((waiter) => waiter.priority === priority) ?? [],
+      )
+      const waits = firsts.map(({ priority }) => this.waitMs(priority))
       const waitMs = Math.min(...waits)
       const first = firsts[waits.indexOf(waitMs)]
       if (first && waitMs <= 0) {
-        this.#take(first.lane)
+        this.#take(first.priority)
         this.#waiting.splice(this.#waiting.indexOf(first), 1)
         first.admit()
         continue
@@ -322,7 +324,7 @@ export class Budget {
     const { clock, store } = this.#options
     this.#expire()
     const now = clock.elapsed()
-    const stored: StoredBudget = {
+    const stored: StoredWindow = {
       savedAt: clock.now(),
       answered: this.#recent.ages(now),
       ahead: block + this.#inFlight - this.#unsent,
@@ -338,7 +340,7 @@ export class Budget {
     const text = await store.load()
     const now = clock.elapsed()
     if (text === undefined) return
-    const stored = JSON.parse(text) as StoredBudget
+    const stored = JSON.parse(text) as StoredWindow
     const downMs = Math.max(0, clock.now() - stored.savedAt)
     // Unanswered requests may reach the server only now.
     const places = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]
@@ -382,12 +384,12 @@ class Allowance {
     this.#changedAt = now
   }
 
-  stored(now: number): Pick<StoredBudget, 'lowered'> {
+  stored(now: number): Pick<StoredWindow, 'lowered'> {
     return this.#lowered === undefined ? {} : { lowered: [this.#lowered, now - this.#changedAt] }
   }
 
   /** `storedAt`: the stored value grows from that time on. */
-  restore({ lowered }: Pick<StoredBudget, 'lowered'>, storedAt: number): void {
+  restore({ lowered }: Pick<StoredWindow, 'lowered'>, storedAt: number): void {
     if (!lowered) return
     this.#lowered = lowered[0]
     this.#changedAt = storedAt - lowered[1]
@@ -405,7 +407,7 @@ interface Answers {
   readonly at: number
   count: number
   /** undefined: from an earlier process */
-  readonly lane: Lane | undefined
+  readonly priority: Priority | undefined
 }
 
 class RecentAnswers {
@@ -417,23 +419,23 @@ class RecentAnswers {
     return this.#count
   }
 
-  countOf(lane: Lane): number {
-    return this.#answers.reduce((sum, one) => (one.lane === lane ? sum + one.count : sum), 0)
+  countOf(priority: Priority): number {
+    return this.#answers.reduce((sum, one) => (one.priority === priority ? sum + one.count : sum), 0)
   }
 
-  add(now: number, lane: Lane): void {
+  add(now: number, priority: Priority): void {
     const last = this.#answers.at(-1)
     const at = Math.max(Math.ceil(now / STEP_MS) * STEP_MS, last?.at ?? 0)
-    const same = this.#answers.findLast((one) => one.at < at || one.lane === lane)
+    const same = this.#answers.findLast((one) => one.at < at || one.priority === priority)
     if (same?.at === at) same.count++
-    else this.#answers.push({ at, count: 1, lane })
+    else this.#answers.push({ at, count: 1, priority })
     this.#count++
   }
 
   /** Answers of an earlier process. */
   restore(at: number, count: number): void {
     if (count <= 0) return
-    this.#answers.push({ at, count, lane: undefined })
+    this.#answers.push({ at, count, priority: undefined })
     this.#count += count
   }
 
@@ -446,15 +448,15 @@ class RecentAnswers {
   }
 
   /**
-   * Ms until `isEnough` holds: it is called with the permits returned by then, in total and of `lane`. A minute if
+   * Ms until `isEnough` holds: it is called with the permits returned by then, in total and of `priority`. A minute if
    * it never does.
    */
-  backInMs(lane: Lane, now: number, isEnough: (back: number, ofLane: number) => boolean): number {
+  backInMs(priority: Priority, now: number, isEnough: (back: number, ofLane: number) => boolean): number {
     let back = 0
     let ofLane = 0
     for (const one of this.#answers) {
       back += one.count
-      if (one.lane === lane) ofLane += one.count
+      if (one.priority === priority) ofLane += one.count
       if (isEnough(back, ofLane)) return one.at + MINUTE_MS + MARGIN_MS - now
     }
     return MINUTE_MS
@@ -469,7 +471,7 @@ class RecentAnswers {
 // The window of a rate limiter as the journal stores it across a restart.
 
 /** Ages and spans, not instants: only `savedAt` uses the wall clock, which may have been set since. */
-interface StoredBudget {
+interface StoredWindow {
   /** epoch ms */
   readonly savedAt: number
   /** [age of the answer, count] */
@@ -483,7 +485,7 @@ interface StoredBudget {
 
 /** The one saved last: a sharer of the limiter may have been without it for a while. */
 export function lastSaved(texts: readonly (string | undefined)[]): string | undefined {
-  const savedAt = (text: string) => (JSON.parse(text) as StoredBudget).savedAt
+  const savedAt = (text: string) => (JSON.parse(text) as StoredWindow).savedAt
   return texts.filter((text) => text !== undefined).toSorted((a, b) => savedAt(b) - savedAt(a))[0]
 }
 
@@ -492,6 +494,6 @@ const TELLING_MS = 60 * MINUTE_MS
 
 /** The saved window is over: an empty one is equivalent. */
 export function isStale(text: string, now: number): boolean {
-  const { savedAt, blockedMs } = JSON.parse(text) as StoredBudget
+  const { savedAt, blockedMs } = JSON.parse(text) as StoredWindow
   return savedAt + Math.max(blockedMs, TELLING_MS) < now
 }

@@ -4,7 +4,7 @@ import { Readable, pipeline } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import type { HttpReply } from '../../contracts/platform.ts'
-import type { SourceWatch } from '../../contracts/reporter.ts'
+import type { StreamReporter } from '../../contracts/reporter.ts'
 import { Guard } from '../../core/abort.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
@@ -75,7 +75,7 @@ export const adviceOnLimit = (hintMs: number | undefined): string =>
  * Upper bound of the memory for a body: its length if the server says that it is small, so that many small
  * answers fit beside a slow one.
  */
-export function heldBytes({ headers }: HttpReply): number {
+export function usedBytes({ headers }: HttpReply): number {
   const length = headers['content-length'] ?? ''
   if (headers['content-encoding'] !== undefined || !/^\d{1,15}$/.test(length)) return WHOLE_BODY_BYTES
   return Math.min(WHOLE_BODY_BYTES, Math.max(LEAST_BODY_BYTES, Number(length)))
@@ -224,10 +224,10 @@ export async function* readBody(
 /** The permit's minute begins when the answer is complete, or abandoned. An answer may take hours, which is reported. */
 export async function* finishing(
   body: AsyncIterable<Uint8Array>,
-  watch: Pick<SourceWatch, 'readsAnswer'>,
+  reporter: Pick<StreamReporter, 'readsAnswer'>,
   answered: () => void,
 ): AsyncGenerator<Uint8Array> {
-  const answer = watch.readsAnswer()
+  const answer = reporter.readsAnswer()
   try {
     for await (const piece of body) {
       answer.came()

@@ -65,10 +65,10 @@ export class EntriesBuilder {
     return this.#count + this.#malformed.size
   }
 
-  /** Adds the entry `bytes[start, end)` of a group that begins at `origin`; returns what it lacks if it is invalid. */
+  /** Adds the entry `bytes[start, end)` of a group that begins at `stream`; returns what it lacks if it is invalid. */
   add(
     bytes: Uint8Array,
-    origin: number,
+    stream: number,
     start: number,
     end: number,
     marks: Int32Array,
@@ -80,19 +80,19 @@ export class EntriesBuilder {
     const timeEnd = marks[TIME + 1] as number
     // Missing, not a string, empty; or too long for the request for the next page.
     if (idStart === idEnd || idEnd - idStart > MAX_ID_BYTES)
-      return this.#naming ? this.#addNamed(this.#naming, bytes, origin, start, end, marks, escapes) : 'no_id'
+      return this.#naming ? this.#addNamed(this.#naming, bytes, stream, start, end, marks, escapes) : 'no_id'
     if (timeStart === NONE) return 'no_time'
     const time = instantOf(bytes, timeStart, timeEnd, escapes)
     // Also not a whole number of microseconds, as in years 1 or 9999, which serve as placeholders.
     if (!Number.isSafeInteger(time)) return 'no_time'
     const columns = this.#columns
     const row = this.#count * COLUMNS
-    columns[row + RAW_START] = start - origin
-    columns[row + RAW_END] = end - origin
-    columns[row + ID_START] = idStart - origin
-    columns[row + ID_END] = idEnd - origin
-    columns[row + TIME_START] = timeStart - origin
-    columns[row + TIME_END] = timeEnd - origin
+    columns[row + RAW_START] = start - stream
+    columns[row + RAW_END] = end - stream
+    columns[row + ID_START] = idStart - stream
+    columns[row + ID_END] = idEnd - stream
+    columns[row + TIME_START] = timeStart - stream
+    columns[row + TIME_END] = timeEnd - stream
     if (escapes & ID_ESCAPED) this.#texts.decode(row + ID_START, bytes.subarray(idStart, idEnd))
     if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     columns[row + TYPE] = this.#type(bytes, marks, (escapes & TYPE_ESCAPED) !== 0)
@@ -103,7 +103,7 @@ export class EntriesBuilder {
   #addNamed(
     naming: Naming,
     bytes: Uint8Array,
-    origin: number,
+    stream: number,
     start: number,
     end: number,
     marks: Int32Array,
@@ -122,12 +122,12 @@ export class EntriesBuilder {
     }
     const columns = this.#columns
     const row = this.#count * COLUMNS
-    columns[row + TIME_START] = timeStart - origin
-    columns[row + TIME_END] = timeEnd - origin
+    columns[row + TIME_START] = timeStart - stream
+    columns[row + TIME_END] = timeEnd - stream
     if (moment) this.#texts.add(row + TIME_START, moment.text)
     else if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
-    columns[row + RAW_START] = start - origin
-    columns[row + RAW_END] = end - origin
+    columns[row + RAW_START] = start - stream
+    columns[row + RAW_END] = end - stream
     this.#texts.add(row + ID_START, naming.id(bytes, start, end, moment))
     columns[row + TYPE] = this.#type(bytes, marks, (escapes & TYPE_ESCAPED) !== 0)
     this.#times[this.#count++] = at
@@ -144,11 +144,11 @@ export class EntriesBuilder {
   }
 
   /** bytes that the group's decoded texts need after its bytes */
-  get roomBytes(): number {
+  get memoryBytes(): number {
     return this.#texts.lengthBytes
   }
 
-  /** The group, whose bytes are `bytes`; `slab` is the same with `roomBytes` at its end. Empties the builder. */
+  /** The group, whose bytes are `bytes`; `slab` is the same with `memoryBytes` at its end. Empties the builder. */
   close(bytes: Uint8Array, slab: Uint8Array): ClosedGroup {
     this.#texts.place(slab, this.#columns)
     // Checked once for the whole group: elements begin and end with ASCII, so each one is valid if the whole is.

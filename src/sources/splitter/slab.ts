@@ -71,17 +71,17 @@ export class Slab {
    * `[start, end)` with this many spare bytes at the end of the result: the spare bytes after the body, including the few bytes of
    * the body in between; a copy if there are none, or too many bytes are in between.
    */
-  withRoom(start: number, end: number, roomBytes: number): Uint8Array {
+  withRoom(start: number, end: number, memoryBytes: number): Uint8Array {
     const bytes = this.bytes.subarray(start, end)
-    if (roomBytes === 0) return bytes
+    if (memoryBytes === 0) return bytes
     const from = this.#roomFrom
-    if (from - end > ROOM_BEHIND_BYTES || this.#roomTo - from < roomBytes) {
-      const copy = allocate(bytes.length + roomBytes)
+    if (from - end > ROOM_BEHIND_BYTES || this.#roomTo - from < memoryBytes) {
+      const copy = allocate(bytes.length + memoryBytes)
       copy.set(bytes)
       return copy
     }
-    this.#roomFrom += roomBytes
-    return new Uint8Array(bytes.buffer, bytes.byteOffset, from + roomBytes - start)
+    this.#roomFrom += memoryBytes
+    return new Uint8Array(bytes.buffer, bytes.byteOffset, from + memoryBytes - start)
   }
 
   /** From here on the bytes may be changed in place: a received piece is copied, all offsets stay. */

@@ -78,7 +78,7 @@ export class Splitter {
   }
 
   /** Bytes kept for the next push: at most an open group and an open element, each within its limit. */
-  get heldBytes(): number {
+  get usedBytes(): number {
     return this.#slab.length - this.#wantedFrom()
   }
 
@@ -217,7 +217,7 @@ export class Splitter {
     const [start, end] = this.#groupStart === NONE ? [0, 0] : [this.#groupStart, this.#groupEnd]
     const bytes = this.#slab.bytes.subarray(start, end)
     this.#slab.usualBytes = bytes.length
-    this.#groups.push(this.#builder.close(bytes, this.#slab.withRoom(start, end, this.#builder.roomBytes)))
+    this.#groups.push(this.#builder.close(bytes, this.#slab.withRoom(start, end, this.#builder.memoryBytes)))
     this.#groupStart = NONE
     this.#groupEnd = NONE
   }

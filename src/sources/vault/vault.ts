@@ -3,7 +3,7 @@
 import { believed } from '../../core/clock.ts'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import type { Cursor, Origin, Part, Plan, Quarantined, Source } from '../../contracts/source.ts'
+import type { Cursor, Stream, PageChunk, Plan, Quarantined, Source } from '../../contracts/source.ts'
 import { turns } from '../../core/abort.ts'
 import { BodySample, hold } from '../http/groups.ts'
 import type { Answer } from '../http/client.ts'
@@ -68,7 +68,7 @@ interface Asking {
 }
 
 export class VaultSource implements Source {
-  readonly origin: Origin
+  readonly stream: Stream
   readonly #options: VaultOptions
   #work: Work | undefined
   /** for `once`: passes completed by this process, and whether it is done */
@@ -85,24 +85,24 @@ export class VaultSource implements Source {
 
   constructor(options: VaultOptions) {
     this.#options = options
-    this.origin = options.origin
+    this.stream = options.stream
   }
 
   plan(text: Cursor | undefined): Plan {
     const now = this.#options.clock.now()
-    if (this.#options.once) return { dueAt: now, lane: 'live', caughtUp: this.#done }
+    if (this.#options.once) return { dueAt: now, priority: 'live', caughtUp: this.#done }
     if (this.#work && this.#work.text === text) return this.#planOf(this.#work.cursor, now)
     if (!this.#planned || this.#planned.text !== text)
-      this.#planned = { text, ...plannedOf(openVaultCursor(text, now, this.origin.workspace)) }
+      this.#planned = { text, ...plannedOf(openVaultCursor(text, now, this.stream.workspace)) }
     return this.#planOf(this.#planned, now)
   }
 
   #planOf({ pass, last, dueAt }: Planned, now: number): Plan {
     const nextAt = pass ? now : believed(dueAt, this.#options.intervalMs, now)
-    return { dueAt: nextAt, lane: 'live', caughtUp: pass === null && last !== null }
+    return { dueAt: nextAt, priority: 'live', caughtUp: pass === null && last !== null }
   }
 
-  async *read(text: Cursor | undefined, signal: AbortSignal): AsyncGenerator<Part, void> {
+  async *read(text: Cursor | undefined, signal: AbortSignal): AsyncGenerator<PageChunk, void> {
     const { client, clock } = this.#options
     const work = this.#open(text)
     const { cursor } = work
@@ -145,11 +145,16 @@ export class VaultSource implements Source {
     this.#work = undefined
     this.#planned = undefined
     if (work) return work
-    const cursor = openVaultCursor(text, this.#options.clock.now(), this.origin.workspace)
+    const cursor = openVaultCursor(text, this.#options.clock.now(), this.stream.workspace)
     return { text, cursor, comparison: new Comparison(cursor), records: new Records(), pagesAhead: 0 }
   }
 
-  async *#page(work: Work, pass: Pass, answer: Answer, { exchange, signal }: Asking): AsyncGenerator<Part> {
+  async *#page(
+    work: Work,
+    pass: Pass,
+    answer: Answer,
+    { exchange, signal }: Asking,
+  ): AsyncGenerator<PageChunk> {
     const { clock } = this.#options
     const narrower = smallerThan(pass.perPage)
     // A page that cannot be smaller is read to its end, for its length and hash.
@@ -168,7 +173,7 @@ export class VaultSource implements Source {
     const sighting = sightingOf(work.cursor, pass, answer, clock)
     const fresh = yield* this.#projects(work, pass, page, { sighting, signal })
     const isOver = notePage(pass, page, fresh, clock.now())
-    checkWeight(work.cursor, this.origin.workspace)
+    checkWeight(work.cursor, this.stream.workspace)
     const quarantined = page.malformed.map((element) => element.quarantined)
     if (isOver) yield* this.#finish(work, pass, sighting, { quarantined, gaps })
     else if (this.#isDue(work, quarantined)) yield landed(work, { quarantined, gaps })
@@ -213,9 +218,9 @@ export class VaultSource implements Source {
     pass: Pass,
     page: VaultPage,
     { sighting, signal }: { readonly sighting: Sighting; readonly signal: AbortSignal },
-  ): AsyncGenerator<Part, number> {
+  ): AsyncGenerator<PageChunk, number> {
     const { cursor, comparison, records } = work
-    const { workspace } = this.origin
+    const { workspace } = this.stream
     const othersTurn = turns(this.#options.clock, TURN_MS, signal)
     let fresh = 0
     for (const project of page.projects) {
@@ -250,8 +255,13 @@ export class VaultSource implements Source {
   }
 
   /** The list is over: reports proven deletions, and closes the pass. */
-  async *#finish(work: Work, pass: Pass, sighting: Sighting, more: Partial<Part> = {}): AsyncGenerator<Part> {
-    const { clock, intervalMs, once, watch } = this.#options
+  async *#finish(
+    work: Work,
+    pass: Pass,
+    sighting: Sighting,
+    more: Partial<PageChunk> = {},
+  ): AsyncGenerator<PageChunk> {
+    const { clock, intervalMs, once, reporter } = this.#options
     const { cursor, records } = work
     const verdict = judge(cursor, pass)
     const before = cursor.projects.size
@@ -259,7 +269,7 @@ export class VaultSource implements Source {
       cursor.projects.delete(id)
       // A project that was never readable was never reported, so its end is not reported either.
       if (content === '') continue
-      const subject = { workspace: this.origin.workspace, projectId: id, name, raw: undefined }
+      const subject = { workspace: this.stream.workspace, projectId: id, name, raw: undefined }
       records.add(subject, { type: 'vault:project_deleted' }, sighting, ++cursor.told, 1)
       if (records.full) yield landed(work)
     }
@@ -267,9 +277,9 @@ export class VaultSource implements Source {
     endPass(cursor, pass, verdict.missing, clock.now(), intervalMs)
     dropUnused(cursor)
     // Before the part: the state stored with it includes when everything was read.
-    watch.head(sighting.seenUs)
-    watch.cursor(sighting.seenUs)
-    watch.caughtUp()
+    reporter.head(sighting.seenUs)
+    reporter.cursor(sighting.seenUs)
+    reporter.caughtUp()
     yield landed(work, more)
     this.#tell(cursor, pass, verdict, isFirst)
     if (isMany(verdict.gone.length, before))
@@ -293,7 +303,7 @@ export class VaultSource implements Source {
 }
 
 /** A part with all waiting records and the current cursor: they are stored together. */
-function landed(work: Work, more: Partial<Part> = {}): Part {
+function landed(work: Work, more: Partial<PageChunk> = {}): PageChunk {
   work.text = closeVaultCursor(work.cursor)
   work.pagesAhead = 0
   return partOf({ ...more, entries: work.records.take(), cursor: work.text })

@@ -3,7 +3,7 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import type { HttpRequest, Transport } from '../../../src/contracts/platform.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { openTransport } from '../../../src/platform/transport.ts'
-import { Shipper } from '../../../src/delivery/dispatcher.ts'
+import { BatchDispatcher } from '../../../src/delivery/dispatcher.ts'
 import { endless, json, page, plain, type Answered } from '../../fakes/hec-replies.ts'
 import { openHecServer as openServer } from '../../fakes/hec-server.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
@@ -98,7 +98,7 @@ const secured: Secured = async (shown, tls) => {
   return {
     start: (parts) => {
       const sink = httpLines.open(NAME, options, deps)
-      return { sink, stepper: new Shipper({ ...parts, sink }) }
+      return { sink, stepper: new BatchDispatcher({ ...parts, sink }) }
     },
     received: () => receiver.ids,
     show: async (next) => {

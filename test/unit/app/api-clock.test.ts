@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../src/contracts/platform.ts'
 import type { Log } from '../../../src/core/log.ts'
-import { tellingClocks } from '../../../src/app/access.ts'
+import { warningOfClocks } from '../../../src/app/access.ts'
 
 const NOW = Date.parse('2026-11-21T10:00:00Z')
 const request = { method: 'GET', url: 'https://api.example.com/', headers: {} } as const
@@ -23,7 +23,7 @@ function openAsker(nowAt = () => NOW) {
   }
   const send: Transport = async () =>
     ({ status: 200, headers: date === undefined ? {} : { date }, body: nothing() }) satisfies HttpReply
-  const asking = tellingClocks(send, { now: nowAt }, log, (aheadMs) => heard.push(aheadMs))
+  const asking = warningOfClocks(send, { now: nowAt }, log, (aheadMs) => heard.push(aheadMs))
   const ask = async (serverAt: number | undefined) => {
     date = serverAt === undefined ? undefined : new Date(serverAt).toUTCString()
     expect((await asking(request, AbortSignal.timeout(1000))).status).toBe(200)

@@ -69,7 +69,7 @@ describe('once', () => {
     const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll, sinks }, true)
     await until(() => once.singleRun() === 'done', 'done')
     expect(linesOf(place.folder)).toBe(30)
-    expect(once.board.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([30, 30])
+    expect(once.registry.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([30, 30])
   })
 
   test('no sink waits for more of a source that is held: all that could be read is delivered, then it is stuck', async () => {
@@ -78,7 +78,7 @@ describe('once', () => {
     const { app: once, house: place } = await start(options, true)
     await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(linesOf(place.folder)).toBe(30)
-    expect(once.board.status().sinks.map(({ pending_entries }) => pending_entries)).toEqual([0, 0])
+    expect(once.registry.status().sinks.map(({ pending_entries }) => pending_entries)).toEqual([0, 0])
   })
 
   test('a refused key is all that remains: stuck', async () => {
@@ -95,7 +95,7 @@ describe('once', () => {
   test('reading that waits for a held sink’s room is stuck too', async () => {
     const { app: once } = await start({ entries: 3000, receiver: refuseToken, maxBytes: '1KiB' }, true)
     await until(() => once.singleRun() === 'stuck', 'stuck')
-    expect(once.board.status().journal.paused).toBe(true)
+    expect(once.registry.status().journal.paused).toBe(true)
   })
 
   test('a receiver that fails may come back: working', async () => {
@@ -103,7 +103,7 @@ describe('once', () => {
       throw new ConnectorError('unreachable', 'nobody there')
     }
     const { app: once } = await start({ receiver }, true)
-    await until(() => once.board.status().sinks.some(({ state }) => state === 'failing'), 'failing')
+    await until(() => once.registry.status().sinks.some(({ state }) => state === 'failing'), 'failing')
     expect(once.singleRun()).toBe('working')
   })
 })
@@ -116,10 +116,10 @@ describe('status', () => {
       return reply(200, { text: 'HEC is healthy', code: 17 })
     }
     const { app: running } = await start({ entries: 0, receiver })
-    const siem = () => running.board.status().sinks[1]
+    const siem = () => running.registry.status().sinks[1]
     await until(() => siem()?.state === 'failing', 'failing')
     expect(siem()).toMatchObject({ pending_entries: 0, error: { code: 'unreachable' } })
-    expect(running.board.status().summary).toContain('siem is failing: siem refused the connection')
+    expect(running.registry.status().summary).toContain('siem is failing: siem refused the connection')
     isThere = true
     await until(() => siem()?.state === 'idle', 'idle')
     expect(siem()).toMatchObject({ error: null, last_success_at: null })
@@ -139,7 +139,7 @@ describe('status', () => {
       receiver: undefined,
       s3: s3Transport(server, clock),
     })
-    const archive = () => running.board.status().sinks[0]
+    const archive = () => running.registry.status().sinks[0]
     await until(() => archive()?.state === 'blocked' && archive()?.pending_entries === 3, 'blocked')
     expect(archive()).toMatchObject({
       error: { code: 'not_found', message: expect.stringContaining('does not exist') as string },
@@ -154,13 +154,13 @@ describe('status', () => {
   test('a receiver that never answers is failing within 30 s, and the other sink is not', async () => {
     const { app: running, house: place } = await start({ receiver: never })
     const stateOf = (wanted: string) =>
-      running.board.status().sinks.find(({ name }) => name === wanted)?.state
+      running.registry.status().sinks.find(({ name }) => name === wanted)?.state
     await until(() => stateOf('siem') === 'sending', 'sending')
     const from = place.clock.elapsed()
     await until(() => stateOf('siem') === 'failing', 'failing')
     expect(place.clock.elapsed() - from).toBeLessThan(30_000)
     await until(() => stateOf('archive') === 'idle', 'the other is done')
-    const { ok, summary } = running.board.status()
+    const { ok, summary } = running.registry.status()
     expect([ok, stateOf('archive')]).toEqual([false, 'idle'])
     expect(summary).toMatch(/^siem is \d+ s behind: no answer for \d+ s, and the request is still open/)
   })
@@ -172,7 +172,7 @@ const STOP_MS = 8_500
 describe('stop', () => {
   test('comes within its bound though a receiver neither answers nor hears', async () => {
     const { app: running, house: place } = await start({ receiver: never, clock: fastClock(4) })
-    await until(() => running.board.status().sinks.some(({ state }) => state === 'sending'), 'sending')
+    await until(() => running.registry.status().sinks.some(({ state }) => state === 'sending'), 'sending')
     const from = place.clock.elapsed()
     await running.stop()
     expect(place.clock.elapsed() - from).toBeLessThan(STOP_MS)
@@ -181,7 +181,10 @@ describe('stop', () => {
 
   test('comes within its bound though the disk under a sink is dead', async () => {
     const { app: running, house: place } = await start({ deadDisk: true, clock: fastClock(4) })
-    await until(() => running.board.status().sinks.some(({ pending_entries }) => pending_entries > 0), 'owed')
+    await until(
+      () => running.registry.status().sinks.some(({ pending_entries }) => pending_entries > 0),
+      'owed',
+    )
     await place.clock.sleep(5_000)
     const from = place.clock.elapsed()
     await running.stop()
@@ -190,7 +193,7 @@ describe('stop', () => {
 
   test('comes within its bound though the API hangs', async () => {
     const { app: running, house: place } = await start({ api: never, clock: fastClock(4) })
-    await until(() => running.board.status().workspaces[0]?.sources[0]?.state === 'reading', 'reading')
+    await until(() => running.registry.status().workspaces[0]?.sources[0]?.state === 'reading', 'reading')
     const from = place.clock.elapsed()
     await running.stop()
     expect(place.clock.elapsed() - from).toBeLessThan(STOP_MS)
@@ -206,7 +209,7 @@ describe('stop', () => {
     const { app: running, house: place } = await start({ receiver: healthy(slow) })
     await until(() => asked > 0, 'a request')
     await running.stop()
-    expect(running.board.status().sinks[1]?.accepted_entries).toBe(20)
+    expect(running.registry.status().sinks[1]?.accepted_entries).toBe(20)
     expect(asked).toBe(1)
   })
 
@@ -246,14 +249,14 @@ describe('stop', () => {
   test('what a stop leaves is delivered by the next start, nothing twice', async () => {
     const { app: first, house: place } = await start({ receiver: refuseToken })
     await until(() => {
-      const [archive, siem] = first.board.status().sinks
+      const [archive, siem] = first.registry.status().sinks
       return archive?.accepted_entries === 20 && siem?.state === 'blocked'
     }, 'the file has all, the collector holds')
     await first.stop()
     const api = place.mock.transport
     const { app: second } = await start({ folder: place.folder, api, receiver: acceptAll }, true)
     await until(() => second.singleRun() === 'done', 'done')
-    expect(second.board.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([0, 20])
+    expect(second.registry.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([0, 20])
     expect(linesOf(place.folder)).toBe(20)
   })
 })
@@ -262,7 +265,7 @@ describe('the next start', () => {
   test('knows when each source was last read and caught up, before it reads again', async () => {
     // What a busy machine takes between the two counts four times by this clock.
     const { app: first, house: place } = await start({ clock: fastClock(4) })
-    const sourceOf = (app: App) => app.board.status().workspaces[0]?.sources[0]
+    const sourceOf = (app: App) => app.registry.status().workspaces[0]?.sources[0]
     await until(() => sourceOf(first)?.caught_up_at !== null, 'caught up')
     await first.stop()
     const before = sourceOf(first)
@@ -288,8 +291,8 @@ describe('what is sent again', () => {
   test('goes to its sink alone, and never from a source that the sink does not name', async () => {
     const { app: daemon, house: place } = await start({ receiver: acceptAll })
     const query = { workspace: 'acme', source: 'history.query' } as const
-    await daemon.journal.append(part([spec(1)], { origin: query }))
-    const accepted = () => daemon.board.status().sinks.map(({ accepted_entries: n }) => n)
+    await daemon.journal.append(part([spec(1)], { stream: query }))
+    const accepted = () => daemon.registry.status().sinks.map(({ accepted_entries: n }) => n)
     const isSettled = () => daemon.journal.stats().entries === 0
     await until(() => String(accepted()) === '20,20' && isSettled(), 'all settled')
     const asked = {
@@ -320,7 +323,10 @@ describe('the journal', () => {
         append: (part) => (broken ? Promise.reject(failed) : journal.append(part)),
       })
     const { house: place, app: daemon, running } = await start({ deadDisk: true, tamper })
-    await until(() => daemon.board.status().sinks.some(({ pending_entries }) => pending_entries > 0), 'owed')
+    await until(
+      () => daemon.registry.status().sinks.some(({ pending_entries }) => pending_entries > 0),
+      'owed',
+    )
     await place.clock.sleep(5_000)
     broken = true
     place.mock.add({})
@@ -353,7 +359,7 @@ describe('the journal', () => {
     })
     await until(() => tries >= 2, 'a second try')
     place.mock.add({})
-    expect(daemon.board.status().ok).toBe(true)
+    expect(daemon.registry.status().ok).toBe(true)
   })
 
   test.each([
@@ -411,7 +417,7 @@ test('twelve receivers that hang hold up neither another nor reading, and no bat
   const options = { entries: 3_000, receiver, moreSiems: 12, maxBytes: '64MiB', sinks }
   const { house: place, app: daemon } = await start(options)
   const accepted = (name: string) =>
-    daemon.board.status().sinks.find((sink) => sink.name === name)?.accepted_entries
+    daemon.registry.status().sinks.find((sink) => sink.name === name)?.accepted_entries
   await until(() => accepted('archive') === 3_000 && hung >= 12, 'all that was there, in the file')
   answers = true
   await until(() => accepted('siem') === 3_000, 'the same at the one that lives')

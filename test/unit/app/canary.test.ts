@@ -26,7 +26,7 @@ interface Given {
 async function start({ history, audit, sinks = [], once = false, api }: Given) {
   const own = (house ??= openHouse({ entries: 3, ...(api ? { api } : {}) }))
   own.mock.setSwitches({ self_audit: 'all' })
-  const { folder, outside } = own
+  const { folder, environment } = own
   const path = (name: string) => join(folder, name)
   const config = configSchema.parse({
     journal: { path: path('a.db') },
@@ -46,7 +46,7 @@ async function start({ history, audit, sinks = [], once = false, api }: Given) {
       ...sinks.map((sink, n) => ({ name: `other-${n}`, type: 'file', path: path(`other-${n}`), ...sink })),
     ],
   })
-  const opened = await openApp(config, outside, { once })
+  const opened = await openApp(config, environment, { once })
   app = opened
   void opened.run()
   const told = async (name: string) =>
@@ -81,7 +81,9 @@ test('each stage that is on is measured, up to every sink that takes one of its 
   expect((await running.told('missing')).every((line) => line.endsWith(' 0'))).toBe(true)
   const [, nonce = ''] = /canary (c[0-9a-f]{20})\)/.exec(running.bytes('a')) ?? expect.fail('no trace')
   expect(running.bytes('q')).toContain(nonce)
-  const source = running.opened.board.status().workspaces[0]?.sources.find(({ name }) => name === 'assistant')
+  const source = running.opened.registry
+    .status()
+    .workspaces[0]?.sources.find(({ name }) => name === 'assistant')
   expect(source).toMatchObject({ state: 'idle', error: null })
   expect((house?.lines ?? []).map(({ sentence }) => sentence).join()).not.toContain('canary')
 })
@@ -144,12 +146,12 @@ test('a key that may not ask the assistant is told, and the rest goes on', async
   const { opened } = await start({ api })
   const states = () =>
     Object.fromEntries(
-      opened.board.status().workspaces[0]?.sources.map(({ name, state }) => [name, state]) ?? [],
+      opened.registry.status().workspaces[0]?.sources.map(({ name, state }) => [name, state]) ?? [],
     )
   await until(() => states()['assistant'] === 'blocked', 'it is held')
-  await until(() => (opened.board.status().sinks[0]?.accepted_entries ?? 0) > 2, 'the rest is delivered')
-  expect(opened.board.status().summary).toContain('POST /api/v2/completion answered 403')
-  expect(opened.board.status().summary).not.toContain('planted')
+  await until(() => (opened.registry.status().sinks[0]?.accepted_entries ?? 0) > 2, 'the rest is delivered')
+  expect(opened.registry.status().summary).toContain('POST /api/v2/completion answered 403')
+  expect(opened.registry.status().summary).not.toContain('planted')
 })
 
 test('a source that is held keeps no prompt from being sent: only its own stage stays out', async () => {

@@ -13,7 +13,12 @@ type HouseOptions = NonNullable<Parameters<typeof openHouse>[0]>
 
 async function check(options: HouseOptions, instance?: string) {
   house = openHouse(options)
-  const results = await checkConnections(house.config, house.outside, new AbortController().signal, instance)
+  const results = await checkConnections(
+    house.config,
+    house.environment,
+    new AbortController().signal,
+    instance,
+  )
   return results.map(({ what, ok, message }) => `${ok ? 'ok' : 'FAIL'} ${what}: ${message}`)
 }
 
@@ -51,7 +56,7 @@ test.each([
   const api_key = new Secret('another')
   if (reread) api_key.follow(reread, '', place)
   const config = { ...house.config, workspaces: workspace ? [{ ...workspace, api_key }] : [] }
-  const [result] = await checkConnections(config, house.outside, new AbortController().signal)
+  const [result] = await checkConnections(config, house.environment, new AbortController().signal)
   expect(result?.message).toContain(`the API key was refused: ${advice}`)
 })
 

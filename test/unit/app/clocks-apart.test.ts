@@ -29,15 +29,21 @@ test.each([
     house = openHouse({ api, workspace: { history } })
     app = await house.open(false)
     app.run().catch(() => undefined)
-    const sentence = () => app.board.status().summary
-    const sources = () => app.board.status().workspaces.flatMap((one) => one.sources)
+    const sentence = () => app.registry.status().summary
+    const sources = () => app.registry.status().workspaces.flatMap((one) => one.sources)
     const caughtUp = () =>
       sources().flatMap(({ name, caught_up_at }) => (caught_up_at === null ? [] : [name]))
     const isRead = () => sources().every(({ last_success_at: at, state }) => at !== null && state === 'idle')
     // Of days that have not come the history's are empty: nobody knows what lies before them.
     await until(() => isRead() && String(caughtUp()) === String(known), 'all that is found by such a clock')
-    await until(() => app.board.status().sinks.every(({ pending_entries: owed }) => owed === 0), 'delivery')
-    expect(app.board.status()).toMatchObject({ ok: true, warnings: [{ code: 'clock_apart', about: 'acme' }] })
+    await until(
+      () => app.registry.status().sinks.every(({ pending_entries: pending }) => pending === 0),
+      'delivery',
+    )
+    expect(app.registry.status()).toMatchObject({
+      ok: true,
+      warnings: [{ code: 'clock_apart', about: 'acme' }],
+    })
     expect(sentence()).toMatch(
       new RegExp(
         `^The clock of this machine is ${told} that of acme’s API, .*: check this machine's clock first`,
@@ -48,6 +54,6 @@ test.each([
     apartMs = aheadMs > 0 ? 9 * MINUTE_MS : 0
     await until(() => sentence().startsWith('All caught up'), 'peace')
     expect(caughtUp()).toEqual(['audit', 'history.usage'])
-    expect(app.board.status().warnings).toEqual([])
+    expect(app.registry.status().warnings).toEqual([])
   },
 )

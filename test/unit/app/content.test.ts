@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { openApp, type App } from '../../../src/app/app.ts'
 import { configSchema } from '../../../src/config/schema.ts'
-import type { Origin } from '../../../src/contracts/source.ts'
+import type { Stream } from '../../../src/contracts/source.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import { openHouse, until } from './house.ts'
 
@@ -20,25 +20,25 @@ afterEach(async () => {
 
 async function start(sinks: readonly object[]) {
   const own = (house ??= openHouse({ entries: 0 }))
-  const { folder, outside } = own
+  const { folder, environment } = own
   const config = configSchema.parse({
     journal: { path: join(folder, 'a.db') },
     workspaces: [{ name: 'acme', base_url: 'https://api.example.com', api_key: 'acme-key', audit: {} }],
     sinks: sinks.map((sink, index) => ({ type: 'file', path: join(folder, `${index}.ndjson`), ...sink })),
   })
-  const opened = await openApp(config, outside, { once: false })
+  const opened = await openApp(config, environment, { once: false })
   app = opened
   void opened.run()
-  const sinkAt = (index: number) => opened.board.status().sinks[index] ?? expect.fail()
+  const sinkAt = (index: number) => opened.registry.status().sinks[index] ?? expect.fail()
   return {
     opened,
     sinkAt,
     bytes: (index: number) => readFileSync(join(folder, `${index}.ndjson`), 'utf8'),
-    append: (origin: Partial<Origin>, ...ns: number[]) =>
+    append: (stream: Partial<Stream>, ...ns: number[]) =>
       opened.journal.append(
         part(
           ns.map((n) => spec(n, { body: TEXT, type: 'query' })),
-          { origin: { workspace: 'acme', source: 'audit', ...origin } },
+          { stream: { workspace: 'acme', source: 'audit', ...stream } },
         ),
       ),
     settled: () =>
@@ -93,7 +93,7 @@ test('a hash without its key holds its sink alone: nothing of it goes out until 
   writeFileSync(keyFile, `${'planted-key-'.repeat(4)}\n`)
   await running.settled()
   expect(running.bytes(0).match(/"body":"hmac-sha256:[0-9a-f]{64}"/g)).toHaveLength(2)
-  expect(running.bytes(0) + JSON.stringify([house.lines, running.opened.board.status()])).not.toMatch(
+  expect(running.bytes(0) + JSON.stringify([house.lines, running.opened.registry.status()])).not.toMatch(
     /privileged|planted-key/,
   )
 })
@@ -129,7 +129,7 @@ test('without history.query: true a workspace asks for no query text, whatever a
         },
       ],
     })
-    const running = await openApp(config, own.outside, { once: true })
+    const running = await openApp(config, own.environment, { once: true })
     app = running
     void running.run()
     await until(() => running.singleRun() === 'done', 'all is delivered')

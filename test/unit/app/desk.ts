@@ -1,19 +1,19 @@
 // The reader at its desk: the audit source with its real client, budget and journal before the mock, on a clock that moves only when told.
-import { collectOnce } from '../../../src/ingest/loop.ts'
-import type { CollectOptions } from '../../../src/ingest/loop.ts'
+import { ingestOnce } from '../../../src/ingest/loop.ts'
+import type { IngestOptions } from '../../../src/ingest/loop.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import type { Mock, MockOptions } from '../../../src/mock/mock.ts'
 import type { RequestRecord } from '../../../src/mock/requests.ts'
 import { globFilter } from '../../../src/core/globs.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
-import { Room } from '../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../src/core/memory-budget.ts'
 import { Secret } from '../../../src/core/secret.ts'
 import type { Cursor } from '../../../src/contracts/source.ts'
 import { AuditSource } from '../../../src/sources/audit/audit.ts'
 import type { AuditCursor } from '../../../src/sources/audit/cursor.ts'
 import type { AuditOptions } from '../../../src/sources/audit/step.ts'
-import { Budget } from '../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../src/sources/http/client.ts'
 import { idsOf, rawsOf } from '../../contract/journal-parts.ts'
 import { journalOfTest } from '../../fakes/journal.ts'
@@ -29,7 +29,7 @@ export const HOUR = 3_600_000
 export const DAY = 86_400_000
 export const INSTANCE = 'instance-of-the-test'
 export const AGENT = `auditferry/0.0.0 (instance ${INSTANCE})`
-export const origin = { workspace: 'acme', source: 'audit' } as const
+export const stream = { workspace: 'acme', source: 'audit' } as const
 
 /** Lets virtual time pass until `promise` is settled. */
 export async function driven<T>(clock: VirtualClock, promise: Promise<T>, until = Infinity): Promise<T> {
@@ -61,10 +61,10 @@ export interface Desk {
   readonly source: AuditSource
   /** of `source` */
   readonly options: AuditOptions
-  readonly budget: Budget
-  readonly watch: SourceNotes
+  readonly rateLimiter: RateLimiter
+  readonly reporter: SourceNotes
   readonly log: LogLines
-  readonly collector: CollectOptions
+  readonly collector: IngestOptions
   cursor: Cursor | undefined
   /** what the cursor says, parsed */
   state(): AuditCursor
@@ -103,27 +103,27 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
   })
   const log = new LogLines()
   const journal = await journalOfTest({ clock, log })
-  const watch = new SourceNotes()
+  const reporter = new SourceNotes()
   const store = {
     load: () => journal.note('budget'),
     save: (state: string) => journal.putNote('budget', state),
   }
-  const budget = new Budget({ limit: () => limit, clock, random: () => 0.5, store })
+  const rateLimiter = new RateLimiter({ limit: () => limit, clock, random: () => 0.5, store })
   const client = new Client({
     baseUrl: 'https://api.test',
     apiKey: new Secret('acme-key'),
     transport: wrap(mock.transport),
     clock,
-    budget,
-    room: new Room(32 * 2 ** 20),
-    watch,
+    rateLimiter,
+    memory: new MemoryBudget(32 * 2 ** 20),
+    reporter,
     userAgent: AGENT,
   })
   const audit: AuditOptions = {
-    origin,
+    stream,
     client,
     clock,
-    watch,
+    reporter,
     log,
     activity: 'high',
     intervalMs: 5 * MINUTE,
@@ -139,17 +139,27 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     ...more,
   }
   const source = new AuditSource(audit)
-  const collector: CollectOptions = {
+  const collector: IngestOptions = {
     source,
     journal,
-    watch,
+    reporter,
     log,
     clock,
     random: () => 0.5,
     wanted: globFilter(types),
     once: more.once ?? false,
   }
-  return new DeskAtWork({ clock, mock, journal, source, options: audit, budget, watch, log, collector })
+  return new DeskAtWork({
+    clock,
+    mock,
+    journal,
+    source,
+    options: audit,
+    rateLimiter,
+    reporter,
+    log,
+    collector,
+  })
 }
 
 type Parts = Omit<
@@ -163,10 +173,10 @@ class DeskAtWork implements Desk {
   readonly journal: Journal
   readonly source: AuditSource
   readonly options: AuditOptions
-  readonly budget: Budget
-  readonly watch: SourceNotes
+  readonly rateLimiter: RateLimiter
+  readonly reporter: SourceNotes
   readonly log: LogLines
-  readonly collector: CollectOptions
+  readonly collector: IngestOptions
   cursor: Cursor | undefined
   #asked = 0
 
@@ -176,8 +186,8 @@ class DeskAtWork implements Desk {
     this.journal = parts.journal
     this.source = parts.source
     this.options = parts.options
-    this.budget = parts.budget
-    this.watch = parts.watch
+    this.rateLimiter = parts.rateLimiter
+    this.reporter = parts.reporter
     this.log = parts.log
     this.collector = parts.collector
   }
@@ -195,13 +205,13 @@ class DeskAtWork implements Desk {
     const { clock, journal } = this
     const collector = { ...this.collector, source }
     try {
-      const read = collectOnce(collector, this.cursor, new AbortController().signal)
+      const read = ingestOnce(collector, this.cursor, new AbortController().signal)
       return (await driven(clock, read)).fault
     } catch (error) {
       return error as Error
     } finally {
       // What landed counts, whatever was thrown.
-      this.cursor = await journal.cursor(origin)
+      this.cursor = await journal.cursor(stream)
     }
   }
 

@@ -16,11 +16,11 @@ function openLives() {
   }
   /** A process, so long after the first. */
   const live = async (afterMs: number, sink = 'archive') => {
-    const { board, clock, metrics } = openBoardStand()
+    const { registry, clock, metrics } = openBoardStand()
     clock.pass(afterMs)
-    const kept = fileLoss('file_removed', sink, board, { journal, clock })
+    const kept = fileLoss('file_removed', sink, registry, { journal, clock })
     await kept.recall()
-    return { kept, clock, metrics, told: () => board.status().warnings }
+    return { kept, clock, metrics, told: () => registry.status().warnings }
   }
   return { notes, live }
 }
@@ -85,17 +85,17 @@ test('through the whole daemon: the file is removed, a batch finds it out, and t
   onTestFinished(house.remove)
   const first = await house.open(false)
   first.run().catch(() => undefined)
-  const status = () => first.board.status()
+  const status = () => first.registry.status()
   await until(() => status().sinks.every(({ accepted_entries: all }) => all === 3), 'the first lines')
   rmSync(join(house.folder, 'out.ndjson'))
-  house.mock.add({ at: house.outside.clock.now() })
+  house.mock.add({ at: house.environment.clock.now() })
   await until(() => status().warnings.length === 1, 'the removal found')
   await first.stop()
   const next = await house.open(false)
   onTestFinished(() => next.stop())
-  await until(() => next.board.status().warnings.length === 1, 'it told again')
+  await until(() => next.registry.status().warnings.length === 1, 'it told again')
   const [{ message } = { message: '' }] = status().warnings
-  expect(next.board.status().warnings).toMatchObject([{ code: 'file_removed', about: 'archive', message }])
+  expect(next.registry.status().warnings).toMatchObject([{ code: 'file_removed', about: 'archive', message }])
 })
 
 test('through the whole daemon: the file is cut while none runs, and the next process tells with its first batch how much is gone', async () => {
@@ -104,15 +104,18 @@ test('through the whole daemon: the file is cut while none runs, and the next pr
   const path = join(house.folder, 'out.ndjson')
   const first = await house.open(false)
   first.run().catch(() => undefined)
-  await until(() => first.board.status().sinks.every(({ accepted_entries: all }) => all === 3), 'the lines')
+  await until(
+    () => first.registry.status().sinks.every(({ accepted_entries: all }) => all === 3),
+    'the lines',
+  )
   await first.stop()
   truncateSync(path, statSync(path).size - 10)
-  house.mock.add({ at: house.outside.clock.now() })
+  house.mock.add({ at: house.environment.clock.now() })
   const next = await house.open(false)
   onTestFinished(() => next.stop())
   next.run().catch(() => undefined)
-  await until(() => next.board.status().warnings.length === 1, 'the cut found')
-  const [warning] = next.board.status().warnings
+  await until(() => next.registry.status().warnings.length === 1, 'the cut found')
+  const [warning] = next.registry.status().warnings
   expect(warning).toMatchObject({ code: 'file_cut', about: 'archive' })
   expect(warning?.message).toContain('10 bytes')
 })

@@ -1,7 +1,7 @@
 // Whose host a sink's lines bear: that of the workspace's base_url.
 import { expect, it } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
-import type { Outside } from '../../../src/app/environment.ts'
+import type { Environment } from '../../../src/app/environment.ts'
 import { openSink } from '../../../src/app/delivery.ts'
 import { linesOf, runOf, someEntries } from '../../fakes/lines.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
@@ -13,8 +13,8 @@ function lineOf(baseUrl: string, rfc: 3164 | 5424): string {
   })
   const [sink] = config.sinks
   if (!sink) throw new Error('no sink')
-  const outside = sinkDeps() as unknown as Outside
-  const { sink: opened } = openSink(config, sink, outside, outside.log)
+  const environment = sinkDeps() as unknown as Environment
+  const { sink: opened } = openSink(config, sink, environment, environment.log)
   const { bytes } = linesOf(runOf(someEntries(1)), opened.frame)
   return Buffer.from(bytes).toString()
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openApp } from '../../../src/app/app.ts'
-import type { Outside } from '../../../src/app/environment.ts'
+import type { Environment } from '../../../src/app/environment.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import { openJournal } from '../../../src/journal/sqlite/open.ts'
 import { openMock } from '../../../src/mock/mock.ts'
@@ -150,7 +150,7 @@ export function openHouse(options: HouseOptions = {}) {
     request.url.startsWith('https://siem')
       ? (options.receiver ?? options.s3 ?? never)(request, signal)
       : (options.api ?? mock.transport)(request, signal)
-  const outside: Outside = {
+  const environment: Environment = {
     ...{ version: '0.0.0', clock, random: () => 0.5, log: logInto(lines) },
     disk: options.deadDisk ? { ...disk, open: never } : disk,
     network: () => ({ send, close: async () => undefined }),
@@ -159,9 +159,9 @@ export function openHouse(options: HouseOptions = {}) {
     gzip: async (bytes) => bytes,
   }
   return {
-    ...{ folder, clock, mock, lines, config, outside },
+    ...{ folder, clock, mock, lines, config, environment },
     open: (once: boolean) =>
-      openApp(config, outside, { once }, async (wanted) => {
+      openApp(config, environment, { once }, async (wanted) => {
         const journal = await openJournal({ ...wanted, ballastBytes: 0 })
         return options.tamper?.(journal) ?? journal
       }),

@@ -65,11 +65,11 @@ test('a hostile feed and a hostile receiver make no series of their own', async 
   }
   house = openHouse({ entries: 5, receiver, maxBytes: '64MiB' })
   app = await house.open(false)
-  const { metrics, board } = app
+  const { metrics, registry } = app
   const first = seriesOf(await metrics.render())
   addHostile(house)
   app.run().catch(() => undefined)
-  await until(() => (board.status().sinks[0]?.accepted_entries ?? 0) >= HOSTILE * 0.8, 'delivered')
+  await until(() => (registry.status().sinks[0]?.accepted_entries ?? 0) >= HOSTILE * 0.8, 'delivered')
   await until(() => asked > 3, 'the receiver asked again')
   const text = await metrics.render()
   expect(text).toContain('auditferry_source_interval_seconds{workspace="acme",source="audit"} 1\n')

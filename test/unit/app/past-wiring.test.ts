@@ -32,7 +32,7 @@ async function start(
   app = await place.open(false)
   app.run().catch(() => undefined)
   const daemon = app
-  const sources = () => daemon.board.status().workspaces[0]?.sources ?? []
+  const sources = () => daemon.registry.status().workspaces[0]?.sources ?? []
   await until(() => sources().length > 1 && sources().every((one) => one.caught_up_at !== null), 'caught up')
   return { place, app: daemon }
 }
@@ -43,8 +43,8 @@ function past(place: ReturnType<typeof openHouse>) {
   return { fromUs: (today - 5) * DAY * 1000, toUs: (today - 3) * DAY * 1000 }
 }
 
-async function begin(daemon: App, origin: typeof usage | typeof audit, span: ReturnType<typeof past>) {
-  const reads = [{ origin, spans: [span] }]
+async function begin(daemon: App, stream: typeof usage | typeof audit, span: ReturnType<typeof past>) {
+  const reads = [{ stream, spans: [span] }]
   const [job] = await daemon.jobs.replay({ sink: 'archive', startedAt: 1, reads })
   return job ?? expect.fail()
 }
@@ -163,12 +163,15 @@ test.each([
     app = await place.open(false)
     app.run().catch(() => undefined)
     const daemon = app
-    await until(() => daemon.board.status().sinks[0]?.accepted_entries === 20, 'all that was there')
+    await until(() => daemon.registry.status().sinks[0]?.accepted_entries === 20, 'all that was there')
     await daemon.jobs.backfill({ source }, past(place))
     // Each takes 4 MiB, since none says how long it is.
     await until(() => seen.open === others.length, 'all of them stalled')
     place.mock.add({ at: place.clock.now() })
-    await until(() => daemon.board.status().sinks[0]?.accepted_entries === 21, 'what live reading reads on')
+    await until(
+      () => daemon.registry.status().sinks[0]?.accepted_entries === 21,
+      'what live reading reads on',
+    )
     expect(seen.left).toBe(0)
   },
 )
@@ -191,7 +194,7 @@ test('histories whose answers go on and on keep no audit log from its room', asy
   await until(() => seen.open === others.length, 'all of them under way')
   place.mock.add({ at: place.clock.now() })
   await until(
-    () => daemon.board.status().sinks[0]?.accepted_entries === 21,
+    () => daemon.registry.status().sinks[0]?.accepted_entries === 21,
     'what the audit log has meanwhile',
   )
   expect(seen.left).toBe(0)

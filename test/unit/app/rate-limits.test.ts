@@ -1,6 +1,6 @@
 // Whose requests count together: the limit is the key's, whatever the workspaces are called (invariant 5).
 import { afterEach, expect, test } from 'vitest'
-import { Budgets } from '../../../src/app/rate-limits.ts'
+import { RateLimiters } from '../../../src/app/rate-limits.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { NoteChange } from '../../../src/contracts/records.ts'
 import { Secret, SecretLook } from '../../../src/core/secret.ts'
@@ -31,24 +31,25 @@ function place(kept: Readonly<Record<string, string>> = {}) {
     },
   }
   const clock = new VirtualClock(0)
-  const open = (...workspaces: Workspaces) => new Budgets(workspaces, { journal, clock, random: () => 0.5 })
+  const open = (...workspaces: Workspaces) =>
+    new RateLimiters(workspaces, { journal, clock, random: () => 0.5 })
   return { notes, clock, open, journal }
 }
 
-const budgetsOf = (...workspaces: Workspaces) => ({ budgets: place().open(...workspaces) })
+const rateLimitersOf = (...workspaces: Workspaces) => ({ rateLimiters: place().open(...workspaces) })
 
-type Opened = ReturnType<Budgets['of']>
+type Opened = ReturnType<RateLimiters['of']>
 
-async function ask(budget: Opened, times = 1): Promise<void> {
-  for (let i = 0; i < times; i++) (await budget.enter('live', new AbortController().signal))()
+async function ask(rateLimiter: Opened, times = 1): Promise<void> {
+  for (let i = 0; i < times; i++) (await rateLimiter.enter('live', new AbortController().signal))()
 }
 
 /** The budget of the audit log as a start finds it, with what was used before. */
-async function started(open: (...workspaces: Workspaces) => Budgets, one: Workspaces[number]) {
-  const budgets = open(one)
-  const budget = budgets.of(one, 'audit')
-  await budgets.load()
-  return budget
+async function started(open: (...workspaces: Workspaces) => RateLimiters, one: Workspaces[number]) {
+  const rateLimiters = open(one)
+  const rateLimiter = rateLimiters.of(one, 'audit')
+  await rateLimiters.load()
+  return rateLimiter
 }
 
 async function pass(clock: VirtualClock, ms: number): Promise<void> {
@@ -67,39 +68,39 @@ const window = (ahead: number, savedAt = 0) => JSON.stringify({ savedAt, answere
 test('workspaces with one key on one host share a budget in each area, with the least of their limits', async () => {
   const one = workspace('one', 'k', { audit: 50 })
   const two = workspace('two', 'k', { audit: 40, url: 'https://api.example.com/' })
-  const { budgets } = budgetsOf(one, two)
-  await ask(budgets.of(two, 'audit'), 3)
-  expect(budgets.of(one, 'audit').used).toMatchObject({ places: 3, allowed: 40, limit: 40 })
-  expect(budgets.of(one, 'history').used.places).toBe(0)
-  expect([budgets.sharedWith(one), budgets.sharedWith(two)]).toEqual([['two'], ['one']])
+  const { rateLimiters } = rateLimitersOf(one, two)
+  await ask(rateLimiters.of(two, 'audit'), 3)
+  expect(rateLimiters.of(one, 'audit').used).toMatchObject({ places: 3, allowed: 40, limit: 40 })
+  expect(rateLimiters.of(one, 'history').used.places).toBe(0)
+  expect([rateLimiters.sharedWith(one), rateLimiters.sharedWith(two)]).toEqual([['two'], ['one']])
 })
 
 test('another key or another host has budgets of its own', async () => {
   const one = workspace('one', 'k')
   const others = [workspace('two', 'other'), workspace('three', 'k', { url: 'https://api.example.org' })]
-  const { budgets } = budgetsOf(one, ...others)
-  await ask(budgets.of(one, 'audit'))
-  expect(others.map((each) => budgets.of(each, 'audit').used.places)).toEqual([0, 0])
-  expect(budgets.sharedWith(one)).toEqual([])
+  const { rateLimiters } = rateLimitersOf(one, ...others)
+  await ask(rateLimiters.of(one, 'audit'))
+  expect(others.map((each) => rateLimiters.of(each, 'audit').used.places)).toEqual([0, 0])
+  expect(rateLimiters.sharedWith(one)).toEqual([])
 })
 
 test('a workspace by another name goes on in the budget of its key, and the journal does not have the key', async () => {
   const { notes, open } = place()
   await ask(open(workspace('one', 'planted-key')).of(workspace('one', 'planted-key'), 'audit'), 7)
   const renamed = workspace('uno', 'planted-key')
-  const budgets = open(renamed)
-  const budget = budgets.of(renamed, 'audit')
-  await budgets.load()
-  expect(budget.used.places).toBeGreaterThanOrEqual(7)
+  const rateLimiters = open(renamed)
+  const rateLimiter = rateLimiters.of(renamed, 'audit')
+  await rateLimiters.load()
+  expect(rateLimiter.used.places).toBeGreaterThanOrEqual(7)
   expect([...notes].flat().join(' ')).not.toContain('planted-key')
 })
 
 test('what was kept under the names of workspaces is taken over, the last of it, and then gone', async () => {
   const { notes, open } = place({ 'budget:one:audit': window(1, -60_000), 'budget:two:audit': window(7) })
   const all = [workspace('one', 'k'), workspace('two', 'k')] as const
-  const budget = open(...all).of(all[0], 'audit')
-  await ask(budget)
-  expect(budget.used.places).toBe(8)
+  const rateLimiter = open(...all).of(all[0], 'audit')
+  await ask(rateLimiter)
+  expect(rateLimiter.used.places).toBe(8)
   expect([...notes.keys()].filter((name) => name.startsWith('budget:'))).toEqual([])
 })
 
@@ -117,21 +118,21 @@ test('windows of keys and names that are gone leave the journal when they say no
 
 test('a key that is rotated to the one of another workspace counts with it from the next request on', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 20 }), workspace('two', 'l')]
-  const { budgets } = budgetsOf(one, two)
-  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  const { rateLimiters } = rateLimitersOf(one, two)
+  const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
   await ask(ofTwo, 15)
   rotate(one, 'l')
   await ask(ofOne, 5)
   expect(ofTwo.used).toMatchObject({ places: 20, allowed: 20, limit: 20 })
   expect(ofOne.freeAt('live')).toBeGreaterThan(0)
-  expect(budgets.sharedWith(two)).toEqual(['one'])
+  expect(rateLimiters.sharedWith(two)).toEqual(['one'])
 })
 
 test('a fresh key is used up with what was asked before it, for two minutes: the limit may be the workspace’s', async () => {
   const [one, two] = [workspace('one', 'k'), workspace('two', 'k')]
   const { clock, open } = place()
-  const budgets = open(one, two)
-  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  const rateLimiters = open(one, two)
+  const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
   await ask(ofOne, 50)
   rotate(one, 'fresh')
   await ask(ofOne, 10)
@@ -152,16 +153,16 @@ test('however soon one start or key follows another, each key counts with the ne
   const { clock, open } = place()
   const used: number[] = []
   for (const key of ['k', 'fresh', 'fresh', 'third']) {
-    const budget = await started(open, workspace('one', key))
-    used.push(budget.used.places)
-    if (key === 'k') await ask(budget, 50)
-    await budget.close()
+    const rateLimiter = await started(open, workspace('one', key))
+    used.push(rateLimiter.used.places)
+    if (key === 'k') await ask(rateLimiter, 50)
+    await rateLimiter.close()
   }
   expect(Math.min(...used.slice(1))).toBeGreaterThanOrEqual(50)
   await pass(clock, 120_000)
-  const budget = await started(open, workspace('one', 'third'))
-  await ask(budget, 60)
-  expect(budget.used.places).toBe(60)
+  const rateLimiter = await started(open, workspace('one', 'third'))
+  await ask(rateLimiter, 60)
+  expect(rateLimiter.used.places).toBe(60)
 })
 
 test.each([
@@ -200,10 +201,10 @@ test.each([
 test('a rotation that cannot be written down is no reason to fail', async () => {
   const one = workspace('one', 'k')
   const { open, journal } = place()
-  const budget = await started(open, one)
+  const rateLimiter = await started(open, one)
   journal.changeNotes = () => Promise.reject(new ConnectorError('disk_full', 'no'))
   rotate(one, 'fresh')
-  expect(budget.freeAt('live')).toBe(0)
+  expect(rateLimiter.freeAt('live')).toBe(0)
   await settled()
 })
 
@@ -242,18 +243,18 @@ test('a key that was rotated counts two minutes in all, over a start in between'
 test('who still waits under a key that all have left has the limit of the last to have it', async () => {
   const one = workspace('one', 'k', { audit: 4 })
   const { clock, open } = place()
-  const budget = open(one).of(one, 'audit')
+  const rateLimiter = open(one).of(one, 'audit')
   let entered = 0
-  await budget.limited(600_000)
+  await rateLimiter.limited(600_000)
   for (let i = 0; i < 12; i++)
-    void budget.enter('live', new AbortController().signal).then((leave) => {
+    void rateLimiter.enter('live', new AbortController().signal).then((leave) => {
       entered++
       leave()
     })
   rotate(one, 'fresh')
-  budget.freeAt('live')
+  rateLimiter.freeAt('live')
   await pass(clock, 180_000)
-  budget.freeAt('live')
+  rateLimiter.freeAt('live')
   await pass(clock, 421_000)
   expect(entered).toBeGreaterThan(0)
   expect(entered).toBeLessThanOrEqual(4)
@@ -262,11 +263,11 @@ test('who still waits under a key that all have left has the limit of the last t
 test('a key that was rotated while the daemon ran is the one before to the next start', async () => {
   const { clock, open } = place()
   const before = workspace('one', 'k')
-  const budget = await started(open, before)
+  const rateLimiter = await started(open, before)
   rotate(before, 'fresh')
-  await ask(budget)
+  await ask(rateLimiter)
   await pass(clock, 600_000)
-  await ask(budget, 50)
+  await ask(rateLimiter, 50)
   const third = await started(open, workspace('one', 'third'))
   expect(third.used.places).toBeGreaterThanOrEqual(50)
 })
@@ -274,15 +275,15 @@ test('a key that was rotated while the daemon ran is the one before to the next 
 test('a key that is left and taken again has one budget, with those who have waited in it all along', async () => {
   const one = workspace('one', 'k')
   const { clock, open } = place()
-  const budget = open(one).of(one, 'audit')
+  const rateLimiter = open(one).of(one, 'audit')
   let entered = 0
-  const enter = () => void budget.enter('live', new AbortController().signal).then(() => entered++)
-  await budget.limited(600_000)
+  const enter = () => void rateLimiter.enter('live', new AbortController().signal).then(() => entered++)
+  await rateLimiter.limited(600_000)
   for (let i = 0; i < 40; i++) enter()
   rotate(one, 'fresh')
-  budget.freeAt('live')
+  rateLimiter.freeAt('live')
   await pass(clock, 180_000)
-  budget.freeAt('live')
+  rateLimiter.freeAt('live')
   rotate(one, 'k')
   for (let i = 0; i < 45; i++) enter()
   await pass(clock, 430_000)
@@ -293,8 +294,8 @@ test('a key that is left and taken again has one budget, with those who have wai
 test('the limit of a workspace that has left a key is not the others’ any more', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 5 }), workspace('two', 'k')]
   const { clock, open } = place()
-  const budgets = open(one, two)
-  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  const rateLimiters = open(one, two)
+  const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
   rotate(one, 'fresh')
   ofOne.freeAt('live')
   await pass(clock, 120_000)
@@ -310,21 +311,21 @@ test.each(['a reload', 'a rotation'])(
   async (how) => {
     const { open } = place()
     let [one, two] = [workspace('one', 'k'), workspace('two', 'l')]
-    let budgets = open(one, two)
-    const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
-    await budgets.load()
+    let rateLimiters = open(one, two)
+    const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
+    await rateLimiters.load()
     await ask(ofOne, 10)
     await ask(ofTwo, 30)
     if (how === 'a reload') {
       await Promise.all([ofOne.close(), ofTwo.close()])
       ;[one, two] = [workspace('one', 'l'), workspace('two', 'k')]
-      budgets = open(one, two)
+      rateLimiters = open(one, two)
     } else {
       rotate(one, 'l')
       rotate(two, 'k')
     }
-    const swapped = [budgets.of(one, 'audit'), budgets.of(two, 'audit')] as const
-    await budgets.load()
+    const swapped = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')] as const
+    await rateLimiters.load()
     await Promise.all([ask(swapped[0], 15), ask(swapped[1], 15)])
     expect(swapped.map(({ used }) => used)).toMatchObject(
       Array(2).fill({ places: 60, allowed: 60, limit: 60 }),
@@ -335,11 +336,11 @@ test.each(['a reload', 'a rotation'])(
 test('two that take places in the same two budgets never wait for each other', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 1 }), workspace('two', 'l', { audit: 1 })]
   const { clock, open } = place()
-  const budgets = open(one, two)
-  const both = [budgets.of(one, 'audit'), budgets.of(two, 'audit')] as const
+  const rateLimiters = open(one, two)
+  const both = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')] as const
   rotate(one, 'l')
   rotate(two, 'k')
-  const asked = Promise.all(both.map((budget) => ask(budget)))
+  const asked = Promise.all(both.map((rateLimiter) => ask(rateLimiter)))
   await pass(clock, 180_000)
   await asked
 })
@@ -347,8 +348,8 @@ test('two that take places in the same two budgets never wait for each other', a
 test('while a request waits for the key before, it keeps no place of the fresh one from another workspace', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
   const { clock, open } = place()
-  const budgets = open(one, two)
-  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  const rateLimiters = open(one, two)
+  const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
   await ofOne.limited(3_600_000)
   rotate(one, 'l')
   const waited: number[] = []
@@ -364,8 +365,8 @@ test('while a request waits for the key before, it keeps no place of the fresh o
 test('who waits for two keys takes a place of each at once, and tells once that it waits', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
   const { clock, open } = place()
-  const budgets = open(one, two)
-  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  const rateLimiters = open(one, two)
+  const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
   await ask(ofTwo, 2)
   rotate(one, 'l')
   let told = 0
@@ -385,11 +386,11 @@ test('of two that find one place left under a key that both have, the second tak
   ] as const
   const [one, two, three] = workspaces
   const { clock, open } = place()
-  const budgets = open(...workspaces)
+  const rateLimiters = open(...workspaces)
   const [ofOne, ofTwo, ofThree] = [
-    budgets.of(one, 'audit'),
-    budgets.of(two, 'audit'),
-    budgets.of(three, 'audit'),
+    rateLimiters.of(one, 'audit'),
+    rateLimiters.of(two, 'audit'),
+    rateLimiters.of(three, 'audit'),
   ]
   await ask(ofTwo)
   rotate(one, 'l')
@@ -403,8 +404,8 @@ test('of two that find one place left under a key that both have, the second tak
 test('who gives up while waiting for two keys has taken a place of neither', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
   const { open } = place()
-  const budgets = open(one, two)
-  const [ofOne, ofTwo] = [budgets.of(one, 'audit'), budgets.of(two, 'audit')]
+  const rateLimiters = open(one, two)
+  const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
   await ofOne.limited(3_600_000)
   rotate(one, 'l')
   const stop = new AbortController()
@@ -432,7 +433,9 @@ test('a daemon whose workspaces have one key asks no more than its limit of the 
     // A busy machine may have let more than a minute pass.
     const inMinute = mock.requests.filter(({ at }) => at < (mock.requests[0]?.at ?? 0) + 60_000)
     expect(inMinute.length).toBeLessThanOrEqual(10)
-    const [acme, beta] = app.board.status().workspaces.map(({ rate_limits }) => rate_limits?.[0]?.shared_with)
+    const [acme, beta] = app.registry
+      .status()
+      .workspaces.map(({ rate_limits }) => rate_limits?.[0]?.shared_with)
     expect([acme, beta]).toEqual([['beta'], ['acme']])
   } finally {
     await app.stop()
@@ -453,8 +456,8 @@ test('what was asked before a restart or a reload is told from the first look on
   stopped.at = running.now()
   const after = await house.open(false)
   try {
-    const [budget] = after.board.status().workspaces[0]?.rate_limits ?? []
-    expect(budget).toEqual({ area: 'audit', used: mock.requests.length, limit: 60 })
+    const [rateLimiter] = after.registry.status().workspaces[0]?.rate_limits ?? []
+    expect(rateLimiter).toEqual({ area: 'audit', used: mock.requests.length, limit: 60 })
   } finally {
     await after.stop()
   }
@@ -465,14 +468,17 @@ test('a 429 is told of its budget with the time until which nothing is asked', a
   const app = await house.open(false)
   try {
     void app.run().catch(() => undefined)
-    const told = () => app.board.status().workspaces[0]?.rate_limits?.[0]?.limited_until
+    const told = () => app.registry.status().workspaces[0]?.rate_limits?.[0]?.limited_until
     // The budget knows it before the source does.
-    const sentence = () => app.board.status().summary
+    const sentence = () => app.registry.status().summary
     await until(() => sentence().includes('the API answered 429, and no request is sent until'), 'the 429')
     const leftMs = Date.parse(told() ?? '') - house.clock.now()
     expect(leftMs).toBeGreaterThan(500_000)
     expect(leftMs).toBeLessThanOrEqual(600_000)
-    expect(app.board.status().workspaces[0]?.rate_limits?.[0]).toMatchObject({ limit: 45, lowered_from: 60 })
+    expect(app.registry.status().workspaces[0]?.rate_limits?.[0]).toMatchObject({
+      limit: 45,
+      lowered_from: 60,
+    })
   } finally {
     await app.stop()
   }

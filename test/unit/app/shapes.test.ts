@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
 import { openAfterKeys, type Policy } from '../../../src/delivery/policy.ts'
-import { lineShape, objectShape } from '../../../src/app/delivery.ts'
+import { lineFingerprint, objectFingerprint } from '../../../src/app/delivery.ts'
 
 const both = { format: 'raw', sources: ['audit'], types: ['*'], redact: [], deny: {} }
 
@@ -18,7 +18,7 @@ function shapesOf(changed: object, sinkShape = 'one') {
   openAfterKeys(config, () => '', (opened) => ((policy = opened), stepper)) // prettier-ignore
   if (!policy) throw new Error('no policy')
   const sink = { shape: sinkShape }
-  return { line: lineShape(config, sink, policy), object: objectShape(config, sink, policy) }
+  return { line: lineFingerprint(config, sink, policy), object: objectFingerprint(config, sink, policy) }
 }
 
 const first = shapesOf({})

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
 import { secretsIn } from '../../../src/core/secret.ts'
-import type { Board } from '../../../src/observability/status-registry.ts'
+import type { StatusRegistry } from '../../../src/observability/status-registry.ts'
 import { UnreadSecrets } from '../../../src/app/checks.ts'
 import { certificate } from '../../fakes/certificates.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
@@ -25,7 +25,7 @@ test('secrets that cannot be read again are told by status and log while all goe
   const app = await house.open(false)
   onTestFinished(() => app.stop())
   app.run().catch(() => undefined)
-  const status = () => app.board.status()
+  const status = () => app.registry.status()
   const told = () => house.lines.filter(({ sentence }) => sentence.startsWith('A secret or a file can'))
   await until(() => status().summary.startsWith('All caught up'), 'peace')
   expect(status().warnings).toEqual([])
@@ -95,7 +95,7 @@ describe('files that a sink names', () => {
       ],
     })
     const held = new Map<string, string>()
-    const warn: Board['warn'] = ({ code, about }, message) => {
+    const warn: StatusRegistry['warn'] = ({ code, about }, message) => {
       if (message === undefined) held.delete(about)
       else held.set(about, `${code}: ${message}`)
     }

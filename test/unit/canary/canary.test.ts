@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { Canary, type CanaryOptions, type CanaryQuestion } from '../../../src/canary/canary.ts'
 import type { TraceSource } from '../../../src/canary/traces.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { CanaryTrace, CanaryWatch } from '../../../src/contracts/reporter.ts'
+import type { CanaryTrace, CanaryReporter } from '../../../src/contracts/reporter.ts'
 import { entriesOf, type MadeEntry } from '../../fakes/lines.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
@@ -15,7 +15,7 @@ const USER = 'svc@example.com'
 
 const nameOf = ({ stage, sink }: CanaryTrace) => (sink === undefined ? stage : `${stage} ${sink}`)
 
-class Notes implements CanaryWatch {
+class Notes implements CanaryReporter {
   readonly told: string[] = []
   lacking: readonly string[] = []
   wholes: number[] = []
@@ -39,12 +39,12 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
   let answer = async (): Promise<number | undefined> => clock.now() + 2_000
   const perch = {
     ...{ quay, clock, journal, log, asked },
-    watch: new SourceNotes(),
+    reporter: new SourceNotes(),
     notes: new Notes(),
     canary: undefined as unknown as Canary,
     /** The process dies and begins again. */
     restart(changed: Partial<CanaryOptions> = {}) {
-      perch.watch = new SourceNotes()
+      perch.reporter = new SourceNotes()
       perch.notes = new Notes()
       perch.canary = new Canary({
         ...{ workspace: 'acme', intervalMs: HOUR, boundMs: 105 * MINUTE, sources: all },
@@ -57,7 +57,7 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
           return answer()
         },
         ready: () => Promise.resolve(true),
-        ...{ journal, watch: perch.watch, canary: perch.notes, log, clock, random: Math.random },
+        ...{ journal, reporter: perch.reporter, canary: perch.notes, log, clock, random: Math.random },
         ...more,
         ...changed,
       })
@@ -75,9 +75,9 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
       const entries = entriesOf(
         made.map(({ of, ...one }) => (of ? { ...one, raw: JSON.stringify({ ...of, id: one.id }) } : one)),
       )
-      const origin = { workspace: 'acme', source } as const
+      const stream = { workspace: 'acme', source } as const
       const rest = { quarantined: [], findings: [], headUs: undefined, cursor: undefined, gaps: 0 }
-      const appended = await journal.append({ origin, entries, ...rest })
+      const appended = await journal.append({ stream, entries, ...rest })
       perch.canary.notice(source, entries, appended.last ?? expect.fail('no sequence number'))
     },
     time: (afterMs = 0) => new Date(START + afterMs).toISOString().replace('Z', ''),
@@ -86,10 +86,10 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
       type: 'api:create_query',
       of: { user: USER, user_agent: `auditferry/1 (instance 0; canary ${perch.nonce})` },
     }),
-    async settle(sink: string) {
+    async ack(sink: string) {
       const last = journal.stats().sinks.find((one) => one.sink === sink) ?? expect.fail()
-      const through = last.position + last.owedEntries
-      await journal.settle(sink, { first: last.position + 1, through, parked: [] })
+      const through = last.position + last.pendingEntries
+      await journal.ack(sink, { first: last.position + 1, through, parked: [] })
     },
   }
   perch.restart()
@@ -105,21 +105,21 @@ test('each stage is measured from the moment the prompt was sent, and what comes
   await perch.read('audit', { id: 'x', type: 'auth:login' }, perch.audit())
   expect(await perch.step()).toBe(1_000)
   perch.pass(MINUTE)
-  await perch.settle('siem')
+  await perch.ack('siem')
   await perch.step()
   const event = { time: perch.time(1_000), type: 'ASSISTANT' }
   await perch.read('history.usage', { id: 'u', ...event, of: { user: USER } })
   perch.pass(MINUTE)
   await perch.read('history.query', { id: 'q', ...event, of: { user: USER, query: `say ${perch.nonce}` } })
   expect(await perch.step()).toBe(1_000)
-  await perch.settle('archive')
+  await perch.ack('archive')
   expect(await perch.step()).toBe(HOUR - 3 * MINUTE)
   expect(perch.notes.told).toEqual([
     ...['request 0', 'audit 60', 'delivered siem 120'],
     ...['usage 120', 'query 180', 'delivered archive 180'],
   ])
   expect([perch.notes.wholes, perch.notes.lacking]).toEqual([[START + 3 * MINUTE], []])
-  expect(perch.watch.successes).toBe(2)
+  expect(perch.reporter.successes).toBe(2)
 })
 
 test('one prompt an interval, each with a nonce of its own', async () => {
@@ -149,21 +149,21 @@ test('what does not come within its bound is told once, stays told until one com
   expect(await perch.step()).toBe(0)
   expect(perch.notes.lacking).toEqual(['audit', 'usage', 'delivered siem'])
   expect(perch.asked).toHaveLength(2)
-  const error = perch.watch.errors.at(-1)
+  const error = perch.reporter.errors.at(-1)
   expect(error?.message).toContain('missing audit, usage, delivered siem')
   expect(error?.message).not.toContain(perch.nonce)
   const warnings = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('did not come back'))
   expect(warnings()).toHaveLength(1)
-  expect(perch.watch.states.at(-1)).toBe('failing')
-  expect(perch.watch.successes).toBe(1)
+  expect(perch.reporter.states.at(-1)).toBe('failing')
+  expect(perch.reporter.successes).toBe(1)
 
   await perch.read('audit', perch.audit())
   await perch.read('history.usage', { id: 'u', time: perch.time(bound), of: { user: USER } })
-  await perch.settle('siem')
+  await perch.ack('siem')
   await perch.step()
   expect(perch.notes.lacking).toEqual([])
   expect(perch.notes.wholes).toHaveLength(1)
-  expect(perch.watch.successes).toBe(2)
+  expect(perch.reporter.successes).toBe(2)
   expect(warnings()).toHaveLength(1)
 })
 
@@ -179,7 +179,7 @@ test('a restart in between loses no stage: what came before is told again, what 
   await perch.step()
   perch.pass(MINUTE)
   perch.restart()
-  await perch.settle('siem')
+  await perch.ack('siem')
   await perch.step()
   expect(perch.notes.told.toSorted()).toEqual(['audit 60', 'delivered siem 120', 'request 0'])
   // The user that the audit entry told is known still.
@@ -195,28 +195,28 @@ test('a restart in between loses no stage: what came before is told again, what 
 test('after a restart it is told when the last prompt was answered and came back, and when the next is due', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [] })
   await perch.step()
-  expect(perch.watch.recalls).toEqual([])
+  expect(perch.reporter.recalls).toEqual([])
   perch.pass(MINUTE)
   await perch.read('audit', perch.audit())
   await perch.step()
   perch.pass(MINUTE)
   perch.restart()
   await perch.step()
-  expect(perch.watch.recalls).toEqual([{ readAt: START, caughtUpAt: START + MINUTE, gapAt: 0 }])
-  expect(perch.watch.triesInMs).toEqual([58 * MINUTE])
+  expect(perch.reporter.recalls).toEqual([{ readAt: START, caughtUpAt: START + MINUTE, gapAt: 0 }])
+  expect(perch.reporter.triesInMs).toEqual([58 * MINUTE])
 })
 
 test('of a prompt that nobody answered it is told when the next is due; of one that waits for the sources, nothing', async () => {
   const perch = await openPerch({ ready: () => Promise.resolve(false) })
   await perch.step()
-  expect([perch.watch.triesInMs, perch.watch.states]).toEqual([[], ['idle']])
+  expect([perch.reporter.triesInMs, perch.reporter.states]).toEqual([[], ['idle']])
   perch.restart({ ready: () => Promise.resolve(true) })
   perch.answers(() => new Promise(() => undefined))
   void perch.step()
   for (let i = 0; i < 100 && perch.asked.length === 0; i++) await new Promise(setImmediate)
   perch.restart()
   await perch.step()
-  expect([perch.watch.triesInMs, perch.watch.recalls]).toEqual([[HOUR], []])
+  expect([perch.reporter.triesInMs, perch.reporter.recalls]).toEqual([[HOUR], []])
 })
 
 test('an alarm is there again after a restart, in metrics and status, and not in the log', async () => {
@@ -227,7 +227,7 @@ test('an alarm is there again after a restart, in metrics and status, and not in
   perch.restart()
   await perch.step()
   expect(perch.notes.lacking).toEqual(['audit'])
-  expect(perch.watch.errors).toHaveLength(1)
+  expect(perch.reporter.errors).toHaveLength(1)
   expect(perch.log.lines.filter((line) => JSON.stringify(line).includes('did not come back'))).toHaveLength(1)
 })
 
@@ -264,7 +264,7 @@ test('a prompt that fails is tried again ever later, up to its interval, and hel
   expect(gaps[0]).toBeGreaterThanOrEqual(MINUTE / 2)
   expect(gaps.every((gap) => gap <= HOUR)).toBe(true)
   expect(Math.max(...gaps)).toBeGreaterThan(HOUR / 2)
-  expect(perch.watch.states).toContain('blocked')
+  expect(perch.reporter.states).toContain('blocked')
   expect(perch.notes.lacking).toEqual([])
 })
 
@@ -339,7 +339,7 @@ test('a sink that refuses the entry for good has not accepted it', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }] })
   await perch.step()
   await perch.read('audit', perch.audit())
-  await perch.journal.settle('siem', {
+  await perch.journal.ack('siem', {
     ...{ first: 1, through: 1 },
     parked: [{ seq: 1, code: 'refused', reason: 'no' }],
   })
@@ -360,7 +360,7 @@ test('the loop sleeps until a trace is shown to it, and looks at the sinks each 
   perch.pass(10 * MINUTE)
   await perch.read('audit', perch.audit())
   await turn()
-  await perch.settle('siem')
+  await perch.ack('siem')
   perch.pass(1_000)
   await turn()
   expect(perch.notes.told).toEqual(['request 0', 'audit 600', 'delivered siem 601'])
@@ -388,18 +388,18 @@ test('what a former round lacked stays told over a restart until one comes back 
   // The first is judged, and its interval over: the next goes out at once.
   await perch.step()
   expect([perch.asked.length, perch.notes.lacking]).toEqual([2, ['delivered siem']])
-  const said = perch.watch.errors.at(-1)?.message
+  const said = perch.reporter.errors.at(-1)?.message
   perch.restart()
   await perch.step()
   expect(perch.notes.lacking).toEqual(['delivered siem'])
-  expect(perch.watch.errors.map(({ message }) => message)).toEqual([said])
+  expect(perch.reporter.errors.map(({ message }) => message)).toEqual([said])
   await perch.read('audit', perch.audit())
-  await perch.settle('siem')
+  await perch.ack('siem')
   await perch.step()
   expect(perch.notes.lacking).toEqual([])
   perch.restart()
   await perch.step()
-  expect([perch.notes.lacking, perch.watch.errors]).toEqual([[], []])
+  expect([perch.notes.lacking, perch.reporter.errors]).toEqual([[], []])
 })
 
 test('a trace that is read again, as each day of the history is, is told once and keeps its first time', async () => {
@@ -408,7 +408,7 @@ test('a trace that is read again, as each day of the history is, is told once an
   perch.pass(MINUTE)
   await perch.read('audit', perch.audit())
   perch.pass(MINUTE)
-  await perch.settle('siem')
+  await perch.ack('siem')
   await perch.read('audit', perch.audit(), { id: 'later', type: 'auth:login' })
   await perch.step()
   expect(perch.notes.told).toEqual(['request 0', 'audit 60', 'delivered siem 120'])
@@ -456,16 +456,16 @@ test('that it came back whole again is said once, and each prompt and each whole
   const again = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('whole again')).length
   await perch.step()
   await whole()
-  expect([again(), perch.watch.successes, perch.watch.caughtUps]).toEqual([0, 2, 2])
+  expect([again(), perch.reporter.successes, perch.reporter.caughtUps]).toEqual([0, 2, 2])
   await perch.step()
   perch.pass(2 * HOUR)
   await perch.step()
-  expect([perch.notes.lacking, perch.watch.successes]).toEqual([['audit'], 3])
+  expect([perch.notes.lacking, perch.reporter.successes]).toEqual([['audit'], 3])
   await whole()
-  expect([again(), perch.watch.successes, perch.watch.caughtUps]).toEqual([1, 4, 4])
+  expect([again(), perch.reporter.successes, perch.reporter.caughtUps]).toEqual([1, 4, 4])
   await perch.step()
   await whole()
-  expect([again(), perch.watch.successes, perch.watch.caughtUps]).toEqual([1, 6, 6])
+  expect([again(), perch.reporter.successes, perch.reporter.caughtUps]).toEqual([1, 6, 6])
 })
 
 test('a prompt that could not be sent changes nothing of what is told of the one before', async () => {

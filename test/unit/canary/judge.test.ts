@@ -24,7 +24,7 @@ test.each([
   }
   const judge = new Judge({
     ...{ boundMs: BOUND, sources: ['audit'], sinks: [], canary },
-    ...{ watch: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START + ms) },
+    ...{ reporter: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START + ms) },
   })
   const round: Round = {
     ...{ nonce: 'c', sentAt: START, traces: {}, delivered: {}, parked: [], over: false },
@@ -40,7 +40,7 @@ test('of a former process only what sinks did that are still there is told', () 
   const canary = { seen: (trace: unknown) => told.push(trace), whole: () => undefined, missing: () => undefined } // prettier-ignore
   const judge = new Judge({
     ...{ boundMs: BOUND, sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }], canary },
-    ...{ watch: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START) },
+    ...{ reporter: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START) },
   })
   const delivered = { siem: START + 1, gone: START + 2 }
   const round: Round = { ...{ nonce: 'c', sentAt: START, traces: {}, parked: [], over: false }, delivered } // prettier-ignore
@@ -51,9 +51,9 @@ test('of a former process only what sinks did that are still there is told', () 
 test('what a former round lacked is told no more where nobody looks for it any more', () => {
   const lacking: number[] = []
   const canary = { seen: () => undefined, whole: () => undefined, missing: (traces: readonly object[]) => void lacking.push(traces.length) } // prettier-ignore
-  const watch = new SourceNotes()
+  const reporter = new SourceNotes()
   const judge = new Judge({
-    ...{ boundMs: BOUND, sources: ['audit'], sinks: [], canary, watch },
+    ...{ boundMs: BOUND, sources: ['audit'], sinks: [], canary, reporter },
     ...{ log: new LogLines(), clock: new VirtualClock(START) },
   })
   const traces = { audit: { at: START, seq: 1, id: 'a' } }
@@ -61,5 +61,5 @@ test('what a former round lacked is told no more where nobody looks for it any m
   const memory: CanaryMemory = { round, missed: round, wholeAt: 0 }
   judge.remember(memory)
   judge.asked(memory)
-  expect([lacking, watch.errors, watch.states, watch.successes]).toEqual([[], [], [], 1])
+  expect([lacking, reporter.errors, reporter.states, reporter.successes]).toEqual([[], [], [], 1])
 })

@@ -18,7 +18,13 @@ const roundOf = (more: Partial<Round> = {}): Round => ({
 
 function journalOf(siem: Partial<SinkPosition>, letters: readonly string[]) {
   const asked: DeadLetterQuery[] = []
-  const position = { sink: 'siem', position: 7, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 0 }
+  const position = {
+    sink: 'siem',
+    position: 7,
+    pendingEntries: 0,
+    oldestPendingAt: undefined,
+    deadLetters: 0,
+  }
   const journal = {
     stats: () => ({ sinks: [{ ...position, ...siem }] }),
     async deadLetters(query: DeadLetterQuery) {

@@ -15,10 +15,10 @@ interface Given {
 async function ready(given: Partial<Record<SourceName, Given>>, intervalMs = 15 * MINUTE): Promise<boolean> {
   const plans = new Map<Cursor, Plan>()
   const clock = new VirtualClock(START)
-  const nothing: Plan = { dueAt: START, lane: 'live', caughtUp: false }
+  const nothing: Plan = { dueAt: START, priority: 'live', caughtUp: false }
   const readers = (Object.keys(given) as SourceName[]).map((name) => {
     const source: Source = {
-      origin: { workspace: 'acme', source: name },
+      stream: { workspace: 'acme', source: name },
       plan: (cursor) => (cursor === undefined ? nothing : (plans.get(cursor) ?? expect.fail())),
       read: () => expect.fail('nothing is read'),
     }
@@ -31,8 +31,8 @@ async function ready(given: Partial<Record<SourceName, Given>>, intervalMs = 15 
   return isReady(readers, journal, clock, (name) => given[name]?.state ?? 'starting')
 }
 
-const done: Plan = { dueAt: START + MINUTE, lane: 'live', caughtUp: true }
-const behind: Plan = { dueAt: START, lane: 'past', caughtUp: false }
+const done: Plan = { dueAt: START + MINUTE, priority: 'live', caughtUp: true }
+const behind: Plan = { dueAt: START, priority: 'job', caughtUp: false }
 
 test('what was read before a restart counts: nothing has to be read once more before a prompt is sent', async () => {
   expect(await ready({ audit: { plan: done }, 'history.usage': { plan: done } })).toBe(true)

@@ -28,8 +28,8 @@ test.each([
 test('whoever looks on may stumble: what is read goes on', async () => {
   const { entries } = part([spec(1)])
   const source: Source = {
-    origin: audit,
-    plan: () => ({ dueAt: 0, lane: 'live', caughtUp: false }),
+    stream: audit,
+    plan: () => ({ dueAt: 0, priority: 'live', caughtUp: false }),
     async *read() {
       yield { ...part([spec(1)]), entries, fault: undefined }
       yield { ...part([spec(2)]), entries: entriesOf([spec(2)]), fault: undefined }
@@ -48,8 +48,8 @@ test('whoever looks on may stumble: what is read goes on', async () => {
 
 test('what did not land is not shown', async () => {
   const source: Source = {
-    origin: audit,
-    plan: () => ({ dueAt: 0, lane: 'live', caughtUp: false }),
+    stream: audit,
+    plan: () => ({ dueAt: 0, priority: 'live', caughtUp: false }),
     async *read() {
       yield { ...part([spec(1)]), fault: undefined }
       yield { ...part([spec(2)]), fault: undefined }

@@ -48,7 +48,7 @@ const options = (more: Partial<BackfillCommandOptions> = {}): BackfillCommandOpt
 
 test('with no daemon it says that one must run', async () => {
   stand = await openPastStand()
-  expect(await backfill(stand.world, options(), clock)).toBe(1)
+  expect(await backfill(stand.context, options(), clock)).toBe(1)
   expect(stand.heard().stderr).toMatch(
     /no daemon runs on .*keeps the rate limit: start it with: auditferry run/,
   )
@@ -57,13 +57,13 @@ test('with no daemon it says that one must run', async () => {
 test('a span that was never read is read, delivered, and told in one line', async () => {
   stand = await openPastStand({ start: 'latest' })
   await stand.daemon()
-  expect(await backfill(stand.world, options(), clock)).toBe(0)
+  expect(await backfill(stand.context, options(), clock)).toBe(0)
   const { stdout, stderr } = stand.heard()
   expect(stderr).toBe('')
   expect(stdout).toMatch(
     /^acme audit, \S+ to \S+: done: 75 read, 75 new, 0 known, 0 filtered, 0 quarantined\n$/,
   )
-  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(await backfill(stand.context, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toContain('done: 75 read')
   const status = await (await connectControl(stand.path))?.status()
   expect(status?.backfills).toMatchObject([
@@ -76,14 +76,14 @@ test('a span that was never read is read, delivered, and told in one line', asyn
   expect(ids).toHaveLength(75)
 })
 
-const origin = { workspace: 'acme', source: 'audit' } as const
+const stream = { workspace: 'acme', source: 'audit' } as const
 const counts = { ...noCounts, read: 3, new: 3 }
 const spans = [{ fromUs: 0, toUs: 1 }]
 /** It waits for the rate limit. */
 const open: Job = {
   ...{
     kind: 'backfill',
-    origin,
+    stream,
     asked: spans,
     spans,
     startedAt: 1,
@@ -105,10 +105,10 @@ test('one that ended with possible gaps is not whole, and the command fails', as
     backfill: async () => [ended],
     all: async () => [ended],
   } as Partial<Jobs> as Jobs
-  const { board, metrics, taps } = openBoardStand()
-  const parts = { board, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
+  const { registry, metrics, taps } = openBoardStand()
+  const parts = { registry, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
   const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
-  expect(await backfill(stand.world, options(), clock)).toBe(1)
+  expect(await backfill(stand.context, options(), clock)).toBe(1)
   await control.close()
   expect(stand.heard().stdout).toMatch(/: ended, not whole: 3 read, .*; 1 possible gap: entries there may be/)
 })
@@ -116,7 +116,7 @@ test('one that ended with possible gaps is not whole, and the command fails', as
 test('a screen gets a bar, which the last line takes the place of', async () => {
   stand = await openPastStand({ start: 'latest' })
   await stand.daemon()
-  expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
+  expect(await backfill({ ...stand.context, colours: true }, options(), clock)).toBe(0)
   const { stdout } = stand.heard()
   expect(stdout).toMatch(/\r\u001b\[Kacme audit \[[#.]{30}\] \d+ % {2}\d+ entries read, \d+ new/)
   expect(stdout.split('\u001b[K').at(-1)).toMatch(/^acme audit, .*done: 75 read/)
@@ -136,9 +136,9 @@ test('what holds one up is told above the bar, once for each reason', async () =
     backfill: async () => [waiting(45)],
     all: async () => states.splice(0, 1),
   } as Partial<Jobs>
-  const { board, metrics, taps } = openBoardStand()
+  const { registry, metrics, taps } = openBoardStand()
   const parts = {
-    board,
+    registry,
     metrics,
     taps,
     jobs: fake as Jobs,
@@ -146,7 +146,7 @@ test('what holds one up is told above the bar, once for each reason', async () =
     log: new LogLines(),
   }
   const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
-  expect(await backfill({ ...stand.world, colours: true }, options(), clock)).toBe(0)
+  expect(await backfill({ ...stand.context, colours: true }, options(), clock)).toBe(0)
   await control.close()
   const lines = stand
     .heard()
@@ -169,11 +169,11 @@ test.each([false, true])(
     const gone = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
     const all = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
     const fake = { backfill: async () => [open], all } as Partial<Jobs> as Jobs
-    const { board, metrics, taps } = openBoardStand()
-    const parts = { board, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
+    const { registry, metrics, taps } = openBoardStand()
+    const parts = { registry, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
     const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
     const steps = { ...systemClock, elapsed: () => now, sleep: async (ms: number) => void (now += ms) }
-    expect(await backfill({ ...stand.world, colours }, options(), steps)).toBe(0)
+    expect(await backfill({ ...stand.context, colours }, options(), steps)).toBe(0)
     await control.close()
     const { stdout } = stand.heard()
     for (const seconds of [10, 20]) expect(stdout).toContain(`; no answer from the daemon since ${seconds} s`)
@@ -186,16 +186,16 @@ test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', asy
   stand = await openPastStand({ start: 'latest' })
   await stand.daemon()
   stand.mock.setFault('error_500', 1)
-  const following = backfill(stand.world, options(), clock)
+  const following = backfill(stand.context, options(), clock)
   await asked()
   stand.stop.abort()
   expect(await following).toBe(0)
   expect(stand.heard().stdout).toContain('The daemon continues it: auditferry backfill --status')
-  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(await backfill(stand.context, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
-  expect(await backfill(stand.world, options({ cancel: true }), clock)).toBe(0)
+  expect(await backfill(stand.context, options({ cancel: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
-  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(await backfill(stand.context, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toBe(
     'No backfill is under way, and none came to its end within the last day; one that was cancelled is not kept\n',
   )
@@ -205,7 +205,7 @@ test('one whose source is switched off is told as waiting for it, and can be end
   stand = await openPastStand()
   const asleep: Job = {
     ...open,
-    origin: { workspace: 'left', source: 'history.usage' },
+    stream: { workspace: 'left', source: 'history.usage' },
     waitsFor: 'source',
   }
   const choices: JobFilter[] = []
@@ -213,24 +213,24 @@ test('one whose source is switched off is told as waiting for it, and can be end
     all: async () => [asleep],
     cancel: async (...[, choice]: Parameters<Jobs['cancel']>) => choices.push(choice),
   } as Partial<Jobs> as Jobs
-  const { board, metrics, taps } = openBoardStand()
-  const parts = { board, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
+  const { registry, metrics, taps } = openBoardStand()
+  const parts = { registry, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
   const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
-  expect(await backfill(stand.world, options({ status: true }), clock)).toBe(0)
+  expect(await backfill(stand.context, options({ status: true }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(
     /^left history.usage: .*\. Waiting for its source, which is no longer in the configuration of the daemon/,
   )
   const named = { workspace: 'left', source: 'history.usage' } as const
-  expect(await backfill(stand.world, options({ status: true, ...named }), clock)).toBe(0)
+  expect(await backfill(stand.context, options({ status: true, ...named }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(/^left history.usage: /)
-  expect(await backfill(stand.world, options({ status: true, workspace: 'acme' }), clock)).toBe(0)
+  expect(await backfill(stand.context, options({ status: true, workspace: 'acme' }), clock)).toBe(0)
   expect(stand.heard().stdout).toMatch(/^No such backfill is under way/)
-  expect(await backfill(stand.world, options({ status: true, workspace: 'other' }), clock)).toBe(2)
+  expect(await backfill(stand.context, options({ status: true, workspace: 'other' }), clock)).toBe(2)
   expect(stand.heard()).toEqual({
     stdout: '',
     stderr: 'error: there is no workspace other; there are acme, left\n',
   })
-  expect(await backfill(stand.world, options({ cancel: true, ...named }), clock)).toBe(0)
+  expect(await backfill(stand.context, options({ cancel: true, ...named }), clock)).toBe(0)
   expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
   expect(choices).toEqual([named])
   await control.close()
@@ -240,7 +240,7 @@ test('a daemon that restarts goes on with it', async () => {
   stand = await openPastStand({ start: 'latest' })
   await stand.daemon()
   stand.mock.setFault('error_500', 1)
-  const following = backfill(stand.world, options(), clock)
+  const following = backfill(stand.context, options(), clock)
   await asked()
   await stand.stopDaemons()
   stand.mock.setFault('error_500', undefined)
@@ -253,7 +253,7 @@ test('what may be forgotten is warned of first', async () => {
   stand = await openPastStand({ start: 'latest' })
   stand.write({ start: 'latest', keepKeys: '1d' })
   await stand.daemon()
-  expect(await backfill(stand.world, options(), clock)).toBe(0)
+  expect(await backfill(stand.context, options(), clock)).toBe(0)
   expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.dedup_retention\) may no longer be known/)
 })
 
@@ -270,7 +270,7 @@ test.each([
 ])('wrong usage is said: %j', async (more, message) => {
   stand = await openPastStand()
   await stand.daemon()
-  expect(await backfill(stand.world, options(more), clock)).toBe(2)
+  expect(await backfill(stand.context, options(more), clock)).toBe(2)
   expect(stand.heard().stderr).toContain(message)
 })
 
@@ -281,8 +281,8 @@ test.each<[Partial<BackfillCommandOptions>, string]>([
 ])('wrong usage is 2 whether or not a daemon runs: %j', async (more, message) => {
   stand = await openPastStand()
   const asked = { config: stand.config, status: false, cancel: false, ...more }
-  expect(await backfill(stand.world, asked, clock)).toBe(2)
+  expect(await backfill(stand.context, asked, clock)).toBe(2)
   await stand.daemon()
-  expect(await backfill(stand.world, asked, clock)).toBe(2)
+  expect(await backfill(stand.context, asked, clock)).toBe(2)
   expect(stand.heard().stderr.split(message)).toHaveLength(3)
 })

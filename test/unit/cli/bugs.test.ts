@@ -8,9 +8,9 @@ import { runProgram } from '../../../src/cli/program.ts'
 import { openWorld } from './world.ts'
 
 test('a command that throws names the error and its place, not its words', async () => {
-  const { world, heard } = openWorld()
+  const { context, heard } = openWorld()
   const torn = {
-    ...world,
+    ...context,
     get env(): never {
       return JSON.parse('{"prompt": planted') as never
     },

@@ -10,7 +10,7 @@ test.each([
 ])(
   'with faults %j and a backlog of %i it tells which of them strike nothing of that',
   async (fault, backlog, told) => {
-    const { world, stop, heard } = openWorld()
+    const { context, stop, heard } = openWorld()
     stop.abort()
     const rest = {
       port: 0,
@@ -21,7 +21,7 @@ test.each([
       key: [],
       control: false,
     }
-    expect(await mock(world, { ...rest, fault, backlog })).toBe(0)
+    expect(await mock(context, { ...rest, fault, backlog })).toBe(0)
     const note =
       told === undefined
         ? ''

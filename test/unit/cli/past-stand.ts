@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { runDaemon } from '../../../src/cli/run/daemon.ts'
-import { realOutside } from '../../../src/cli/shared/environment.ts'
+import { realEnvironment } from '../../../src/cli/shared/environment.ts'
 import { run } from '../../../src/cli/run/run.ts'
 import { readTextFile } from '../../../src/config/files.ts'
 import { loadConfig } from '../../../src/config/load.ts'
@@ -45,7 +45,7 @@ log: { level: error }
 `,
     )
   write()
-  const { world, stop, heard } = openWorld()
+  const { context, stop, heard } = openWorld()
   const daemons: { stop: AbortController; over: Promise<void> }[] = []
   const stopDaemons = async () => {
     for (const { stop: end, over } of daemons.splice(0)) {
@@ -54,14 +54,14 @@ log: { level: error }
     }
   }
   return {
-    ...{ folder, mock, config, path, world, stop, heard, write, stopDaemons },
-    once: () => run(world, { config, once: true, timeout: '20s' }),
+    ...{ folder, mock, config, path, context, stop, heard, write, stopDaemons },
+    once: () => run(context, { config, once: true, timeout: '20s' }),
     daemon: async () => {
       const loaded = loadConfig(config, { env: {}, readFile: readTextFile })
       const end = new AbortController()
-      const outside = { ...realOutside(loaded, world), disk }
+      const environment = { ...realEnvironment(loaded, context), disk }
       await new Promise<void>((resolve, reject) => {
-        const over = runDaemon({ config: loaded, outside }, end.signal, { started: () => resolve() })
+        const over = runDaemon({ config: loaded, environment }, end.signal, { started: () => resolve() })
         over.catch(reject)
         daemons.push({ stop: end, over })
       })

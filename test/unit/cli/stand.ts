@@ -20,9 +20,9 @@ sinks: [{ name: siem, type: file, path: ${folder}/a.out }, { name: archive, type
 server: { listen: 127.0.0.1:1 }
 `,
   )
-  const { world, stop, heard } = openWorld()
+  const { context, stop, heard } = openWorld()
   return {
-    ...{ folder, config, path, world, stop, heard },
+    ...{ folder, config, path, context, stop, heard },
     openJournal: (sinks = ['siem', 'archive'], keepSettledBytes = 0) =>
       openJournal({
         ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepSettledBytes, sinks },
@@ -39,5 +39,5 @@ export async function fill(journal: Journal): Promise<void> {
   const quarantined = [{ reason: 'no_id', bytes, totalBytes: 14, sha256: 'ab'.repeat(32) }] as const
   await journal.append(part([spec(1), spec(2, refused), spec(3, refused), spec(4)], { quarantined }))
   const parked = [2, 3].map((seq) => ({ seq, code: 'refused', reason: 'Splunk said: \u001b[31mno' }))
-  await journal.settle('siem', { first: 1, through: 4, parked })
+  await journal.ack('siem', { first: 1, through: 4, parked })
 }

@@ -1,15 +1,15 @@
 // `status --watch` where nobody answers: before the daemon runs, while it restarts, and for good.
 import { expect, test } from 'vitest'
 import { type Look, watchStatus } from '../../../src/cli/status-watch.ts'
-import type { World } from '../../../src/cli/shared/world.ts'
+import type { CommandContext } from '../../../src/cli/shared/world.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { openBoardStand } from '../observability/board-stand.ts'
 import { openWorld } from './world.ts'
 
 const nobody: Look = { nobody: 'auditferry: no daemon runs here\n' }
-const report: Look = { report: { ...openBoardStand().board.status(), ok: true } }
+const report: Look = { report: { ...openBoardStand().registry.status(), ok: true } }
 
-interface Options extends Partial<Pick<World, 'colours' | 'print'>> {
+interface Options extends Partial<Pick<CommandContext, 'colours' | 'print'>> {
   readonly looksUntilStop?: number
 }
 
@@ -18,7 +18,7 @@ function watched(
   looks: readonly (Look | Error)[],
   { colours = false, looksUntilStop = Infinity, ...more }: Options = {},
 ) {
-  const { world, stop, heard } = openWorld()
+  const { context, stop, heard } = openWorld()
   const startAt = Date.UTC(2026, 10, 21, 10)
   const spent = { ms: 0, looks: 0 }
   const clock = {
@@ -34,7 +34,7 @@ function watched(
     if (found === undefined || found instanceof Error) throw found ?? new Error('no look')
     return found
   }
-  const code = watchStatus({ ...world, colours, ...more }, look, () => 'report\n', clock)
+  const code = watchStatus({ ...context, colours, ...more }, look, () => 'report\n', clock)
   return { code, heard, spent }
 }
 
@@ -87,10 +87,10 @@ test('who reads no more ends the watch with what was seen last', async () => {
 })
 
 test('a daemon that hangs keeps nobody from leaving', async () => {
-  const { world, stop } = openWorld()
+  const { context, stop } = openWorld()
   const hung = () => new Promise<never>(() => undefined)
   const clock = { now: () => 0, elapsed: () => 0, sleep: hung }
-  const code = watchStatus(world, hung, () => '', clock)
+  const code = watchStatus(context, hung, () => '', clock)
   stop.abort(new Error('SIGINT'))
   expect(await code).toBe(1)
 })

@@ -10,7 +10,7 @@ import { openHttp } from '../../../src/observability/listener.ts'
 import { renderPage } from '../../../src/observability/page/layout.ts'
 import { unasked } from '../../fakes/unasked.ts'
 import { logOf } from '../../contract/journal-parts.ts'
-import { openBoardStand, settle, startAt } from '../observability/board-stand.ts'
+import { openBoardStand, ack, startAt } from '../observability/board-stand.ts'
 import { until } from '../app/house.ts'
 import { openStand } from './stand.ts'
 
@@ -30,17 +30,17 @@ afterEach(async () => {
 
 async function startDaemon() {
   const house = openBoardStand()
-  settle(house)
+  ack(house)
   const control = await openControl({
     ...unasked,
     ...{ journalPath: stand.path, journal, log: logOf() },
-    ...{ board: house.board, metrics: house.metrics, taps: house.taps },
+    ...{ registry: house.registry, metrics: house.metrics, taps: house.taps },
   })
   closers.push(() => control.close())
   return house
 }
 
-const ask = (json = false) => status(stand.world, { config: stand.config, json })
+const ask = (json = false) => status(stand.context, { config: stand.config, json })
 
 const pastRead: Omit<BackfillStatus, 'new_entries'> = {
   ...{ workspace: 'acme', source: 'audit', from: '2026-01-31T00:00:00.000Z', to: '2026-02-01T00:00:00.000Z' },
@@ -56,17 +56,18 @@ const pastRead: Omit<BackfillStatus, 'new_entries'> = {
 }
 
 test('a canary that was never asked tells when it will be, and no other source does', () => {
-  const { clock, board } = openBoardStand()
-  const row = (name: string) => new RegExp(`^acme ${name} {2}.*`, 'm').exec(statusText(board.status()))?.[0]
-  const watch = board.source({ workspace: 'acme', source: 'assistant' })
-  board.source({ workspace: 'acme', source: 'vault.projects' }, 60_000).state('idle', undefined, 60_000)
+  const { clock, registry } = openBoardStand()
+  const row = (name: string) =>
+    new RegExp(`^acme ${name} {2}.*`, 'm').exec(statusText(registry.status()))?.[0]
+  const watch = registry.source({ workspace: 'acme', source: 'assistant' })
+  registry.source({ workspace: 'acme', source: 'vault.projects' }, 60_000).state('idle', undefined, 60_000)
   expect(row('vault.projects')).toMatch(/idle +never +never/)
   watch.state('idle')
   expect(row('assistant')).toMatch(/idle +once all is read +not yet/)
-  expect(renderPage(board.status())).toContain('once all is read')
+  expect(renderPage(registry.status())).toContain('once all is read')
   watch.state('idle', undefined, 42 * 60_000)
   expect(row('assistant')).toMatch(/idle +due in 42 min +not yet/)
-  expect(board.status().workspaces[0]?.sources.find(({ name }) => name === 'assistant')?.due_at).toBe(
+  expect(registry.status().workspaces[0]?.sources.find(({ name }) => name === 'assistant')?.due_at).toBe(
     new Date(clock.now() + 42 * 60_000).toISOString(),
   )
   watch.state('failing', new ConnectorError('timeout', 'no answer'))
@@ -77,7 +78,7 @@ test('a canary that was never asked tells when it will be, and no other source d
 })
 
 test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
-  const report = openBoardStand().board.status()
+  const report = openBoardStand().registry.status()
   const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
   const failed = { ...pastRead, state: 'failed', error, gaps: 1 } as const
   const done = {
@@ -109,14 +110,14 @@ test('what is read again just now is told: span, how far, counts, and what holds
 
 test('of many that are read again the first few are shown, and where to find the others', () => {
   const many = Array.from({ length: 12 }, (_, i) => ({ ...pastRead, workspace: `w${i}`, new_entries: 0 }))
-  const text = statusText({ ...openBoardStand().board.status(), backfills: many })
+  const text = statusText({ ...openBoardStand().registry.status(), backfills: many })
   expect(text).toContain('  w9 audit, ')
   expect(text).not.toContain('  w10 audit, ')
   expect(text).toContain('  and 2 more: auditferry backfill --status\n')
 })
 
 test('each source tells the requests of its area in the last minute, against the limit', () => {
-  const report = openBoardStand().board.status()
+  const report = openBoardStand().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const rate_limits = [{ area: 'audit', used: 7, limit: 60 }]
@@ -127,7 +128,7 @@ test('each source tells the requests of its area in the last minute, against the
 })
 
 test('a budget that a 429 holds tells until when, also where no source has met it itself', () => {
-  const report = openBoardStand().board.status()
+  const report = openBoardStand().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const until = new Date(Date.parse(report.reported_at) + 61_000).toISOString()
@@ -140,7 +141,7 @@ test('a budget that a 429 holds tells until when, also where no source has met i
 })
 
 test('a budget that is smaller since a 429 than what may be asked tells why', () => {
-  const report = openBoardStand().board.status()
+  const report = openBoardStand().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const rate_limits = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
@@ -151,24 +152,24 @@ test('a budget that is smaller since a 429 than what may be asked tells why', ()
 })
 
 test('a source whose answer waits for memory says since when, and who holds it', () => {
-  const { board, clock, source } = openBoardStand()
+  const { registry, clock, source } = openBoardStand()
   source.waitsForMemory()
   clock.pass(120_000)
-  expect(statusText(board.status())).toContain(
+  expect(statusText(registry.status())).toContain(
     '\n  acme audit: an answer has waited for memory for 2 min: other answers use all of it\n',
   )
 })
 
 test('a source that is long at one answer says for how long', () => {
-  const { board, clock, source } = openBoardStand()
+  const { registry, clock, source } = openBoardStand()
   source.readsAnswer()
-  expect(statusText(board.status())).not.toContain('answer')
+  expect(statusText(registry.status())).not.toContain('answer')
   clock.pass(120_000)
-  expect(statusText(board.status())).toContain('\n  acme audit: one answer has been coming for 2 min\n')
+  expect(statusText(registry.status())).toContain('\n  acme audit: one answer has been coming for 2 min\n')
 })
 
 test('more was sent in the last minute than may be now: what was sent is not told as of the smaller limit', () => {
-  const report = openBoardStand().board.status()
+  const report = openBoardStand().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const rate_limits = [{ area: 'audit', used: 60, limit: 45, lowered_from: 60 }]
@@ -233,7 +234,7 @@ test('a source that is held: when it is tried next, exit 1', async () => {
 
 test('a sink that took nothing since the start is not told as one that never did', async () => {
   const house = await startDaemon()
-  house.board.sink('later', 'file', 'stored')
+  house.registry.sink('later', 'file', 'stored')
   await ask()
   const { stdout } = stand.heard()
   expect(stdout).toMatch(/^later +file +stored +starting +none since the start /m)
@@ -241,9 +242,9 @@ test('a sink that took nothing since the start is not told as one that never did
 })
 
 test('--json is the report itself', async () => {
-  const { board } = await startDaemon()
+  const { registry } = await startDaemon()
   expect(await ask(true)).toBe(0)
-  expect(JSON.parse(stand.heard().stdout)).toEqual(JSON.parse(JSON.stringify(board.status())))
+  expect(JSON.parse(stand.heard().stdout)).toEqual(JSON.parse(JSON.stringify(registry.status())))
 })
 
 test('where no daemon runs: exit 1 with a clear word', async () => {
@@ -254,9 +255,17 @@ test('where no daemon runs: exit 1 with a clear word', async () => {
 })
 
 test('without a socket the listener is asked, and only the own daemon’s word counts', async () => {
-  const { board, metrics, clock } = openBoardStand()
+  const { registry, metrics, clock } = openBoardStand()
   const http = await openHttp({
-    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, board, metrics, live: () => true, ready: () => true },
+    ...{
+      listen: '127.0.0.1:0',
+      hosts: () => [],
+      clock,
+      registry,
+      metrics,
+      live: () => true,
+      ready: () => true,
+    },
   })
   closers.push(() => http.close())
   const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
@@ -272,9 +281,17 @@ test('without a socket the listener is asked, and only the own daemon’s word c
 
 /** What answers at the listener of the stand's configuration, of one sink; `journalPath`: what it tells of itself. */
 async function listen(journalPath?: string) {
-  const { board, metrics, clock } = openBoardStand(journalPath)
+  const { registry, metrics, clock } = openBoardStand(journalPath)
   const http = await openHttp({
-    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, board, metrics, live: () => true, ready: () => true },
+    ...{
+      listen: '127.0.0.1:0',
+      hosts: () => [],
+      clock,
+      registry,
+      metrics,
+      live: () => true,
+      ready: () => true,
+    },
   })
   closers.push(() => http.close())
   const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
@@ -330,10 +347,10 @@ test('a configuration at fault in more than secrets is refused', async () => {
 
 test('strangers, a pause and what is to be mended are told', () => {
   const house = openBoardStand()
-  settle(house)
-  house.owe(3, 0, { full: true, strangers: ['former'] })
-  house.board.warn({ code: 'secret_unread', about: 'acme api_key' }, 'acme api_key cannot be read again')
-  const text = statusText(house.board.status())
+  ack(house)
+  house.owe(3, 0, { full: true, unconfigured: ['former'] })
+  house.registry.warn({ code: 'secret_unread', about: 'acme api_key' }, 'acme api_key cannot be read again')
+  const text = statusText(house.registry.status())
   expect(text).toContain('  to fix: acme api_key cannot be read again (since 0 s ago)\n')
   expect(text).toContain('reading is paused')
   expect(text).toContain('left the configuration: former')
@@ -341,8 +358,8 @@ test('strangers, a pause and what is to be mended are told', () => {
 
 test('--watch looks again until the signal, and ends as the last look was', async () => {
   const { sink } = await startDaemon()
-  const watching = status(
-    { ...stand.world, colours: true },
+  const reporting = status(
+    { ...stand.context, colours: true },
     { config: stand.config, json: false, watch: true },
   )
   let seen = ''
@@ -351,13 +368,13 @@ test('--watch looks again until the signal, and ends as the last look was', asyn
   sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
   await until(() => (seen += stand.heard().stdout).includes('refused the connection'), 'the next look')
   stand.stop.abort()
-  expect(await watching).toBe(1)
+  expect(await reporting).toBe(1)
 })
 
 test('colours are for screens: the same words, the states painted', async () => {
-  const { board, sink } = await startDaemon()
+  const { registry, sink } = await startDaemon()
   sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
-  const [plain, painted] = [statusText(board.status()), statusText(board.status(), true)]
+  const [plain, painted] = [statusText(registry.status()), statusText(registry.status(), true)]
   expect(plain).not.toContain('\u001b')
   expect(painted).toMatch(/\u001b\[31mfailing *\u001b\[0m/)
   expect(painted.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)
@@ -366,7 +383,7 @@ test('colours are for screens: the same words, the states painted', async () => 
 test('a finding says which entry to look up in the SIEM, and that there are more', async () => {
   const { journal: kept, source } = await startDaemon()
   const lastFindings = [4, 3, 2, 1].map((n) => ({
-    origin: { workspace: 'acme', source: 'audit' } as const,
+    stream: { workspace: 'acme', source: 'audit' } as const,
     ...({ kind: 'foreign_fetch', entryId: `id-${n}\u001b`, foundAt: startAt } as const),
     entryUs: n === 4 ? startAt * 1000 : undefined,
   }))

@@ -12,7 +12,7 @@ import { openControl } from '../../../src/control/server.ts'
 import { unasked } from '../../fakes/unasked.ts'
 import { logOf } from '../../contract/journal-parts.ts'
 import { openHouse, until } from '../app/house.ts'
-import { openBoardStand, settle } from '../observability/board-stand.ts'
+import { openBoardStand, ack } from '../observability/board-stand.ts'
 import { openStand } from './stand.ts'
 
 let house: ReturnType<typeof openHouse>
@@ -55,7 +55,7 @@ beforeEach(async () => {
     ...{ sinks, server: { listen: '127.0.0.1:0' } },
   })
   let started = false
-  daemon = runDaemon({ config: parsed, outside: house.outside }, stopping.signal, {
+  daemon = runDaemon({ config: parsed, environment: house.environment }, stopping.signal, {
     started: () => void (started = true),
   })
   daemon.catch(() => undefined)
@@ -71,7 +71,7 @@ afterEach(async () => {
 
 describe('tap', () => {
   test('shows the lines that the sink takes from then on, as they are', async () => {
-    const looking = tap(stand.world, { config: file, sink: 'open', limit: 2 })
+    const looking = tap(stand.context, { config: file, sink: 'open', limit: 2 })
     const adding = setInterval(() => house.mock.add({}), 20)
     expect(await looking).toBe(0)
     clearInterval(adding)
@@ -85,7 +85,7 @@ describe('tap', () => {
 
   test.each(['ENOSPC', 'EPIPE'])('says that it cannot write (%s), or ends with its reader', async (code) => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code }))
-    const looking = tap({ ...stand.world, print }, { config: file, sink: 'open', limit: 2 })
+    const looking = tap({ ...stand.context, print }, { config: file, sink: 'open', limit: 2 })
     const ended = looking.catch((error: unknown) => error)
     const adding = setInterval(() => house.mock.add({}), 20)
     const end = await ended
@@ -96,7 +96,7 @@ describe('tap', () => {
 
   test('says what keeps lines from coming, once for each reason', async () => {
     const told = openBoardStand()
-    settle(told)
+    ack(told)
     const journal = await stand.openJournal()
     const asked = { times: 0 }
     const next = async () => {
@@ -106,17 +106,17 @@ describe('tap', () => {
       if (times === 6) stand.stop.abort()
       return []
     }
-    const { board, metrics } = told
+    const { registry, metrics } = told
     const control = await openControl({
       ...unasked,
       journalPath: stand.path,
       journal,
       log: logOf(),
-      board,
+      registry,
       metrics,
       taps: { next },
     })
-    expect(await tap(stand.world, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
+    expect(await tap(stand.context, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
     await control.close()
     await journal.close()
     expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
@@ -128,7 +128,7 @@ describe('tap', () => {
 
   test('says once which source is read next, and when, while nothing is new and all is well', async () => {
     const told = openBoardStand()
-    settle(told)
+    ack(told)
     const journal = await stand.openJournal()
     const asked = { times: 0 }
     const next = async () => {
@@ -136,18 +136,18 @@ describe('tap', () => {
       if (++asked.times === 4) stand.stop.abort()
       return []
     }
-    const { board, metrics } = told
+    const { registry, metrics } = told
     const parts = {
       ...unasked,
       journalPath: stand.path,
       journal,
       log: logOf(),
-      board,
+      registry,
       metrics,
       taps: { next },
     }
     const control = await openControl(parts)
-    expect(await tap(stand.world, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
+    expect(await tap(stand.context, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
     await control.close()
     await journal.close()
     expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
@@ -157,7 +157,7 @@ describe('tap', () => {
   })
 
   test('is refused where the configuration does not allow it', async () => {
-    await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
+    await expect(tap(stand.context, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
       'tap is disabled for sink closed because it shows log content; set tap: true to enable it',
     )
     expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
@@ -167,7 +167,7 @@ describe('tap', () => {
     'of a sink that there is none of is wrong usage, told before it waits: %j',
     async (more) => {
       writeFileSync(file, `${text()}${more}`)
-      expect(await tap(stand.world, { config: file, sink: 'nope', limit: 1 })).toBe(2)
+      expect(await tap(stand.context, { config: file, sink: 'nope', limit: 1 })).toBe(2)
       const { stderr } = stand.heard()
       expect(stderr).toMatch(/error: there is no sink nope; there are open, closed\n$/)
       expect(stderr).not.toContain('waiting')
@@ -177,25 +177,25 @@ describe('tap', () => {
 
 test('a faulty file does not keep tap, backfill --status and backfill --cancel from the daemon', async () => {
   writeFileSync(file, `${text()}nonsense: true\n`)
-  await expect(tap(stand.world, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
+  await expect(tap(stand.context, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
   expect(stand.heard().stderr).toContain(
     `${file} is invalid; a running daemon keeps its current configuration`,
   )
-  expect(await backfill(stand.world, { config: file, status: true, cancel: false })).toBe(0)
+  expect(await backfill(stand.context, { config: file, status: true, cancel: false })).toBe(0)
   expect(stand.heard().stdout).toContain('No backfill is under way')
   const cancel = { config: file, status: false, cancel: true }
-  expect(await backfill(stand.world, { ...cancel, workspace: 'acme', source: 'audit' })).toBe(0)
+  expect(await backfill(stand.context, { ...cancel, workspace: 'acme', source: 'audit' })).toBe(0)
   expect(stand.heard().stdout).toBe('No backfill was under way: nothing to end\n')
-  expect(await backfill(stand.world, { ...cancel, source: 'vault.projects' })).toBe(2)
+  expect(await backfill(stand.context, { ...cancel, source: 'vault.projects' })).toBe(2)
   const begin = { config: file, from: '24h', status: false, cancel: false }
-  await expect(backfill(stand.world, begin)).rejects.toThrow('nonsense: unknown key')
+  await expect(backfill(stand.context, begin)).rejects.toThrow('nonsense: unknown key')
 })
 
 describe('bundle', () => {
   test('holds status, figures and the masked configuration, no secret and no content, for its owner alone', async () => {
     await until(() => house.mock.entries().length >= 20, 'entries')
     const path = join(house.folder, 'bundle.md')
-    expect(await bundle(stand.world, { config: file }, path)).toBe(0)
+    expect(await bundle(stand.context, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
     for (const part of [
       'dedup_retention: 35d',
@@ -219,12 +219,12 @@ describe('bundle', () => {
     writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace(stand.path, path))
     const found = openBoardStand()
     const finding = { kind: 'foreign_fetch', entryId: 'planted-id', entryUs: 1, foundAt: 1 } as const
-    const origin = { workspace: 'acme', source: 'audit' } as const
-    found.owe(0, 0, { findings: 1, lastFindings: [{ ...finding, origin }] })
+    const stream = { workspace: 'acme', source: 'audit' } as const
+    found.owe(0, 0, { findings: 1, lastFindings: [{ ...finding, stream }] })
     const journal = await stand.openJournal()
     const control = await openControl({ ...unasked, journalPath: path, log: logOf(), ...found, journal })
     const to = join(stand.folder, 'bundle.md')
-    expect(await bundle(stand.world, { config: stand.config }, to)).toBe(0)
+    expect(await bundle(stand.context, { config: stand.config }, to)).toBe(0)
     await control.close()
     await journal.close()
     const held = readFileSync(to, 'utf8')
@@ -238,7 +238,7 @@ describe('bundle', () => {
     const path = join(house.folder, 'bundle.md')
     const other = join(house.folder, 'other.yaml')
     writeFileSync(other, text().replace(`${house.folder}/a.db`, `${house.folder}/planted-key/a.db`))
-    expect(await bundle(stand.world, { config: other }, path)).toBe(0)
+    expect(await bundle(stand.context, { config: other }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
     expect(held).toContain('No daemon runs')
     expect(held).toContain('/***/a.db-wal')
@@ -250,7 +250,7 @@ describe('bundle', () => {
     const other = join(house.folder, 'other.yaml')
     writeFileSync(other, text().replace(`${house.folder}/a.db`, `${house.folder}/link.db`))
     symlinkSync('real.db', join(house.folder, 'link.db'))
-    expect(await bundle(stand.world, { config: other }, path)).toBe(0)
+    expect(await bundle(stand.context, { config: other }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
     for (const end of ['-wal', '.ballast']) expect(held).toContain(`/real.db${end}`)
   })
@@ -258,7 +258,7 @@ describe('bundle', () => {
   test('of a faulty configuration holds the faults and what the daemon tells, and none of its values', async () => {
     const path = join(house.folder, 'bundle.md')
     writeFileSync(file, `${text()}nonsense: planted\n`)
-    expect(await bundle(stand.world, { config: file }, path)).toBe(0)
+    expect(await bundle(stand.context, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
     for (const part of ['nonsense: unknown key', '"summary":']) expect(held).toContain(part)
     expect(held).not.toContain('planted')

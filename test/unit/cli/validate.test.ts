@@ -23,7 +23,7 @@ sinks: [{ name: console, type: stdout }]
   )
   let stdout = ''
   let stderr = ''
-  const world = {
+  const context = {
     env: {},
     version: '0.0.0',
     stdout: (text: string) => void (said.push(text), (stdout += text)),
@@ -31,7 +31,7 @@ sinks: [{ name: console, type: stdout }]
     print: () => Promise.resolve(),
     signal: new AbortController().signal,
   }
-  const code = await validate(world, { config, connect: true }, checks)
+  const code = await validate(context, { config, connect: true }, checks)
   return { code, last: stdout.split('\n').at(-2), stderr }
 }
 

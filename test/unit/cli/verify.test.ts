@@ -36,7 +36,7 @@ beforeAll(async () => {
   await stand.append(30)
   await stand.step()
   for (const packed of ['.gz', '.zst', ''] as const) {
-    await stand.ship(10, { packed, filtered: 2, parked: 1 })
+    await stand.runDispatcher(10, { packed, filtered: 2, parked: 1 })
     await stand.hour()
   }
   writeFileSync(publicKey, stand.keys.publicPem)
@@ -55,8 +55,8 @@ beforeEach(() => {
 })
 
 async function program(...argv: string[]) {
-  const { world, heard } = openWorld()
-  const code = await runProgram(['verify', ...argv], world)
+  const { context, heard } = openWorld()
+  const code = await runProgram(['verify', ...argv], context)
   const { stdout: out, stderr: err } = heard()
   return { code, out, err }
 }
@@ -338,8 +338,8 @@ sinks:
       access_key_id: id, secret_access_key: secret, evidence: { signing_key_file: ${keyFile} } }
 `,
         )
-        const { world, heard } = openWorld()
-        const onTerminal = { ...world, terminal: true }
+        const { context, heard } = openWorld()
+        const onTerminal = { ...context, terminal: true }
         expect(await runProgram(['run', '--once', '--config', config], onTerminal)).toBe(code)
         const ran = heard()
         expect(ran.stdout).toBe('')
@@ -355,7 +355,7 @@ sinks:
           '--public-key',
           join(folder, 'run-public.pem'),
         ]
-        expect(await runProgram(proof, world)).toBe(0)
+        expect(await runProgram(proof, context)).toBe(0)
         const proved = heard().stdout
         expect(proved).toContain(`with ${count} entries`)
         expect(proved).not.toContain('newer than')

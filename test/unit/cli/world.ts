@@ -1,10 +1,10 @@
 // A world that remembers what was said in it.
-import type { World } from '../../../src/cli/shared/world.ts'
+import type { CommandContext } from '../../../src/cli/shared/world.ts'
 
 export function openWorld() {
   const said = { stdout: '', stderr: '' }
   const stop = new AbortController()
-  const world: World = {
+  const context: CommandContext = {
     ...{ env: {}, version: '0.0.0', signal: stop.signal },
     stdout: (text) => void (said.stdout += text),
     stderr: (text) => void (said.stderr += text),
@@ -16,5 +16,5 @@ export function openWorld() {
     said.stdout = said.stderr = ''
     return all
   }
-  return { world, stop, heard }
+  return { context, stop, heard }
 }

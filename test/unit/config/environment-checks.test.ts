@@ -292,7 +292,7 @@ test('two sinks into one file, or one into the journal, are faults', () => {
 test('a file sink at the configuration, or at a file that it names, is a fault, and no daemon starts with it', () => {
   const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
   const fault = '5 sinks.0.path: is a file that the configuration is read from: use another file'
-  const world = { env: {}, readFile: readTextFile }
+  const context = { env: {}, readFile: readTextFile }
   writeFileSync(join(folder, 'hash-key'), 'x'.repeat(64), { mode: 0o400 })
   symlinkSync(join(folder, 'key'), join(folder, 'link'))
   const redact = `, redact: [{ fields: [query], with: hash, key_file: ${folder}/hash-key }]`
@@ -303,7 +303,7 @@ test('a file sink at the configuration, or at a file that it names, is a fault, 
     at(`${folder}/hash-key${redact}`),
   ]) {
     expect([sink, around(sink).faults]).toEqual([sink, [fault]])
-    expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('is read from')
+    expect(() => loadToRun(join(folder, 'a.yaml'), context, realFiles)).toThrow('is read from')
   }
   expect(readFileSync(join(folder, 'key'), 'utf8')).toBe('planted-key\n')
 })
@@ -312,10 +312,10 @@ test('a file sink at what the journal has beside it is a fault, and no daemon st
   const journal = join(folder, 'a.db')
   const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
   const fault = '5 sinks.0.path: is a file that the journal has beside it: use another name'
-  const world = { env: {}, readFile: readTextFile }
+  const context = { env: {}, readFile: readTextFile }
   for (const end of ['-wal', '-shm', '-journal', '.probe', '.ballast', '.sock']) {
     expect([end, around(at(`${folder}/./a.db${end}`), journal).faults]).toEqual([end, [fault]])
-    expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('has beside it')
+    expect(() => loadToRun(join(folder, 'a.yaml'), context, realFiles)).toThrow('has beside it')
   }
   expect(around(at(`${journal}.ndjson`), journal).faults).toEqual([])
   // All lie where the file itself does, and the socket beside the name that was given.
@@ -562,8 +562,8 @@ test('a file at a name that another one is rotated to is a fault, and no daemon 
     expect(around(rotated(out) + more(path)).faults).toEqual([
       overwritten('sinks.1.path', 6, `${out}.1`, `${out}.3`),
     ])
-    const world = { env: {}, readFile: readTextFile }
-    expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('would be overwritten')
+    const context = { env: {}, readFile: readTextFile }
+    expect(() => loadToRun(join(folder, 'a.yaml'), context, realFiles)).toThrow('would be overwritten')
   }
   expect(around(rotated(out), `${out}.2`).faults).toEqual([
     overwritten('journal.path', 1, `${out}.1`, `${out}.3`),
@@ -623,8 +623,8 @@ test.each([
     /^6 sinks\.1\.prefix: its lines would mix with those of sinks\[0\] \(bucket logs at .*\): give each a prefix of its own$/
   const { faults } = around(bucket('a', one) + bucket('b', other))
   expect(faults).toEqual([expect.stringMatching(fault)])
-  const world = { env: {}, readFile: readTextFile }
-  expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('give each a prefix of its own')
+  const context = { env: {}, readFile: readTextFile }
+  expect(() => loadToRun(join(folder, 'a.yaml'), context, realFiles)).toThrow('give each a prefix of its own')
 })
 
 test('sinks of one bucket with other prefixes, or of other servers, are in order', () => {
@@ -888,11 +888,13 @@ test.each([
   - { name: b, type: file, path: ${folder}/${second} }
 `
   const fault = '6 sinks.1.path: is the file of sinks[0] already: use another file'
-  const world = { env: {}, readFile: readTextFile }
+  const context = { env: {}, readFile: readTextFile }
   expect(around(sinks(other)).faults).toEqual([fault])
-  expect(() => loadToRun(join(folder, 'a.yaml'), world, realFiles)).toThrow('is the file of sinks[0] already')
+  expect(() => loadToRun(join(folder, 'a.yaml'), context, realFiles)).toThrow(
+    'is the file of sinks[0] already',
+  )
   expect(around(sinks('there/other')).faults).toEqual([])
-  expect(loadToRun(join(folder, 'a.yaml'), world, realFiles).config.sinks).toHaveLength(2)
+  expect(loadToRun(join(folder, 'a.yaml'), context, realFiles).config.sinks).toHaveLength(2)
 })
 
 test('a signing key that is none of Ed25519 is a fault before anything is signed, and not a word of it is told', () => {

@@ -8,11 +8,11 @@ import { MOST_LINES } from '../../../src/observability/taps.ts'
 type Json = string | number | boolean | readonly Json[] | { readonly [key: string]: Json }
 type Form = Readonly<Record<string, Json>>
 
-const origin = { workspace: 'acme', source: 'audit' }
+const stream = { workspace: 'acme', source: 'audit' }
 const span = { fromUs: 5, toUs: 9 }
 const ids = { ids: [1, 4] }
 const page = { limit: 5, after: 4 }
-const replayed = { sink: 'siem', startedAt: 7, reads: [{ origin, spans: [span] }] }
+const replayed = { sink: 'siem', startedAt: 7, reads: [{ stream, spans: [span] }] }
 const replay = { sink: 'siem', ...span, sources: ['audit'], runAt: 7, dryRun: true, after: 3 }
 
 /** What must be there, and what may be. */
@@ -22,13 +22,13 @@ const forms: Readonly<Record<string, readonly [must: Form, may: Form]>> = {
   'POST /dead-letters/retry': [{}, { ...page, ...ids, sink: 'siem' }],
   'POST /dead-letters/drop': [{}, { ...page, ...ids, sink: 'siem' }],
   'POST /tap': [{ sink: 'siem', limit: 5, waitMs: 100 }, {}],
-  'POST /replay': [replay, { workspace: 'acme', leave: [{ origin, fromDay: 1, toDay: 2 }], until: 8 }],
+  'POST /replay': [replay, { workspace: 'acme', leave: [{ stream, fromDay: 1, toDay: 2 }], until: 8 }],
   'POST /shelved': [{}, { after: 4 }],
   'POST /jobs': [{ kind: 'backfill' }, {}],
-  'POST /jobs/backfill': [span, origin],
+  'POST /jobs/backfill': [span, stream],
   'POST /jobs/replay': [replayed, { dryRun: true }],
-  'POST /jobs/cancel': [{ kind: 'replay' }, { ...origin, sink: 'siem' }],
-  'POST /compare': [{ origin, ...span, job: 'w' }, { place: 'there' }],
+  'POST /jobs/cancel': [{ kind: 'replay' }, { ...stream, sink: 'siem' }],
+  'POST /compare': [{ stream, ...span, job: 'w' }, { place: 'there' }],
   'POST /compare/end': [{ job: 'w' }, {}],
   'POST /counts': [{ fromDay: 1, toDay: 2 }, {}],
   'POST /owed': [{ sink: 'siem' }, { after: 4 }],

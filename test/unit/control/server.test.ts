@@ -16,7 +16,7 @@ import { openControl } from '../../../src/control/server.ts'
 import type { Control } from '../../../src/control/server.ts'
 import type { ControlOptions } from '../../../src/control/questions.ts'
 import { unasked } from '../../fakes/unasked.ts'
-import { openBoardStand, settle } from '../observability/board-stand.ts'
+import { openBoardStand, ack } from '../observability/board-stand.ts'
 
 let folder = ''
 const opened: Control[] = []
@@ -52,8 +52,8 @@ const journal: ControlOptions['journal'] = {
   quarantined: async () => [],
   dropQuarantined: async () => 2,
   counts: async () => ({ kept: [], delivered: [] }),
-  owed: async () => ({ rows: [], through: 0, more: false }),
-  shelved: async () => ({ rows: [], through: 0, more: false }),
+  pending: async () => ({ rows: [], through: 0, more: false }),
+  storedDays: async () => ({ rows: [], through: 0, more: false }),
   quarantinedRaw: async () => {
     throw new TypeError('inner words', { cause: new ConnectorError('disk_failed', 'the disk fails') })
   },
@@ -63,7 +63,7 @@ const retry = async () => ({ count: 3, left: [{ sink: 'siem', why: 'types' as co
 
 async function open(journalPath = join(folder, 'a.db')) {
   const stand = openBoardStand()
-  settle(stand)
+  ack(stand)
   opened.push(await openControl({ ...unasked, ...stand, journalPath, journal, retry, log }))
   return journalPath
 }

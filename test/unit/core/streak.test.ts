@@ -1,16 +1,16 @@
 // How often a failure is told, and how long a row of them is.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import { Streak } from '../../../src/core/backoff.ts'
+import { FailureBackoff } from '../../../src/core/backoff.ts'
 
 const held = new ConnectorError('misconfigured', 'no')
 const MINUTE = 60_000
 
 it('a failure is told the 1st, 2nd, 4th, 8th time in a row', () => {
-  const streak = new Streak(() => 0)
+  const failures = new FailureBackoff(() => 0)
   const told: number[] = []
   for (let i = 1; i <= 20; i++) {
-    const { count, tell } = streak.next(held)
+    const { count, tell } = failures.next(held)
     expect(count).toBe(i)
     if (tell) told.push(i)
   }
@@ -19,25 +19,25 @@ it('a failure is told the 1st, 2nd, 4th, 8th time in a row', () => {
 
 it('after a success that was told the next failure is told', () => {
   let now = 0
-  const streak = new Streak(() => now)
-  streak.next(held)
-  streak.next(held)
-  expect(streak.succeeded()).toBe(true)
+  const failures = new FailureBackoff(() => now)
+  failures.next(held)
+  failures.next(held)
+  expect(failures.succeeded()).toBe(true)
   now += 2_000
-  expect(streak.next(held)).toEqual({ count: 1, tell: true })
+  expect(failures.next(held)).toEqual({ count: 1, tell: true })
 })
 
 /** Each is a line of the log, `periodMs` apart. */
-function flapping(periodMs: number, times: number): { lines: string[]; streak: Streak } {
+function flapping(periodMs: number, times: number): { lines: string[]; failures: FailureBackoff } {
   let now = 0
-  const streak = new Streak(() => now)
+  const failures = new FailureBackoff(() => now)
   const lines: string[] = []
   for (let i = 0; i < times; i++) {
-    if (streak.next(held).tell) lines.push('failed')
+    if (failures.next(held).tell) lines.push('failed')
     now += periodMs
-    if (streak.succeeded()) lines.push('well')
+    if (failures.succeeded()) lines.push('well')
   }
-  return { lines, streak }
+  return { lines, failures }
 }
 
 it('a part that flaps tells few lines, by turns', () => {
@@ -49,31 +49,31 @@ it('a part that flaps tells few lines, by turns', () => {
 
 it('a success that was held back while it flapped is told once it has lasted a minute', () => {
   let now = 0
-  const streak = new Streak(() => now)
+  const failures = new FailureBackoff(() => now)
   let last: string | undefined
   for (let i = 0; i < 13; i++) {
-    if (streak.next(held).tell) last = 'failed'
+    if (failures.next(held).tell) last = 'failed'
     now += 1_000
-    if (streak.succeeded()) last = 'well'
+    if (failures.succeeded()) last = 'well'
   }
   expect(last).toBe('failed')
   now += 30_000
-  expect(streak.succeeded()).toBe(false)
+  expect(failures.succeeded()).toBe(false)
   now += 30_000
-  expect([streak.succeeded(), streak.succeeded()]).toEqual([true, false])
+  expect([failures.succeeded(), failures.succeeded()]).toEqual([true, false])
 })
 
 it('a success is worth telling where a failure before it was told', () => {
-  const streak = new Streak(() => 0)
-  expect(streak.succeeded()).toBe(false)
-  streak.next(held)
-  streak.next(held)
-  expect([streak.succeeded(), streak.succeeded()]).toEqual([true, false])
+  const failures = new FailureBackoff(() => 0)
+  expect(failures.succeeded()).toBe(false)
+  failures.next(held)
+  failures.next(held)
+  expect([failures.succeeded(), failures.succeeded()]).toEqual([true, false])
 })
 
 it('another cause under the same code is news; another size is none', () => {
-  const streak = new Streak(() => 0)
-  const tells = (message: string) => streak.next(new ConnectorError('disk_full', message)).tell
+  const failures = new FailureBackoff(() => 0)
+  const tells = (message: string) => failures.next(new ConnectorError('disk_full', message)).tell
   expect(tells('the disk is full (3 MiB are free)')).toBe(true)
   expect(tells('the disk is full (12 MiB are free)')).toBe(true)
   expect(tells('the disk is full (5 MiB are free)')).toBe(false)
@@ -82,8 +82,8 @@ it('another cause under the same code is news; another size is none', () => {
 })
 
 it('another status is another cause, at any address; another port is none', () => {
-  const streak = new Streak(() => 0)
-  const tells = (message: string) => streak.next(new ConnectorError('server_error', message)).tell
+  const failures = new FailureBackoff(() => 0)
+  const tells = (message: string) => failures.next(new ConnectorError('server_error', message)).tell
   expect(tells('Splunk at https://127.0.0.1:8088 answered 502: its proxy has nobody behind it')).toBe(true)
   expect(tells('Splunk at https://127.0.0.1:8088 answered 503: its proxy has nobody behind it')).toBe(true)
   expect(tells('Splunk at https://127.0.0.1:8089 answered 502: its proxy has nobody behind it')).toBe(true)
@@ -92,11 +92,11 @@ it('another status is another cause, at any address; another port is none', () =
 
 it('causes that take turns tell a line a minute at most, and so do words that never come twice', () => {
   let now = 0
-  const streak = new Streak(() => now)
+  const failures = new FailureBackoff(() => now)
   let told = 0
   const word = (i: number) => String.fromCharCode(97 + (i % 26), 97 + (Math.floor(i / 26) % 26))
   for (let i = 0; i < 600; i++) {
-    if (streak.next(new ConnectorError('timeout', i % 2 ? 'late' : word(i))).tell) told++
+    if (failures.next(new ConnectorError('timeout', i % 2 ? 'late' : word(i))).tell) told++
     now += 1_000
   }
   expect(told).toBeLessThan(40)
@@ -104,17 +104,17 @@ it('causes that take turns tell a line a minute at most, and so do words that ne
   // Where they change slowly, each change is told.
   for (const message of ['late', 'early', 'late', 'early']) {
     now += MINUTE
-    expect(streak.next(new ConnectorError('timeout', message)).tell).toBe(true)
+    expect(failures.next(new ConnectorError('timeout', message)).tell).toBe(true)
   }
 })
 
 it('another code is news, and so is one that did not come for ten minutes', () => {
   let now = 0
-  const streak = new Streak(() => now)
-  for (let i = 0; i < 3; i++) streak.next(held)
-  expect(streak.next(new ConnectorError('timeout', 'late'))).toEqual({ count: 1, tell: true })
-  expect(streak.next(held)).toEqual({ count: 1, tell: true })
-  expect(streak.next(held).tell).toBe(false)
+  const failures = new FailureBackoff(() => now)
+  for (let i = 0; i < 3; i++) failures.next(held)
+  expect(failures.next(new ConnectorError('timeout', 'late'))).toEqual({ count: 1, tell: true })
+  expect(failures.next(held)).toEqual({ count: 1, tell: true })
+  expect(failures.next(held).tell).toBe(false)
   now += 10 * MINUTE
-  expect(streak.next(held).tell).toBe(true)
+  expect(failures.next(held).tell).toBe(true)
 })

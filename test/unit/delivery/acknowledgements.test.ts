@@ -3,9 +3,9 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Delivery, Later, Outcome } from '../../../src/contracts/sink.ts'
-import { Room } from '../../../src/core/memory-budget.ts'
-import { ship } from '../../../src/delivery/loop.ts'
-import type { ShipperOptions } from '../../../src/delivery/dispatcher.ts'
+import { MemoryBudget } from '../../../src/core/memory-budget.ts'
+import { runDispatcher } from '../../../src/delivery/loop.ts'
+import type { DispatcherOptions } from '../../../src/delivery/dispatcher.ts'
 import { Share } from '../../fakes/share.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import { openQuay, range } from './quay.ts'
@@ -58,10 +58,10 @@ function slow(
   receiver: SlowReceiver,
   maxUnconfirmed: number,
   maxEntries = 2,
-  room = new Share(),
-  wanted: ShipperOptions['wanted'] = () => true,
+  memory = new Share(),
+  wanted: DispatcherOptions['wanted'] = () => true,
 ): Berth {
-  const berth = quay.berth('archive', { batch: { maxEntries }, room, wanted })
+  const berth = quay.berth('archive', { batch: { maxEntries }, memory, wanted })
   berth.sink.answer = receiver.take
   berth.sink.maxUnconfirmed = maxUnconfirmed
   berth.sink.resume = receiver.later
@@ -71,7 +71,7 @@ function slow(
 /** The loop, until everything stands still. */
 function sail(berth: Berth) {
   const stopping = new AbortController()
-  const loop = ship(berth.shipper, berth.options, stopping.signal)
+  const loop = runDispatcher(berth.dispatcher, berth.options, stopping.signal)
   return async () => {
     stopping.abort()
     await loop
@@ -107,7 +107,7 @@ it('confirmed out of order they settle as they come, and the position waits for 
   receiver.confirm('3-4#2')
   await settled()
   expect(position(quay)).toBe(0)
-  expect(quay.journal.stats().sinks[0]?.owedEntries).toBe(4)
+  expect(quay.journal.stats().sinks[0]?.pendingEntries).toBe(4)
   receiver.confirm('1-2#1')
   await settled()
   expect(position(quay)).toBe(4)
@@ -133,7 +133,7 @@ it('after a crash the receiver is asked for what it took, and nothing of it is s
   for (const detail of receiver.asked) receiver.confirm(detail)
   await settled()
   expect(quay.journal.stats().entries).toBe(0)
-  expect(await quay.journal.intents('archive')).toEqual([])
+  expect(await quay.journal.inFlightBatches('archive')).toEqual([])
   await halt()
 })
 
@@ -147,10 +147,10 @@ it('what is never confirmed goes out again, with doubt, before anything new', as
   receiver.deny('1-2#1')
   await settled()
   expect(receiver.took).toHaveLength(2)
-  expect(berth.watch.retries).toEqual(['timeout'])
+  expect(berth.reporter.retries).toEqual(['timeout'])
   while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
   expect(receiver.took[2]).toEqual([1, 2])
-  expect(berth.sink.deliveries[2]?.doubtful).toBe(true)
+  expect(berth.sink.deliveries[2]?.possibleDuplicate).toBe(true)
   await stop()
 })
 
@@ -177,7 +177,7 @@ it('what goes out again does not wait for room that the same sink holds for what
   const receiver = new SlowReceiver()
   await quay.append(1, { body: 'x'.repeat(5_500) })
   await quay.append(2)
-  const berth = quay.berth('archive', { batch: { maxEntries: 1 }, room: new Room(10_000) })
+  const berth = quay.berth('archive', { batch: { maxEntries: 1 }, memory: new MemoryBudget(10_000) })
   berth.sink.maxUnconfirmed = 3
   berth.sink.answer = async (delivery) => {
     if (delivery.lines.seqs[0] === 2) receiver.deny('1-1#1')
@@ -209,7 +209,7 @@ it('after a restart with several batches on their way, each larger than the shar
   expect(receiver.took).toHaveLength(4)
   await stop()
   const share = new Share(100)
-  berth.restart({ room: share })
+  berth.restart({ memory: share })
   const halt = sail(berth)
   await settled()
   expect(receiver.asked.slice(4)).toEqual(['1-2#1', '3-4#2', '5-6#3', '7-8#4'])
@@ -230,7 +230,7 @@ it('after a restart with several batches on their way, each larger than the shar
     [9, 9],
     [10, 10],
   ])
-  expect([quay.journal.stats().entries, share.heldBytes, share.around.heldBytes]).toEqual([0, 0, 0])
+  expect([quay.journal.stats().entries, share.usedBytes, share.around.usedBytes]).toEqual([0, 0, 0])
   await halt()
 })
 
@@ -277,10 +277,10 @@ it('what was filtered behind a refused one is counted with it, and what was take
   })
   const stop = sail(berth)
   await settled()
-  expect(berth.watch).toMatchObject({ accepted: 0, filtered: 2, deadLettered: 1, delays: 0 })
+  expect(berth.reporter).toMatchObject({ accepted: 0, filtered: 2, deadLettered: 1, delays: 0 })
   receiver.confirm('prefix')
   await settled()
-  expect(berth.watch).toMatchObject({ accepted: 1, filtered: 10, deadLettered: 1, delays: 1 })
+  expect(berth.reporter).toMatchObject({ accepted: 1, filtered: 10, deadLettered: 1, delays: 1 })
   await stop()
 })
 
@@ -292,7 +292,7 @@ it('while it waits for the receiver’s word it holds no room that the living co
   const stop = sail(berth)
   await settled()
   expect(receiver.took).toHaveLength(2)
-  expect(berth.room.heldBytes).toBe(0)
+  expect(berth.memory.usedBytes).toBe(0)
   for (const detail of receiver.open) receiver.confirm(detail)
   await settled()
   expect(receiver.took).toHaveLength(4)
@@ -305,10 +305,10 @@ it('a journal that cannot note what was taken is tried again, and the batch is n
   await quay.append(4)
   let failures = 0
   const journal = withMethods(quay.journal, {
-    intend: (sink, intent) =>
-      intent.detail !== '' && failures++ < 2
+    recordInFlight: (sink, inFlight) =>
+      inFlight.detail !== '' && failures++ < 2
         ? Promise.reject(new ConnectorError('disk_full', 'no room'))
-        : quay.journal.intend(sink, intent),
+        : quay.journal.recordInFlight(sink, inFlight),
   })
   const berth = quay.berth('archive', { batch: { maxEntries: 2 }, journal })
   berth.sink.answer = receiver.take
@@ -332,7 +332,9 @@ it('a single run ends only when all is confirmed', async () => {
   const berth = quay.berth('archive', { nothingMoreComes: () => true })
   berth.sink.answer = receiver.take
   let ended = false
-  const loop = ship(berth.shipper, berth.options, new AbortController().signal).then(() => (ended = true))
+  const loop = runDispatcher(berth.dispatcher, berth.options, new AbortController().signal).then(
+    () => (ended = true),
+  )
   await settled()
   expect(ended).toBe(false)
   receiver.confirm('1-2#1')
@@ -349,7 +351,7 @@ it.each([
   const berth = slow(quay, receiver, most)
   await quay.append(2 * batches)
   const [stopping, cut] = [new AbortController(), new AbortController()]
-  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal)
+  const loop = runDispatcher(berth.dispatcher, berth.options, stopping.signal, cut.signal)
   await settled()
   expect(receiver.took).toHaveLength(batches)
   stopping.abort()
@@ -359,7 +361,7 @@ it.each([
   await settled()
   cut.abort()
   await loop
-  expect(await quay.journal.intents('archive')).toEqual([])
+  expect(await quay.journal.inFlightBatches('archive')).toEqual([])
   expect(quay.journal.stats().entries).toBe(0)
 })
 
@@ -370,18 +372,23 @@ it('a stop waits no longer than for the last word, and what was denied or cut ke
   await quay.append(6)
   const [stopping, cut] = [new AbortController(), new AbortController()]
   let ended = false
-  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal).then(() => (ended = true))
+  const loop = runDispatcher(berth.dispatcher, berth.options, stopping.signal, cut.signal).then(
+    () => (ended = true),
+  )
   await settled()
   stopping.abort()
   receiver.deny('1-2#1')
   await settled()
   receiver.confirm('3-4#2')
   await settled()
-  expect((await quay.journal.intents('archive')).map(({ first }) => first)).toEqual([1, 5])
+  expect((await quay.journal.inFlightBatches('archive')).map(({ first }) => first)).toEqual([1, 5])
   expect(ended).toBe(false)
   cut.abort()
   await loop
-  expect((await quay.journal.intents('archive')).map(({ detail }) => detail)).toEqual(['1-2#1', '5-6#3'])
+  expect((await quay.journal.inFlightBatches('archive')).map(({ detail }) => detail)).toEqual([
+    '1-2#1',
+    '5-6#3',
+  ])
 })
 
 it('a journal that cannot note at a stop what was confirmed keeps the stop from nothing', async () => {
@@ -389,16 +396,16 @@ it('a journal that cannot note at a stop what was confirmed keeps the stop from 
   const receiver = new SlowReceiver()
   await quay.append(2)
   const full = () => Promise.reject(new ConnectorError('disk_full', 'no room'))
-  const journal = withMethods(quay.journal, { settle: full })
+  const journal = withMethods(quay.journal, { ack: full })
   const berth = quay.berth('archive', { journal })
   berth.sink.answer = receiver.take
   const [stopping, cut] = [new AbortController(), new AbortController()]
-  const loop = ship(berth.shipper, berth.options, stopping.signal, cut.signal)
+  const loop = runDispatcher(berth.dispatcher, berth.options, stopping.signal, cut.signal)
   await settled()
   stopping.abort()
   receiver.confirm('1-2#1')
   await loop
-  expect(await quay.journal.intents('archive')).toHaveLength(1)
+  expect(await quay.journal.inFlightBatches('archive')).toHaveLength(1)
 })
 
 it('whatever is confirmed, denied or forgotten by a crash, nothing settles unconfirmed and all arrives', async () => {
@@ -424,8 +431,8 @@ it('whatever is confirmed, denied or forgotten by a crash, nothing settles uncon
         const stand = async () => {
           await settled()
           while (quay.clock.advance(quay.clock.now() + 60_000)) await settled()
-          const settledTo = position(quay) ?? 0
-          expect(range(1, settledTo).every((seq) => safe().has(seq))).toBe(true)
+          const ackedTo = position(quay) ?? 0
+          expect(range(1, ackedTo).every((seq) => safe().has(seq))).toBe(true)
         }
         for (const [each, which] of moments) {
           await settled()
@@ -433,7 +440,7 @@ it('whatever is confirmed, denied or forgotten by a crash, nothing settles uncon
           if (each === 'more') await quay.append(1)
           else if (each === 'crash') {
             await stop()
-            berth.restart({ room: new Share(bytes) })
+            berth.restart({ memory: new Share(bytes) })
             stop = sail(berth)
           } else if (detail) receiver[each](detail)
           await stand()
@@ -443,7 +450,7 @@ it('whatever is confirmed, denied or forgotten by a crash, nothing settles uncon
           await stand()
         }
         expect(quay.journal.stats().entries).toBe(0)
-        expect(berth.room.heldBytes).toBe(0)
+        expect(berth.memory.usedBytes).toBe(0)
         await stop()
       },
     ),

@@ -1,11 +1,11 @@
 // Sinks beside each other, in their loops on a virtual clock: what one suffers the others do not notice (invariant 2).
 import { expect, it } from 'vitest'
-import { collect } from '../../../src/ingest/loop.ts'
-import type { CollectOptions } from '../../../src/ingest/loop.ts'
+import { runIngest } from '../../../src/ingest/loop.ts'
+import type { IngestOptions } from '../../../src/ingest/loop.ts'
 import type { Clock } from '../../../src/core/clock.ts'
-import { openRooms, type Rooms } from '../../../src/core/memory-budget.ts'
-import type { Part, Source } from '../../../src/contracts/source.ts'
-import { ship } from '../../../src/delivery/loop.ts'
+import { openMemoryBudgets, type MemoryBudgets } from '../../../src/core/memory-budget.ts'
+import type { PageChunk, Source } from '../../../src/contracts/source.ts'
+import { runDispatcher } from '../../../src/delivery/loop.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { failing, taken } from '../../fakes/sink.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
@@ -27,7 +27,7 @@ async function pass(quay: Quay, until: number): Promise<void> {
 
 function sail(berths: readonly Berth[]) {
   const stopping = new AbortController()
-  const loops = berths.map(({ shipper, options }) => ship(shipper, options, stopping.signal))
+  const loops = berths.map(({ dispatcher, options }) => runDispatcher(dispatcher, options, stopping.signal))
   return async () => {
     stopping.abort()
     await Promise.all(loops)
@@ -67,7 +67,7 @@ it(
     expect(times).toEqual(calm.times)
     expect(times[0]?.length).toBeGreaterThan(160)
     expect(third.sink.seqs.flat()).toEqual(range(1, 840))
-    expect(third.room.heldBytes).toBe(0)
+    expect(third.memory.usedBytes).toBe(0)
   },
 )
 
@@ -76,8 +76,8 @@ it('a sink that hangs holds up nobody else', async () => {
   const [archive, splunk] = [quay.berth('archive'), quay.berth('splunk')]
   splunk.sink.answer = () => new Promise(() => undefined)
   const stopping = new AbortController()
-  void ship(splunk.shipper, splunk.options, stopping.signal)
-  const living = ship(archive.shipper, archive.options, stopping.signal)
+  void runDispatcher(splunk.dispatcher, splunk.options, stopping.signal)
+  const living = runDispatcher(archive.dispatcher, archive.options, stopping.signal)
   for (let i = 0; i < 5; i++) {
     await quay.append(2)
     await pass(quay, START + (i + 1) * MINUTE)
@@ -99,14 +99,14 @@ const hanging = (quay: Quay) => async () => {
 async function openPort(count: number, maxBytes: number) {
   const names = Array.from({ length: count }, (_, i) => `hung-${i}`)
   const quay = await openQuay([...names, 'archive'])
-  const rooms = openRooms(count + 1)
+  const rooms = openMemoryBudgets(count + 1)
   const berth = (name: string) =>
-    quay.berth(name, { room: rooms.share(), batch: { maxEntries: 100_000, maxBytes } })
+    quay.berth(name, { memory: rooms.share(), batch: { maxEntries: 100_000, maxBytes } })
   return { quay, rooms, hung: names.map(berth), archive: berth('archive') }
 }
 
 /** A reader comes once a second; how often there was no room for the whole of an answer. */
-async function readFor(seconds: number, quay: Quay, { reading, all }: Rooms): Promise<number> {
+async function readFor(seconds: number, quay: Quay, { reading, all }: MemoryBudgets): Promise<number> {
   let kept = 0
   const from = quay.clock.now()
   for (let second = 1; second <= seconds; second++) {
@@ -114,7 +114,7 @@ async function readFor(seconds: number, quay: Quay, { reading, all }: Rooms): Pr
     const leave = reading.tryEnter(4 * MIB)
     if (leave) leave()
     else kept++
-    expect(all.heldBytes).toBeLessThanOrEqual(32 * MIB)
+    expect(all.usedBytes).toBeLessThanOrEqual(32 * MIB)
   }
   return kept
 }
@@ -122,7 +122,7 @@ async function readFor(seconds: number, quay: Quay, { reading, all }: Rooms): Pr
 /** No step of them comes to an end by itself. */
 function castOff(berths: readonly Berth[]): () => void {
   const stopping = new AbortController()
-  for (const { shipper, options } of berths) void ship(shipper, options, stopping.signal)
+  for (const { dispatcher, options } of berths) void runDispatcher(dispatcher, options, stopping.signal)
   return () => stopping.abort()
 }
 
@@ -157,9 +157,9 @@ it.each([
     await pass(quay, later + 3 * MINUTE)
     expect(quay.journal.stats().entries).toBe(0)
     for (const { sink } of hung) expect(new Set(sink.seqs.flat()).size).toBe(batches * 100 + 200)
-    expect([rooms.all, ...[...hung, archive].map(({ room }) => room)].map((room) => room.heldBytes)).toEqual(
-      Array.from({ length: count + 2 }, () => 0),
-    )
+    expect(
+      [rooms.all, ...[...hung, archive].map(({ memory }) => memory)].map((memory) => memory.usedBytes),
+    ).toEqual(Array.from({ length: count + 2 }, () => 0))
     stop()
   },
 )
@@ -187,7 +187,7 @@ it.each([1, 2, 3, 4])(
 it('a batch is no larger than its sink’s share, and one that is full does not linger', async () => {
   const quay = await openQuay()
   const batch = { maxEntries: 100_000, maxBytes: 16 * MIB, lingerMs: HOUR }
-  const berth = quay.berth('archive', { room: openRooms(16).share(), batch })
+  const berth = quay.berth('archive', { memory: openMemoryBudgets(16).share(), batch })
   await appendBatches(quay, 2)
   const stop = sail([berth])
   await pass(quay, START + MINUTE)
@@ -214,7 +214,7 @@ it('receivers that hang over an entry larger than their share hold up neither re
     sink.answer = taken
   }
   await pass(quay, quay.clock.now() + 3 * MINUTE)
-  expect([quay.journal.stats().entries, rooms.all.heldBytes]).toEqual([0, 0])
+  expect([quay.journal.stats().entries, rooms.all.usedBytes]).toEqual([0, 0])
   stop()
 })
 
@@ -236,7 +236,7 @@ it('an entry of the largest size waits for no other sink’s receiver, and over 
   expect(archive.sink.seqs.flat()).toEqual(range(1, 201))
   for (const { sink } of hung) sink.answer = taken
   await pass(quay, quay.clock.now() + 5 * MINUTE)
-  expect([quay.journal.stats().entries, rooms.all.heldBytes]).toEqual([0, 0])
+  expect([quay.journal.stats().entries, rooms.all.usedBytes]).toEqual([0, 0])
   for (const cast of [stop, stopArchive, stopThird]) cast()
 })
 
@@ -251,14 +251,14 @@ it('after a reload with more sinks, and one with fewer again, what was on its wa
   let held = 0
   /** A process with the first `count` of them; what runs in it holds no more than there is. */
   const process = async (count: number, seconds: number) => {
-    const rooms = openRooms(count)
+    const rooms = openMemoryBudgets(count)
     const stopping = new AbortController()
     for (const berth of berths.slice(0, count)) {
-      berth.restart({ room: rooms.share() })
-      void ship(berth.shipper, berth.options, stopping.signal)
+      berth.restart({ memory: rooms.share() })
+      void runDispatcher(berth.dispatcher, berth.options, stopping.signal)
     }
     const kept = await readFor(seconds, quay, rooms)
-    held = rooms.all.heldBytes
+    held = rooms.all.usedBytes
     stopping.abort()
     return kept
   }
@@ -281,13 +281,13 @@ it('a sink that waits for room says that it is sending', async () => {
   const leave = await rooms.all.enter(32 * MIB, new AbortController().signal)
   const stop = castOff([archive])
   await pass(quay, START + SECOND)
-  expect(archive.watch.states.at(-1)).toBe('idle')
+  expect(archive.reporter.states.at(-1)).toBe('idle')
   await quay.append(1)
   await pass(quay, START + 2 * SECOND)
-  expect(archive.watch.states.at(-1)).toBe('sending')
+  expect(archive.reporter.states.at(-1)).toBe('sending')
   leave()
   await pass(quay, START + 3 * SECOND)
-  expect([archive.watch.states.at(-1), archive.sink.seqs.flat()]).toEqual(['idle', [1]])
+  expect([archive.reporter.states.at(-1), archive.sink.seqs.flat()]).toEqual(['idle', [1]])
   stop()
 })
 
@@ -295,11 +295,11 @@ it('a sink that waits for room says that it is sending', async () => {
 function fountain(): Source {
   let made = 0
   return {
-    origin: { workspace: 'acme', source: 'audit' },
-    plan: (cursor) => ({ dueAt: START + Number(cursor ?? 0) * SECOND, lane: 'live', caughtUp: false }),
+    stream: { workspace: 'acme', source: 'audit' },
+    plan: (cursor) => ({ dueAt: START + Number(cursor ?? 0) * SECOND, priority: 'live', caughtUp: false }),
     async *read(cursor) {
       const specs = Array.from({ length: 10 }, (_, i) => spec(made + i))
-      const page: Part = {
+      const page: PageChunk = {
         entries: entriesOf(specs),
         quarantined: [],
         findings: [],
@@ -317,11 +317,11 @@ function fountain(): Source {
 it('at max_bytes reading pauses and says so, delivery goes on and says who owes; with room again reading goes on, nothing missing', async () => {
   const quay = await openQuay(['archive', 'splunk'], 10_000)
   const [archive, splunk] = [quay.berth('archive'), quay.berth('splunk')]
-  const watch = new SourceNotes()
-  const collector: CollectOptions = {
+  const reporter = new SourceNotes()
+  const collector: IngestOptions = {
     source: fountain(),
     journal: quay.journal,
-    watch,
+    reporter,
     log: quay.log,
     clock: quay.clock,
     random: () => 0.5,
@@ -330,23 +330,23 @@ it('at max_bytes reading pauses and says so, delivery goes on and says who owes;
   }
   splunk.sink.answer = failing('unreachable')
   const stopping = new AbortController()
-  const reading = collect(collector, stopping.signal)
+  const reading = runIngest(collector, stopping.signal)
   const stop = sail([archive, splunk])
   await pass(quay, START + HOUR)
   const stats = quay.journal.stats()
   expect(stats.full).toBe(true)
-  expect(watch.states.at(-1)).toBe('paused')
+  expect(reporter.states.at(-1)).toBe('paused')
   const kept = archive.sink.seqs.flat().length
   expect(archive.sink.seqs.flat()).toEqual(range(1, kept))
-  expect(stats.sinks.map(({ sink, owedEntries }) => [sink, owedEntries])).toEqual([
+  expect(stats.sinks.map(({ sink, pendingEntries }) => [sink, pendingEntries])).toEqual([
     ['archive', 0],
     ['splunk', kept],
   ])
-  expect(splunk.watch.states.at(-1)).toBe('failing')
+  expect(splunk.reporter.states.at(-1)).toBe('failing')
   splunk.sink.answer = taken
   splunk.sink.deliveries.length = 0
   await pass(quay, START + 2 * HOUR)
-  expect(watch.states.at(-1)).not.toBe('paused')
+  expect(reporter.states.at(-1)).not.toBe('paused')
   const after = archive.sink.seqs.flat().length
   expect(after).toBeGreaterThan(kept)
   expect(archive.sink.seqs.flat()).toEqual(range(1, after))
@@ -374,9 +374,9 @@ it('what can be mended by waiting is tried again after seconds, what only a pers
     expect(Math.min(...waits)).toBeGreaterThanOrEqual(least)
     expect(Math.max(...waits)).toBeLessThanOrEqual(most)
     expect(waits.at(-1)).toBeGreaterThan(least)
-    expect(berth.watch.triesInMs.slice(0, waits.length)).toEqual(waits)
-    expect(berth.watch.states.at(-1)).toBe(state)
-    expect(new Set(berth.watch.retries)).toEqual(new Set([code]))
+    expect(berth.reporter.triesInMs.slice(0, waits.length)).toEqual(waits)
+    expect(berth.reporter.states.at(-1)).toBe(state)
+    expect(new Set(berth.reporter.retries)).toEqual(new Set([code]))
     // Said as the backoff grows, not at every try.
     expect(quay.log.lines.length).toBeLessThan(10)
     await stop()
@@ -418,7 +418,9 @@ it('a fault that nothing cures ends the loop with it, and so does a bug', async 
     const berth = quay.berth()
     berth.sink.answer = thrown
     await quay.append(1)
-    await expect(ship(berth.shipper, berth.options, new AbortController().signal)).rejects.toThrow()
+    await expect(
+      runDispatcher(berth.dispatcher, berth.options, new AbortController().signal),
+    ).rejects.toThrow()
   }
 })
 
@@ -439,8 +441,8 @@ it('a run of entries that nobody wants lets all else have a turn in between', as
     clock: busy,
   })
   await quay.append(20)
-  await ship(berth.shipper, berth.options, new AbortController().signal)
-  expect(berth.watch.filtered).toBe(20)
+  await runDispatcher(berth.dispatcher, berth.options, new AbortController().signal)
+  expect(berth.reporter.filtered).toBe(20)
   expect(turnsOfOthers).toBeGreaterThanOrEqual(5)
 })
 
@@ -463,6 +465,6 @@ it('when nothing more will come and nothing is owed the loop ends', async () => 
     batch: { maxEntries: 4, lingerMs: HOUR },
   })
   await quay.append(10)
-  await ship(berth.shipper, berth.options, new AbortController().signal)
+  await runDispatcher(berth.dispatcher, berth.options, new AbortController().signal)
   expect(berth.sink.seqs.flat()).toEqual(range(1, 10))
 })

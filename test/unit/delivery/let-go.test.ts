@@ -1,11 +1,11 @@
 // Law 4: whatever a sink has framed it lets go of, so that one which waits holds no entries beside the room.
 import { expect, it, test } from 'vitest'
 import { formatNamed, formatNames } from '../../../src/formats/index.ts'
-import type { Run } from '../../../src/contracts/journal.ts'
+import type { ChunkSlice } from '../../../src/contracts/journal.ts'
 import { ByteWriter, makeWay } from '../../../src/core/bytes.ts'
 import type { Frame } from '../../../src/contracts/sink.ts'
 import { redactBy, redactedFrame } from '../../../src/delivery/redact.ts'
-import { Groups, OpenStretch } from '../../../src/delivery/objects.ts'
+import { Groups, OpenRange } from '../../../src/delivery/objects.ts'
 import { hecFrame } from '../../../src/sinks/splunk-hec/body.ts'
 import { syslogFrame } from '../../../src/sinks/syslog/frame.ts'
 import { rawFormat, runOf } from '../../fakes/lines.ts'
@@ -41,7 +41,7 @@ async function isGone(ref: WeakRef<object>): Promise<boolean> {
   return ref.deref() === undefined
 }
 
-function used(use: (run: Run) => void): WeakRef<object> {
+function used(use: (run: ChunkSlice) => void): WeakRef<object> {
   const run = runOf([{ id: 'a' }])
   use(run)
   return new WeakRef(run.entries.bytes)
@@ -62,7 +62,7 @@ it('an open stretch of objects keeps nothing of what it has counted', async () =
 const HUGE_BYTES = 9 * 2 ** 20
 
 /** Whether what it took is given back: a thread of its own does that, whenever it comes to run. */
-async function keeps(use: (run: Run) => void): Promise<boolean> {
+async function keeps(use: (run: ChunkSlice) => void): Promise<boolean> {
   const held = async () => {
     await settled()
     makeWay(Infinity)
@@ -80,10 +80,10 @@ test.each(Object.entries(frames))('of a huge entry %s keeps no buffer', async (_
 })
 
 it('of a huge entry an open stretch of objects keeps no buffer', async () => {
-  const open = new OpenStretch()
+  const open = new OpenRange()
   const framing = { sink: { frame: hec }, format: rawFormat, wanted: () => true }
   const kept = await keeps((run) =>
-    open.add({ first: 1, last: 1, count: 1, runs: [run] }, framing, Infinity, 'archive'),
+    open.add({ first: 1, last: 1, count: 1, slices: [run] }, framing, Infinity, 'archive'),
   )
   expect(kept).toBe(false)
   expect(open.count).toBe(1)
@@ -96,9 +96,9 @@ it('a sink that waits for more keeps nothing of what it has sent', async () => {
   const journal = withMethods(quay.journal, {
     take: async (...wish) => {
       const batch = await quay.journal.take(...wish)
-      const runs = batch?.runs.map((run) => ({ ...run, entries: run.entries.pick([0, 1, 2]) }))
-      refs.push(...(runs ?? []).map(({ entries }) => new WeakRef(entries)))
-      return batch && runs && { ...batch, runs }
+      const slices = batch?.slices.map((run) => ({ ...run, entries: run.entries.pick([0, 1, 2]) }))
+      refs.push(...(slices ?? []).map(({ entries }) => new WeakRef(entries)))
+      return batch && slices && { ...batch, slices }
     },
   })
   const berth = quay.berth('archive', { journal })

@@ -1,8 +1,8 @@
 // A batch as lines: bounded in bytes, filtered, each with its sequence and time.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { tellAccepted } from '../../../src/delivery/reporting.ts'
-import { frameBatch, roomBytes } from '../../../src/delivery/loader.ts'
+import { reportAccepted } from '../../../src/delivery/reporting.ts'
+import { frameBatch, memoryBytes } from '../../../src/delivery/loader.ts'
 import type { BatchFraming } from '../../../src/delivery/loader.ts'
 import type { Batch } from '../../../src/contracts/journal.ts'
 import { ByteWriter } from '../../../src/core/bytes.ts'
@@ -15,12 +15,12 @@ const giveBack = () => undefined
 
 function batchOf(sizes: readonly number[], first = 1): Batch {
   let seq = first
-  const runs = sizes.map((size) => {
+  const slices = sizes.map((size) => {
     const run = runOf(someEntries(size, seq), { firstSeq: seq })
     seq += size
     return run
   })
-  return { first, last: seq - 1, count: seq - first, runs }
+  return { first, last: seq - 1, count: seq - first, slices }
 }
 
 function framing(more: Partial<BatchFraming> = {}): BatchFraming {
@@ -31,7 +31,7 @@ it('a batch of several runs is one buffer of lines in journal order', () => {
   const batch = batchOf([3, 1, 2], 7)
   const { lines, first, last } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
   expect([first, last, lines.count, [...lines.seqs]]).toEqual([7, 12, 6, [7, 8, 9, 10, 11, 12]])
-  const raws = batch.runs.flatMap(({ entries }) =>
+  const raws = batch.slices.flatMap(({ entries }) =>
     Array.from({ length: entries.count }, (_, i) => Buffer.from(entries.raw(i)).toString()),
   )
   expect(textsOf(lines)).toEqual(raws)
@@ -68,21 +68,21 @@ it('a writer that is used again holds the new lines only', () => {
 it('a batch takes room for its raw bytes and its lines', () => {
   const batch = batchOf([3])
   const { lines } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
-  expect(roomBytes(batch)).toBeGreaterThanOrEqual(lines.bytes.length)
-  expect(roomBytes({ ...batch, runs: [] })).toBe(0)
+  expect(memoryBytes(batch)).toBeGreaterThanOrEqual(lines.bytes.length)
+  expect(memoryBytes({ ...batch, slices: [] })).toBe(0)
 })
 
 it('delays are told one call a bucket, with their mean, and none below zero', () => {
-  const watch = new SinkNotes()
+  const reporter = new SinkNotes()
   const told: [number, number][] = []
-  watch.delivered = (delayMs, entries) => void told.push([delayMs, entries])
+  reporter.delivered = (delayMs, entries) => void told.push([delayMs, entries])
   const now = Date.UTC(2026, 10, 21)
   const ago = [200, 600, 70_000, 80_000, -5_000, 1e10].map((ms) => (now - ms) * 1000)
-  tellAccepted(watch, now, Float64Array.from(ago))
+  reportAccepted(reporter, now, Float64Array.from(ago))
   expect(told.map(([delayMs, entries]) => [Math.round(delayMs), entries])).toEqual([
     [267, 3],
     [75_000, 2],
     [1e10, 1],
   ])
-  expect(watch.successes).toBe(1)
+  expect(reporter.successes).toBe(1)
 })

@@ -14,7 +14,7 @@ it.each(['unreachable', 'server_error', 'timeout', 'unauthorized', 'misconfigure
     expect(quay.journal.stats().entries).toBe(3)
     berth.sink.answer = taken
     await berth.empty()
-    expect(berth.sink.deliveries.at(-1)).toMatchObject({ seqs: [1, 2, 3], doubtful: true })
+    expect(berth.sink.deliveries.at(-1)).toMatchObject({ seqs: [1, 2, 3], possibleDuplicate: true })
     expect(quay.journal.stats()).toMatchObject({ entries: 0 })
   },
 )

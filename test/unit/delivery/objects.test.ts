@@ -1,13 +1,18 @@
 // Delivery in objects, step by step: what one holds, what a crash leaves, what must never happen twice (invariants 2, 3 and 4).
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { balanceOf, type DayTally } from '../../../src/contracts/accounts.ts'
+import { accountReport, type DayOutcomes } from '../../../src/contracts/accounts.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { Journal, Run } from '../../../src/contracts/journal.ts'
+import type { Journal, ChunkSlice } from '../../../src/contracts/journal.ts'
 import type { Note } from '../../../src/contracts/records.ts'
-import type { Evidence, ObjectSink, StoredStretch } from '../../../src/contracts/sink.ts'
+import type { Evidence, ObjectSink, StoredRange } from '../../../src/contracts/sink.ts'
 import type { StepResult } from '../../../src/delivery/loop.ts'
-import { Contents, Groups, ObjectShipper, type ObjectShipperOptions } from '../../../src/delivery/objects.ts'
+import {
+  Contents,
+  Groups,
+  ObjectDispatcher,
+  type ObjectDispatcherOptions,
+} from '../../../src/delivery/objects.ts'
 import { redactBy } from '../../../src/delivery/redact.ts'
 import { s3 } from '../../../src/sinks/s3/sink.ts'
 import { part, START_US, spec, type EntrySpec } from '../../contract/journal-parts.ts'
@@ -33,41 +38,41 @@ const HOUR_MS = 3_600_000
 interface Pier {
   readonly fake: FakeS3
   readonly disk: FakeDisk
-  readonly watch: SinkNotes
+  readonly reporter: SinkNotes
   sink: ObjectSink
-  room: Share
+  memory: Share
   step(): Promise<StepResult>
   unfinished(): boolean
   collectsForMs(): number | undefined
   /** Steps until there is nothing to do right now; what fails is tried again. */
-  settle(): Promise<number>
+  ack(): Promise<number>
   /** The process dies and the next begins. */
-  restart(changed?: Partial<ObjectShipperOptions>, options?: object, shareBytes?: number): void
+  restart(changed?: Partial<ObjectDispatcherOptions>, options?: object, shareBytes?: number): void
 }
 
 interface Setting {
   readonly s3?: object
   readonly switches?: Partial<S3Switches>
-  readonly options?: Partial<ObjectShipperOptions>
+  readonly options?: Partial<ObjectDispatcherOptions>
   readonly evidence?: Evidence
 }
 
 function openPier(quay: Quay, { s3: given = {}, switches = {}, options = {}, evidence }: Setting = {}): Pier {
   const fake = new Server(switches)
   const disk = new FakeDisk()
-  const watch = new SinkNotes()
+  const reporter = new SinkNotes()
   const keys = { access_key_id: 'AK', secret_access_key: 'planted-secret' }
   const base = { bucket: 'logs', endpoint: 'https://s3.test', force_path_style: true, ...keys }
-  let shipper: ObjectShipper
+  let dispatcher: ObjectDispatcher
   const pier: Pier = {
     fake,
     disk,
-    watch,
-    room: new Share(),
-    step: () => shipper.step(never),
-    unfinished: () => shipper.unfinished,
-    collectsForMs: () => shipper.collectsForMs,
-    settle: async () => {
+    reporter,
+    memory: new Share(),
+    step: () => dispatcher.step(never),
+    unfinished: () => dispatcher.unfinished,
+    collectsForMs: () => dispatcher.collectsForMs,
+    ack: async () => {
       for (let i = 0; i < 10_000; i++) {
         const result = await pier.step().catch((error: unknown) => {
           if (error instanceof ConnectorError) return 'worked' as const
@@ -81,17 +86,17 @@ function openPier(quay: Quay, { s3: given = {}, switches = {}, options = {}, evi
       const deps = sinkDeps({ clock: quay.clock, disk, transport: () => s3Transport(fake, quay.clock) })
       const opened = s3.open('archive', s3.options.parse({ ...base, ...given, ...more }), deps)
       pier.sink = evidence ? Object.assign(opened, { evidence: () => evidence }) : opened
-      pier.room = new Share(shareBytes)
-      shipper = new ObjectShipper({
-        ...{ sink: pier.sink, journal: quay.journal, watch, log: quay.log, clock: quay.clock },
+      pier.memory = new Share(shareBytes)
+      dispatcher = new ObjectDispatcher({
+        ...{ sink: pier.sink, journal: quay.journal, reporter, log: quay.log, clock: quay.clock },
         ...{
           format: rawFormat,
           random: () => 0.5,
-          room: pier.room,
+          memory: pier.memory,
           nothingMoreComes: () => false,
           shape: 'one',
         },
-        wanted: ({ onlySink }: Run) => onlySink === undefined || onlySink === 'archive',
+        wanted: ({ onlySink }: ChunkSlice) => onlySink === undefined || onlySink === 'archive',
         lookAgainMs: Infinity,
         ...options,
         ...changed,
@@ -117,11 +122,11 @@ function expectEachOnce(fake: FakeS3, ids: readonly string[]): void {
 /** Entries of three workspaces, two sources and two days, in turns. */
 async function appendMixed(quay: Quay, count: number, from = 1): Promise<void> {
   for (let n = from; n < from + count; n++) {
-    const origin = {
+    const stream = {
       workspace: ['acme', 'beta', 'corp'][n % 3] ?? '',
       source: n % 2 ? 'audit' : 'history.usage',
     } as const
-    await quay.journal.append(part([spec(n, { at: START_US + (n % 5 === 0 ? DAY_US : 0) + n })], { origin }))
+    await quay.journal.append(part([spec(n, { at: START_US + (n % 5 === 0 ? DAY_US : 0) + n })], { stream }))
   }
 }
 
@@ -134,7 +139,7 @@ describe('what an object holds', () => {
     pass(quay, HOUR_MS)
     while (pier.fake.entries.length === 0) await pier.step()
     pier.restart()
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 3))
     expect(pier.fake.lines.join()).not.toContain('body')
   })
@@ -144,7 +149,7 @@ describe('what an object holds', () => {
     const pier = openPier(quay, { s3: { prefix: 'logs/x' } })
     await appendMixed(quay, 40)
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 40))
     expect(pier.fake.entries).toHaveLength(12)
     for (const object of pier.fake.entries) {
@@ -174,7 +179,7 @@ describe('what an object holds', () => {
       part([spec(1, { at: START_US + DAY_US - 1 }), spec(2, { at: START_US + DAY_US })]),
     )
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expect(daysOf(pier.fake)).toEqual(['2026-01-31', '2026-02-01'])
   })
 
@@ -193,13 +198,13 @@ describe('what an object holds', () => {
 
   it('what the sink does not want is in no object and settled with the rest', async () => {
     const quay = await openQuay()
-    const wanted = (run: Run, index: number) => (run.firstSeq + index) % 3 === 0
+    const wanted = (run: ChunkSlice, index: number) => (run.firstSeq + index) % 3 === 0
     const pier = openPier(quay, { options: { wanted } })
     await quay.append(20)
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expect(idsOf(pier.fake.lines)).toEqual([3, 6, 9, 12, 15, 18].map((n) => spec(n).id))
-    expect(pier.watch).toMatchObject({ accepted: 6, filtered: 14, delays: 6 })
+    expect(pier.reporter).toMatchObject({ accepted: 6, filtered: 14, delays: 6 })
     expect(quay.journal.stats().entries).toBe(0)
   })
 
@@ -207,20 +212,20 @@ describe('what an object holds', () => {
     const quay = await openQuay()
     const pier = openPier(quay, { options: { wanted: () => false } })
     await quay.append(5)
-    expect(await pier.settle()).toBe(Infinity)
+    expect(await pier.ack()).toBe(Infinity)
     expect(pier.fake.exchanges).toEqual([])
     expect(quay.journal.stats().entries).toBe(0)
-    expect(pier.watch).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
+    expect(pier.reporter).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
   })
 
   it('where nothing of a closed stretch is wanted any more it is settled, and no success', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(5)
-    await quay.journal.intend('archive', { first: 1, last: 5, shape: 'one', detail: '' })
+    await quay.journal.recordInFlight('archive', { first: 1, last: 5, shape: 'one', detail: '' })
     pier.restart({ wanted: () => false })
-    await pier.settle()
-    expect(pier.watch).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
+    await pier.ack()
+    expect(pier.reporter).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
   })
 
   it.each([
@@ -234,26 +239,26 @@ describe('what an object holds', () => {
     async (_, more, wants, expected) => {
       for (const alone of [false, true]) {
         const quay = await openQuay()
-        const settled: DayTally[] = []
+        const settled: DayOutcomes[] = []
         const journal = withMethods(quay.journal, {
           take: async (...asked) => {
             const batch = await quay.journal.take(...asked)
-            const marked = (run: Run) => (run.origin.source === 'audit' ? run : { ...run, ...more })
-            return batch && { ...batch, runs: batch.runs.map(marked) }
+            const marked = (run: ChunkSlice) => (run.stream.source === 'audit' ? run : { ...run, ...more })
+            return batch && { ...batch, slices: batch.slices.map(marked) }
           },
-          settle: (sink, settlement) => {
-            settled.push(...(settlement.tally ?? []))
-            return quay.journal.settle(sink, settlement)
+          ack: (sink, acknowledgement) => {
+            settled.push(...(acknowledgement.outcomes ?? []))
+            return quay.journal.ack(sink, acknowledgement)
           },
         })
-        const wanted = ({ origin }: Run) => origin.source === 'audit' || wants
+        const wanted = ({ stream }: ChunkSlice) => stream.source === 'audit' || wants
         const pier = openPier(quay, { options: { journal, wanted } })
         if (!alone) await quay.append(2)
-        const origin = { workspace: 'acme', source: 'history.usage' } as const
-        await quay.journal.append(part([spec(11), spec(12)], { origin }))
+        const stream = { workspace: 'acme', source: 'history.usage' } as const
+        await quay.journal.append(part([spec(11), spec(12)], { stream }))
         pass(quay, HOUR_MS)
-        await pier.settle()
-        expect(settled.find((each) => each.origin.source === 'history.usage')).toEqual(
+        await pier.ack()
+        expect(settled.find((each) => each.stream.source === 'history.usage')).toEqual(
           expected && expect.objectContaining(expected),
         )
       }
@@ -262,7 +267,7 @@ describe('what an object holds', () => {
 
   it('it tells the times of its earliest and latest entry, whatever the order, and none where none has a time', () => {
     const told = (times: readonly number[]) => {
-      const contents = new Contents({ origin: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
+      const contents = new Contents({ stream: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
       times.forEach((time, i) => contents.add(i + 1, time, 0))
       const { firstAtUs, lastAtUs } = contents.whole
       return [firstAtUs, lastAtUs]
@@ -274,11 +279,11 @@ describe('what an object holds', () => {
   })
 
   it('an entry that is dated ahead took no time, and not less', () => {
-    const contents = new Contents({ origin: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
+    const contents = new Contents({ stream: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
     contents.add(1, START_US + 60_000_000, START_US / 1000)
     const delays: number[] = []
-    const watch = Object.assign(new SinkNotes(), { delivered: (ms: number) => delays.push(ms) })
-    contents.delays.tell(watch, START_US / 1000)
+    const reporter = Object.assign(new SinkNotes(), { delivered: (ms: number) => delays.push(ms) })
+    contents.delays.tell(reporter, START_US / 1000)
     expect(delays).toEqual([0])
   })
 
@@ -286,10 +291,10 @@ describe('what an object holds', () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(2)
-    await quay.journal.settle('archive', { first: 1, through: 1, parked: [{ seq: 1, code: 'refused', reason: 'no' }] }) // prettier-ignore
+    await quay.journal.ack('archive', { first: 1, through: 1, parked: [{ seq: 1, code: 'refused', reason: 'no' }] }) // prettier-ignore
     await quay.journal.retryDeadLetters({ sink: 'archive' })
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, [spec(2).id, spec(1).id])
   })
 })
@@ -299,13 +304,13 @@ describe('when a stretch is closed', () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { rotate: { max_bytes: '2KiB' }, compression: 'none' } })
     await quay.append(50, { body: 'x'.repeat(100) })
-    await pier.settle()
+    await pier.ack()
     expect(pier.fake.entries.length).toBeGreaterThan(4)
     for (const { body } of pier.fake.entries) expect(body.length).toBeLessThanOrEqual(2048)
     const position = quay.journal.stats().sinks[0]?.position ?? 0
     expect(idsOf(pier.fake.lines)).toEqual(someIds(1, position))
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 50))
   })
 
@@ -316,7 +321,7 @@ describe('when a stretch is closed', () => {
     await quay.append(1, { body: 'x'.repeat(5_000) })
     await quay.append(1)
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expect(pier.fake.entries).toHaveLength(3)
     expectEachOnce(pier.fake, someIds(1, 3))
   })
@@ -324,14 +329,14 @@ describe('when a stretch is closed', () => {
   it('by age: of the oldest entry in it, and what came meanwhile goes with it', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { rotate: { max_age: '10s' } } })
-    expect([await pier.settle(), pier.collectsForMs()]).toEqual([Infinity, undefined])
+    expect([await pier.ack(), pier.collectsForMs()]).toEqual([Infinity, undefined])
     await quay.append(2)
-    expect([await pier.settle(), pier.collectsForMs()]).toEqual([10_000, 10_000])
+    expect([await pier.ack(), pier.collectsForMs()]).toEqual([10_000, 10_000])
     pass(quay, 4_000)
     await quay.append(3)
-    expect([await pier.settle(), pier.collectsForMs()]).toEqual([6_000, 6_000])
+    expect([await pier.ack(), pier.collectsForMs()]).toEqual([6_000, 6_000])
     pass(quay, 6_000)
-    expect([await pier.settle(), pier.collectsForMs()]).toEqual([Infinity, undefined])
+    expect([await pier.ack(), pier.collectsForMs()]).toEqual([Infinity, undefined])
     expect(pier.fake.entries).toHaveLength(1)
     expectEachOnce(pier.fake, someIds(1, 5))
   })
@@ -343,7 +348,7 @@ describe('when a stretch is closed', () => {
     const pier = openPier(quay, { options: { clock } })
     await quay.append(2)
     backMs = 2 * HOUR_MS
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 2))
   })
 
@@ -351,10 +356,10 @@ describe('when a stretch is closed', () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     for (let n = 1; n <= 130; n++) await quay.journal.append(part([spec(n, { at: START_US + n * DAY_US })]))
-    await pier.settle()
+    await pier.ack()
     expect(pier.fake.entries).toHaveLength(128)
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expect(pier.fake.entries).toHaveLength(130)
     expectEachOnce(pier.fake, someIds(1, 130))
   })
@@ -363,7 +368,7 @@ describe('when a stretch is closed', () => {
     const quay = await openQuay()
     const pier = openPier(quay, { options: { nothingMoreComes: () => true } })
     await quay.append(5)
-    expect(await pier.settle()).toBe(Infinity)
+    expect(await pier.ack()).toBe(Infinity)
     expectEachOnce(pier.fake, someIds(1, 5))
   })
 
@@ -371,7 +376,7 @@ describe('when a stretch is closed', () => {
     const quay = await openQuay()
     const pier = openPier(quay, { options: { lookAgainMs: 1_000 } })
     await quay.append(5)
-    expect(await pier.settle()).toBe(1_000)
+    expect(await pier.ack()).toBe(1_000)
   })
 
   it('at once where the journal is full: nothing comes in until something is settled', async () => {
@@ -379,7 +384,7 @@ describe('when a stretch is closed', () => {
     const pier = openPier(quay)
     await quay.append(30, { body: 'x'.repeat(100) })
     expect(quay.journal.stats().full).toBe(true)
-    await pier.settle()
+    await pier.ack()
     expect(quay.journal.stats()).toMatchObject({ full: false, entries: 0 })
   })
 
@@ -387,14 +392,14 @@ describe('when a stretch is closed', () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(3)
-    await pier.settle()
+    await pier.ack()
     await pier.sink.close()
     expect(pier.fake.entries).toEqual([])
     pass(quay, 120_000)
     pier.restart()
-    expect(await pier.settle()).toBe(180_000)
+    expect(await pier.ack()).toBe(180_000)
     pass(quay, 180_000)
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 3))
   })
 })
@@ -417,15 +422,15 @@ describe('crashes', () => {
       for (let i = 0; i < fatal; i++) await pier.step()
       // What came after the crash may not change what was on its way.
       await appendMixed(quay, 3, 61)
-      const [intent] = await quay.journal.intents('archive')
+      const [inFlight] = await quay.journal.inFlightBatches('archive')
       pier.restart()
-      await pier.settle()
+      await pier.ack()
       pass(quay, HOUR_MS)
-      await pier.settle()
+      await pier.ack()
       expectEachOnce(pier.fake, someIds(1, 63))
       const onTheirWay = whole.filter((key) => {
         const [, first = 0, last = 0] = /(\d{16})-(\d{16})-/.exec(key) ?? []
-        return intent && Number(first) >= intent.first && Number(last) <= intent.last
+        return inFlight && Number(first) >= inFlight.first && Number(last) <= inFlight.last
       })
       expect(pier.fake.entries.map(({ key }) => key)).toEqual(expect.arrayContaining(onTheirWay))
     }
@@ -442,7 +447,7 @@ describe('crashes', () => {
         if ((await pier.step().catch(() => 0)) === Infinity) break
       pier.disk.restart()
       pier.restart()
-      await pier.settle()
+      await pier.ack()
       expectEachOnce(pier.fake, someIds(1, 30))
       expect(pier.disk.paths()).toEqual([])
     }
@@ -454,7 +459,7 @@ describe('crashes', () => {
     pier.fake.faults.push({ kind: 'reset', stores: true })
     await quay.append(5)
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 5))
     expect(pier.fake.exchanges.map(({ status }) => status).slice(-2)).toEqual([0, 412])
   })
@@ -482,7 +487,7 @@ describe('crashes', () => {
     pass(quay, HOUR_MS)
     while (pier.fake.puts === 0) await pier.step()
     expect(pier.fake.entries).toHaveLength(1)
-    expect(await quay.journal.intents('archive')).toMatchObject([{ first: 1, last: 5 }])
+    expect(await quay.journal.inFlightBatches('archive')).toMatchObject([{ first: 1, last: 5 }])
   })
 
   it('the same stretch comes under the same names whatever the limits say by then', async () => {
@@ -491,9 +496,9 @@ describe('crashes', () => {
     await appendMixed(quay, 30)
     pass(quay, HOUR_MS)
     while (pier.fake.entries.length < 5) await pier.step()
-    const [before] = await quay.journal.intents('archive')
+    const [before] = await quay.journal.inFlightBatches('archive')
     pier.restart({}, { rotate: { max_bytes: '1KiB', max_age: '1s' } })
-    await pier.settle()
+    await pier.ack()
     expect(before).toMatchObject({ first: 1, last: 30 })
     expect(pier.fake.entries).toHaveLength(12)
     expectEachOnce(pier.fake, someIds(1, 30))
@@ -503,8 +508,8 @@ describe('crashes', () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: '' })
-    await pier.settle()
+    await quay.journal.recordInFlight('archive', { first: 1, last: 2, shape: 'former', detail: '' })
+    await pier.ack()
     expect(quay.log.lines.filter((line) => line.includes('changed'))).toEqual([
       expect.stringContaining('{"first":1,"last":2}'),
     ])
@@ -524,11 +529,15 @@ describe('crashes', () => {
       await quay.append(15)
       // Each a batch that was taken and not confirmed yet, some of them out of turn.
       for (const first of range(0, 4).map((batch) => 3 * batch + 1))
-        await quay.journal.intend('archive', { first, last: first + 2, shape: 'one', detail: 'a ticket' })
-      for (const first of ahead)
-        await quay.journal.settle('archive', { first, through: first + 2, parked: [] })
+        await quay.journal.recordInFlight('archive', {
+          first,
+          last: first + 2,
+          shape: 'one',
+          detail: 'a ticket',
+        })
+      for (const first of ahead) await quay.journal.ack('archive', { first, through: first + 2, parked: [] })
       pass(quay, HOUR_MS)
-      await pier.settle()
+      await pier.ack()
       const settledBefore = ahead.flatMap((first) => range(first, first + 2))
       expectEachOnce(
         pier.fake,
@@ -537,18 +546,18 @@ describe('crashes', () => {
           .flatMap((seq) => someIds(seq, seq)),
       )
       expect(quay.journal.stats().entries).toBe(0)
-      expect(await quay.journal.intents('archive')).toEqual([])
+      expect(await quay.journal.inFlightBatches('archive')).toEqual([])
     },
   )
 
   it('nothing wanted before what was settled ahead: it is settled by itself, and what stands behind is sent', async () => {
     const quay = await openQuay()
-    const wanted = ({ firstSeq }: Run, index: number) => firstSeq + index > 3
+    const wanted = ({ firstSeq }: ChunkSlice, index: number) => firstSeq + index > 3
     const pier = openPier(quay, { options: { wanted } })
     await quay.append(9)
-    await quay.journal.settle('archive', { first: 4, through: 6, parked: [] })
+    await quay.journal.ack('archive', { first: 4, through: 6, parked: [] })
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(7, 9))
     expect(quay.journal.stats().entries).toBe(0)
   })
@@ -559,21 +568,21 @@ describe('crashes', () => {
       quay.journal.take(sink, limits, { after: after + 1 })
     const pier = openPier(quay, { options: { journal: withMethods(quay.journal, { take }) } })
     await quay.append(5)
-    await quay.journal.intend('archive', { first: 1, last: 5, shape: 'one', detail: '' })
+    await quay.journal.recordInFlight('archive', { first: 1, last: 5, shape: 'one', detail: '' })
     pier.restart()
-    await expect(pier.settle()).rejects.toThrow('The journal lacks entry 1')
+    await expect(pier.ack()).rejects.toThrow('The journal lacks entry 1')
     expect(pier.fake.entries).toEqual([])
-    expect([pier.disk.paths(), pier.room.heldBytes]).toEqual([[], 0])
+    expect([pier.disk.paths(), pier.memory.usedBytes]).toEqual([[], 0])
   })
 
   it('what is stored is not put again because the journal could not note it at once', async () => {
     const quay = await openQuay()
     let full = true
     const journal = withMethods(quay.journal, {
-      settle: (sink, settlement) =>
+      ack: (sink, acknowledgement) =>
         full
           ? Promise.reject(new ConnectorError('disk_full', 'no space'))
-          : quay.journal.settle(sink, settlement),
+          : quay.journal.ack(sink, acknowledgement),
     })
     const pier = openPier(quay, { options: { journal } })
     await quay.append(5)
@@ -581,10 +590,10 @@ describe('crashes', () => {
     for (let i = 0; i < 20; i++) await pier.step().catch(() => undefined)
     const { length } = pier.fake.exchanges
     full = false
-    await pier.settle()
+    await pier.ack()
     expect(pier.fake.exchanges).toHaveLength(length)
     expectEachOnce(pier.fake, someIds(1, 5))
-    expect(pier.watch.accepted).toBe(5)
+    expect(pier.reporter.accepted).toBe(5)
   })
 })
 
@@ -596,11 +605,11 @@ describe('failures', () => {
     pier.restart({ nothingMoreComes: () => true })
     expect(await pier.step()).toBe('worked')
     expect(await pier.step()).toBe('worked')
-    expect(pier.watch.states).toEqual([])
+    expect(pier.reporter.states).toEqual([])
     pier.sink.open = () => new Promise(() => undefined)
     void pier.step()
     await new Promise((resolve) => setImmediate(resolve))
-    expect(pier.watch.states.at(-1)).toBe('sending')
+    expect(pier.reporter.states.at(-1)).toBe('sending')
   })
 
   it('what failed stays on the disk and goes out again without being written anew', async () => {
@@ -613,9 +622,9 @@ describe('failures', () => {
     const { calls } = pier.disk
     await expect(pier.step()).rejects.toMatchObject({ code: 'unreachable' })
     expect(pier.disk.calls).toBe(calls)
-    expect(pier.room.heldBytes).toBe(0)
+    expect(pier.memory.usedBytes).toBe(0)
     pier.fake.faultOf = undefined
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 5))
     expect(pier.disk.paths()).toEqual([])
     expect(pier.disk.openFiles).toBe(0)
@@ -655,7 +664,7 @@ describe('failures', () => {
       })
       expect(pier.disk.paths()).toEqual([])
       const { length } = pier.fake.entries
-      await pier.settle()
+      await pier.ack()
       expect(length).toBe(3)
       expect(pier.fake.entries).toHaveLength(12)
       expectEachOnce(pier.fake, someIds(1, 30))
@@ -676,7 +685,7 @@ describe('failures', () => {
     await expect(pier.step()).rejects.toMatchObject({ code: 'bad_reply' })
     expect(pier.disk.calls).toBe(calls)
     pier.fake.faultOf = undefined
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 5))
   })
 
@@ -690,9 +699,9 @@ describe('failures', () => {
       await pier.step().catch((error: unknown) => expect(error).toMatchObject({ code: 'disk_full' }))
     expect(pier.fake.entries).toEqual([])
     expect(pier.disk.paths()).toEqual([])
-    expect(pier.room.heldBytes).toBe(0)
+    expect(pier.memory.usedBytes).toBe(0)
     pier.disk.capacityBytes = Infinity
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 50))
   })
 
@@ -701,40 +710,40 @@ describe('failures', () => {
     const read: (number | undefined)[] = []
     const take: Journal['take'] = async (...asked) => {
       const batch = await quay.journal.take(...asked)
-      const runs = batch && ('runs' in batch ? batch.runs.length : 0)
-      if (read.push(runs) === 2) throw new ConnectorError('disk_failed', 'as told')
+      const slices = batch && ('slices' in batch ? batch.slices.length : 0)
+      if (read.push(slices) === 2) throw new ConnectorError('disk_failed', 'as told')
       return batch
     }
     const pier = openPier(quay)
     pier.restart({ journal: withMethods(quay.journal, { take }) })
     await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
-    const leave = await pier.room.around.enter(20 * 2 ** 20, never)
+    const leave = await pier.memory.around.enter(20 * 2 ** 20, never)
     const step = pier.step()
     await settled()
     expect(read).toEqual([0])
     // Nobody is idle who has something to send.
-    expect(pier.watch.states.at(-1)).toBe('sending')
+    expect(pier.reporter.states.at(-1)).toBe('sending')
     leave()
     await nextTurn(quay)
     await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
-    expect(pier.room.heldBytes).toBe(0)
+    expect(pier.memory.usedBytes).toBe(0)
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 1))
-    expect(pier.room.heldBytes).toBe(0)
+    expect(pier.memory.usedBytes).toBe(0)
   })
 
   it('nothing is asked of a bucket while room is held: one that hangs keeps nobody waiting for it', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
-    const heldBytes: number[] = []
-    pier.fake.faultOfAll = () => void heldBytes.push(pier.room.heldBytes)
+    const usedBytes: number[] = []
+    pier.fake.faultOfAll = () => void usedBytes.push(pier.memory.usedBytes)
     await quay.append(3)
     pass(quay, HOUR_MS)
-    await pier.settle()
+    await pier.ack()
     expectEachOnce(pier.fake, someIds(1, 3))
-    expect(heldBytes.length).toBeGreaterThan(0)
-    expect(new Set(heldBytes)).toEqual(new Set([0]))
+    expect(usedBytes.length).toBeGreaterThan(0)
+    expect(new Set(usedBytes)).toEqual(new Set([0]))
   })
 
   it('a stop in the middle leaves nothing held and nothing on the disk', async () => {
@@ -747,15 +756,15 @@ describe('failures', () => {
     await pier.sink.close()
     expect(pier.disk.paths()).toEqual([])
     expect(pier.disk.openFiles).toBe(0)
-    expect(pier.room.heldBytes).toBe(0)
+    expect(pier.memory.usedBytes).toBe(0)
   })
 })
 
 describe('evidence', () => {
   class Notary implements Evidence {
-    readonly told: StoredStretch[] = []
+    readonly told: StoredRange[] = []
     readonly asked: { idle: boolean; last: boolean }[] = []
-    stored = (stretch: StoredStretch): readonly Note[] => {
+    stored = (stretch: StoredRange): readonly Note[] => {
       this.told.push(stretch)
       return [{ name: `stretch:${stretch.first}`, value: String(stretch.objects.length) }]
     }
@@ -771,7 +780,7 @@ describe('evidence', () => {
     const pier = openPier(quay, { evidence: notary })
     await appendMixed(quay, 30)
     pass(quay, HOUR_MS)
-    expect(await pier.settle()).toBe(7_000)
+    expect(await pier.ack()).toBe(7_000)
     expect(notary.told).toMatchObject([{ first: 1, last: 30, parked: 0 }])
     const objects = notary.told[0]?.objects ?? []
     expect(objects.map(({ key }) => key).toSorted()).toEqual(
@@ -787,7 +796,7 @@ describe('evidence', () => {
     const notary = new Notary()
     const pier = openPier(quay, { evidence: notary, options: { wanted: () => false } })
     await quay.append(3)
-    await pier.settle()
+    await pier.ack()
     expect(notary.told).toEqual([{ first: 1, last: 3, parked: 0, objects: [] }])
   })
 
@@ -811,7 +820,7 @@ describe('evidence', () => {
     expect(results.length).toBeGreaterThan(2)
     expect(new Set(results)).toEqual(new Set(['unproven']))
     held = false
-    expect(await pier.settle()).toBe(7_000)
+    expect(await pier.ack()).toBe(7_000)
     await quay.append(3)
     expect(await pier.step()).toBe('worked')
   })
@@ -821,7 +830,7 @@ describe('evidence', () => {
     const notary = new Notary()
     const pier = openPier(quay, { evidence: notary, options: { nothingMoreComes: () => true } })
     await quay.append(3)
-    expect(await pier.settle()).toBe(Infinity)
+    expect(await pier.ack()).toBe(Infinity)
     expect(notary.asked.at(-1)).toEqual({ idle: true, last: true })
   })
 
@@ -832,16 +841,16 @@ describe('evidence', () => {
     const options = { nothingDue: () => held, lookAgainMs: 250 }
     const pier = openPier(quay, { evidence: notary, options })
     await quay.append(3)
-    expect(await pier.settle()).toBe(250)
+    expect(await pier.ack()).toBe(250)
     expect(pier.unfinished()).toBe(true)
     held = true
-    expect(await pier.settle()).toBe(250)
+    expect(await pier.ack()).toBe(250)
     expect(notary.asked.at(-1)).toEqual({ idle: true, last: true })
     expect(pier.unfinished()).toBe(false)
     await quay.append(3)
     while (notary.told.length < 2) await pier.step()
     expect(pier.unfinished()).toBe(true)
-    await pier.settle()
+    await pier.ack()
     expect(pier.unfinished()).toBe(false)
   })
 })
@@ -892,7 +901,7 @@ it('any interleaving of arrivals, crashes, failures, lost answers and full disks
             const specs = each.entries.map((entry) =>
               spec(++made, { ...entry, body: entry.body?.replace(/[^ -~]/g, '?') ?? '' }),
             )
-            await quay.journal.append(part(specs, { origin: { workspace: each.workspace, source: 'audit' } }))
+            await quay.journal.append(part(specs, { stream: { workspace: each.workspace, source: 'audit' } }))
           } else if (each.kind === 'fault') pier.fake.faults.push(each.fault)
           else if (each.kind === 'crash') pier.restart({}, {}, bytes)
           else if (each.kind === 'pass') pass(quay, 40_000)
@@ -903,11 +912,11 @@ it('any interleaving of arrivals, crashes, failures, lost answers and full disks
             })
         }
         pass(quay, HOUR_MS)
-        await pier.settle()
+        await pier.ack()
         expectEachOnce(pier.fake, someIds(1, made))
         expect(quay.journal.stats().entries).toBe(0)
-        expect(pier.room.heldBytes).toBe(0)
-        expect(pier.watch.accepted).toBe(made)
+        expect(pier.memory.usedBytes).toBe(0)
+        expect(pier.reporter.accepted).toBe(made)
       },
     ),
     { numRuns: 60 },
@@ -929,9 +938,9 @@ it('the books come out even where a stretch has more objects than one walk write
   const pier = openPier(quay)
   await appendMixed(quay, 40)
   pass(quay, HOUR_MS)
-  await pier.settle()
+  await pier.ack()
   expect(pier.fake.entries.length).toBeGreaterThan(8)
-  const { rows } = await balanceOf(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
+  const { rows } = await accountReport(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
   expect(rows.length).toBeGreaterThan(0)
   expect(rows.map(({ missing }) => missing)).toEqual(rows.map(() => 0))
 })

@@ -1,9 +1,9 @@
 // A sink's content policy on its way through formats and frames: what is denied, what is changed, what stays right beside the changed bytes.
 import { describe, expect, test } from 'vitest'
 import { formatNamed, formatNames } from '../../../src/formats/index.ts'
-import { balanceOf } from '../../../src/contracts/accounts.ts'
+import { accountReport } from '../../../src/contracts/accounts.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { Run } from '../../../src/contracts/journal.ts'
+import type { ChunkSlice } from '../../../src/contracts/journal.ts'
 import type { Format, Outcome } from '../../../src/contracts/sink.ts'
 import { ByteWriter } from '../../../src/core/bytes.ts'
 import { framingOf } from '../../../src/delivery/loader.ts'
@@ -96,14 +96,14 @@ describe('what formats and frames make of a changed entry', () => {
     { fields: ['response'], with: 'truncate', bytes: 4 },
   ] as const
   const policy = policyOf({ redact })
-  const seen = (run: Run, format: Format, frame = hecFrame({ hostOf: () => 'h' })) => {
+  const seen = (run: ChunkSlice, format: Format, frame = hecFrame({ hostOf: () => 'h' })) => {
     const framing = framingOf({ sink: { frame }, format, wanted: all, redact: policy.redact })
     const { bytes } = linesOf(run, framing.sink.frame, format)
     return Buffer.from(bytes).toString()
   }
 
   /** The same entries as if the API had sent them so. */
-  function asIfSent(): Run {
+  function asIfSent(): ChunkSlice {
     const out = new ByteWriter()
     const changed = made.map((one) => {
       out.clear()
@@ -130,7 +130,7 @@ describe('what formats and frames make of a changed entry', () => {
       ...{ sink: { frame: hecFrame({ hostOf: () => 'h' }) }, format, wanted: all, redact: policy.redact },
     }).sink
     for (const workspace of ['acme', 'beta', 'acme']) {
-      const run = runOf(made, { origin: { workspace, source: 'audit' }, replay: workspace === 'beta' })
+      const run = runOf(made, { stream: { workspace, source: 'audit' }, replay: workspace === 'beta' })
       const text = Buffer.from(linesOf(run, frame, format).bytes).toString()
       expect(text.match(new RegExp(`"workspace":"${workspace}"`, 'g'))).toHaveLength(2 * made.length)
       expect(text.includes('"replay":true')).toBe(run.replay)
@@ -164,7 +164,7 @@ describe('delivery', () => {
     expect(first?.texts).toHaveLength(2)
     expect(second?.texts).toEqual(first?.texts)
     for (const text of first?.texts ?? []) expect(text).not.toContain('"body"')
-    expect(berth.watch.filtered).toBe(1)
+    expect(berth.reporter.filtered).toBe(1)
   })
 })
 
@@ -186,8 +186,8 @@ describe('a dead letter that is sent again', () => {
     await quay.journal.retryDeadLetters({})
     berth.restart({ wanted: policyOf({ deny: { body: ['privileged'] } }).allowed(berth.options.wanted) })
     await berth.empty()
-    expect([berth.sink.deliveries.length, berth.watch.filtered]).toEqual([2, 1])
-    const { rows } = await balanceOf(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
+    expect([berth.sink.deliveries.length, berth.reporter.filtered]).toEqual([2, 1])
+    const { rows } = await accountReport(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
     expect(rows).toMatchObject([
       { kept: 1, accepted: 0, filtered: 1, dead_lettered: 0, pending: 0, missing: 0 },
     ])

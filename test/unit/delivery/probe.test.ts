@@ -7,7 +7,7 @@ import { logOf } from '../../contract/journal-parts.ts'
 
 function stand(answers: readonly (ConnectorError | 'ready' | 'hangs')[]) {
   const left = [...answers]
-  const watch = new SinkNotes()
+  const reporter = new SinkNotes()
   const lines: string[] = []
   const stop = new AbortController()
   const clock = {
@@ -26,9 +26,9 @@ function stand(answers: readonly (ConnectorError | 'ready' | 'hangs')[]) {
       if (answer !== 'ready') throw answer
     },
   }
-  const options = { sink, watch, clock, log: logOf(lines), random: () => 0.5 }
+  const options = { sink, reporter, clock, log: logOf(lines), random: () => 0.5 }
   const run = () => probe(options as unknown as Parameters<typeof probe>[0], stop.signal)
-  return { run, watch, lines, asked, stop, sink }
+  return { run, reporter, lines, asked, stop, sink }
 }
 
 const missing = new ConnectorError('not_found', 'bucket logs is not there')
@@ -36,37 +36,37 @@ const down = new ConnectorError('unreachable', 'siem is down')
 
 describe('a sink that is started', () => {
   it('is asked once where its receiver is there', async () => {
-    const { run, watch, asked, lines } = stand([])
+    const { run, reporter, asked, lines } = stand([])
     await run()
-    expect([watch.probes, asked.length, lines]).toEqual([['ready'], 1, []])
+    expect([reporter.probes, asked.length, lines]).toEqual([['ready'], 1, []])
   })
 
   it('shows at once what is wrong, is asked again with growing pauses, and is well with the first good answer', async () => {
-    const { run, watch, asked, lines } = stand([missing, missing, down])
+    const { run, reporter, asked, lines } = stand([missing, missing, down])
     await run()
-    expect(watch.probes).toEqual(['not_found', 'not_found', 'unreachable', 'ready'])
+    expect(reporter.probes).toEqual(['not_found', 'not_found', 'unreachable', 'ready'])
     expect(asked[0]).toBe(0)
-    expect(watch.probesInMs).toHaveLength(3)
+    expect(reporter.probesInMs).toHaveLength(3)
     expect(lines.filter((line) => line.includes('is not ready'))).toHaveLength(3)
     expect(lines.at(-1)).toContain('The receiver is ready')
     // Asking is no delivery: nothing is counted as one.
-    expect([watch.states, watch.retries, watch.requests]).toEqual([[], [], 0])
+    expect([reporter.states, reporter.retries, reporter.requests]).toEqual([[], [], 0])
   })
 
   it('is not asked any more once a delivery is over: that one speaks for it', async () => {
-    const { run, watch, asked } = stand([missing, missing, missing])
-    watch.request()
+    const { run, reporter, asked } = stand([missing, missing, missing])
+    reporter.request()
     await run()
-    expect([watch.probes, asked]).toEqual([[], []])
+    expect([reporter.probes, asked]).toEqual([[], []])
   })
 
   it('and hangs when it is asked ends with the process, whoever is deaf to that', async () => {
-    const { run, stop, watch } = stand(['hangs'])
+    const { run, stop, reporter } = stand(['hangs'])
     const over = run()
     await new Promise((resolve) => setImmediate(resolve))
     stop.abort()
     await over
-    expect(watch.probes).toEqual([])
+    expect(reporter.probes).toEqual([])
   })
 
   it('that fails of a bug, or of what ends the process, ends it', async () => {
@@ -77,9 +77,9 @@ describe('a sink that is started', () => {
   })
 
   it('of a kind that nobody can ask is not asked', async () => {
-    const { run, sink, watch } = stand([])
+    const { run, sink, reporter } = stand([])
     Object.assign(sink, { probe: undefined })
     await run()
-    expect(watch.probes).toEqual([])
+    expect(reporter.probes).toEqual([])
   })
 })

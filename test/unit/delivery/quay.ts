@@ -1,10 +1,10 @@
 // The quay: a journal with entries in it, and shippers with sinks that do as they are told.
-import type { Journal, Run } from '../../../src/contracts/journal.ts'
-import type { Room } from '../../../src/core/memory-budget.ts'
-import { Shipper } from '../../../src/delivery/dispatcher.ts'
+import type { Journal, ChunkSlice } from '../../../src/contracts/journal.ts'
+import type { MemoryBudget } from '../../../src/core/memory-budget.ts'
+import { BatchDispatcher } from '../../../src/delivery/dispatcher.ts'
 import type { StepResult } from '../../../src/delivery/loop.ts'
 import type { BatchLimits } from '../../../src/delivery/loader.ts'
-import type { ShipperOptions } from '../../../src/delivery/dispatcher.ts'
+import type { DispatcherOptions } from '../../../src/delivery/dispatcher.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import type { EntrySpec } from '../../contract/journal-parts.ts'
 import { journalOfTest } from '../../fakes/journal.ts'
@@ -20,26 +20,26 @@ export const never = new AbortController().signal
 
 export interface Berth {
   readonly sink: FakeSink
-  readonly options: ShipperOptions
-  readonly watch: SinkNotes
+  readonly options: DispatcherOptions
+  readonly reporter: SinkNotes
   /** its share in the process that lives now */
-  room: Room
+  memory: MemoryBudget
   /** the room around that, which others enter too */
-  around: Room
-  shipper: Shipper
+  around: MemoryBudget
+  dispatcher: BatchDispatcher
   /** One step. */
   step(): Promise<StepResult>
   /** Steps until there is nothing to send. */
   empty(): Promise<void>
   /** The process dies and begins again, perhaps with other settings. */
-  restart(changed?: Partial<ShipperOptions>): void
+  restart(changed?: Partial<DispatcherOptions>): void
 }
 
 export interface Quay {
   readonly clock: VirtualClock
   readonly journal: Journal
   readonly log: LogLines
-  berth(name?: string, more?: Partial<ShipperOptions> & { batch?: Partial<BatchLimits> }): Berth
+  berth(name?: string, more?: Partial<DispatcherOptions> & { batch?: Partial<BatchLimits> }): Berth
   /** Entries `from`, `from + 1`, … as one page. */
   append(count: number, rest?: Partial<EntrySpec>): Promise<void>
 }
@@ -59,38 +59,43 @@ export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes 
     berth: (name = 'archive', { batch = {}, ...more } = {}) => {
       const sink = new FakeSink(name)
       sink.now = () => clock.now()
-      const watch = new SinkNotes()
+      const reporter = new SinkNotes()
       const share = new Share()
-      const options: ShipperOptions = {
+      const options: DispatcherOptions = {
         sink,
         journal,
         format: rawFormat,
         limits: { maxEntries: 1000, maxBytes: 2 ** 20, lingerMs: 0, ...batch },
-        wanted: ({ onlySink }: Run) => onlySink === undefined || onlySink === name,
+        wanted: ({ onlySink }: ChunkSlice) => onlySink === undefined || onlySink === name,
         shape: 'one',
-        watch,
+        reporter,
         log,
         clock,
         random: () => 0.5,
-        room: share,
+        memory: share,
         nothingMoreComes: () => false,
         lookAgainMs: Infinity,
         ...more,
       }
-      return moored(sink, options, watch, share.around)
+      return moored(sink, options, reporter, share.around)
     },
   }
 }
 
-function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, around: Room): Berth {
+function moored(
+  sink: FakeSink,
+  options: DispatcherOptions,
+  reporter: SinkNotes,
+  around: MemoryBudget,
+): Berth {
   const berth: Berth = {
     sink,
     options,
-    watch,
-    room: options.room,
+    reporter,
+    memory: options.memory,
     around,
-    shipper: new Shipper(options),
-    step: () => berth.shipper.step(never),
+    dispatcher: new BatchDispatcher(options),
+    step: () => berth.dispatcher.step(never),
     empty: async () => {
       for (let i = 0; i < 10_000; i++) if (typeof (await berth.step()) === 'number') return
       throw new Error('this goes in circles')
@@ -98,8 +103,8 @@ function moored(sink: FakeSink, options: ShipperOptions, watch: SinkNotes, aroun
     restart: (changed = {}) => {
       const share = new Share()
       berth.around = share.around
-      berth.room = changed.room ?? share
-      berth.shipper = new Shipper({ ...options, room: berth.room, ...changed })
+      berth.memory = changed.memory ?? share
+      berth.dispatcher = new BatchDispatcher({ ...options, memory: berth.memory, ...changed })
     },
   }
   return berth

@@ -2,10 +2,10 @@
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'
-import type { Run } from '../../../src/contracts/journal.ts'
+import type { ChunkSlice } from '../../../src/contracts/journal.ts'
 import type { Delivery, Outcome } from '../../../src/contracts/sink.ts'
-import { ship } from '../../../src/delivery/loop.ts'
-import { RefusalStreak, Shipper, type ShipperOptions } from '../../../src/delivery/dispatcher.ts'
+import { runDispatcher } from '../../../src/delivery/loop.ts'
+import { RejectionRun, BatchDispatcher, type DispatcherOptions } from '../../../src/delivery/dispatcher.ts'
 import { sinkKinds } from '../../../src/sinks/index.ts'
 import { FakeHec, hecTransport } from '../../fakes/hec.ts'
 import { failing, taken } from '../../fakes/sink.ts'
@@ -33,9 +33,9 @@ const asAWhole =
   (delivery: Delivery): Outcome =>
     delivery.lines.seqs.some((seq) => bad(seq)) ? failing('refused')() : taken(delivery)
 
-function sail({ shipper, options }: Pick<Berth, 'shipper' | 'options'>, { clock }: Quay) {
+function sail({ dispatcher, options }: Pick<Berth, 'dispatcher' | 'options'>, { clock }: Quay) {
   const stopping = new AbortController()
-  const loop = ship(shipper, options, stopping.signal)
+  const loop = runDispatcher(dispatcher, options, stopping.signal)
   return {
     async pass(ms: number): Promise<void> {
       const until = clock.now() + ms
@@ -67,9 +67,9 @@ it.each([
     const voyage = sail(berth, quay)
     await settled()
     expect(await parked(quay)).toEqual(range(1, 10))
-    expect(berth.watch.states.at(-1)).toBe('blocked')
-    expect(berth.watch.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
-    expect(berth.watch.errors.at(-1)?.message).toMatch(
+    expect(berth.reporter.states.at(-1)).toBe('blocked')
+    expect(berth.reporter.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
+    expect(berth.reporter.errors.at(-1)?.message).toMatch(
       /archive.*refused 10 or more entries in a row.*proxy.*retry/,
     )
     const before = berth.sink.deliveries.length
@@ -97,8 +97,8 @@ it.each([
   expect(await parked(quay)).toEqual(range(21, 45))
   expect(quay.journal.stats().entries).toBe(0)
   expect(told(quay, 'Delivery continues')).toBe(1)
-  expect(berth.watch.states.at(-1)).toBe('idle')
-  expect(berth.room.heldBytes).toBe(0)
+  expect(berth.reporter.states.at(-1)).toBe('idle')
+  expect(berth.memory.usedBytes).toBe(0)
   // What comes next goes out as ever.
   await quay.append(100)
   await voyage.pass(MINUTE)
@@ -114,13 +114,13 @@ it('one entry that is accepted between makes refusals single ones again', async 
   const voyage = sail(berth, quay)
   await settled()
   expect(await parked(quay)).toHaveLength(90)
-  expect(berth.watch.states).not.toContain('blocked')
+  expect(berth.reporter.states).not.toContain('blocked')
   await voyage.stop()
 })
 
 it('of a batch with a verdict on each line what stands behind the last accepted one counts', () => {
   const refused = (...indexes: number[]) => indexes.map((index) => ({ index, code: 'refused', reason: 'no' }))
-  const refusals = new RefusalStreak('archive')
+  const refusals = new RejectionRun('archive')
   refusals.count({ settled: 20, refused: refused(...range(0, 9), ...range(11, 19)) })
   expect(refusals.isTooLong).toBe(false)
   refusals.count({ settled: 0, refused: [] })
@@ -131,7 +131,7 @@ it('of a batch with a verdict on each line what stands behind the last accepted 
 })
 
 it('what is proven to be the entry’s own fault says nothing of the receiver: it neither counts nor ends a row', () => {
-  const refusals = new RefusalStreak('siem')
+  const refusals = new RejectionRun('siem')
   const one = (own: boolean) => ({ index: 0, code: 'too_large', reason: 'no', own })
   for (let i = 0; i < 100; i++) refusals.count({ settled: 1, refused: [one(true)] })
   expect(refusals.isTooLong).toBe(false)
@@ -159,7 +159,8 @@ it('a batch refused in all its lines is the last large one: none was made ready 
 
 it('passing by what nobody wants, or having nothing left, is no recovery', async () => {
   const quay = await openQuay()
-  const wanted = ({ firstSeq }: Run, index: number) => firstSeq + index <= 12 || (firstSeq + index) % 40 === 0
+  const wanted = ({ firstSeq }: ChunkSlice, index: number) =>
+    firstSeq + index <= 12 || (firstSeq + index) % 40 === 0
   const berth = quay.berth('archive', { wanted, batch: { maxEntries: 15 } })
   berth.sink.answer = naming(() => true)
   await quay.append(200)
@@ -167,18 +168,18 @@ it('passing by what nobody wants, or having nothing left, is no recovery', async
   await voyage.pass(HOUR)
   expect(await parked(quay)).toEqual([...range(1, 12), 40, 80, 120, 160, 200])
   expect(quay.journal.stats().entries).toBe(0)
-  expect(berth.watch.states.at(-1)).toBe('blocked')
+  expect(berth.reporter.states.at(-1)).toBe('blocked')
   expect(told(quay, 'goes on again')).toBe(0)
   berth.sink.answer = taken
   await quay.append(40)
   await voyage.pass(2 * MINUTE)
-  expect(berth.watch.states.at(-1)).toBe('idle')
+  expect(berth.reporter.states.at(-1)).toBe('idle')
   await voyage.stop()
 })
 
 it('while one line is tried at a time, what nobody wants is passed by a step at a time', async () => {
   const quay = await openQuay()
-  const wanted = ({ firstSeq }: Run, index: number) => firstSeq + index <= 10
+  const wanted = ({ firstSeq }: ChunkSlice, index: number) => firstSeq + index <= 10
   const berth = quay.berth('archive', { wanted, batch: { maxEntries: 10 } })
   berth.sink.answer = ({ lines: { count } }) => ({
     settled: count,
@@ -205,17 +206,17 @@ it('a single run of which all was refused ends', async () => {
   await voyage.pass(HOUR)
   await voyage.stop()
   expect(await parked(quay)).toHaveLength(12)
-  expect(berth.watch.states.at(-1)).toBe('idle')
+  expect(berth.reporter.states.at(-1)).toBe('idle')
 })
 
 it('a refusal that the journal could not note at once counts once', async () => {
   const quay = await openQuay()
   let failures = 0
   const journal = withMethods(quay.journal, {
-    settle: (...settling) =>
+    ack: (...settling) =>
       failures++ < 20
         ? Promise.reject(new ConnectorError('disk_full', 'no room'))
-        : quay.journal.settle(...settling),
+        : quay.journal.ack(...settling),
   })
   const berth = quay.berth('archive', { journal })
   berth.sink.answer = naming((seq) => seq < 5)
@@ -223,7 +224,7 @@ it('a refusal that the journal could not note at once counts once', async () => 
   const voyage = sail(berth, quay)
   await voyage.pass(HOUR)
   expect(await parked(quay)).toEqual(range(1, 4))
-  expect(berth.watch.states).not.toContain('blocked')
+  expect(berth.reporter.states).not.toContain('blocked')
   await voyage.stop()
 })
 
@@ -241,17 +242,17 @@ it('a collector behind a proxy that spoils every body judges no entry: few are p
   }
   const settings = sinkKinds.splunk_hec.options.parse({ url: 'https://splunk:8088', token: 't' })
   const deps = sinkDeps({ clock, random: () => 0.3, log, transport: () => proxy })
-  const options: ShipperOptions = {
+  const options: DispatcherOptions = {
     ...berth.options,
     sink: sinkKinds.splunk_hec.open('splunk', settings, deps),
   }
   await quay.append(500)
-  const voyage = sail({ options, shipper: new Shipper(options) }, quay)
+  const voyage = sail({ options, dispatcher: new BatchDispatcher(options) }, quay)
   await voyage.pass(MINUTE)
   const letters = (await parked(quay)).length
   expect(letters).toBeGreaterThanOrEqual(10)
   expect(letters).toBeLessThan(20)
-  expect(berth.watch.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
+  expect(berth.reporter.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
   spoiling = false
   await voyage.pass(2 * MINUTE)
   expect(fake.indexed).toHaveLength(500 - letters)

@@ -1,6 +1,6 @@
 // What the log says of dead letters: the first at once and whole, a run of them as sums, and none left out of a sum.
 import { expect, test } from 'vitest'
-import { ship } from '../../../src/delivery/loop.ts'
+import { runDispatcher } from '../../../src/delivery/loop.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { MINUTE_MS } from '../../../src/core/time.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -29,7 +29,7 @@ test('thousands that are refused within a minute are one line, and then their su
   await berth.empty()
   expect(told()).toEqual([{ entries: 1, code: 'refused', reason: 'no, 0' }])
   expect(await quay.journal.deadLetters({})).toHaveLength(1000)
-  expect(berth.watch.deadLettered).toBe(1000)
+  expect(berth.reporter.deadLettered).toBe(1000)
   quay.clock.advance(quay.clock.now() + MINUTE_MS)
   await quay.append(1)
   await berth.empty()
@@ -53,14 +53,14 @@ test('the rest of a run is told with the first batch that is taken a minute late
 })
 
 /** Ships until `ms` after the start of time. */
-async function shipUntil({ clock }: Quay, { shipper, options }: Berth, ms: number) {
+async function shipUntil({ clock }: Quay, { dispatcher, options }: Berth, ms: number) {
   const stop = new AbortController()
   const stepsAt: number[] = []
   const step = async (signal: AbortSignal) => {
     stepsAt.push(clock.now() - START)
-    return shipper.step(signal)
+    return dispatcher.step(signal)
   }
-  const shipped = ship({ step }, options, stop.signal)
+  const shipped = runDispatcher({ step }, options, stop.signal)
   await settled()
   while (clock.advance(START + ms)) await settled()
   stop.abort()
@@ -124,7 +124,7 @@ test('a sum names the codes of those that it counts, and refused ones are no suc
   await quay.append(1)
   await berth.empty()
   expect(told()).toMatchObject([{ code: 'refused' }, { code: 'too_large' }])
-  expect(berth.watch).toMatchObject({ successes: 0, deadLettered: 2 })
+  expect(berth.reporter).toMatchObject({ successes: 0, deadLettered: 2 })
 })
 
 test('a single run tells the rest of it at its end', async () => {
@@ -132,7 +132,7 @@ test('a single run tells the rest of it at its end', async () => {
   await quay.append(7)
   const single = { nothingMoreComes: () => true }
   berth.restart(single)
-  await ship(berth.shipper, { ...berth.options, ...single }, never)
+  await runDispatcher(berth.dispatcher, { ...berth.options, ...single }, never)
   expect(told().map(({ entries }) => entries)).toEqual([1, 6])
 })
 
@@ -140,7 +140,7 @@ test('a stop tells what was not told yet', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(7)
   await berth.empty()
-  await berth.shipper.hearOut(never)
-  await berth.shipper.hearOut(never)
+  await berth.dispatcher.hearOut(never)
+  await berth.dispatcher.hearOut(never)
   expect(told().map(({ entries }) => entries)).toEqual([1, 6])
 })

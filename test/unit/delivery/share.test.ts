@@ -2,25 +2,25 @@
 import { expect, test } from 'vitest'
 import type { Batch } from '../../../src/contracts/journal.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
-import { Room } from '../../../src/core/memory-budget.ts'
-import { takeIntoRoom } from '../../../src/delivery/loader.ts'
+import { MemoryBudget } from '../../../src/core/memory-budget.ts'
+import { takeIntoMemory } from '../../../src/delivery/loader.ts'
 import { runOf } from '../../fakes/lines.ts'
 
 const MIB = 1024 * 1024
 
-const batch: Batch = { first: 1, last: 1, count: 1, runs: [runOf([{ id: 'a' }])] }
+const batch: Batch = { first: 1, last: 1, count: 1, slices: [runOf([{ id: 'a' }])] }
 
 /** How often is read once another's room is given back: in that turn of the event loop, and in all. */
 async function readsOf(rawBytes: number) {
-  const room = new Room(MIB)
-  const giveBack = await room.enter(MIB, new AbortController().signal)
+  const memory = new MemoryBudget(MIB)
+  const giveBack = await memory.enter(MIB, new AbortController().signal)
   let reads = 0
   const read = async (_: number, loneBytes?: number) => {
     reads++
     return loneBytes === undefined ? batch : { rawBytes }
   }
-  const held = takeIntoRoom<never>(
-    { room, watch: { state: () => undefined }, clock: systemClock },
+  const held = takeIntoMemory<never>(
+    { memory, reporter: { state: () => undefined }, clock: systemClock },
     read,
     Infinity,
     new AbortController().signal,

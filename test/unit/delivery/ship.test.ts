@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Batch, Journal } from '../../../src/contracts/journal.ts'
-import { Room } from '../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../src/core/memory-budget.ts'
 import type { Delivery, Outcome } from '../../../src/contracts/sink.ts'
 import { Share } from '../../fakes/share.ts'
 import { failing, taken } from '../../fakes/sink.ts'
@@ -142,22 +142,22 @@ describe('intents', () => {
     berth.sink.prepare = async ({ count }) => `detail of ${count}`
     await quay.append(3)
     berth.sink.answer = async (delivery) => {
-      expect(await quay.journal.intents('archive')).toMatchObject([
+      expect(await quay.journal.inFlightBatches('archive')).toMatchObject([
         { first: 1, last: 3, shape: 'one', detail: 'detail of 3' },
       ])
-      expect(delivery).toMatchObject({ detail: 'detail of 3', doubtful: false })
+      expect(delivery).toMatchObject({ detail: 'detail of 3', possibleDuplicate: false })
       return taken(delivery)
     }
     await berth.step()
     expect(berth.sink.deliveries).toHaveLength(1)
-    expect(await quay.journal.intents('archive')).toEqual([])
+    expect(await quay.journal.inFlightBatches('archive')).toEqual([])
   })
 
   it('an intent that takes its time is waited for', async () => {
     const quay = await openQuay()
     let written: () => void = () => undefined
     const journal = withMethods(quay.journal, {
-      intend: () => new Promise<void>((resolve) => (written = resolve)),
+      recordInFlight: () => new Promise<void>((resolve) => (written = resolve)),
     })
     const berth = quay.berth('archive', { journal })
     await quay.append(3)
@@ -183,7 +183,7 @@ describe('intents', () => {
     berth.restart({ limits: { maxEntries: 100, maxBytes: 10, lingerMs: 1e9 } })
     await berth.step()
     const [before, after] = berth.sink.deliveries
-    expect(after).toEqual({ ...before, doubtful: true })
+    expect(after).toEqual({ ...before, possibleDuplicate: true })
     expect(after?.seqs).toEqual([1, 2, 3])
   })
 
@@ -191,9 +191,9 @@ describe('intents', () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'one', detail: '' })
+    await quay.journal.recordInFlight('archive', { first: 1, last: 2, shape: 'one', detail: '' })
     await berth.step()
-    expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], doubtful: true }])
+    expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], possibleDuplicate: true }])
   })
 
   it('a batch that failed goes out again as it was, with doubt', async () => {
@@ -205,7 +205,7 @@ describe('intents', () => {
     await quay.append(3)
     berth.sink.answer = taken
     await berth.empty()
-    expect(berth.sink.deliveries.map(({ seqs, doubtful }) => [seqs, doubtful])).toEqual([
+    expect(berth.sink.deliveries.map(({ seqs, possibleDuplicate }) => [seqs, possibleDuplicate])).toEqual([
       [[1, 2, 3], false],
       [[1, 2, 3], true],
       [[4, 5, 6], false],
@@ -216,23 +216,25 @@ describe('intents', () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: 'an offset' })
+    await quay.journal.recordInFlight('archive', { first: 1, last: 2, shape: 'former', detail: 'an offset' })
     await berth.empty()
     expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
-    expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], detail: 'an offset', doubtful: true }])
+    expect(berth.sink.deliveries).toMatchObject([
+      { seqs: [1, 2], detail: 'an offset', possibleDuplicate: true },
+    ])
   })
 
   it('a batch that went out again under new settings waits for its acknowledgement under these', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'former', detail: '' })
+    await quay.journal.recordInFlight('archive', { first: 1, last: 2, shape: 'former', detail: '' })
     berth.sink.answer = () => ({
       ...{ settled: 2, refused: [] },
       later: { detail: 'a ticket', confirmed: () => new Promise(() => undefined) },
     })
     await berth.step()
-    expect(await quay.journal.intents('archive')).toEqual([
+    expect(await quay.journal.inFlightBatches('archive')).toEqual([
       { first: 1, last: 2, shape: 'one', detail: 'a ticket' },
     ])
     berth.restart()
@@ -248,7 +250,7 @@ describe('intents', () => {
     ] as const) {
       const quay = await openQuay()
       for (let made = 0; made < count; made += 100) await quay.append(100, { body })
-      await quay.journal.intend('archive', { first: 1, last: count, shape: 'of objects', detail: '' })
+      await quay.journal.recordInFlight('archive', { first: 1, last: count, shape: 'of objects', detail: '' })
       const berth = quay.berth()
       const asked: number[] = []
       berth.restart({
@@ -264,7 +266,7 @@ describe('intents', () => {
       expect(Math.max(...berth.sink.seqs.map(({ length }) => length))).toBeLessThanOrEqual(1000)
       expect(asked).toEqual([])
       expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
-      expect(await quay.journal.intents('archive')).toEqual([])
+      expect(await quay.journal.inFlightBatches('archive')).toEqual([])
     }
   })
 
@@ -272,7 +274,7 @@ describe('intents', () => {
     const quay = await openQuay()
     await quay.append(8)
     for (const first of [1, 3, 5])
-      await quay.journal.intend('archive', {
+      await quay.journal.recordInFlight('archive', {
         first,
         last: first + 1,
         shape: 'one',
@@ -299,19 +301,19 @@ describe('intents', () => {
       [5, 6],
       [7, 8],
     ])
-    expect(berth.watch.accepted).toBe(8)
+    expect(berth.reporter.accepted).toBe(8)
     expect(quay.journal.stats().entries).toBe(0)
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 
   it('an intent whose entries this sink no longer wants is settled without being sent', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { wanted: () => false })
     await quay.append(2)
-    await quay.journal.intend('archive', { first: 1, last: 2, shape: 'one', detail: '' })
+    await quay.journal.recordInFlight('archive', { first: 1, last: 2, shape: 'one', detail: '' })
     await berth.empty()
     expect(berth.sink.deliveries).toEqual([])
-    expect(berth.watch.filtered).toBe(2)
+    expect(berth.reporter.filtered).toBe(2)
     expect(quay.journal.stats().entries).toBe(0)
   })
 
@@ -319,10 +321,10 @@ describe('intents', () => {
     const quay = await openQuay()
     let full = true
     const journal = withMethods(quay.journal, {
-      settle: (sink, settlement) =>
+      ack: (sink, acknowledgement) =>
         full
           ? Promise.reject(new ConnectorError('disk_full', 'no space'))
-          : quay.journal.settle(sink, settlement),
+          : quay.journal.ack(sink, acknowledgement),
     })
     const berth = quay.berth('archive', { journal, batch: { maxEntries: 3 } })
     await quay.append(5)
@@ -331,8 +333,8 @@ describe('intents', () => {
     full = false
     await berth.empty()
     expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 5)])
-    expect(berth.watch.accepted).toBe(5)
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.reporter.accepted).toBe(5)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 })
 
@@ -347,7 +349,7 @@ describe('outcomes', () => {
     berth.sink.answer = taken
     await berth.empty()
     expect(berth.sink.seqs).toEqual([range(1, 6), range(3, 8), range(9, 10)])
-    expect(berth.watch.accepted).toBe(10)
+    expect(berth.reporter.accepted).toBe(10)
   })
 
   it('an entry that the receiver refuses by name is parked with its reason, the others are accepted', async () => {
@@ -362,7 +364,7 @@ describe('outcomes', () => {
     expect(await quay.journal.deadLetters({})).toMatchObject([
       { sink: 'archive', seq: 3, code: 'refused', reason: 'event field cannot be blank' },
     ])
-    expect(berth.watch).toMatchObject({ accepted: 4, deadLettered: 1, delays: 4 })
+    expect(berth.reporter).toMatchObject({ accepted: 4, deadLettered: 1, delays: 4 })
     expect(quay.journal.stats().entries).toBe(0)
   })
 
@@ -434,7 +436,7 @@ describe('outcomes', () => {
           expect(letters.map(({ seq }) => seq).toSorted((a, b) => a - b)).toEqual(
             range(1, count).filter((seq) => bad.includes(seq)),
           )
-          expect(berth.room.heldBytes).toBe(0)
+          expect(berth.memory.usedBytes).toBe(0)
         },
       ),
       { numRuns: 25 },
@@ -473,7 +475,7 @@ describe('filters', () => {
     await quay.append(10)
     await berth.empty()
     expect(berth.sink.deliveries).toEqual([])
-    expect(berth.watch.filtered).toBe(10)
+    expect(berth.reporter.filtered).toBe(10)
     expect(quay.journal.stats().entries).toBe(0)
   })
 
@@ -486,8 +488,8 @@ describe('filters', () => {
     await quay.append(20)
     await berth.empty()
     expect(berth.sink.seqs.flat()).toEqual([3, 6, 9, 12, 15, 18])
-    expect(berth.watch).toMatchObject({ accepted: 6, filtered: 14 })
-    expect(quay.journal.stats().sinks[0]).toMatchObject({ position: 20, owedEntries: 0 })
+    expect(berth.reporter).toMatchObject({ accepted: 6, filtered: 14 })
+    expect(quay.journal.stats().sinks[0]).toMatchObject({ position: 20, pendingEntries: 0 })
   })
 
   it('of a partly accepted batch the filtered ones before the rest are settled, those behind it are not', async () => {
@@ -514,7 +516,7 @@ describe('filters', () => {
     expect(archive.sink.seqs.at(-1)).toEqual([4])
     expect(splunk.sink.seqs.flat()).toEqual([1, 2, 3])
     // What is another sink's alone was never this one's to count.
-    expect(splunk.watch.filtered).toBe(0)
+    expect(splunk.reporter.filtered).toBe(0)
     expect(quay.journal.stats().entries).toBe(0)
   })
 })
@@ -539,7 +541,7 @@ describe('room', () => {
       berth.sink.answer = failing(code)
       for (let i = 0; i < 5; i++) {
         await expect(berth.step()).rejects.toMatchObject({ code })
-        expect(berth.room.heldBytes).toBe(0)
+        expect(berth.memory.usedBytes).toBe(0)
       }
     },
   )
@@ -551,7 +553,7 @@ describe('room', () => {
     berth.sink.prepare = () => Promise.reject(new ConnectorError('misconfigured', 'the volume is read-only'))
     for (let i = 0; i < 3; i++) {
       await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
-      expect(berth.room.heldBytes).toBe(0)
+      expect(berth.memory.usedBytes).toBe(0)
     }
   })
 
@@ -563,7 +565,7 @@ describe('room', () => {
       throw new TypeError('a bug')
     }
     await expect(berth.step()).rejects.toThrow('a bug')
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 
   it('a batch waits for room, and an abort ends the wait', async () => {
@@ -572,7 +574,7 @@ describe('room', () => {
     await quay.append(3)
     await berth.around.enter(32 * 2 ** 20, never)
     const leaving = new AbortController()
-    const step = berth.shipper.step(leaving.signal)
+    const step = berth.dispatcher.step(leaving.signal)
     await settled()
     leaving.abort()
     await expect(step).rejects.toThrow()
@@ -600,7 +602,7 @@ describe('room', () => {
     expect(batches[1]).toMatchObject({ first: 1, last: 3 })
     await berth.empty()
     expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6)])
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 
   it('room that came free for a batch which is there no more is given back', async () => {
@@ -614,7 +616,7 @@ describe('room', () => {
     await settled()
     leave()
     expect(await step).toBe(Infinity)
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
     await berth.empty()
     expect(berth.sink.seqs).toEqual([range(1, 3)])
   })
@@ -624,7 +626,7 @@ describe('room', () => {
     const read: (number | undefined)[] = []
     const journal = taking(quay.journal, async (take) => {
       const batch = await take()
-      read.push(batch && ('runs' in batch ? batch.runs.length : 0))
+      read.push(batch && ('slices' in batch ? batch.slices.length : 0))
       return batch
     })
     const berth = quay.berth('archive', { journal })
@@ -639,7 +641,7 @@ describe('room', () => {
     // The third is the look ahead.
     expect(read).toEqual([0, 1, undefined])
     expect(berth.sink.seqs).toEqual([[1]])
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 
   it('a huge entry is not passed by where room for it comes free while it is looked at', async () => {
@@ -657,7 +659,7 @@ describe('room', () => {
     await nextTurn(quay)
     await step
     expect(berth.sink.seqs).toEqual([[1]])
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 
   it('a journal that fails when its turn has come leaves no room held', async () => {
@@ -673,7 +675,7 @@ describe('room', () => {
     await settled()
     leave()
     await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 
   it('after a crash a batch that waits for room is not held meanwhile, and it is the same when its turn has come', async () => {
@@ -689,9 +691,9 @@ describe('room', () => {
         return quay.journal.range(first, last)
       }
       berth.sink.answer = taken
-      const room = new Room(1_000)
-      berth.restart({ journal: withMethods(quay.journal, { range }), room })
-      const leave = await room.enter(1_000, never)
+      const memory = new MemoryBudget(1_000)
+      berth.restart({ journal: withMethods(quay.journal, { range }), memory })
+      const leave = await memory.enter(1_000, never)
       const step = berth.step()
       await settled()
       expect(reads).toBe(1)
@@ -699,7 +701,7 @@ describe('room', () => {
       if (fails) await expect(step).rejects.toMatchObject({ code: 'disk_failed' })
       else expect(await step).toBe('worked')
       expect(reads).toBe(2)
-      expect(room.heldBytes).toBe(0)
+      expect(memory.usedBytes).toBe(0)
     }
     expect(berth.sink.seqs.at(-1)).toEqual([1, 2, 3])
   })
@@ -712,7 +714,7 @@ describe('room', () => {
     const berth = quay.berth('archive', { format })
     await quay.append(3)
     await expect(berth.step()).rejects.toThrow('a bug')
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 
   it('after all is delivered nothing is held', async () => {
@@ -720,7 +722,7 @@ describe('room', () => {
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(10)
     await berth.empty()
-    expect(berth.room.heldBytes).toBe(0)
+    expect(berth.memory.usedBytes).toBe(0)
   })
 })
 
@@ -742,9 +744,9 @@ describe('looking ahead', () => {
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(9)
     await berth.step()
-    expect(await quay.journal.intents('archive')).toMatchObject([{ first: 4, last: 6 }])
+    expect(await quay.journal.inFlightBatches('archive')).toMatchObject([{ first: 4, last: 6 }])
     await berth.step()
-    expect(berth.sink.deliveries[1]).toMatchObject({ seqs: [4, 5, 6], doubtful: false })
+    expect(berth.sink.deliveries[1]).toMatchObject({ seqs: [4, 5, 6], possibleDuplicate: false })
   })
 
   it('after a partial outcome what was looked ahead is dropped', async () => {
@@ -776,7 +778,11 @@ describe('looking ahead', () => {
       takes++
       return take()
     })
-    const berth = quay.berth('archive', { batch: { maxEntries: 1 }, journal, room: new Room(1_000) })
+    const berth = quay.berth('archive', {
+      batch: { maxEntries: 1 },
+      journal,
+      memory: new MemoryBudget(1_000),
+    })
     await quay.append(2, { body: 'x'.repeat(1_000) })
     await berth.step()
     await berth.step()
@@ -837,7 +843,7 @@ it('any interleaving of crashes, failures, partial and refused batches ends with
       shareBytes,
       async (moments, maxEntries, bytes) => {
         const quay = await openQuay()
-        const berth = quay.berth('archive', { batch: { maxEntries }, room: new Share(bytes) })
+        const berth = quay.berth('archive', { batch: { maxEntries }, memory: new Share(bytes) })
         await quay.append(25)
         const arrived: number[] = []
         const take = (delivery: Delivery, count = delivery.lines.count) => {
@@ -856,7 +862,7 @@ it('any interleaving of crashes, failures, partial and refused batches ends with
         }
         berth.sink.answer = take
         for (const each of moments) {
-          if (each === 'crash') berth.restart({ room: new Share(bytes) })
+          if (each === 'crash') berth.restart({ memory: new Share(bytes) })
           else berth.sink.answer = answers[each] ?? take
           await berth.step().catch(told)
         }
@@ -866,7 +872,7 @@ it('any interleaving of crashes, failures, partial and refused batches ends with
         expect(new Set([...arrived, ...parked])).toEqual(new Set(range(1, 25)))
         const firsts = [...new Set(arrived)]
         expect(firsts).toEqual(firsts.toSorted((a, b) => a - b))
-        expect(berth.room.heldBytes).toBe(0)
+        expect(berth.memory.usedBytes).toBe(0)
       },
     ),
     { numRuns: 40 },

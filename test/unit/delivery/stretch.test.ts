@@ -1,8 +1,8 @@
 // What an object says of its entries, and when a stretch that grows is full.
 import { describe, expect, test } from 'vitest'
-import type { Batch, Run } from '../../../src/contracts/journal.ts'
-import type { SinkWatch } from '../../../src/contracts/reporter.ts'
-import { Contents, Groups, OpenStretch } from '../../../src/delivery/objects.ts'
+import type { Batch, ChunkSlice } from '../../../src/contracts/journal.ts'
+import type { SinkReporter } from '../../../src/contracts/reporter.ts'
+import { Contents, Groups, OpenRange } from '../../../src/delivery/objects.ts'
 import { raw } from '../../../src/formats/raw.ts'
 import { lineFrame } from '../../../src/sinks/kit/line-frame.ts'
 import { runOf } from '../../fakes/lines.ts'
@@ -33,14 +33,14 @@ describe('an object', () => {
 })
 
 describe('the delays of an object', () => {
-  const tell = (timesMs: readonly number[], writtenAt: number, toldAt: number) => {
+  const tell = (timesMs: readonly number[], writtenAt: number, loggedAt: number) => {
     const contents = new Contents(group)
     timesMs.forEach((atMs, i) => {
       contents.add(i, atMs * 1000, writtenAt)
     })
     const told: [number, number][] = []
-    const watch = { delivered: (ms: number, count: number) => void told.push([ms, count]) }
-    contents.delays.tell(watch as unknown as SinkWatch, toldAt)
+    const reporter = { delivered: (ms: number, count: number) => void told.push([ms, count]) }
+    contents.delays.tell(reporter as unknown as SinkReporter, loggedAt)
     return told
   }
 
@@ -68,7 +68,7 @@ describe('a group', () => {
 
   test('is the same for the same origin, day and replay, whatever stood between', () => {
     const groups = new Groups()
-    const other = { origin: { workspace: 'acme', source: 'history.usage' } } as const
+    const other = { stream: { workspace: 'acme', source: 'history.usage' } } as const
     const run = runOf([{ id: 'a' }, { id: 'b', time: '2026-11-22T00:00:00' }, { id: 'c' }])
     const [a, b, c] = [0, 1, 2].map((i) => groups.of(run, i))
     expect([a === c, a === b, groups.of(runOf([{ id: 'd' }]), 0) === a]).toEqual([true, false, true])
@@ -79,17 +79,17 @@ describe('a group', () => {
 })
 
 describe('a stretch', () => {
-  const pieceOf = (...runs: readonly Run[]): Batch =>
-    ({ first: runs[0]?.firstSeq ?? 0, runs }) as unknown as Batch
-  const framing = (wanted: (run: Run, index: number) => boolean = () => true) =>
-    ({ sink: { frame: lineFrame }, format: raw, wanted }) as unknown as Parameters<OpenStretch['add']>[1]
+  const pieceOf = (...slices: readonly ChunkSlice[]): Batch =>
+    ({ first: slices[0]?.firstSeq ?? 0, slices }) as unknown as Batch
+  const framing = (wanted: (run: ChunkSlice, index: number) => boolean = () => true) =>
+    ({ sink: { frame: lineFrame }, format: raw, wanted }) as unknown as Parameters<OpenRange['add']>[1]
   const line = (id: string) => ({ id, raw: `{"id":"${id}"}` })
   const lineBytes = '{"id":"a"}\n'.length
 
   test('is full where the next entry would take it over, and the bytes are counted as they go out', () => {
     const piece = pieceOf(runOf(['a', 'b', 'c'].map(line), { firstSeq: 7 }))
     const add = (maxBytes: number) => {
-      const stretch = new OpenStretch()
+      const stretch = new OpenRange()
       const full = stretch.add(piece, framing(), maxBytes, 'archive')
       return [full, stretch.count, stretch.first, stretch.last]
     }
@@ -100,7 +100,7 @@ describe('a stretch', () => {
   })
 
   test('goes on over pieces, and is as old as its oldest wanted entry', () => {
-    const stretch = new OpenStretch()
+    const stretch = new OpenRange()
     const wanted = framing((run, i) => run.entries.id(i) !== 'a')
     const oldest = { appendedAt: 1_000, firstSeq: 1 }
     expect(stretch.add(pieceOf(runOf([line('a')], oldest)), wanted, 1_000, 'archive')).toBe(false)
@@ -111,8 +111,8 @@ describe('a stretch', () => {
   })
 
   test('counts what nobody wants as filtered, once: not of a replay, and not what is another sink’s alone', () => {
-    const filtered = (more: Partial<Run>, wanted = false) => {
-      const stretch = new OpenStretch()
+    const filtered = (more: Partial<ChunkSlice>, wanted = false) => {
+      const stretch = new OpenRange()
       stretch.add(
         pieceOf(runOf([line('a'), line('b')], more)),
         framing(() => wanted),
@@ -134,7 +134,7 @@ describe('a stretch', () => {
       ...line(`d${i}`),
       time: new Date(Date.UTC(2026, 0, 1) + (i * DAY_US) / 1000).toISOString().slice(0, 19),
     }))
-    const stretch = new OpenStretch()
+    const stretch = new OpenRange()
     // One more of a day that is met already changes nothing.
     const piece = pieceOf(runOf([...days.slice(0, 64), ...days.slice(0, 1), ...days.slice(64)]))
     expect(stretch.add(piece, framing(), 1e9, 'archive')).toBe(true)

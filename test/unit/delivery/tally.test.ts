@@ -1,8 +1,8 @@
 // What a settlement says of each source and day: every entry once, whichever stretch of the batch was settled.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Batch, Run } from '../../../src/contracts/journal.ts'
-import { tallyOf } from '../../../src/delivery/reporting.ts'
+import type { Batch, ChunkSlice } from '../../../src/contracts/journal.ts'
+import { outcomesOf } from '../../../src/delivery/reporting.ts'
 import { audit, entriesOf, spec, START_US, usage } from '../../contract/journal-parts.ts'
 
 const DAY_US = 86_400_000_000
@@ -15,16 +15,16 @@ interface Made {
   readonly replay: boolean
 }
 
-function batchOf(runs: readonly Made[]): Batch {
+function batchOf(slices: readonly Made[]): Batch {
   let seq = 1
-  const made = runs.map(({ source, days, to, replay }): Run => {
+  const made = slices.map(({ source, days, to, replay }): ChunkSlice => {
     const firstSeq = seq
     const specs = days.map((day) => spec(seq++, { at: START_US + day * DAY_US + seq }))
     const onlySink = to === 'all' ? undefined : to === 'mine' ? 'siem' : 'archive'
-    const origin = source === 'audit' ? audit : usage
-    return { origin, firstSeq, appendedAt: 0, onlySink, replay, entries: entriesOf(specs) }
+    const stream = source === 'audit' ? audit : usage
+    return { stream, firstSeq, appendedAt: 0, onlySink, replay, entries: entriesOf(specs) }
   })
-  return { first: 1, last: seq - 1, count: seq - 1, runs: made }
+  return { first: 1, last: seq - 1, count: seq - 1, slices: made }
 }
 
 const run = fc.record<Made>({
@@ -40,11 +40,11 @@ test('each entry of the stretch counts once, as what became of it, on its own da
       fc.array(run, { minLength: 1, maxLength: 4 }),
       fc.infiniteStream(fc.boolean()),
       fc.tuple(fc.nat(20), fc.nat(20), fc.nat(20)),
-      (runs, sent, [from, length, letter]) => {
-        const batch = batchOf(runs)
+      (slices, sent, [from, length, letter]) => {
+        const batch = batchOf(slices)
         const first = 1 + (from % batch.last)
         const through = Math.min(batch.last, first + length)
-        const all = batch.runs.flatMap((each) =>
+        const all = batch.slices.flatMap((each) =>
           Array.from({ length: each.entries.count }, (_, i) => ({
             ...{ each, seq: each.firstSeq + i, day: Math.floor(each.entries.at(i) / DAY_US) },
             sent: each.onlySink !== 'archive' && sent.next().value === true,
@@ -53,17 +53,22 @@ test('each entry of the stretch counts once, as what became of it, on its own da
         const lines = all.filter((entry) => entry.sent).map(({ seq }) => seq)
         const inside = lines.filter((seq) => seq >= first && seq <= through)
         const parked = inside.slice(0, letter % 2).map((seq) => ({ seq, code: 'refused', reason: '' }))
-        const told = tallyOf('siem', batch.runs, { seqs: Float64Array.from(lines), first, through, parked })
+        const told = outcomesOf('siem', batch.slices, {
+          seqs: Float64Array.from(lines),
+          first,
+          through,
+          parked,
+        })
         const slow = new Map<string, number>()
         for (const { each, seq, day, sent: was } of all) {
           if (seq < first || seq > through || each.onlySink === 'archive') continue
           if (parked.some((one) => one.seq === seq) || (each.replay && !was)) continue
           const outcome = each.replay ? 'replayed' : was ? 'accepted' : 'filtered'
-          const key = `${each.origin.source} ${day} ${outcome}`
+          const key = `${each.stream.source} ${day} ${outcome}`
           slow.set(key, (slow.get(key) ?? 0) + 1)
         }
-        const fast = told.flatMap(({ origin, day, ...counts }) =>
-          Object.entries(counts).map(([outcome, n]) => [`${origin.source} ${day} ${outcome}`, n] as const),
+        const fast = told.flatMap(({ stream, day, ...counts }) =>
+          Object.entries(counts).map(([outcome, n]) => [`${stream.source} ${day} ${outcome}`, n] as const),
         )
         expect(new Map(fast.filter(([, n]) => n > 0))).toEqual(slow)
         expect(told.every(({ day }) => day >= DAY && day <= DAY + 2)).toBe(true)

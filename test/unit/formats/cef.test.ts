@@ -211,7 +211,7 @@ describe('a line of CEF', () => {
   test('of a row of the older history, which has neither id nor time of its own, has those that it was given', () => {
     const raw = JSON.stringify({ email: 'ann@example.com', Task: 'Ask', 'Client Matter #': '1', source: 'x' })
     const run = runOf([{ id: 'f'.repeat(32), time: '2026-11-21 00:00:00', type: '', raw }], {
-      origin: { workspace: 'acme', source: 'history.usage' },
+      stream: { workspace: 'acme', source: 'history.usage' },
     })
     const { extension } = parseCef(lineOf(cef(), run))
     expect([extension.get('externalId'), extension.get('cs2'), extension.get('cs2Label')]).toEqual([
@@ -237,20 +237,21 @@ describe('a line of CEF', () => {
   })
 
   test('is the same whatever the format wrote before', () => {
-    const origin = { workspace: 'acme', source: 'audit' } as const
-    const runs = [
+    const stream = { workspace: 'acme', source: 'audit' } as const
+    const slices = [
       runOfJson('audit', JSON.stringify({ ...plain.audit, type: '\nhistory.usage' })),
       ...sources.map((source) => runOfJson(source, JSON.stringify(plain[source]))),
-      runOfJson('audit', JSON.stringify(plain.audit), { origin: { workspace: 'other', source: 'audit' } }),
-      runOfJson('audit', JSON.stringify(plain.audit), { origin }),
-      runOfJson('audit', JSON.stringify(plain.audit), { origin, replay: true }),
+      runOfJson('audit', JSON.stringify(plain.audit), { stream: { workspace: 'other', source: 'audit' } }),
+      runOfJson('audit', JSON.stringify(plain.audit), { stream }),
+      runOfJson('audit', JSON.stringify(plain.audit), { stream, replay: true }),
       ...hostile.map((type) => runOfJson('audit', JSON.stringify({ ...plain.audit, type }))),
       ...Array.from({ length: 1100 }, (_, i) =>
         runOfJson('audit', JSON.stringify({ ...plain.audit, type: `x:${i}` })),
       ),
     ]
     const kept = cef()
-    for (const run of [...runs, ...[...runs].reverse()]) expect(lineOf(kept, run)).toBe(lineOf(cef(), run))
+    for (const run of [...slices, ...[...slices].reverse()])
+      expect(lineOf(kept, run)).toBe(lineOf(cef(), run))
   })
 
   test('of an entry of megabytes, of 512 levels or of a million members is written', () => {

@@ -1,7 +1,7 @@
 // What the tests of cef and leef share: entries of each source through the real splitter, and hostile ones of any shape.
 import fc from 'fast-check'
 import type { Format } from '../../../src/contracts/sink.ts'
-import type { Run } from '../../../src/contracts/journal.ts'
+import type { ChunkSlice } from '../../../src/contracts/journal.ts'
 import type { SourceName } from '../../../src/contracts/source.ts'
 import { ByteWriter } from '../../../src/core/bytes.ts'
 import { openSplitter } from '../../../src/sources/splitter/splitter.ts'
@@ -19,7 +19,7 @@ const keysOf: Readonly<Record<Shipped, readonly [string, string]>> = {
 }
 
 /** The entry as the journal has it: cut out of a page by the real splitter. */
-export function runOfJson(source: Shipped, json: string, more: Partial<Run> = {}): Run {
+export function runOfJson(source: Shipped, json: string, more: Partial<ChunkSlice> = {}): ChunkSlice {
   const [idKey, timeKey] = keysOf[source]
   const limits = { maxDepth: 512, maxEntryBytes: 64 * 1024 * 1024 }
   const splitter = openSplitter({ idKey, timeKey, typeKey: 'type', ...limits })
@@ -28,7 +28,7 @@ export function runOfJson(source: Shipped, json: string, more: Partial<Run> = {}
   const entries = splitter.take()?.entries
   if (entries?.count !== 1) throw new Error('this is no entry')
   return {
-    origin: { workspace: 'acme', source: source satisfies SourceName },
+    stream: { workspace: 'acme', source: source satisfies SourceName },
     firstSeq: 1,
     appendedAt: Date.UTC(2026, 10, 21, 10, 0, 1, 5),
     onlySink: undefined,
@@ -38,7 +38,7 @@ export function runOfJson(source: Shipped, json: string, more: Partial<Run> = {}
   }
 }
 
-export function lineOf(format: Format, run: Run): string {
+export function lineOf(format: Format, run: ChunkSlice): string {
   const out = new ByteWriter(4)
   format(run, 0, out)
   return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(out.view())

@@ -2,11 +2,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { formatNamed, formatNames, type FormatName } from '../../../src/formats/index.ts'
-import type { Run } from '../../../src/contracts/journal.ts'
+import type { ChunkSlice } from '../../../src/contracts/journal.ts'
 import { ByteWriter } from '../../../src/core/bytes.ts'
 import { runOf } from '../../fakes/lines.ts'
 
-function lineOf(name: FormatName, run: Run, index = 0): string {
+function lineOf(name: FormatName, run: ChunkSlice, index = 0): string {
   const out = new ByteWriter(4)
   formatNamed(name)(run, index, out)
   return out.view().toString('utf8')
@@ -38,11 +38,11 @@ test('an envelope tells a version from 2 on, and a replay', () => {
 test('one envelope format serves runs of several origins and instants', () => {
   const out = new ByteWriter()
   const format = formatNamed('envelope')
-  const runs = [
+  const slices = [
     runOf([{ id: 'a' }]),
-    runOf([{ id: 'b' }], { origin: { workspace: 'other', source: 'history.usage' }, appendedAt: 0 }),
+    runOf([{ id: 'b' }], { stream: { workspace: 'other', source: 'history.usage' }, appendedAt: 0 }),
   ]
-  const lines = [...runs, ...runs].map((run) => {
+  const lines = [...slices, ...slices].map((run) => {
     out.clear()
     format(run, 0, out)
     const { workspace, source, ingested_at } = JSON.parse(out.view().toString()) as Record<string, string>

@@ -1,14 +1,14 @@
 // Reading as a step: what lands, what an error means, and how long the loop waits for it.
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { collect, collectOnce } from '../../../src/ingest/loop.ts'
-import type { CollectOptions } from '../../../src/ingest/loop.ts'
+import { runIngest, ingestOnce } from '../../../src/ingest/loop.ts'
+import type { IngestOptions } from '../../../src/ingest/loop.ts'
 import { keptReads } from '../../../src/ingest/read-times.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { ErrorCode } from '../../../src/core/errors.ts'
-import type { Cursor, Part, Source } from '../../../src/contracts/source.ts'
+import type { Cursor, PageChunk, Source } from '../../../src/contracts/source.ts'
 import type { Recalled } from '../../../src/contracts/reporter.ts'
-import { silentWatch } from '../../../src/contracts/reporter.ts'
+import { silentReporter } from '../../../src/contracts/reporter.ts'
 import { partOf } from '../../../src/sources/shared.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { SourceNotes } from '../../fakes/watches.ts'
@@ -19,28 +19,28 @@ import type { Quay } from '../delivery/quay.ts'
 import { driven } from '../app/desk.ts'
 
 const MINUTE = 60_000
-const origin = { workspace: 'acme', source: 'audit' } as const
+const stream = { workspace: 'acme', source: 'audit' } as const
 
-function page(from: number, count: number, more: Partial<Part> = {}): Part {
+function page(from: number, count: number, more: Partial<PageChunk> = {}): PageChunk {
   return partOf({ entries: entriesOf(Array.from({ length: count }, (_, i) => spec(from + i))), ...more })
 }
 
 /** Reads what `read` yields; says whether each reading was closed. */
 class FakeSource implements Source {
-  readonly origin = origin
+  readonly stream = stream
   readonly starts: (Cursor | undefined)[] = []
   readonly times: number[] = []
   closed = 0
   caughtUp = false
   dueAt = 0
-  pages: (cursor: Cursor | undefined) => Iterable<Part>
+  pages: (cursor: Cursor | undefined) => Iterable<PageChunk>
   now: () => number = () => 0
 
-  constructor(pages: (cursor: Cursor | undefined) => Iterable<Part>) {
+  constructor(pages: (cursor: Cursor | undefined) => Iterable<PageChunk>) {
     this.pages = pages
   }
 
-  plan = () => ({ dueAt: this.dueAt, lane: 'live' as const, caughtUp: this.caughtUp })
+  plan = () => ({ dueAt: this.dueAt, priority: 'live' as const, caughtUp: this.caughtUp })
 
   async *read(cursor: Cursor | undefined) {
     this.starts.push(cursor)
@@ -54,13 +54,13 @@ class FakeSource implements Source {
   }
 }
 
-function collectorOf(quay: Quay, source: FakeSource, more: Partial<CollectOptions> = {}) {
-  const watch = new SourceNotes()
+function collectorOf(quay: Quay, source: FakeSource, more: Partial<IngestOptions> = {}) {
+  const reporter = new SourceNotes()
   source.now = () => quay.clock.now()
-  const collector: CollectOptions = {
+  const collector: IngestOptions = {
     source,
     journal: quay.journal,
-    watch,
+    reporter,
     log: quay.log,
     clock: quay.clock,
     random: () => 0.5,
@@ -68,7 +68,7 @@ function collectorOf(quay: Quay, source: FakeSource, more: Partial<CollectOption
     once: false,
     ...more,
   }
-  return { collector, watch }
+  return { collector, reporter }
 }
 
 async function pass(quay: Quay, until: number): Promise<void> {
@@ -85,10 +85,10 @@ it('a page of several parts lands part by part, and the cursor with the last', a
     expect(quay.journal.stats().entries).toBe(3)
     yield page(4, 3, { cursor: 'six' })
   })
-  const { collector, watch } = collectorOf(quay, source)
-  expect((await collectOnce(collector, undefined, never)).cursor).toBe('six')
-  expect(await quay.journal.cursor(origin)).toBe('six')
-  expect([watch.sum('added'), watch.successes, source.closed]).toEqual([6, 1, 1])
+  const { collector, reporter } = collectorOf(quay, source)
+  expect((await ingestOnce(collector, undefined, never)).cursor).toBe('six')
+  expect(await quay.journal.cursor(stream)).toBe('six')
+  expect([reporter.sum('added'), reporter.successes, source.closed]).toEqual([6, 1, 1])
 })
 
 it('behind each part that it kept, reading gives way to deliveries that are close behind', async () => {
@@ -98,14 +98,14 @@ it('behind each part that it kept, reading gives way to deliveries that are clos
   const journal = withMethods(quay.journal, {
     stats: () => ({ ...quay.journal.stats(), bytes: 6 * 1024 * 1024 }),
   })
-  await driven(quay.clock, collectOnce({ ...collector, journal }, undefined, never))
+  await driven(quay.clock, ingestOnce({ ...collector, journal }, undefined, never))
   expect(quay.clock.now() - START).toBe(50)
 })
 
 it('a reading that moves no cursor leaves the one it began with', async () => {
   const quay = await openQuay()
   const source = new FakeSource(() => [page(1, 3)])
-  expect((await collectOnce(collectorOf(quay, source).collector, 'here', never)).cursor).toBe('here')
+  expect((await ingestOnce(collectorOf(quay, source).collector, 'here', never)).cursor).toBe('here')
 })
 
 it('what breaks in the middle of a page leaves its parts and the old cursor, and reading again is free of duplicates', async () => {
@@ -116,38 +116,38 @@ it('what breaks in the middle of a page leaves its parts and the old cursor, and
     if (broken) throw new ConnectorError('unreachable', 'cut')
     yield page(4, 3, { cursor: 'six' })
   })
-  const { collector, watch } = collectorOf(quay, source)
-  await expect(collectOnce(collector, 'zero', never)).rejects.toMatchObject({ code: 'unreachable' })
-  expect(await quay.journal.cursor(origin)).toBeUndefined()
+  const { collector, reporter } = collectorOf(quay, source)
+  await expect(ingestOnce(collector, 'zero', never)).rejects.toMatchObject({ code: 'unreachable' })
+  expect(await quay.journal.cursor(stream)).toBeUndefined()
   broken = false
-  await collectOnce(collector, 'zero', never)
+  await ingestOnce(collector, 'zero', never)
   expect(quay.journal.stats().entries).toBe(6)
-  expect(watch.sum('known')).toBe(3)
+  expect(reporter.sum('known')).toBe(3)
 })
 
 function remembering(quay: Quay, source: FakeSource) {
   const notes = new SourceNotes()
   const told = {
-    ...silentWatch,
+    ...silentReporter,
     caughtUp: () => notes.caughtUp(),
     recalled: (last: Recalled) => notes.recalled(last),
   }
-  const reads = keptReads(origin, told, quay)
-  return { notes, reads, ...collectorOf(quay, source, { reads, watch: reads.watch }) }
+  const reads = keptReads(stream, told, quay)
+  return { notes, reads, ...collectorOf(quay, source, { reads, reporter: reads.reporter }) }
 }
 
 it('when a read last succeeded lands with its last part, and the next process is told', async () => {
   const quay = await openQuay()
   const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
   const first = remembering(quay, source)
-  first.reads.watch.caughtUp()
-  await collectOnce(first.collector, undefined, never)
+  first.reads.reporter.caughtUp()
+  await ingestOnce(first.collector, undefined, never)
   expect(first.notes.caughtUps).toBe(1)
   const next = remembering(quay, source)
   await next.reads.recall()
   expect(next.notes.recalls).toEqual([{ readAt: START, caughtUpAt: START, gapAt: 0 }])
   // What was known of being caught up goes on to the process after that.
-  await collectOnce(next.collector, 'six', never)
+  await ingestOnce(next.collector, 'six', never)
   expect(await quay.journal.note('read:acme:audit')).toBe(`${START} ${START}`)
 })
 
@@ -165,7 +165,7 @@ it.each([
     throw new ConnectorError('unreachable', 'cut')
   })
   const { collector, reads, notes } = remembering(quay, source)
-  await expect(collectOnce(collector, undefined, never)).rejects.toThrow()
+  await expect(ingestOnce(collector, undefined, never)).rejects.toThrow()
   await reads.recall()
   expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
 })
@@ -183,7 +183,7 @@ it('when a gap was last met lands with it, in a bad page too', async () => {
   const fault = new ConnectorError('bad_reply', 'bad')
   const source = new FakeSource(() => [page(1, 1, { gaps: 1, cursor: 'one', fault })])
   const { collector, reads, notes } = remembering(quay, source)
-  expect((await collectOnce(collector, undefined, never)).fault).toBe(fault)
+  expect((await ingestOnce(collector, undefined, never)).fault).toBe(fault)
   await reads.recall()
   expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: START }])
 })
@@ -193,7 +193,7 @@ it('a page that cannot be kept is left: its request is closed', async () => {
   await quay.append(5)
   const source = new FakeSource(() => [page(100, 3), page(103, 3, { cursor: 'on' })])
   const { collector } = collectorOf(quay, source)
-  await expect(collectOnce(collector, undefined, never)).rejects.toMatchObject({ code: 'journal_full' })
+  await expect(ingestOnce(collector, undefined, never)).rejects.toMatchObject({ code: 'journal_full' })
   expect(source.closed).toBe(1)
 })
 
@@ -201,10 +201,10 @@ it('a bad page moves its cursor all the same, and is told', async () => {
   const quay = await openQuay()
   const fault = new ConnectorError('bad_reply', 'no JSON')
   const source = new FakeSource(() => [page(1, 0, { cursor: 'tried once', fault })])
-  const { collector, watch } = collectorOf(quay, source)
-  expect(await collectOnce(collector, undefined, never)).toEqual({ cursor: 'tried once', fault })
-  expect(await quay.journal.cursor(origin)).toBe('tried once')
-  expect(watch.successes).toBe(0)
+  const { collector, reporter } = collectorOf(quay, source)
+  expect(await ingestOnce(collector, undefined, never)).toEqual({ cursor: 'tried once', fault })
+  expect(await quay.journal.cursor(stream)).toBe('tried once')
+  expect(reporter.successes).toBe(0)
 })
 
 it('the loop goes on from the cursor of a bad page', async () => {
@@ -216,7 +216,7 @@ it('the loop goes on from the cursor of a bad page', async () => {
   ])
   const { collector } = collectorOf(quay, source)
   const stopping = new AbortController()
-  const loop = collect(collector, stopping.signal)
+  const loop = runIngest(collector, stopping.signal)
   await pass(quay, START + 90_000)
   stopping.abort()
   await loop
@@ -226,12 +226,12 @@ it('the loop goes on from the cursor of a bad page', async () => {
 it('the loop begins at the journal’s cursor', async () => {
   const quay = await openQuay()
   const first = new FakeSource(() => [page(1, 1, { cursor: 'here' })])
-  await collectOnce(collectorOf(quay, first).collector, undefined, never)
+  await ingestOnce(collectorOf(quay, first).collector, undefined, never)
   const source = new FakeSource(() => [page(2, 1, { cursor: 'there' })])
   source.dueAt = START
   const stopping = new AbortController()
   const { collector } = collectorOf(quay, source)
-  const loop = collect(collector, stopping.signal)
+  const loop = runIngest(collector, stopping.signal)
   await settled()
   stopping.abort()
   await loop
@@ -242,11 +242,11 @@ it('nothing is read before it is due, and `once` ends when all is read', async (
   const quay = await openQuay()
   const source = new FakeSource(() => [page(1, 1, { cursor: 'on' })])
   source.dueAt = START + MINUTE
-  const { collector, watch } = collectorOf(quay, source, { once: true })
-  const loop = collect(collector, never)
+  const { collector, reporter } = collectorOf(quay, source, { once: true })
+  const loop = runIngest(collector, never)
   await pass(quay, START + MINUTE - 1)
   expect(source.starts).toEqual([])
-  expect(watch.states).toEqual(['idle'])
+  expect(reporter.states).toEqual(['idle'])
   source.caughtUp = true
   await pass(quay, START + MINUTE)
   await loop
@@ -257,15 +257,15 @@ async function waitsOf(code: ErrorCode, retryAfterMs?: number) {
   const source = new FakeSource(() => {
     throw new ConnectorError(code, `says ${code}`, retryAfterMs === undefined ? {} : { retryAfterMs })
   })
-  const { collector, watch } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(quay, source)
   const stopping = new AbortController()
-  const loop = collect(collector, stopping.signal)
+  const loop = runIngest(collector, stopping.signal)
   await pass(quay, START + 60 * MINUTE)
   stopping.abort()
   await loop
   const waits = source.times.slice(1).map((at, i) => at - (source.times[i] ?? 0))
-  const told = watch.triesInMs.slice(0, waits.length)
-  return { waits, told, states: new Set(watch.states), logged: quay.log.lines.length }
+  const told = reporter.triesInMs.slice(0, waits.length)
+  return { waits, told, states: new Set(reporter.states), logged: quay.log.lines.length }
 }
 
 it.each<[ErrorCode, string, number, number]>([
@@ -293,14 +293,14 @@ it.each<[ErrorCode, string, number, number]>([
 it('a rate limit, which the budget waits out, is told with no instant of the next try', async () => {
   const quay = await openQuay()
   const stopping = new AbortController()
-  const source = new FakeSource((): Part[] => {
+  const source = new FakeSource((): PageChunk[] => {
     if (source.starts.length > 1) stopping.abort()
     throw new ConnectorError('rate_limited', 'the API said 429')
   })
-  const { collector, watch } = collectorOf(quay, source)
-  await driven(quay.clock, collect(collector, stopping.signal))
-  expect(watch.states).toEqual(['failing'])
-  expect(watch.triesInMs).toEqual([])
+  const { collector, reporter } = collectorOf(quay, source)
+  await driven(quay.clock, runIngest(collector, stopping.signal))
+  expect(reporter.states).toEqual(['failing'])
+  expect(reporter.triesInMs).toEqual([])
 })
 
 it('a key that was changed meanwhile is asked with at once', async () => {
@@ -312,7 +312,7 @@ it('a key that was changed meanwhile is asked with at once', async () => {
   })
   const stopping = new AbortController()
   const { collector } = collectorOf(quay, source)
-  const loop = collect(collector, stopping.signal)
+  const loop = runIngest(collector, stopping.signal)
   await pass(quay, START)
   expect(source.times).toEqual([START, START])
   stopping.abort()
@@ -338,7 +338,7 @@ it('what nothing cures is thrown, and so is a bug', async () => {
     const source = new FakeSource(() => {
       throw thrown
     })
-    await expect(collect(collectorOf(quay, source).collector, never)).rejects.toBe(thrown)
+    await expect(runIngest(collectorOf(quay, source).collector, never)).rejects.toBe(thrown)
   }
 })
 
@@ -347,12 +347,12 @@ it('an abort ends the loop without a word, wherever it was', async () => {
   const source = new FakeSource(() => [])
   source.dueAt = START + MINUTE
   const stopping = new AbortController()
-  const { collector, watch } = collectorOf(quay, source)
-  const loop = collect(collector, stopping.signal)
+  const { collector, reporter } = collectorOf(quay, source)
+  const loop = runIngest(collector, stopping.signal)
   await settled()
   stopping.abort()
   await loop
-  expect([quay.log.lines, watch.errors]).toEqual([[], []])
+  expect([quay.log.lines, reporter.errors]).toEqual([[], []])
 })
 
 it.each<ErrorCode>(['unauthorized', 'unreachable', 'aborted'])(
@@ -364,9 +364,9 @@ it.each<ErrorCode>(['unauthorized', 'unreachable', 'aborted'])(
       stopping.abort()
       throw new ConnectorError(code, 'as told')
     })
-    const { collector, watch } = collectorOf(quay, source)
-    await collect(collector, stopping.signal)
-    expect([quay.log.lines, watch.states]).toEqual([[], []])
+    const { collector, reporter } = collectorOf(quay, source)
+    await runIngest(collector, stopping.signal)
+    expect([quay.log.lines, reporter.states]).toEqual([[], []])
   },
 )
 
@@ -375,13 +375,13 @@ it('a full journal is not read into: the loop waits, says paused, and goes on wh
   await quay.append(5)
   const source = new FakeSource(() => [page(100, 1, { cursor: 'on' })])
   source.dueAt = START
-  const { collector, watch } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(quay, source)
   const stopping = new AbortController()
-  const loop = collect(collector, stopping.signal)
+  const loop = runIngest(collector, stopping.signal)
   await pass(quay, START + MINUTE)
-  expect([source.starts, new Set(watch.states)]).toEqual([[], new Set(['paused'])])
+  expect([source.starts, new Set(reporter.states)]).toEqual([[], new Set(['paused'])])
   source.dueAt = START + 60 * MINUTE
-  await quay.journal.settle('archive', { first: 1, through: 5, parked: [] })
+  await quay.journal.ack('archive', { first: 1, through: 5, parked: [] })
   await pass(quay, START + 61 * MINUTE)
   expect(source.starts.length).toBeGreaterThan(0)
   stopping.abort()
@@ -404,12 +404,12 @@ it('a pause at journal.max_bytes is told once, and once when it ends, also where
     source.dueAt = START
     const { collector } = collectorOf(quay, source)
     const stopping = new AbortController()
-    const loop = collect(collector, stopping.signal)
+    const loop = runIngest(collector, stopping.signal)
     await pass(quay, START + 20 * MINUTE)
     expect(ofRoom(quay)).toEqual([expect.stringContaining('journal.max_bytes')])
     expect(JSON.stringify(quay.log.lines)).not.toContain('Reading failed')
     source.dueAt = START + 60 * MINUTE
-    await quay.journal.settle('archive', { first: 1, through: 5, parked: [] })
+    await quay.journal.ack('archive', { first: 1, through: 5, parked: [] })
     await pass(quay, START + 21 * MINUTE)
     expect(ofRoom(quay)).toHaveLength(2)
     stopping.abort()
@@ -429,9 +429,9 @@ it('a journal that is full and not full by turns writes few lines, and the last 
       return { ...quay.journal.stats(), full: isFull }
     },
   })
-  source.plan = () => ({ dueAt: quay.clock.now() + 1_000, lane: 'live' as const, caughtUp: false })
+  source.plan = () => ({ dueAt: quay.clock.now() + 1_000, priority: 'live' as const, caughtUp: false })
   const stopping = new AbortController()
-  const loop = collect({ ...collector, journal }, stopping.signal)
+  const loop = runIngest({ ...collector, journal }, stopping.signal)
   await pass(quay, START + 12 * MINUTE)
   expect(ofRoom(quay).length).toBeLessThan(45)
   expect(JSON.stringify(quay.log.lines.at(-1))).toContain(ROOM)
@@ -453,9 +453,9 @@ it('foreign fetches and malformed elements are told when they begin, and then as
       quarantined: [malformed()],
     }),
   ])
-  const { collector, watch } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(quay, source)
   const stop = new AbortController()
-  const reading = collect(collector, stop.signal)
+  const reading = runIngest(collector, stop.signal)
   await pass(quay, START + 150 * MINUTE)
   stop.abort()
   await pass(quay, START + 151 * MINUTE)
@@ -465,6 +465,6 @@ it('foreign fetches and malformed elements are told when they begin, and then as
     expect(told).toHaveLength(3)
     expect(told[1]).toContain('60')
   }
-  expect(watch.sum('findings')).toBeGreaterThan(140)
-  expect(watch.sum('quarantined')).toBeGreaterThan(140)
+  expect(reporter.sum('findings')).toBeGreaterThan(140)
+  expect(reporter.sum('quarantined')).toBeGreaterThan(140)
 })

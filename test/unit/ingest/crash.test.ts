@@ -1,8 +1,8 @@
 // The conductor of reading dies between any two appends.
 import { expect, test } from 'vitest'
-import { collectOnce } from '../../../src/ingest/loop.ts'
+import { ingestOnce } from '../../../src/ingest/loop.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
-import { driven, openDesk, origin } from '../app/desk.ts'
+import { driven, openDesk, stream } from '../app/desk.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
 /** Lets so many appends land, then the process is gone. */
@@ -24,14 +24,14 @@ test.each([0, 1, 2, 3, 4])(
     const added = desk.add(2_500)
     const dying = { ...desk.collector, journal: dyingAfter(appends, desk.journal) }
     const signal = new AbortController().signal
-    let cursor = await desk.journal.cursor(origin)
+    let cursor = await desk.journal.cursor(stream)
     try {
       for (let step = 0; step < 8; step++)
-        cursor = (await driven(desk.clock, collectOnce(dying, cursor, signal))).cursor
+        cursor = (await driven(desk.clock, ingestOnce(dying, cursor, signal))).cursor
     } catch (error) {
       expect(error).toMatchObject({ message: 'crashed' })
     }
-    desk.cursor = await desk.journal.cursor(origin)
+    desk.cursor = await desk.journal.cursor(stream)
     await desk.drain()
     expect((await desk.ids()).toSorted()).toEqual(added.toSorted())
   },

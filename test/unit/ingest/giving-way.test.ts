@@ -8,10 +8,10 @@ import { driven } from '../app/desk.ts'
 const MIB = 1024 * 1024
 
 /** How long reading waits where what is owed is, look by look, so many bytes; the last stays. */
-async function waitedMs(owed: readonly number[], signal = new AbortController().signal): Promise<number> {
+async function waitedMs(pending: readonly number[], signal = new AbortController().signal): Promise<number> {
   const clock = new VirtualClock(0)
   let look = 0
-  const stats = () => ({ bytes: owed[Math.min(look++, owed.length - 1)] ?? 0 }) as JournalStats
+  const stats = () => ({ bytes: pending[Math.min(look++, pending.length - 1)] ?? 0 }) as JournalStats
   await driven(clock, giveWay({ journal: { stats }, clock }, signal))
   return clock.elapsed()
 }

@@ -1,6 +1,6 @@
 // A key that is refused is held and tried on; what the other side asks to wait is kept within bounds.
 import { expect, test } from 'vitest'
-import { collect } from '../../../src/ingest/loop.ts'
+import { runIngest } from '../../../src/ingest/loop.ts'
 import { KeyWaits } from '../../../src/core/key-waits.ts'
 import type { HttpReply } from '../../../src/contracts/platform.ts'
 import { driven, MINUTE, openDesk, SECOND, START } from '../app/desk.ts'
@@ -11,7 +11,7 @@ test.each(['unauthorized', 'forbidden'] as const)(
     const desk = await openDesk({ faults: { [fault]: { until: START + 30 * MINUTE } } })
     const added = desk.add(5)
     const stop = new AbortController()
-    const running = collect(desk.collector, stop.signal)
+    const running = runIngest(desk.collector, stop.signal)
     running.catch(() => undefined)
     await driven(desk.clock, desk.clock.sleep(20 * MINUTE))
     expect(await desk.ids()).toEqual([])
@@ -54,7 +54,7 @@ test.each([
     })
     const added = desk.add(5)
     const stop = new AbortController()
-    const running = collect(desk.collector, stop.signal)
+    const running = runIngest(desk.collector, stop.signal)
     running.catch(() => undefined)
     await driven(desk.clock, desk.clock.sleep(repairedAt + MINUTE + SECOND - START))
     expect(await desk.ids()).toEqual(added)
@@ -81,7 +81,7 @@ test('a corrected key wakes all that wait for it, at the first success of one of
   const waits = new KeyWaits(desk.clock)
   const other = waits.of(() => 'the key')
   const stop = new AbortController()
-  const running = collect({ ...desk.collector, keyWait: waits.of(() => 'the key') }, stop.signal)
+  const running = runIngest({ ...desk.collector, keyWait: waits.of(() => 'the key') }, stop.signal)
   running.catch(() => undefined)
   // By now it asks once a minute.
   while (tries.length < 8) await driven(desk.clock, desk.clock.sleep(10 * SECOND))

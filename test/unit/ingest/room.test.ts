@@ -1,6 +1,6 @@
 // A later part of an answer that finds no room: the open socket is worth a wait, since giving up means asking for all of it again.
 import { expect, test } from 'vitest'
-import { collectOnce } from '../../../src/ingest/loop.ts'
+import { ingestOnce } from '../../../src/ingest/loop.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Source } from '../../../src/contracts/source.ts'
 import { partOf } from '../../../src/sources/shared.ts'
@@ -10,14 +10,14 @@ import { SourceNotes } from '../../fakes/watches.ts'
 import { never, openQuay, START } from '../delivery/quay.ts'
 import { driven, SECOND } from '../app/desk.ts'
 
-const origin = { workspace: 'acme', source: 'audit' } as const
+const stream = { workspace: 'acme', source: 'audit' } as const
 
 async function collecting(roomAt: number, signal = never) {
   const quay = await openQuay()
   const asked = { times: 0, closed: 0 }
   const source: Source = {
-    origin,
-    plan: () => ({ dueAt: 0, lane: 'live', caughtUp: false }),
+    stream,
+    plan: () => ({ dueAt: 0, priority: 'live', caughtUp: false }),
     async *read() {
       asked.times++
       try {
@@ -36,21 +36,21 @@ async function collecting(roomAt: number, signal = never) {
       return quay.journal.append(part)
     },
   })
-  const watch = new SourceNotes()
+  const reporter = new SourceNotes()
   const { clock, log } = quay
   const more = { random: () => 0.5, wanted: () => true, once: false }
-  const read = driven(clock, collectOnce({ source, journal, watch, log, clock, ...more }, 'zero', signal))
-  return { quay, asked, watch, read }
+  const read = driven(clock, ingestOnce({ source, journal, reporter, log, clock, ...more }, 'zero', signal))
+  return { quay, asked, reporter, read }
 }
 
 test('a later part waits for room up to 30 s with its answer open, and is asked for once', async () => {
-  const { quay, asked, watch, read } = await collecting(START + 29 * SECOND)
+  const { quay, asked, reporter, read } = await collecting(START + 29 * SECOND)
   expect((await read).cursor).toBe('two')
   expect(quay.journal.stats().entries).toBe(2)
   expect(asked).toEqual({ times: 1, closed: 1 })
-  expect(watch.states).toContain('paused')
+  expect(reporter.states).toContain('paused')
   // What came in by then is read on.
-  expect(watch.states.at(-1)).toBe('reading')
+  expect(reporter.states.at(-1)).toBe('reading')
 })
 
 test('a later part that finds no room within 30 s gives its answer up, and the cursor stays', async () => {
@@ -59,7 +59,7 @@ test('a later part that finds no room within 30 s gives its answer up, and the c
   expect(quay.clock.now()).toBeGreaterThanOrEqual(START + 30 * SECOND)
   expect(quay.clock.now()).toBeLessThan(START + 35 * SECOND)
   expect(asked).toEqual({ times: 1, closed: 1 })
-  expect(await quay.journal.cursor(origin)).toBeUndefined()
+  expect(await quay.journal.cursor(stream)).toBeUndefined()
 })
 
 test('at a stop a later part that waits for room waits no longer, and is not tried in circles', async () => {

@@ -1,18 +1,18 @@
 // Backfills beside a live reader: the real journal, client and one budget for both, before the mock, on a clock that moves only when told.
-import { collect } from '../../../src/ingest/loop.ts'
+import { runIngest } from '../../../src/ingest/loop.ts'
 import { globFilter } from '../../../src/core/globs.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
 import type { Compared, ComparedDay, JobSpan } from '../../../src/contracts/jobs.ts'
-import { Room } from '../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../src/core/memory-budget.ts'
 import { Secret } from '../../../src/core/secret.ts'
-import type { Origin } from '../../../src/contracts/source.ts'
+import type { Stream } from '../../../src/contracts/source.ts'
 import { Comparisons } from '../../../src/jobs/compare.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
 import type { RangeReader } from '../../../src/jobs/range.ts'
 import { AuditRange } from '../../../src/sources/audit/range.ts'
 import { Client } from '../../../src/sources/http/client.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { AGENT, DAY, driven, HOUR, INSTANCE, openDesk, origin, SECOND, START } from '../app/desk.ts'
+import { AGENT, DAY, driven, HOUR, INSTANCE, openDesk, stream, SECOND, START } from '../app/desk.ts'
 import type { Desk, DeskOptions } from '../app/desk.ts'
 
 /** The three whole UTC days before the desk's today. */
@@ -20,27 +20,30 @@ export const TODAY = START - 10 * HOUR
 export const SPAN: JobSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1000 }
 
 /** The audit log's past. `types`: as the source's own. */
-export function rangeOn({ clock, mock, budget, watch, log, options }: Desk, types = ['*']): RangeReader {
+export function rangeOn(
+  { clock, mock, rateLimiter, reporter, log, options }: Desk,
+  types = ['*'],
+): RangeReader {
   return {
-    ...{ origin, watch, log, wanted: globFilter(types) },
+    ...{ stream, reporter, log, wanted: globFilter(types) },
     open: (span, quiet) => {
       const client = new Client({
         ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport: mock.transport },
-        ...{ clock, budget, room: new Room(32 * 2 ** 20), watch: quiet, userAgent: AGENT },
+        ...{ clock, rateLimiter, memory: new MemoryBudget(32 * 2 ** 20), reporter: quiet, userAgent: AGENT },
       })
       const limits = { maxEntryBytes: 2 ** 24, maxDepth: 512 }
       const common = {
-        origin,
+        stream,
         clock,
         log,
         instance: INSTANCE,
         expectedUserAgent: () => false,
         sentTimes: options.sentTimes,
       }
-      return new AuditRange({ ...common, ...limits, ...span, client, watch: quiet })
+      return new AuditRange({ ...common, ...limits, ...span, client, reporter: quiet })
     },
     startUs: () => undefined,
-    rateWait: () => ({ isLimited: budget.limitedUntil !== undefined, reason: 'the limiter says so' }),
+    rateWait: () => ({ isLimited: rateLimiter.limitedUntil !== undefined, reason: 'the limiter says so' }),
     unread: () => undefined,
   }
 }
@@ -91,7 +94,7 @@ export async function runUntil<Told>(
   const state = { failed: false }
   const loops = Promise.all([
     past.run(stop.signal),
-    ...(withLive ? [collect(desk.collector, stop.signal)] : []),
+    ...(withLive ? [runIngest(desk.collector, stop.signal)] : []),
   ])
   loops.catch(() => (state.failed = true))
   for (let turn = 0; !state.failed && !seen(past.list()); turn++) {
@@ -111,7 +114,7 @@ export async function compareAll(
   desk: Pick<Desk, 'clock'>,
   comparing: Pick<Comparisons, 'compare'>,
   span = SPAN,
-  whose: Origin = origin,
+  whose: Stream = stream,
 ) {
   const days = new Map<number, ComparedDay>()
   let unknown: string[] = []
@@ -119,7 +122,7 @@ export async function compareAll(
   let faults = 0
   for (let place: string | undefined, steps = 0; ; steps++) {
     if (steps > 500) throw new Error('no end')
-    const asked = comparing.compare({ job: 'this', origin: whose, ...span, place })
+    const asked = comparing.compare({ job: 'this', stream: whose, ...span, place })
     const step: Compared = await driven(desk.clock, asked)
     if (step.error) faults++
     if (step.anew) {

@@ -2,12 +2,12 @@
 import { expect, test } from 'vitest'
 import { isDone, openLateDesk, pastOf, runUntil, SPAN } from './backfill-desk.ts'
 import type { Desk } from '../app/desk.ts'
-import { MINUTE, origin } from '../app/desk.ts'
+import { MINUTE, stream } from '../app/desk.ts'
 
 const switches = { page_cap: 100, self_audit: 'all', user_agent: 'generic' } as const
 
 async function polls(desk: Desk, count: number): Promise<void> {
-  desk.cursor = await desk.journal.cursor(origin)
+  desk.cursor = await desk.journal.cursor(stream)
   for (let i = 0; i < count; i++) await desk.live(desk.clock.now() + 5 * MINUTE)
 }
 

@@ -5,7 +5,7 @@ import { noCounts } from '../../../src/contracts/jobs.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
 import { backfillStatusOf } from '../../../src/observability/status.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
-import { DAY, MINUTE, openDesk, origin, SECOND, START } from '../app/desk.ts'
+import { DAY, MINUTE, openDesk, stream, SECOND, START } from '../app/desk.ts'
 import {
   fillPast,
   idsIn,
@@ -26,16 +26,16 @@ const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
 test('a span filled by a backfill is whole, nothing of it twice, and the live cursor is where it was', async () => {
   const desk = await openLateDesk({}, 4_000)
   await desk.drain()
-  const cursor = await desk.journal.cursor(origin)
+  const cursor = await desk.journal.cursor(stream)
   const past = pastOf(desk)
   const [begun] = await past.backfill({}, SPAN)
-  expect(begun).toMatchObject({ kind: 'backfill', origin, spans: [SPAN], endedAt: undefined })
+  expect(begun).toMatchObject({ kind: 'backfill', stream, spans: [SPAN], endedAt: undefined })
   await runUntil(desk, past, isDone)
   const wanted = idsIn(desk, SPAN)
   const kept = await desk.ids()
   expect(kept.filter((id) => wanted.includes(id)).sort()).toEqual(wanted)
   expect(new Set(kept).size).toBe(kept.length)
-  expect(await desk.journal.cursor(origin)).toBe(cursor)
+  expect(await desk.journal.cursor(stream)).toBe(cursor)
   const [ended] = past.list()
   expect(ended?.counts).toEqual({
     ...{ ...noCounts, read: wanted.length, new: wanted.length },
@@ -111,7 +111,7 @@ test('a backfill whose source is switched off over a restart is told as waiting 
   await pastOf(desk).backfill({}, SPAN)
   const { journal, clock, log } = desk
   const off = new StreamJobs({ ...{ ranges: [], sinks: [], journal, clock, log }, random: () => 0.5, readTo })
-  expect(await off.all('backfill')).toMatchObject([{ origin, endedAt: undefined, waitsFor: 'source' }])
+  expect(await off.all('backfill')).toMatchObject([{ stream, endedAt: undefined, waitsFor: 'source' }])
   expect(off.list()).toEqual([])
   expect(await off.cancel('backfill', { source: 'history.usage' })).toBe(0)
   expect(await off.cancel('backfill', { source: 'audit' })).toBe(1)
@@ -191,7 +191,7 @@ test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
   'a note of a backfill that is damaged or of another version is as good as none: %s',
   async (note) => {
     const desk = await openLateDesk({}, 10)
-    await desk.journal.putNote(`backfill:${origin.workspace}:${origin.source}`, note)
+    await desk.journal.putNote(`backfill:${stream.workspace}:${stream.source}`, note)
     const past = pastOf(desk)
     expect(await past.all('backfill')).toEqual([])
     await past.backfill({}, SPAN)
@@ -246,15 +246,15 @@ test('what is begun of several sources is over one span, whatever another comman
       await desk.journal.changeNotes(change)
     },
   })
-  const ranges = [rangeOn(desk), { ...rangeOn(desk), origin: usage }]
+  const ranges = [rangeOn(desk), { ...rangeOn(desk), stream: usage }]
   const past = new StreamJobs({
     ...{ ranges, sinks: [], journal, clock: desk.clock, log: desk.log, readTo },
     random: () => 0.5,
   })
   const begun = await past.backfill({}, SPAN)
   expect(begun).toMatchObject([
-    { origin, spans: [SPAN] },
-    { origin: usage, spans: [SPAN] },
+    { stream, spans: [SPAN] },
+    { stream: usage, spans: [SPAN] },
   ])
   expect(await second).toMatch(/acme history.usage over another span is under way/)
 })
@@ -310,7 +310,7 @@ test('live reading comes first, and no minute holds more requests than the limit
     },
     true,
   )
-  expect(desk.watch.codes.filter((code) => code === '429')).toEqual([])
+  expect(desk.reporter.codes.filter((code) => code === '429')).toEqual([])
   const times = desk.mock.requests.map(({ at }) => at)
   const fullest = Math.max(...times.map((at) => times.filter((one) => one >= at && one < at + MINUTE).length))
   expect(fullest).toBeLessThanOrEqual(limit)
@@ -338,8 +338,8 @@ test('what it waits for is its own share of the budget, or the end of a 429 that
   const past = pastOf(desk)
   await past.backfill({}, SPAN)
   await runUntil(desk, past, () => past.list()[0]?.waitsFor === 'rate_limit')
-  expect(desk.budget.used).toMatchObject({ places: 6, allowed: 10 })
-  await desk.budget.limited(90_000)
+  expect(desk.rateLimiter.used).toMatchObject({ places: 6, allowed: 10 })
+  await desk.rateLimiter.limited(90_000)
   const from = desk.clock.now()
   await runUntil(desk, past, () => desk.clock.now() > from + MINUTE)
   expect(past.list()[0]).toMatchObject({ waitsFor: 'limit', error: undefined })

@@ -1,6 +1,6 @@
 // Polls that would use the whole limit: jobs come to their end all the same, and late entries are found.
 import { expect, it, test } from 'vitest'
-import { collect } from '../../../src/ingest/loop.ts'
+import { runIngest } from '../../../src/ingest/loop.ts'
 import { HOUR_MS as HOUR } from '../../../src/core/time.ts'
 import { driven, MINUTE, openDesk, SECOND, START } from '../app/desk.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
@@ -21,7 +21,7 @@ const greedy = { intervalMs: SECOND, sweepMs: 0 }
 test('a backfill beside them makes its tenth of the limit, and no minute holds more than the limit', async () => {
   const desk = await openLateDesk({ limit: 60, limits: { audit: 60 }, source: greedy }, 30_000)
   const live = new AbortController()
-  const polls = collect(desk.collector, live.signal)
+  const polls = runIngest(desk.collector, live.signal)
   for (let i = 0; i < 120; i++) {
     await settled()
     desk.clock.advance(desk.clock.now() + SECOND)
@@ -41,7 +41,7 @@ test('a backfill beside them makes its tenth of the limit, and no minute holds m
 test('a reconcile beside them comes to its end', async () => {
   const desk = await openLateDesk({ limit: 60, limits: { audit: 60 }, source: greedy }, 5_000)
   const live = new AbortController()
-  const polls = collect(desk.collector, live.signal)
+  const polls = runIngest(desk.collector, live.signal)
   for (let i = 0; i < 120; i++) {
     await settled()
     desk.clock.advance(desk.clock.now() + SECOND)
@@ -60,7 +60,7 @@ it('lookback beside them finds what became visible late', async () => {
     source: { intervalMs: SECOND, sweepMs: HOUR, start: { kind: 'latest' } },
   })
   const stop = new AbortController()
-  const polls = collect(desk.collector, stop.signal)
+  const polls = runIngest(desk.collector, stop.signal)
   const run = async (seconds: number) => {
     for (let i = 0; i < seconds; i++) {
       desk.mock.add({ at: desk.clock.now(), visibleAt: 0 })

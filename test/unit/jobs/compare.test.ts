@@ -2,21 +2,21 @@
 import { expect, test } from 'vitest'
 import { Entries } from '../../../src/contracts/entries.ts'
 import type { CompareQuery } from '../../../src/contracts/jobs.ts'
-import type { Part, Source } from '../../../src/contracts/source.ts'
-import { silentWatch } from '../../../src/contracts/reporter.ts'
-import type { SourceWatch } from '../../../src/contracts/reporter.ts'
+import type { PageChunk, Source } from '../../../src/contracts/source.ts'
+import { silentReporter } from '../../../src/contracts/reporter.ts'
+import type { StreamReporter } from '../../../src/contracts/reporter.ts'
 import { Comparisons, Turns } from '../../../src/jobs/compare.ts'
 import type { RangeReader } from '../../../src/jobs/range.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
-import { DAY, MINUTE, origin, SECOND, START } from '../app/desk.ts'
+import { DAY, MINUTE, stream, SECOND, START } from '../app/desk.ts'
 
-const page: Part = {
+const page: PageChunk = {
   ...{ entries: Entries.none, quarantined: [], findings: [], headUs: undefined, gaps: 0, fault: undefined },
   cursor: 'read',
 }
-const today: CompareQuery = { job: 'this', origin, fromUs: 0, toUs: START * 1000, place: undefined }
+const today: CompareQuery = { job: 'this', stream, fromUs: 0, toUs: START * 1000, place: undefined }
 const other: CompareQuery = { ...today, fromUs: DAY * 1000 }
 
 /** One source whose answers come when the test says so; a request that is given up rejects. */
@@ -29,11 +29,11 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
       answers.push(resolve)
       signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
     })
-  let quiet: SourceWatch = silentWatch
+  let quiet: StreamReporter = silentReporter
   const source: Source = {
-    origin,
+    stream,
     plan: (cursor) => ({
-      ...{ dueAt: clock.now(), lane: 'past', caughtUp: cursor === 'read' },
+      ...{ dueAt: clock.now(), priority: 'job', caughtUp: cursor === 'read' },
     }),
     async *read(_cursor, signal) {
       stand.requests++
@@ -48,9 +48,9 @@ function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array
     },
   }
   const range: RangeReader = {
-    ...{ origin, watch: silentWatch, log: new LogLines(), wanted: () => true },
-    open: (_span, watch) => {
-      quiet = watch
+    ...{ stream, reporter: silentReporter, log: new LogLines(), wanted: () => true },
+    open: (_span, reporter) => {
+      quiet = reporter
       return source
     },
     startUs: () => undefined,

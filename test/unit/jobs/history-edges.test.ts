@@ -8,7 +8,7 @@ import { eventsFrom, openHistoryDesk } from '../sources/history/desk.ts'
 import { isDone, runUntil, TODAY, compareAll } from './backfill-desk.ts'
 import { ARCHIVE, replay, REQUEST } from './replay-desk.ts'
 
-const origin = { workspace: 'acme', source: 'history.usage' } as const
+const stream = { workspace: 'acme', source: 'history.usage' } as const
 const FROM = TODAY - 30 * DAY
 const TO = TODAY - 20 * DAY
 const SPAN = { fromUs: FROM * 1000, toUs: TO * 1000 }
@@ -21,10 +21,10 @@ test.each([-500, -1, 0, 500, 999])(
     const within = desk.server.events.filter(({ at }) => at >= FROM && at < TO)
     const { journal, clock, log } = desk
     const common = { ranges: [desk.range()], journal, clock, log, random: () => 0.5 }
-    const { days } = await compareAll(desk, new Comparisons(common), SPAN, origin)
+    const { days } = await compareAll(desk, new Comparisons(common), SPAN, stream)
     expect(days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(within.length)
     const replays = new StreamJobs({ ...common, sinks: [ARCHIVE], readTo: async () => undefined })
-    await replay(replays, { ...REQUEST, origin, spans: [SPAN] })
+    await replay(replays, { ...REQUEST, stream, spans: [SPAN] })
     await runUntil(desk, replays, isDone)
     expect((await desk.times()).toSorted((a, b) => a - b)).toEqual(
       // Written in whole seconds.

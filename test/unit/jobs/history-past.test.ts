@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { keptReads } from '../../../src/ingest/read-times.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
 import type { JobSpan } from '../../../src/contracts/jobs.ts'
-import { silentWatch } from '../../../src/contracts/reporter.ts'
+import { silentReporter } from '../../../src/contracts/reporter.ts'
 import type { Recalled } from '../../../src/contracts/reporter.ts'
 import { Comparisons } from '../../../src/jobs/compare.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
@@ -18,7 +18,7 @@ import type { HistoryDesk, HistoryDeskOptions } from '../sources/history/desk.ts
 import { isDone, runUntil, TODAY, compareAll } from './backfill-desk.ts'
 import { ARCHIVE, replay, REQUEST } from './replay-desk.ts'
 
-const origin = { workspace: 'acme', source: 'history.usage' } as const
+const stream = { workspace: 'acme', source: 'history.usage' } as const
 /** Ten whole days, a month before live reading began. */
 const FROM = TODAY - 30 * DAY
 const TO = TODAY - 20 * DAY
@@ -44,7 +44,7 @@ function comparingOn(desk: HistoryDesk, more: Partial<Pick<HistoryOptions, 'vers
   return new Comparisons({ ranges: [desk.range(more)], journal, clock })
 }
 
-const HISTORY = { ...REQUEST, origin, spans: [SPAN] }
+const HISTORY = { ...REQUEST, stream, spans: [SPAN] }
 
 function replaysOf(
   desk: HistoryDesk,
@@ -74,7 +74,7 @@ async function filled(desk: HistoryDesk, past = pastOf(desk), withLive = false) 
   return past.list()[0] ?? expect.fail()
 }
 
-const walked = (desk: HistoryDesk, surveys = comparingOn(desk)) => compareAll(desk, surveys, SPAN, origin)
+const walked = (desk: HistoryDesk, surveys = comparingOn(desk)) => compareAll(desk, surveys, SPAN, stream)
 
 const sums = ({ days }: Awaited<ReturnType<typeof compareAll>>) => ({
   days: days.length,
@@ -119,14 +119,14 @@ test.each(ends)(
     const desk = await openHistoryDesk({ ...api, source: { start: { kind: 'span', ms: 2 * DAY } } })
     desk.server.events = around(2 * HOUR)
     await desk.once()
-    const cursor = await desk.journal.cursor(origin)
+    const cursor = await desk.journal.cursor(stream)
     const ended = await filled(desk)
     const wanted = within(desk.server.events).map(idOf)
     const kept = await desk.ids()
     expect(kept.toSorted()).toEqual(wanted.toSorted())
     expect(ended).toMatchObject({ unread: [], error: undefined })
     expect(ended.counts).toMatchObject({ new: wanted.length, quarantined: 0, gaps: 0 })
-    expect(await desk.journal.cursor(origin)).toBe(cursor)
+    expect(await desk.journal.cursor(stream)).toBe(cursor)
     expect(sums(await walked(desk))).toEqual({
       ...{ days: 10, fetched: wanted.length, known: wanted.length },
       ...{ changed: 0, unknown: 0, malformed: 0 },
@@ -301,13 +301,13 @@ test('when a backfill last met a gap is kept with the part that met it, and is n
   })
   const { journal, clock, log } = desk
   const recalls: Recalled[] = []
-  const told = { ...silentWatch, recalled: (last: Recalled) => void recalls.push(last) }
-  const range = { ...desk.range(), reads: keptReads(origin, told, { journal, clock }) }
+  const told = { ...silentReporter, recalled: (last: Recalled) => void recalls.push(last) }
+  const range = { ...desk.range(), reads: keptReads(stream, told, { journal, clock }) }
   await filled(
     desk,
     new StreamJobs({ ...{ ranges: [range], sinks: [], journal, clock, log }, ...{ random, readTo } }),
   )
-  await keptReads(origin, told, { journal, clock }).recall()
+  await keptReads(stream, told, { journal, clock }).recall()
   expect(recalls).toMatchObject([{ readAt: 0, caughtUpAt: 0 }])
   expect(recalls[0]?.gapAt).toBeGreaterThan(START)
 })
@@ -384,7 +384,7 @@ test('days that were read as one version are not read as the other, by whomever 
     const { error } = other.list()[0] ?? expect.fail()
     expect(error?.code).toBe('misconfigured')
     expect(error?.message).toMatch(/days from 2026-\d\d-\d\d to 2026-\d\d-\d\d were read as v1/)
-    await expect(compareAll(desk, comparingOn(desk, { version: 'v2' }), span, origin)).rejects.toThrow(
+    await expect(compareAll(desk, comparingOn(desk, { version: 'v2' }), span, stream)).rejects.toThrow(
       'were read as v1',
     )
     await other.cancel('backfill', {})

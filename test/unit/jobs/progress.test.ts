@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { keptReads } from '../../../src/ingest/read-times.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { nothingAppended } from '../../../src/contracts/source.ts'
-import { silentWatch } from '../../../src/contracts/reporter.ts'
-import { notBegun, waitOf, watching } from '../../../src/jobs/range.ts'
-import { openBoardStand, settle } from '../observability/board-stand.ts'
+import { silentReporter } from '../../../src/contracts/reporter.ts'
+import { notBegun, waitOf, reporting } from '../../../src/jobs/range.ts'
+import { openBoardStand, ack } from '../observability/board-stand.ts'
 
 const HOUR = 3_600_000
 
@@ -13,25 +13,25 @@ const rateWait = () => ({ isLimited: false, reason: 'other requests' })
 
 test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
   const stand = openBoardStand()
-  settle(stand)
+  ack(stand)
   const kept = keptReads({ workspace: 'acme', source: 'audit' }, stand.source, {
     journal: { note: async () => undefined },
     clock: stand.clock,
   })
   const progress = { ...notBegun }
-  const range = { watch: kept.watch, rateWait }
-  const watch = watching(range, progress)
-  const sourceOf = () => stand.board.status().workspaces[0]?.sources[0]
+  const range = { reporter: kept.reporter, rateWait }
+  const reporter = reporting(range, progress)
+  const sourceOf = () => stand.registry.status().workspaces[0]?.sources[0]
   expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
   for (let i = 0; i < 60; i++) {
     stand.clock.pass(HOUR / 60)
-    watch.state('reading')
-    watch.request('200', 5)
-    watch.waited(5)
-    watch.readsAnswer().came()
-    watch.appended({ ...nothingAppended, added: 1 })
-    watch.gap(1)
-    watch.success()
+    reporter.state('reading')
+    reporter.request('200', 5)
+    reporter.waited(5)
+    reporter.readsAnswer().came()
+    reporter.appended({ ...nothingAppended, added: 1 })
+    reporter.gap(1)
+    reporter.success()
   }
   expect(sourceOf()).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
   const text = await stand.metrics.render()
@@ -42,7 +42,7 @@ test('live reading that has silently died is told as failing while a backfill of
 
 test('an answer that waits for memory says what the walk waits for, until it has it', () => {
   const progress = { ...notBegun }
-  const over = watching({ watch: silentWatch, rateWait }, progress).waitsForMemory()
+  const over = reporting({ reporter: silentReporter, rateWait }, progress).waitsForMemory()
   expect(progress.waitsFor).toBe('memory')
   over()
   expect(progress).toEqual(notBegun)
@@ -50,17 +50,17 @@ test('an answer that waits for memory says what the walk waits for, until it has
 
 test('to wait for room is no failure, and takes away none that was told', () => {
   const progress = { ...notBegun }
-  const watch = watching({ watch: silentWatch, rateWait }, progress, {
+  const reporter = reporting({ reporter: silentReporter, rateWait }, progress, {
     cursor: () => undefined,
   })
   const full = new ConnectorError('journal_full', 'half of it is in use')
-  watch.state('paused', full)
+  reporter.state('paused', full)
   expect(progress).toEqual({ ...notBegun, waitsFor: 'room' })
   const late = new ConnectorError('timeout', 'no answer')
-  watch.state('failing', late)
-  watch.state('paused', full)
+  reporter.state('failing', late)
+  reporter.state('paused', full)
   expect(progress).toEqual({ ...notBegun, error: late, waitsFor: 'room' })
-  watch.success()
+  reporter.success()
   expect(progress.error).toBeUndefined()
 })
 
@@ -79,11 +79,11 @@ test.each([
 
 test('what went wrong is told until it has gone well, over each wait for the next try', () => {
   const progress = { ...notBegun }
-  const watch = watching({ watch: silentWatch, rateWait }, progress)
+  const reporter = reporting({ reporter: silentReporter, rateWait }, progress)
   const refused = new ConnectorError('unauthorized', 'refused')
-  watch.state('blocked', refused)
-  watch.state('idle')
+  reporter.state('blocked', refused)
+  reporter.state('idle')
   expect(progress.error).toBe(refused)
-  watch.success()
+  reporter.success()
   expect(progress.error).toBeUndefined()
 })

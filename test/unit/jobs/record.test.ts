@@ -3,20 +3,20 @@ import { expect, test } from 'vitest'
 import { noCounts } from '../../../src/contracts/jobs.ts'
 import { entryOf, jobOf, readEntry } from '../../../src/jobs/record.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
-import { origin } from '../app/desk.ts'
+import { stream } from '../app/desk.ts'
 import { idsIn, isDone, openLateDesk, pastOf, runUntil, SPAN } from './backfill-desk.ts'
 import { openReadDesk, replay, replaysOf, REQUEST } from './replay-desk.ts'
 
 const { fromUs, toUs } = SPAN
 const backfillCounts = { read: 7, new: 5, known: 1, filtered: 1, quarantined: 0, gaps: 0 }
 const replayCounts = { read: 7, sent: 6, filtered: 0, unknown: 2, malformed: 1, gaps: 0 }
-const backfillV1 = { v: 1, origin, fromUs, toUs, begunAt: 5, counts: backfillCounts }
+const backfillV1 = { v: 1, stream, fromUs, toUs, begunAt: 5, counts: backfillCounts }
 const asked = [SPAN, { fromUs: toUs, toUs: toUs + 9 }]
 const replayV1 = {
-  ...{ v: 1, sink: 'archive', origin, asked: JSON.stringify(asked), spans: [SPAN], span: 0, runAt: 5 },
+  ...{ v: 1, sink: 'archive', stream, asked: JSON.stringify(asked), spans: [SPAN], span: 0, runAt: 5 },
   counts: replayCounts,
 }
-const since = { origin, startedAt: 5, endedAt: undefined, error: undefined, waitsFor: 'turn' }
+const since = { stream, startedAt: 5, endedAt: undefined, error: undefined, waitsFor: 'turn' }
 
 test('a backfill of an earlier build has the same span, place, counts and progress', () => {
   const job = readEntry(JSON.stringify({ ...backfillV1, place: 'there', atUs: 9 })) ?? expect.fail()

@@ -1,9 +1,9 @@
 // Replays from the API beside a live reader that has read all: the real journal, whose settled part is gone, before the mock.
 import type { JobSpan, StartedJob } from '../../../src/contracts/jobs.ts'
-import type { Origin } from '../../../src/contracts/source.ts'
+import type { Stream } from '../../../src/contracts/source.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
 import type { JobsOptions } from '../../../src/jobs/jobs.ts'
-import { openDesk, origin } from '../app/desk.ts'
+import { openDesk, stream } from '../app/desk.ts'
 import type { Desk, DeskOptions } from '../app/desk.ts'
 import { fillPast, rangeOn, SPAN } from './backfill-desk.ts'
 
@@ -12,18 +12,18 @@ export const ARCHIVE = { name: 'archive', sources: ['audit', 'history.usage'] } 
 /** Of one stream. */
 interface Request {
   readonly sink: string
-  readonly origin: Origin
+  readonly stream: Stream
   readonly spans: readonly JobSpan[]
   readonly startedAt: number
 }
 
-export const REQUEST: Request = { sink: 'archive', origin, spans: [SPAN], startedAt: 77_000 }
+export const REQUEST: Request = { sink: 'archive', stream, spans: [SPAN], startedAt: 77_000 }
 
 export async function replay(
   jobs: Pick<StreamJobs, 'replay'>,
-  { origin: of, spans, ...more }: Request & { dryRun?: boolean } = REQUEST,
+  { stream: of, spans, ...more }: Request & { dryRun?: boolean } = REQUEST,
 ): Promise<StartedJob> {
-  const [job] = await jobs.replay({ ...more, reads: [{ origin: of, spans }] })
+  const [job] = await jobs.replay({ ...more, reads: [{ stream: of, spans }] })
   if (!job) throw new Error('nothing started')
   return job
 }
@@ -47,8 +47,8 @@ export async function openReadDesk(options: DeskOptions, entries: number): Promi
 }
 
 export async function forget({ journal }: Desk): Promise<void> {
-  const [{ position, owedEntries } = { position: 0, owedEntries: 0 }] = journal.stats().sinks
-  if (owedEntries > 0)
-    await journal.settle('archive', { first: position + 1, through: position + owedEntries, parked: [] })
+  const [{ position, pendingEntries } = { position: 0, pendingEntries: 0 }] = journal.stats().sinks
+  if (pendingEntries > 0)
+    await journal.ack('archive', { first: position + 1, through: position + pendingEntries, parked: [] })
   while (await journal.prune());
 }

@@ -8,7 +8,7 @@ import { stateOf } from '../../../src/jobs/record.ts'
 import { markOf, marksIn, SentPages } from '../../../src/jobs/sent-pages.ts'
 import { replayStatusOf } from '../../../src/observability/status.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
-import { DAY, MINUTE, openDesk, origin, START } from '../app/desk.ts'
+import { DAY, MINUTE, openDesk, stream, START } from '../app/desk.ts'
 import type { Desk } from '../app/desk.ts'
 import { fillPast, idsIn, isDone, rangeOn, runUntil, SPAN, TODAY } from './backfill-desk.ts'
 import { ARCHIVE, forget, openReadDesk, replay, replaysOf, REQUEST } from './replay-desk.ts'
@@ -20,23 +20,24 @@ test('a span that the journal no longer keeps comes again once, as its bytes, ma
   const desk = await openReadDesk({}, 4_000)
   expect(await desk.journal.take('archive', everything)).toBeUndefined()
   const [cursor, kept] = [
-    await desk.journal.cursor(origin),
+    await desk.journal.cursor(stream),
     await desk.journal.counts({ fromDay: 0, toDay: 1e6 }),
   ]
   const replays = replaysOf(desk)
   expect(await replay(replays)).toMatchObject({ ...REQUEST, endedAt: undefined })
   await runUntil(desk, replays, isDone)
   const wanted = desk.mock.entries().filter(({ atUs }) => atUs >= SPAN.fromUs && atUs < SPAN.toUs)
-  const runs = (await desk.journal.take('archive', everything))?.runs ?? []
-  for (const run of runs) expect(run).toMatchObject({ replay: true, onlySink: 'archive', appendedAt: 77_000 })
+  const slices = (await desk.journal.take('archive', everything))?.slices ?? []
+  for (const run of slices)
+    expect(run).toMatchObject({ replay: true, onlySink: 'archive', appendedAt: 77_000 })
   expect(await desk.raws()).toEqual(wanted.map(({ raw }) => Buffer.from(raw).toString()))
-  expect(await desk.journal.cursor(origin)).toBe(cursor)
+  expect(await desk.journal.cursor(stream)).toBe(cursor)
   expect(await desk.journal.counts({ fromDay: 0, toDay: 1e6 })).toEqual(kept)
   const sent = wanted.length
   expect(counts(replays.list())).toEqual({
     ...{ ...noCounts, read: sent, sent },
   })
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
   const told = { workspace: 'acme', source: 'audit', sink: 'archive', state: 'done', progress: 1 }
   expect(replays.list().map(replayStatusOf)).toEqual([
     expect.objectContaining({ ...told, sent_entries: sent }),
@@ -139,7 +140,7 @@ test.each([
 test('all replays together remember no more of what they sent than the bound, and each comes to its end', async () => {
   const desk = await openHugeDesk(24_000)
   const other = { workspace: 'other', source: 'audit' } as const
-  const ranges = [rangeOn(desk, ['*']), { ...rangeOn(desk, ['*']), origin: other }]
+  const ranges = [rangeOn(desk, ['*']), { ...rangeOn(desk, ['*']), stream: other }]
   let most = 0
   const journal = withMethods(desk.journal, {
     resend: async (again) => {
@@ -153,7 +154,7 @@ test('all replays together remember no more of what they sent than the bound, an
   })
   const replays = replaysOf(desk, { journal, ranges, mostMarks: 300 })
   await replay(replays)
-  await replay(replays, { ...REQUEST, origin: other })
+  await replay(replays, { ...REQUEST, stream: other })
   await runUntil(desk, replays, (told) => told.every(({ endedAt }) => endedAt !== undefined))
   expect(replays.list().map((one) => one.counts.sent)).toEqual([1_500, 1_500])
   expect(most).toBe(300)
@@ -188,7 +189,7 @@ test('what a replay before it left behind hides nothing from the next one', asyn
   await replay(first)
   await runUntil(desk, first, isDone)
   const batch = await desk.journal.take('archive', everything)
-  const marks = batch?.runs.flatMap(({ entries }) =>
+  const marks = batch?.slices.flatMap(({ entries }) =>
     Array.from({ length: entries.count }, (_, i) => markOf(entries, i)),
   )
   await forget(desk)
@@ -212,8 +213,8 @@ test('what the daemon never saw is sent, counted, and stays new to live reading'
   expect(counts(replays.list())?.unknown).toBe(1)
   const batch = await desk.journal.take('archive', everything)
   expect(await desk.ids()).toContain(lost.id)
-  const entries = batch?.runs.map(({ entries: each }) => each) ?? []
-  const known = await Promise.all(entries.map((each) => desk.journal.known(origin, each)))
+  const entries = batch?.slices.map(({ entries: each }) => each) ?? []
+  const known = await Promise.all(entries.map((each) => desk.journal.known(stream, each)))
   expect(known.flatMap((each) => [...each]).filter((each) => each === 0)).toHaveLength(1)
 })
 
@@ -396,7 +397,7 @@ test('the same order is joined, another is refused while the first is under way,
   await expect(replay(replays, other)).rejects.toThrow('over another span is under way')
   await expect(replay(replays, { ...REQUEST, sink: 'siem' })).rejects.toThrow('There is no sink siem')
   const usage = { workspace: 'acme', source: 'history.usage' } as const
-  await expect(replay(replays, { ...REQUEST, origin: usage })).rejects.toThrow('is not switched on')
+  await expect(replay(replays, { ...REQUEST, stream: usage })).rejects.toThrow('is not switched on')
   await runUntil(desk, replays, isDone)
   expect(await replay(replays, other)).toMatchObject({ endedAt: undefined })
 })
@@ -404,7 +405,7 @@ test('the same order is joined, another is refused while the first is under way,
 test('of several streams all start or none: also where one is over another span, or the journal has no room', async () => {
   const desk = await openReadDesk({}, 10)
   const other = { workspace: 'other', source: 'audit' } as const
-  const ranges = [rangeOn(desk), { ...rangeOn(desk), origin: other }]
+  const ranges = [rangeOn(desk), { ...rangeOn(desk), stream: other }]
   let isFull = false
   const journal = withMethods(desk.journal, {
     changeNotes: async (change) => {
@@ -415,10 +416,10 @@ test('of several streams all start or none: also where one is over another span,
   const replays = replaysOf(desk, { ranges, journal })
   const first = await replay(replays, {
     ...REQUEST,
-    origin: other,
+    stream: other,
     spans: [{ ...SPAN, toUs: SPAN.toUs - 1 }],
   })
-  const reads = [origin, other].map((one) => ({ origin: one, spans: [SPAN] }))
+  const reads = [stream, other].map((one) => ({ stream: one, spans: [SPAN] }))
   const both = { sink: 'archive', startedAt: 88_000, reads }
   await expect(replays.replay(both)).rejects.toThrow('other audit to archive over another span is under way')
   expect(replays.list()).toEqual([first])
@@ -427,7 +428,7 @@ test('of several streams all start or none: also where one is over another span,
   await expect(replays.replay(both)).rejects.toThrow('no room')
   expect(replays.list()).toEqual([])
   isFull = false
-  expect(await replays.replay(both)).toMatchObject([{ origin }, { origin: other }])
+  expect(await replays.replay(both)).toMatchObject([{ stream }, { stream: other }])
   expect(await replaysOf(desk, { ranges }).all('replay')).toHaveLength(2)
 })
 

@@ -4,19 +4,19 @@ import type { Note, NoteChange } from '../../../src/contracts/records.ts'
 import type { Log } from '../../../src/core/log.ts'
 import { DAY_MS } from '../../../src/core/time.ts'
 import { noCounts } from '../../../src/contracts/jobs.ts'
-import type { Lacking } from '../../../src/contracts/jobs.ts'
+import type { Missing } from '../../../src/contracts/jobs.ts'
 import { stateOf } from '../../../src/jobs/record.ts'
 import type { JobRecord, JobState } from '../../../src/jobs/record.ts'
 import { JobTable } from '../../../src/jobs/table.ts'
 
 /** A backfill of the workspace that is named. */
 function job(name: string, more: { endedAt?: number } = {}): JobState {
-  const origin = { workspace: name, source: 'audit' as const }
+  const stream = { workspace: name, source: 'audit' as const }
   const spans = { asked: [], spans: [], span: 0, unread: [] }
-  return stateOf({ v: 2, kind: 'backfill', origin, ...spans, startedAt: 1, counts: noCounts, ...more })
+  return stateOf({ v: 2, kind: 'backfill', stream, ...spans, startedAt: 1, counts: noCounts, ...more })
 }
 
-const nameOf = ({ record }: Pick<JobState, 'record'>) => record.origin.workspace
+const nameOf = ({ record }: Pick<JobState, 'record'>) => record.stream.workspace
 const entry = (name: string) => `backfill:${name}:audit`
 
 /** `refuses`: a job that the journal has no room for. */
@@ -41,7 +41,7 @@ function openTable({ refuses = '' } = {}) {
     },
   }
   const clock = { now: () => state.now, sleep: async () => undefined }
-  const again = (lacks: (record: JobRecord) => Lacking | undefined = () => undefined) =>
+  const again = (lacks: (record: JobRecord) => Missing | undefined = () => undefined) =>
     new JobTable({ journal, clock, lacks, log })
   return { table: again(), again, entries, state, logged }
 }
@@ -208,7 +208,7 @@ test('one whose source is switched off is not under way: who asks hears that it 
     ],
   ])
   const [asleep] = next.lacking()
-  expect(asleep).toMatchObject({ record: { origin: { workspace: 'a' } }, waitsFor: 'source' })
+  expect(asleep).toMatchObject({ record: { stream: { workspace: 'a' } }, waitsFor: 'source' })
   expect(next.all().map(nameOf)).toEqual(['b', 'a'])
   expect(asleep && (await next.cancel(asleep, ['a page']))).toBe(true)
   expect(asleep && (await next.cancel(asleep))).toBe(false)

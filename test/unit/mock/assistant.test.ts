@@ -3,14 +3,14 @@ import { describe, expect, it } from 'vitest'
 import type { Switches } from '../../../src/mock/switches.ts'
 import { call, history } from './caller.ts'
 import type { Row } from './caller.ts'
-import { START, world } from './world.ts'
+import { START, context } from './world.ts'
 
 const limits = { assistant: 0, history: 0 }
 const json = 'application/json'
 const urlencoded = 'application/x-www-form-urlencoded'
 
 function asking(switches: Partial<Switches> = {}) {
-  const { mock, clock } = world({ limits, switches: { self_audit: 'all', ...switches } })
+  const { mock, clock } = context({ limits, switches: { self_audit: 'all', ...switches } })
   const post = (type: string, body: string | Uint8Array, key?: string) =>
     call(mock, '/api/v2/completion', { method: 'POST', type, body, ...(key === undefined ? {} : { key }) })
   const asJson = (body: object) => post(json, JSON.stringify(body))
@@ -195,7 +195,7 @@ describe('the traces of a completion', () => {
 
 describe('around a completion', () => {
   it('20 a minute, then 429', async () => {
-    const { mock } = world()
+    const { mock } = context()
     const post = () =>
       call(mock, '/api/v2/completion', { method: 'POST', type: json, body: '{"prompt":"x"}' })
     for (let n = 0; n < 20; n++) expect((await post()).status).toBe(200)
@@ -215,7 +215,7 @@ describe('around a completion', () => {
   })
 
   it('a body above the bound is refused', async () => {
-    const { mock } = world({ maxBodyBytes: 1000 })
+    const { mock } = context({ maxBodyBytes: 1000 })
     const body = JSON.stringify({ prompt: 'x'.repeat(1000) })
     const reply = await call(mock, '/api/v2/completion', { method: 'POST', type: json, body })
     expect(messageOf(reply)).toEqual([413, 'Request body too large'])

@@ -1,7 +1,7 @@
 // The audit area: what is documented, and each switch for what is not.
 import { describe, expect, it } from 'vitest'
 import type { ConnectorError } from '../../../src/core/errors.ts'
-import { addMany, bearer, START, world } from './world.ts'
+import { addMany, bearer, START, context } from './world.ts'
 
 const UNKNOWN = '01234567-89ab-4cde-8f01-23456789abcd'
 const error = (text: string) => (JSON.parse(text) as { error: string }).error
@@ -9,7 +9,7 @@ const DAY = 86_400_000
 
 describe('a page', () => {
   it('goes forward in time from the cursor, oldest first, and ends empty', async () => {
-    const { mock, page } = world()
+    const { mock, page } = context()
     const ids = addMany(mock, 25)
     expect(await page(ids[0] ?? '', 10)).toEqual(ids.slice(1, 11))
     expect(await page(ids[10] ?? '', 1000)).toEqual(ids.slice(11))
@@ -17,13 +17,13 @@ describe('a page', () => {
   })
 
   it('includes the cursor’s own entry where told', async () => {
-    const { mock, page } = world({ switches: { from: 'inclusive' } })
+    const { mock, page } = context({ switches: { from: 'inclusive' } })
     const ids = addMany(mock, 3)
     expect(await page(ids[1] ?? '')).toEqual(ids.slice(1))
   })
 
   it('wants `from` and a `take` of 1 to 1000', async () => {
-    const { mock, ask } = world()
+    const { mock, ask } = context()
     const [id = ''] = addMany(mock, 1)
     for (const query of ['', '?take=10', `?from=${id}`, '?from=&take=3']) {
       const { status, text } = await ask(query)
@@ -36,13 +36,13 @@ describe('a page', () => {
   })
 
   it('is capped below `take` where told', async () => {
-    const { mock, page } = world({ switches: { page_cap: 7 } })
+    const { mock, page } = context({ switches: { page_cap: 7 } })
     const ids = addMany(mock, 20)
     expect(await page(ids[0] ?? '', 10)).toEqual(ids.slice(1, 8))
   })
 
   it('holds only entries of exactly the `log_type` asked for', async () => {
-    const { mock, ask } = world()
+    const { mock, ask } = context()
     const [id = ''] = addMany(mock, 2)
     const login = mock.add({ type: 'auth:login' })
     const { text } = await ask(`?from=${id}&take=10&log_type=auth:login`)
@@ -51,7 +51,7 @@ describe('a page', () => {
   })
 
   it('shows what becomes visible late at its own place in time', async () => {
-    const { clock, mock, page } = world()
+    const { clock, mock, page } = context()
     const [first = ''] = addMany(mock, 1)
     const late = mock.add({ at: START - 500, visibleAt: START + 60_000 })
     const newer = mock.add()
@@ -66,7 +66,7 @@ describe('a page', () => {
     ['400', 400],
     ['empty', 200],
   ] as const)('from a purged or unknown entry answers as told: %s', async (gone, status) => {
-    const { mock, ask, page } = world({ switches: { gone } })
+    const { mock, ask, page } = context({ switches: { gone } })
     const ids = addMany(mock, 3)
     expect(await page(ids[0] ?? '')).toHaveLength(2)
     mock.purge([ids[0] ?? ''])
@@ -80,7 +80,7 @@ describe('a page', () => {
   })
 
   it('loses what is older than the retention', async () => {
-    const { clock, mock, ask, page } = world({ switches: { retention: 60_000, gone: '404' } })
+    const { clock, mock, ask, page } = context({ switches: { retention: 60_000, gone: '404' } })
     const ids = addMany(mock, 30)
     expect(await page(ids[0] ?? '')).toHaveLength(29)
     clock.pass(45_500)
@@ -91,7 +91,7 @@ describe('a page', () => {
 
 describe('search, earliest and latest', () => {
   it('find the entry at or after a second, the first and the last', async () => {
-    const { mock, ask } = world()
+    const { mock, ask } = context()
     const ids = addMany(mock, 10)
     const found = async (path: string) =>
       (JSON.parse((await ask(path)).text) as { log: { id: string } }).log.id
@@ -105,7 +105,7 @@ describe('search, earliest and latest', () => {
   })
 
   it('wrap the entry or not, as told; earliest always does', async () => {
-    const { mock, ask } = world({ switches: { search_body: 'bare', latest_body: 'bare' } })
+    const { mock, ask } = context({ switches: { search_body: 'bare', latest_body: 'bare' } })
     const entry = mock.add()
     const raw = Buffer.from(entry.raw).toString()
     expect((await ask('/latest')).text).toBe(raw)
@@ -120,7 +120,7 @@ describe('search, earliest and latest', () => {
     ['empty_body', 200, ''],
     ['204', 204, ''],
   ] as const)('of an empty workspace answer as told: %s', async (none, status, body) => {
-    const { ask } = world({ switches: { none } })
+    const { ask } = context({ switches: { none } })
     for (const path of ['/latest', '/earliest', `/search?time=${START / 1000}`]) {
       const answer = await ask(path)
       expect([answer.status, answer.text]).toEqual([status, body])
@@ -128,7 +128,7 @@ describe('search, earliest and latest', () => {
   })
 
   it('refuse a time missing, malformed or more than a year ago', async () => {
-    const { mock, ask } = world()
+    const { mock, ask } = context()
     mock.add()
     const status = async (query: string) => (await ask(`/search${query}`)).status
     expect(await status('')).toBe(400)
@@ -140,7 +140,7 @@ describe('search, earliest and latest', () => {
 
 describe('reading writes', () => {
   it('one entry a read, seen by the next read and not by its own', async () => {
-    const { mock, ask, page, clock } = world({ switches: { self_audit: 'all' } })
+    const { mock, ask, page, clock } = context({ switches: { self_audit: 'all' } })
     const [id = ''] = addMany(mock, 1)
     expect(await page(id)).toEqual([])
     const [fetch = ''] = await page(id)
@@ -158,7 +158,7 @@ describe('reading writes', () => {
   })
 
   it('never changes the order of what was already served, traffic included', async () => {
-    const { mock, page, clock } = world({
+    const { mock, page, clock } = context({
       switches: { self_audit: 'all' },
       traffic: { entriesPerHour: 20_000, since: START - 60_000 },
     })
@@ -177,7 +177,7 @@ describe('reading writes', () => {
   })
 
   it('later, under a generic agent, of pages only, where told', async () => {
-    const { mock, ask, page, clock } = world({
+    const { mock, ask, page, clock } = context({
       switches: { self_audit: 'pages', self_audit_after: 5000, user_agent: 'generic' },
     })
     const [id = ''] = addMany(mock, 1)
@@ -194,7 +194,7 @@ describe('reading writes', () => {
 
 describe('keys and limits', () => {
   it('an unknown, missing or rotated key is Unauthorized', async () => {
-    const { mock, ask } = world()
+    const { mock, ask } = context()
     mock.add()
     for (const headers of [{}, { authorization: 'Bearer nobody' }, { authorization: 'acme-key' }]) {
       const { status, text } = await ask('/latest', headers)
@@ -207,7 +207,7 @@ describe('keys and limits', () => {
   })
 
   it('a key may what its permissions name: an area or one endpoint', async () => {
-    const { mock, ask } = world({
+    const { mock, ask } = context({
       workspaces: [
         {
           name: 'acme',
@@ -227,7 +227,7 @@ describe('keys and limits', () => {
   })
 
   it('more than the limit in a rolling minute is 429, and refused requests do not count', async () => {
-    const { clock, mock, ask } = world({ limits: { audit: 3 } })
+    const { clock, mock, ask } = context({ limits: { audit: 3 } })
     mock.add()
     const status = async () => (await ask('/latest')).status
     expect([await status(), await status()]).toEqual([200, 200])
@@ -251,7 +251,7 @@ describe('keys and limits', () => {
   })
 
   it('a refused request counts where told, and the hint says how long', async () => {
-    const { clock, ask, mock } = world({
+    const { clock, ask, mock } = context({
       limits: { audit: 1 },
       switches: { count_refused: 'yes', retry_after: 'seconds' },
     })
@@ -274,14 +274,14 @@ describe('keys and limits', () => {
     ['workspace', 429],
   ] as const)('the limit is a %s’s where told', async (rate_scope, status) => {
     const workspaces = [{ name: 'acme', keys: [{ key: 'a' }, { key: 'b' }] }]
-    const { mock, ask } = world({ limits: { audit: 1 }, switches: { rate_scope }, workspaces })
+    const { mock, ask } = context({ limits: { audit: 1 }, switches: { rate_scope }, workspaces })
     mock.add()
     expect((await ask('/latest', { authorization: 'Bearer a' })).status).toBe(200)
     expect((await ask('/latest', { authorization: 'Bearer b' })).status).toBe(status)
   })
 
   it('a request counts when it arrives, not when it was sent', async () => {
-    const { clock, mock, ask } = world({ limits: { audit: 60 }, switches: { transit: 4000, latency: 250 } })
+    const { clock, mock, ask } = context({ limits: { audit: 60 }, switches: { transit: 4000, latency: 250 } })
     mock.add()
     await ask('/latest')
     const [request] = mock.requests
@@ -292,7 +292,7 @@ describe('keys and limits', () => {
   })
 
   it('other paths and methods are not found', async () => {
-    const { ask, mock } = world()
+    const { ask, mock } = context()
     expect((await ask('/elsewhere')).status).toBe(404)
     const signal = new AbortController().signal
     const url = 'https://api.example.com/api/v1/logs/audit/latest'
@@ -300,7 +300,7 @@ describe('keys and limits', () => {
   })
 
   it('a request given up throws `aborted`, before and within the body', async () => {
-    const { mock, send } = world()
+    const { mock, send } = context()
     addMany(mock, 3)
     const gone = new AbortController()
     const reply = await send('/latest', bearer, gone.signal)
@@ -313,7 +313,7 @@ describe('keys and limits', () => {
 
 describe('ground truth', () => {
   it('an entry’s bytes are the same in every kind of answer, and told as shown', async () => {
-    const { mock, ask, clock } = world({ traffic: { entriesPerHour: 50, exotic: 1, since: START - DAY } })
+    const { mock, ask, clock } = context({ traffic: { entriesPerHour: 50, exotic: 1, since: START - DAY } })
     clock.pass(1000)
     const [first, second] = mock.entries()
     const last = mock.entries().at(-1)
@@ -334,7 +334,7 @@ describe('ground truth', () => {
   })
 
   it('a body left before its end shows nothing', async () => {
-    const { mock, send } = world()
+    const { mock, send } = context()
     const [id = ''] = addMany(mock, 3)
     const reply = await send(`?from=${id}&take=10`)
     for await (const piece of reply.body) if (piece.length > 0) break
@@ -343,7 +343,7 @@ describe('ground truth', () => {
   })
 
   it('the server’s clock may differ and may go untold', async () => {
-    const { mock, ask } = world({ switches: { clock_skew_ms: -90_000 } })
+    const { mock, ask } = context({ switches: { clock_skew_ms: -90_000 } })
     const entry = mock.add()
     expect(entry.atUs).toBe((START - 90_000) * 1000)
     expect((await ask('/latest')).headers['date']).toBe('Tue, 17 Nov 2026 09:58:30 GMT')
@@ -352,7 +352,7 @@ describe('ground truth', () => {
   })
 
   it('the log of requests is bounded', async () => {
-    const { mock, ask } = world({ requestLog: 10 })
+    const { mock, ask } = context({ requestLog: 10 })
     for (let i = 0; i < 45; i++) await ask(`/latest?n=${i}`)
     expect(mock.requests.length).toBeLessThanOrEqual(20)
     expect(mock.requests.at(-1)?.target).toBe('/api/v1/logs/audit/latest?n=44')

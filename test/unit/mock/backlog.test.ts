@@ -2,11 +2,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { uuidStream } from '../../../src/mock/random.ts'
-import { START, world } from './world.ts'
+import { START, context } from './world.ts'
 
 const COUNT = 2500
 const prepared = (switches = {}) =>
-  world({ traffic: { backlog: COUNT, since: START - 86_400_000 }, switches })
+  context({ traffic: { backlog: COUNT, since: START - 86_400_000 }, switches })
 
 describe('a backlog', () => {
   it('is read page by page from earliest to an empty page, each entry once, its bytes as the ground truth has them', async () => {

@@ -2,14 +2,14 @@
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { faultNames, faults } from '../../../src/mock/switches.ts'
-import { addMany, bearer, START, world } from './world.ts'
+import { addMany, bearer, START, context } from './world.ts'
 
 const unreachable = expect.objectContaining({ code: 'unreachable' }) as Error
 const ids = (text: string) => (JSON.parse(text) as { id: string }[]).map(({ id }) => id)
 
 /** A workspace of `count` entries where `fault` strikes the second request. */
 function struck(fault: (typeof faultNames)[number], count = 40) {
-  const own = world({ faults: { [fault]: { nth: [2] } } })
+  const own = context({ faults: { [fault]: { nth: [2] } } })
   const [first = '', ...rest] = addMany(own.mock, count)
   const path = `?from=${first}&take=10`
   const shown = () => own.mock.entries().filter(({ shownBy }) => shownBy.length > 0).length
@@ -47,7 +47,7 @@ describe('instead of an answer', () => {
 
   it('a rate strikes its share, the same requests for the same seed; a window all within', async () => {
     const statuses = async (seed: number) => {
-      const { mock, ask } = world({ seed, faults: { error_500: 0.2 } })
+      const { mock, ask } = context({ seed, faults: { error_500: 0.2 } })
       mock.add()
       const met: number[] = []
       for (let i = 0; i < 500; i++) met.push((await ask('/latest')).status)
@@ -59,7 +59,7 @@ describe('instead of an answer', () => {
     const share = one.filter((status) => status === 500).length / 500
     expect(share).toBeGreaterThan(0.12)
     expect(share).toBeLessThan(0.28)
-    const { clock, ask, mock } = world({ faults: { error_500: { from: START + 10, until: START + 20 } } })
+    const { clock, ask, mock } = context({ faults: { error_500: { from: START + 10, until: START + 20 } } })
     mock.add()
     const at = async (ms: number) => (clock.set(START + ms), (await ask('/latest')).status)
     expect([await at(9), await at(10), await at(19), await at(20)]).toEqual([200, 500, 500, 200])
@@ -217,7 +217,7 @@ describe('a body spoilt', () => {
 
 describe('an entry struck for good', () => {
   const one = (fault: (typeof faultNames)[number], nth = [3]) => {
-    const own = world({
+    const own = context({
       faults: { [fault]: { nth } },
       traffic: { entriesPerHour: 40, exotic: 0, since: START - 3_600_000 },
       switches: { deep_levels: 1000, huge_bytes: 50_000 },
@@ -261,7 +261,7 @@ describe('an entry struck for good', () => {
   })
 
   it('late: a share becomes visible behind newer ones, within the bound', () => {
-    const { mock } = world({
+    const { mock } = context({
       faults: { late: 0.1 },
       switches: { late_by: 300_000 },
       traffic: { entriesPerHour: 100 },

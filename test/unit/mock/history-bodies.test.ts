@@ -6,7 +6,7 @@ import { listenMock } from '../../../src/mock/listen.ts'
 import type { Listening } from '../../../src/mock/listen.ts'
 import type { MockOptions } from '../../../src/mock/mock.ts'
 import { begin, call } from './caller.ts'
-import { bearer, START, world } from './world.ts'
+import { bearer, START, context } from './world.ts'
 
 const MIB = 2 ** 20
 const limits = { history: 0 }
@@ -16,7 +16,7 @@ const path = `/api/v2/history/query${span}`
 
 /** So many questions in the last hour. */
 function asked(count: number, options: Omit<MockOptions, 'clock'> = {}) {
-  const made = world({ limits, ...options })
+  const made = context({ limits, ...options })
   for (let n = 0; n < count; n++) made.mock.add({ at: START - 3_600_000 + n * 1000 })
   return made
 }

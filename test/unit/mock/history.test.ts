@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { askTypes } from '../../../src/mock/questions.ts'
 import { call, history } from './caller.ts'
-import { START, world } from './world.ts'
+import { START, context } from './world.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -19,7 +19,7 @@ describe('history events', () => {
     ['traffic', { traffic }],
     ['a backlog', { traffic: { ...traffic, backlog: 8000 } }],
   ])('of %s agree with the audit entries, one to one, by user and second', async (_, options) => {
-    const { mock } = world({ ...options, limits, seed: 5 })
+    const { mock } = context({ ...options, limits, seed: 5 })
     mock.add({ type: 'api:create_query', user: 'bot@acme.example', at: START - HOUR })
     const asks = mock.entries().filter(({ type }) => askTypes.includes(type))
     const of = (entry: { atUs: number; raw: Uint8Array }) =>
@@ -40,7 +40,7 @@ describe('history events', () => {
     const named =
       'user:create_query api:create_query user:word_add_in_ask user:word_add_in_docx_drafting user:word_redact user:mail_add_in_ask user:create_vault_review_query user:rerun_vault_review_queries user:semantic_search_with_vault_folder user:review_playbook_document user:create_playbook'
     expect(askTypes).toEqual(expect.arrayContaining(named.split(' ')))
-    const { mock } = world({ limits })
+    const { mock } = context({ limits })
     for (const type of [...askTypes, 'auth:login', 'user:fetch_history', 'api:history_fetch'])
       mock.add({ type })
     const kinds = (kind: string) => mock.history().filter((event) => event.kind === kind).length
@@ -48,7 +48,7 @@ describe('history events', () => {
   })
 
   it('carry every documented field, each of its kind, and a query event says the same as its usage event', async () => {
-    const { mock } = world({ traffic: { ...traffic, exotic: 0.3 }, limits })
+    const { mock } = context({ traffic: { ...traffic, exotic: 0.3 }, limits })
     const usage = await history(mock, 'v2/history/usage', START - DAY, START)
     const query = await history(mock, 'v2/history/query', START - DAY, START)
     const strings =
@@ -72,7 +72,7 @@ describe('history events', () => {
   })
 
   it('are of every surface and subsurface, joined ones too, some texts long and in odd spellings', async () => {
-    const { mock } = world({ traffic: { ...traffic, entriesPerHour: 200, exotic: 0.2 }, limits })
+    const { mock } = context({ traffic: { ...traffic, entriesPerHour: 200, exotic: 0.2 }, limits })
     const { text } = await call(mock, `/api/v2/history/query?start_time=${(START - 2 * DAY) / 1000}`)
     for (const word of 'ASSISTANT VAULT PLAYBOOK WORKFLOW WORD MAIL DRAFT'.split(' '))
       expect(text).toContain(`"${word}"`)
@@ -90,14 +90,14 @@ describe('history events', () => {
   })
 
   it('are the same for a seed whatever is asked, and in which pieces', async () => {
-    const whole = world({ seed: 7, traffic, limits })
+    const whole = context({ seed: 7, traffic, limits })
     const expected = whole.mock
       .history()
       .map(({ versions }) => Buffer.from(versions[0]?.raw ?? []).toString())
     expect(expected.length).toBeGreaterThan(500)
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 12 * HOUR }), { maxLength: 8 }), async (steps) => {
-        const { clock, mock } = world({ seed: 7, traffic, limits })
+        const { clock, mock } = context({ seed: 7, traffic, limits })
         clock.set(traffic.since)
         for (const step of steps) {
           clock.set(Math.min(START, clock.now() + step))
@@ -112,7 +112,7 @@ describe('history events', () => {
   })
 
   it('of windows side by side are those of the whole, none twice', async () => {
-    const { mock } = world({ traffic, limits, switches: { history_order: 'ascending' } })
+    const { mock } = context({ traffic, limits, switches: { history_order: 'ascending' } })
     const whole = await history(mock, 'v2/history/usage', START - 2 * DAY, START)
     const pieces = []
     for (let at = START - 2 * DAY; at < START; at += 5 * HOUR)
@@ -121,7 +121,7 @@ describe('history events', () => {
   })
 
   it('come in no order unless told', async () => {
-    const { mock } = world({ traffic, limits })
+    const { mock } = context({ traffic, limits })
     const times = async () =>
       (await history(mock, 'v2/history/usage', START - DAY, START)).map((event) => String(event['utc_time']))
     const [one, two] = [await times(), await times()]
@@ -142,7 +142,7 @@ describe('the ends of a range', () => {
     ['exclusive', 'exclusive', [1]],
     ['exclusive', 'inclusive', [1, 2]],
   ] as const)('start %s and end %s', async (history_start, history_end, seen) => {
-    const { clock, mock } = world({
+    const { clock, mock } = context({
       limits,
       switches: { history_start, history_end, history_order: 'ascending' },
     })
@@ -156,7 +156,7 @@ describe('the ends of a range', () => {
   })
 
   it('may have to end by now', async () => {
-    const { clock, mock } = world({ limits, switches: { history_future_end: 'refused' } })
+    const { clock, mock } = context({ limits, switches: { history_future_end: 'refused' } })
     clock.set(START + DAY)
     const end = s + DAY / 1000
     expect((await call(mock, path(`start_time=${s}&end_time=${end}`))).status).toBe(200)
@@ -164,7 +164,7 @@ describe('the ends of a range', () => {
   })
 
   it('may be in milliseconds', async () => {
-    const { clock, mock } = world({ limits, switches: { history_unit: 'ms' } })
+    const { clock, mock } = context({ limits, switches: { history_unit: 'ms' } })
     clock.set(START + DAY)
     for (const n of [0, 1, 2]) mock.add({ at: START + n * 1000 })
     const count = async (from: number, to: number) => {
@@ -187,13 +187,13 @@ describe('the ends of a range', () => {
     [`start_time=${s - 31 * 86_400}&end_time=${s}`, 400, 'Range exceeds 30 days'],
     [`start_time=${s - 31 * 86_400}`, 400, 'Range exceeds 30 days'],
   ])('%s is answered %i, %s', async (query, status, message) => {
-    const { mock } = world({ limits })
+    const { mock } = context({ limits })
     const reply = await call(mock, path(query))
     expect([reply.status, JSON.parse(reply.text)]).toEqual([status, { error: message }])
   })
 
   it('30 days to the second, the future and nothing at all are fine', async () => {
-    const { mock } = world({ limits })
+    const { mock } = context({ limits })
     for (const query of [
       `start_time=${s - 30 * 86_400}&end_time=${s}`,
       `start_time=${s + 9999}&end_time=${s + 99_999}`,
@@ -203,7 +203,7 @@ describe('the ends of a range', () => {
   })
 
   it('without an end it is now; where told, an end must be given', async () => {
-    const { mock } = world({ limits })
+    const { mock } = context({ limits })
     mock.add({ at: START })
     expect((await call(mock, path(`start_time=${s}`))).text).toContain('unique_usage_id')
     mock.setSwitches({ history_end_time: 'required' })
@@ -216,7 +216,7 @@ describe('what the specification leaves open of the history', () => {
   const week = `start_time=${START / 1000 - 7 * 86_400}`
 
   it('v2 may not be there, v1 stays', async () => {
-    const { mock } = world({ limits, traffic })
+    const { mock } = context({ limits, traffic })
     for (const [history_v2, status] of [
       ['404', 404],
       ['403', 403],
@@ -230,13 +230,13 @@ describe('what the specification leaves open of the history', () => {
   })
 
   it('success may be 201, and a body fault strikes it too', async () => {
-    const { mock } = world({ limits, switches: { history_status: '201' }, faults: { html: { nth: [2] } } })
+    const { mock } = context({ limits, switches: { history_status: '201' }, faults: { html: { nth: [2] } } })
     expect((await call(mock, `/api/v2/history/usage?${week}`)).status).toBe(201)
     expect((await call(mock, `/api/v2/history/usage?${week}`)).text).toContain('<html>')
   })
 
   it('v1 is a flat array of rows with the known names, with timestamps or without', async () => {
-    const { mock } = world({ limits, traffic: { ...traffic, exotic: 0 } })
+    const { mock } = context({ limits, traffic: { ...traffic, exotic: 0 } })
     const names = ['timestamp', 'email', 'Task', 'Client Matter #', 'Documents', 'source']
     const rows = await history(mock, 'v1/history/query', START - DAY, START)
     expect(rows.length).toBeGreaterThan(100)
@@ -247,7 +247,7 @@ describe('what the specification leaves open of the history', () => {
   })
 
   it('each fetch is itself an entry, of the key’s user and with the user agent as sent', async () => {
-    const { mock } = world({ limits, switches: { self_audit: 'all' } })
+    const { mock } = context({ limits, switches: { self_audit: 'all' } })
     await call(mock, `/api/v2/history/usage?${week}`)
     await call(mock, '/api/v1/history/query')
     const traces = mock.entries().map(({ raw }) => parsed(raw))
@@ -261,7 +261,7 @@ describe('what the specification leaves open of the history', () => {
   })
 
   it('60 requests a minute, of usage and query together, apart from the audit log', async () => {
-    const { mock, ask } = world({ limits: {} })
+    const { mock, ask } = context({ limits: {} })
     for (let n = 0; n < 60; n++)
       expect((await call(mock, `/api/v2/history/${n % 2 ? 'usage' : 'query'}?${week}`)).status).toBe(200)
     const refused = await call(mock, `/api/v1/history/usage?${week}`)
@@ -271,7 +271,7 @@ describe('what the specification leaves open of the history', () => {
 
   it('a key may lack one of the two', async () => {
     const keys = [{ key: 'acme-key', permissions: ['audit', 'history.usage'] }]
-    const { mock } = world({ limits, workspaces: [{ name: 'acme', keys }] })
+    const { mock } = context({ limits, workspaces: [{ name: 'acme', keys }] })
     expect((await call(mock, `/api/v2/history/usage?${week}`)).status).toBe(200)
     expect((await call(mock, `/api/v2/history/query?${week}`)).status).toBe(403)
     expect((await call(mock, '/api/v2/completion', { method: 'POST' })).status).toBe(403)
@@ -282,7 +282,7 @@ describe('what the specification leaves open of the history', () => {
 
 describe('history that changes with time', () => {
   it('some query events get feedback hours later: the same id, nothing else changed; usage events never change', async () => {
-    const { clock, mock } = world({
+    const { clock, mock } = context({
       seed: 3,
       traffic: { entriesPerHour: 100, since: START, exotic: 0 },
       limits,
@@ -316,7 +316,7 @@ describe('history that changes with time', () => {
   it('late events are in no answer before their time and in each one after', async () => {
     const switches = { history_late_by: 6 * HOUR, history_visible_after: 60_000 }
     const since = START - 2 * HOUR
-    const { clock, mock } = world({
+    const { clock, mock } = context({
       traffic: { entriesPerHour: 400, since },
       limits,
       switches,
@@ -357,11 +357,11 @@ describe('history that changes with time', () => {
 
   it('a malformed event is malformed for good, in both versions, and the others are as they were', async () => {
     const since = START - 12 * HOUR
-    const quiet = world({ seed: 4, traffic: { entriesPerHour: 200, since }, limits })
+    const quiet = context({ seed: 4, traffic: { entriesPerHour: 200, since }, limits })
     const expected = new Map(quiet.mock.history().map((event) => [`${event.kind} ${event.id}`, event]))
     const names = ['no_id', 'bad_time', 'invalid_utf8', 'not_an_object', 'poison'] as const
     const faults = Object.fromEntries(names.map((name) => [`history_${name}`, 0.02]))
-    const { mock } = world({ seed: 4, traffic: { entriesPerHour: 200, since }, limits, faults })
+    const { mock } = context({ seed: 4, traffic: { entriesPerHour: 200, since }, limits, faults })
     const text = (raw: Uint8Array | undefined) => Buffer.from(raw ?? []).toString()
     const met = new Set<string | undefined>()
     for (const { id, kind, defect, versions } of mock.history()) {
@@ -382,7 +382,7 @@ describe('history that changes with time', () => {
   })
 
   it('the ground truth holds the bytes as served, and by which answers', async () => {
-    const { mock } = world({ seed: 9, traffic: { ...traffic, exotic: 0.2 }, limits })
+    const { mock } = context({ seed: 9, traffic: { ...traffic, exotic: 0.2 }, limits })
     for (const path of ['v2/history/usage', 'v2/history/query', 'v1/history/query']) {
       const query = `?start_time=${(START - DAY) / 1000}&end_time=${START / 1000}`
       const { text } = await call(mock, `/api/${path}${query}`)

@@ -8,7 +8,7 @@ import { listenMock } from '../../../src/mock/listen.ts'
 import type { Listening } from '../../../src/mock/listen.ts'
 import type { Mock } from '../../../src/mock/mock.ts'
 import { call } from './caller.ts'
-import { bearer, world } from './world.ts'
+import { bearer, context } from './world.ts'
 
 let listening: Listening | undefined
 afterEach(async () => {
@@ -54,7 +54,7 @@ describe('a key', () => {
     const all = Object.keys(paths)
     expect(permissionWords).toEqual(expect.arrayContaining(all))
     for (const permission of [...all, 'vault', 'assistant']) {
-      const { mock } = world({
+      const { mock } = context({
         workspaces: [{ name: 'acme', keys: [readKey(`x:acme-key:${permission}`, 'acme.example')] }],
       })
       for (const [name, [path, method]] of Object.entries(paths)) {
@@ -75,7 +75,7 @@ describe('the control path', () => {
   }
 
   it('rotates a key: the old one is worthless at once, the log says so', async () => {
-    const { mock } = world()
+    const { mock } = context()
     await serve(mock, true)
     expect(await rotate('{"old":"acme-key","new":"fresh"}')).toBe(204)
     expect((await call(mock, '/api/v1/logs/audit/latest')).status).toBe(401)
@@ -84,7 +84,7 @@ describe('the control path', () => {
   })
 
   it('says what is wrong, and leaves the API’s paths alone', async () => {
-    const { mock } = world()
+    const { mock } = context()
     await serve(mock, true)
     expect(await rotate('{"old":"other","new":"fresh"}')).toBe(404)
     for (const body of ['', 'x', '{"old":"acme-key"}', '{"old":"acme-key","new":"a b"}', 'x'.repeat(9999)])
@@ -96,7 +96,7 @@ describe('the control path', () => {
   })
 
   it('is not there unless asked for', async () => {
-    const { mock } = world()
+    const { mock } = context()
     await serve(mock, false)
     expect(await rotate('{"old":"acme-key","new":"fresh"}')).toBe(401)
     expect((await call(mock, '/api/v1/logs/audit/latest')).status).toBe(404)
@@ -112,7 +112,7 @@ describe('a body over HTTP', () => {
     })
 
   it('is heard to its end, and above the bound refused', async () => {
-    const { mock } = world({ maxBodyBytes: 100_000 })
+    const { mock } = context({ maxBodyBytes: 100_000 })
     listening = await listenMock(mock, { port: 0, host: '127.0.0.1' })
     const fine = await post(JSON.stringify({ prompt: 'x'.repeat(19_000) }))
     expect([fine.statusCode, await fine.body.text()]).toEqual([200, expect.stringContaining('response')])
@@ -121,7 +121,7 @@ describe('a body over HTTP', () => {
   })
 
   it('whose sender leaves in the middle harms nobody', async () => {
-    const { mock } = world()
+    const { mock } = context()
     listening = await listenMock(mock, { port: 0, host: '127.0.0.1' })
     const socket = connect(Number(new URL(listening.url).port), '127.0.0.1')
     socket.write(

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { documentedTypes } from '../../../src/mock/catalogue.ts'
-import { START, world } from './world.ts'
+import { START, context } from './world.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -12,13 +12,13 @@ const ids = (entries: readonly { id: string; raw: Uint8Array }[]) =>
 describe('traffic', () => {
   it('is the same for a seed whatever the polling', () => {
     const traffic = { entriesPerHour: 60, since: START }
-    const whole = world({ seed: 7, traffic })
+    const whole = context({ seed: 7, traffic })
     whole.clock.pass(DAY)
     const expected = ids(whole.mock.entries())
     expect(expected.length).toBeGreaterThan(500)
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 4 * HOUR }), { maxLength: 40 }), (steps) => {
-        const { clock, mock } = world({ seed: 7, traffic })
+        const { clock, mock } = context({ seed: 7, traffic })
         for (const step of steps) {
           clock.set(Math.min(START + DAY, clock.now() + step))
           mock.entries()
@@ -32,7 +32,7 @@ describe('traffic', () => {
 
   it('has a week of past, or less where that would be more entries than a first answer can wait for', () => {
     const pastOf = (entriesPerHour: number) => {
-      const { mock } = world({ traffic: { entriesPerHour, rhythm: 'steady' } })
+      const { mock } = context({ traffic: { entriesPerHour, rhythm: 'steady' } })
       const entries = mock.entries()
       return { count: entries.length, from: (entries[0]?.atUs ?? 0) / 1000 }
     }
@@ -45,16 +45,16 @@ describe('traffic', () => {
 
   it('differs between seeds and between workspaces', () => {
     const traffic = { entriesPerHour: 60 }
-    const one = ids(world({ seed: 1, traffic }).mock.entries())
-    const two = new Set(ids(world({ seed: 2, traffic }).mock.entries()))
+    const one = ids(context({ seed: 1, traffic }).mock.entries())
+    const two = new Set(ids(context({ seed: 2, traffic }).mock.entries()))
     expect(one.some((entry) => two.has(entry))).toBe(false)
-    const { mock } = world({ seed: 1, traffic, workspaces: [{ name: 'acme' }, { name: 'beta' }] })
+    const { mock } = context({ seed: 1, traffic, workspaces: [{ name: 'acme' }, { name: 'beta' }] })
     expect(ids(mock.entries('acme'))).toEqual(one)
     expect(ids(mock.entries('beta'))[0]).not.toBe(one[0])
   })
 
   it('is in order, with unique ids, each entry JSON that says what the ground truth says', () => {
-    const { mock } = world({ traffic: { entriesPerHour: 100 } })
+    const { mock } = context({ traffic: { entriesPerHour: 100 } })
     const entries = mock.entries()
     expect(new Set(entries.map(({ id }) => id)).size).toBe(entries.length)
     let before = 0
@@ -73,7 +73,7 @@ describe('traffic', () => {
   })
 
   it('keeps its rate over a week, busy in office hours and quiet at weekends', () => {
-    const { mock } = world({ traffic: { entriesPerHour: 200, since: START - 28 * DAY } })
+    const { mock } = context({ traffic: { entriesPerHour: 200, since: START - 28 * DAY } })
     const entries = mock.entries()
     expect(entries.length / (28 * 24)).toBeGreaterThan(170)
     expect(entries.length / (28 * 24)).toBeLessThan(230)
@@ -87,7 +87,7 @@ describe('traffic', () => {
 
   it('has every documented type and a few unknown ones', () => {
     expect(documentedTypes.length).toBe(206)
-    const { mock } = world({ traffic: { entriesPerHour: 400, exotic: 0 } })
+    const { mock } = context({ traffic: { entriesPerHour: 400, exotic: 0 } })
     const met = new Set(mock.entries().map(({ type }) => type))
     const missing = documentedTypes.filter((type) => !met.has(type))
     expect(missing).toEqual(['api:audit_log_fetch'])
@@ -95,7 +95,7 @@ describe('traffic', () => {
   })
 
   it('holds odd but legal spellings: line breaks, escaped keys, duplicate keys, numbers above 2^53', () => {
-    const { mock } = world({ traffic: { entriesPerHour: 100, exotic: 0.3 } })
+    const { mock } = context({ traffic: { entriesPerHour: 100, exotic: 0.3 } })
     const all = mock.entries().map(({ raw }) => Buffer.from(raw).toString())
     for (const piece of ['{\n', '\r\n', '"\\u0069d"', '"user:decoy"', '9007199254740993', '__proto__', '🦀'])
       expect(all.some((text) => text.includes(piece))).toBe(true)
@@ -103,7 +103,7 @@ describe('traffic', () => {
 
   it('is as lively at night and at weekends where told to be steady', () => {
     const sunday = Date.UTC(2026, 10, 15)
-    const { mock } = world({ traffic: { entriesPerHour: 600, since: sunday - DAY, rhythm: 'steady' } })
+    const { mock } = context({ traffic: { entriesPerHour: 600, since: sunday - DAY, rhythm: 'steady' } })
     const until = (hours: number) =>
       mock.entries().filter(({ atUs }) => atUs < (sunday + hours * HOUR) * 1000)
     expect(until(6).length / 30).toBeGreaterThan(500)
@@ -111,11 +111,11 @@ describe('traffic', () => {
   })
 
   it('of a rate of 0 is none', () => {
-    expect(world({ traffic: { entriesPerHour: 0 } }).mock.entries()).toEqual([])
+    expect(context({ traffic: { entriesPerHour: 0 } }).mock.entries()).toEqual([])
   })
 
   it('runs through three weeks of polls in well under a second', async () => {
-    const { clock, page, mock } = world({ traffic: { entriesPerHour: 100, since: START - DAY } })
+    const { clock, page, mock } = context({ traffic: { entriesPerHour: 100, since: START - DAY } })
     const started = process.cpuUsage()
     let from = mock.entries()[0]?.id ?? ''
     for (let poll = 0; poll < 21 * 96; poll++) {

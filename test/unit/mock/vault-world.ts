@@ -1,6 +1,6 @@
 // Requests to the mock's vault in memory, on a virtual clock.
 import type { MockOptions } from '../../../src/mock/mock.ts'
-import { bearer, world } from './world.ts'
+import { bearer, context } from './world.ts'
 
 interface Listed {
   readonly response: {
@@ -12,7 +12,7 @@ interface Listed {
 }
 
 export function vaultWorld(options: Omit<MockOptions, 'clock'> = {}) {
-  const { clock, mock } = world({ limits: { vault: 0 }, ...options })
+  const { clock, mock } = context({ limits: { vault: 0 }, ...options })
   const call = async (
     method: 'GET' | 'POST' | 'DELETE',
     path: string,

@@ -33,7 +33,7 @@ interface Heard {
   readonly text: string
 }
 
-export interface World {
+export interface CommandContext {
   readonly clock: VirtualClock
   readonly mock: Mock
   /** The reply, its body not yet read. */
@@ -45,7 +45,7 @@ export interface World {
 
 export const bearer = { authorization: 'Bearer acme-key', 'user-agent': 'tester/1' }
 
-export function world(options: Omit<MockOptions, 'clock'> = {}): World {
+export function context(options: Omit<MockOptions, 'clock'> = {}): CommandContext {
   const clock = virtualClock()
   const quiet = {
     traffic: { entriesPerHour: 0 },
@@ -58,19 +58,19 @@ export function world(options: Omit<MockOptions, 'clock'> = {}): World {
     ...options,
     switches: { ...quiet.switches, ...options.switches },
   })
-  const send: World['send'] = (path, headers = bearer, signal = new AbortController().signal) =>
+  const send: CommandContext['send'] = (path, headers = bearer, signal = new AbortController().signal) =>
     mock.transport(
       { method: 'GET', url: `https://api.example.com/api/v1/logs/audit${path}`, headers },
       signal,
     )
-  const ask: World['ask'] = async (path, headers) => {
+  const ask: CommandContext['ask'] = async (path, headers) => {
     const reply = await send(path, headers)
     const pieces: Uint8Array[] = []
     for await (const piece of reply.body) pieces.push(piece)
     const bytes = Buffer.concat(pieces)
     return { status: reply.status, headers: reply.headers, bytes, text: bytes.toString() }
   }
-  const page: World['page'] = async (from, take = 1000) => {
+  const page: CommandContext['page'] = async (from, take = 1000) => {
     const { status, text } = await ask(`?from=${from}&take=${take}`)
     if (status !== 200) throw new Error(`status ${status}: ${text}`)
     return (JSON.parse(text) as { id: string }[]).map(({ id }) => id)

@@ -1,7 +1,7 @@
 // A board with one source and one sink, on a clock that stands still until told, and a journal that says what it is told to say.
 import type { Clock } from '../../../src/core/clock.ts'
 import type { JournalStats } from '../../../src/contracts/journal.ts'
-import { openBoard } from '../../../src/observability/status-registry.ts'
+import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
 import { Taps } from '../../../src/observability/taps.ts'
 import { openMetrics } from '../../../src/observability/metrics.ts'
 
@@ -23,7 +23,7 @@ export const fakeStats: JournalStats = {
   capacityBytes: 2 ** 31,
   full: false,
   sinks: [],
-  strangers: [],
+  unconfigured: [],
   quarantined: 0,
   gaps: 0,
   findings: 0,
@@ -35,24 +35,30 @@ export function openBoardStand(journalPath?: string) {
   const clock = testClock()
   const journal = { stats: fakeStats }
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
-  const board = openBoard({
+  const registry = openStatusRegistry({
     clock,
     metrics,
     journalStats: () => journal.stats,
     journalPath,
     version: '1.2.3',
   })
-  const source = board.source({ workspace: 'acme', source: 'audit' }, 30_000)
-  const sink = board.sink('archive', 'file', 'stored')
+  const source = registry.source({ workspace: 'acme', source: 'audit' }, 30_000)
+  const sink = registry.sink('archive', 'file', 'stored')
   const owe = (entries: number, sinceAt: number, more: Partial<JournalStats> = {}) => {
-    const owed = { sink: 'archive', position: 1, owedEntries: entries, oldestOwedAt: sinceAt, deadLetters: 0 }
-    journal.stats = { ...fakeStats, entries, bytes: entries * 100, sinks: [owed], ...more }
+    const pending = {
+      sink: 'archive',
+      position: 1,
+      pendingEntries: entries,
+      oldestPendingAt: sinceAt,
+      deadLetters: 0,
+    }
+    journal.stats = { ...fakeStats, entries, bytes: entries * 100, sinks: [pending], ...more }
   }
-  return { clock, journal, metrics, board, taps: new Taps(clock), source, sink, owe }
+  return { clock, journal, metrics, registry, taps: new Taps(clock), source, sink, owe }
 }
 
 /** All is well: read, caught up and delivered. */
-export function settle({ source, sink }: ReturnType<typeof openBoardStand>): void {
+export function ack({ source, sink }: ReturnType<typeof openBoardStand>): void {
   source.success()
   source.head(startAt * 1000)
   source.cursor(startAt * 1000)

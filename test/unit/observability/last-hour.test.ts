@@ -6,8 +6,8 @@ import { testClock } from './board-stand.ts'
 
 function open() {
   const clock = testClock()
-  const owed = { entries: 0 }
-  return { clock, owed, lastHour: openLastHour(clock, () => owed.entries) }
+  const pending = { entries: 0 }
+  return { clock, pending, lastHour: openLastHour(clock, () => pending.entries) }
 }
 
 describe('the last hour', () => {
@@ -30,18 +30,18 @@ describe('the last hour', () => {
   })
 
   it('what is owed stays owed through steps in which nothing happens', () => {
-    const { clock, owed, lastHour } = open()
-    owed.entries = 9
+    const { clock, pending, lastHour } = open()
+    pending.entries = 9
     clock.pass(90_000)
     expect(lastHour.status().pending).toEqual([9, 9, 9, 9])
-    owed.entries = 0
+    pending.entries = 0
     expect(lastHour.status().pending).toEqual([9, 9, 9, 0])
   })
 
   it('a day of silence leaves nothing of yesterday', () => {
-    const { clock, owed, lastHour } = open()
+    const { clock, pending, lastHour } = open()
     lastHour.arrived(1)
-    owed.entries = 4
+    pending.entries = 4
     clock.pass(86_400_000)
     const { read, pending: levels } = lastHour.status()
     expect(read).toEqual(Array<number>(120).fill(0))

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { AnswersOut, openHttp } from '../../../src/observability/listener.ts'
 import type { HttpOptions, OpsHttp } from '../../../src/observability/listener.ts'
-import { openBoardStand, settle } from './board-stand.ts'
+import { openBoardStand, ack } from './board-stand.ts'
 
 /** The runner's own second is too little for a busy machine. */
 const PATIENCE_MS = 10_000
@@ -18,10 +18,10 @@ afterEach(async () => {
 
 async function open(more: Partial<HttpOptions> = {}) {
   const stand = openBoardStand()
-  settle(stand)
-  const { board, metrics, clock } = stand
+  ack(stand)
+  const { registry, metrics, clock } = stand
   const http = await openHttp({
-    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, board, metrics },
+    ...{ listen: '127.0.0.1:0', hosts: () => [], clock, registry, metrics },
     ...{ live: () => true, ready: () => true },
     ...more,
   })
@@ -141,7 +141,7 @@ describe('the listener', () => {
 
   it('a page that cannot be made is a 500 without a reason in it', async () => {
     const { get } = await open({
-      board: {
+      registry: {
         status: () => {
           throw new Error('inner words')
         },
@@ -305,9 +305,9 @@ describe('readers that do not read', () => {
 
   it('a page is rendered once for all that ask within half a second', async () => {
     const stand = openBoardStand()
-    settle(stand)
-    const status = vi.spyOn(stand.board, 'status')
-    const { get, clock } = await open({ board: stand.board })
+    ack(stand)
+    const status = vi.spyOn(stand.registry, 'status')
+    const { get, clock } = await open({ registry: stand.registry })
     const pages = await Promise.all(Array.from({ length: 10 }, () => get('/status')))
     expect(new Set(pages.map(({ text }) => text)).size).toBe(1)
     expect(status).toHaveBeenCalledTimes(1)

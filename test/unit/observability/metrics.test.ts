@@ -4,9 +4,9 @@ import { describe, expect, it, vi } from 'vitest'
 import { errorCodes } from '../../../src/core/errors.ts'
 import { canaryStages, sinkStates, sourceStates } from '../../../src/contracts/reporter.ts'
 import { codeLabel, expectedCodes, openMetrics, reasonLabel } from '../../../src/observability/metrics.ts'
-import { openBoard } from '../../../src/observability/status-registry.ts'
+import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
 import { type BackfillStatus, warningCodes } from '../../../src/observability/status.ts'
-import { fakeStats, openBoardStand, settle, startAt, testClock } from './board-stand.ts'
+import { fakeStats, openBoardStand, ack, startAt, testClock } from './board-stand.ts'
 
 interface Family {
   help?: string
@@ -43,11 +43,16 @@ function parse(text: string): Map<string, Family> {
 
 function open() {
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
-  const board = openBoard({ clock: testClock(), metrics, journalStats: () => fakeStats, version: '1.2.3' })
-  const source = board.source({ workspace: 'acme', source: 'audit' })
-  const sink = board.sink('archive', 'file', 'stored')
+  const registry = openStatusRegistry({
+    clock: testClock(),
+    metrics,
+    journalStats: () => fakeStats,
+    version: '1.2.3',
+  })
+  const source = registry.source({ workspace: 'acme', source: 'audit' })
+  const sink = registry.sink('archive', 'file', 'stored')
   const places = [{ stage: 'audit' }, { stage: 'delivered', sink: 'archive' }] as const
-  const canary = board.canary('acme', 3_600_000, places)
+  const canary = registry.canary('acme', 3_600_000, places)
   canary.seen({ stage: 'request' }, 1_500)
   return { metrics, source, sink, canary, families: async () => parse(await metrics.render()) }
 }
@@ -113,7 +118,7 @@ const closedLabels: Record<string, readonly string[]> = {
 }
 
 it('what is warned of is counted by its code, and no more once it is mended', async () => {
-  const { board, metrics } = openBoardStand()
+  const { registry, metrics } = openBoardStand()
   const counted = async () =>
     (await metrics.render())
       .match(/^auditferry_warnings\{.*$/gm)
@@ -127,9 +132,9 @@ it('what is warned of is counted by its code, and no more once it is mended', as
     `{code="secret_unread"} ${secrets}`,
   ]
   expect(await counted()).toEqual(codes(0))
-  for (const about of ['acme api_key', 'siem token']) board.warn({ code: 'secret_unread', about }, 'gone')
+  for (const about of ['acme api_key', 'siem token']) registry.warn({ code: 'secret_unread', about }, 'gone')
   expect(await counted()).toEqual(codes(2))
-  board.warn({ code: 'secret_unread', about: 'siem token' }, undefined)
+  registry.warn({ code: 'secret_unread', about: 'siem token' }, undefined)
   expect(await counted()).toEqual(codes(1))
 })
 
@@ -149,7 +154,7 @@ describe('the metrics', () => {
       ...{ progress: 0, waits_for: null, wait_reason: null, error: null, read_entries: 70, gaps: 1 },
     }
     const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
-    const board = openBoard({
+    const registry = openStatusRegistry({
       ...{ clock: testClock(), metrics, journalStats: () => fakeStats, version: '1.2.3' },
       backfills: () => [{ ...one, state: 'done', new_entries: 5 }],
       replays: () => [
@@ -157,8 +162,8 @@ describe('the metrics', () => {
         { ...one, sink: 'siem', sent_entries: 3, state: 'waiting', read_entries: 3, gaps: 0 },
       ],
     })
-    board.source({ workspace: 'acme', source: 'audit' })
-    board.source({ workspace: 'other', source: 'audit' })
+    registry.source({ workspace: 'acme', source: 'audit' })
+    registry.source({ workspace: 'other', source: 'audit' })
     const families = parse(await metrics.render())
     const told = (name: string) => families.get(`auditferry_${name}`)?.samples.map(({ value }) => value)
     expect(['backfill', 'replay'].map((what) => told(`${what}_under_way`))).toEqual([
@@ -220,7 +225,7 @@ describe('the metrics', () => {
       })
     }
     expect(await shown()).toEqual([[['starting', 1]], [['starting', 1]]])
-    settle(stand)
+    ack(stand)
     expect(await shown()).toEqual([[['idle', 1]], [['idle', 1]]])
     stand.clock.pass(10 * 60_000)
     expect(await shown()).toEqual([[['failing', 1]], [['idle', 1]]])
@@ -228,9 +233,14 @@ describe('the metrics', () => {
 
   it('how long a part may rest on purpose is told in seconds', async () => {
     const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
-    const board = openBoard({ clock: testClock(), metrics, journalStats: () => fakeStats, version: '1.2.3' })
-    board.source({ workspace: 'acme', source: 'audit' }, 900_000)
-    board.sink('bucket', 's3', 'stored', 300_000)
+    const registry = openStatusRegistry({
+      clock: testClock(),
+      metrics,
+      journalStats: () => fakeStats,
+      version: '1.2.3',
+    })
+    registry.source({ workspace: 'acme', source: 'audit' }, 900_000)
+    registry.sink('bucket', 's3', 'stored', 300_000)
     const text = await metrics.render()
     expect(text).toContain('auditferry_source_interval_seconds{workspace="acme",source="audit"} 900\n')
     expect(text).toContain('auditferry_sink_linger_seconds{sink="bucket"} 300\n')

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { Secret } from '../../../src/core/secret.ts'
-import { openBoard } from '../../../src/observability/status-registry.ts'
+import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
 import { openMetrics } from '../../../src/observability/metrics.ts'
 import { fakeStats, openBoardStand, testClock } from './board-stand.ts'
 
@@ -10,10 +10,10 @@ const refused = new ConnectorError('unreachable', 'receiver refused the connecti
 
 describe('the last errors', () => {
   it('stay to be read after the part has recovered', () => {
-    const { board, sink } = openBoardStand()
+    const { registry, sink } = openBoardStand()
     sink.state('failing', refused)
     sink.success()
-    const { sinks, errors } = board.status()
+    const { sinks, errors } = registry.status()
     expect(sinks[0]?.error).toBeNull()
     expect(errors).toEqual([
       {
@@ -24,13 +24,13 @@ describe('the last errors', () => {
   })
 
   it('the same words of the same part are counted, and the newest comes first', () => {
-    const { board, clock, sink, source } = openBoardStand()
+    const { registry, clock, sink, source } = openBoardStand()
     sink.state('failing', refused)
     clock.pass(1000)
     source.state('failing', refused)
     clock.pass(1000)
     sink.state('failing', refused)
-    expect(board.status().errors).toMatchObject([
+    expect(registry.status().errors).toMatchObject([
       {
         part: 'archive',
         times: 2,
@@ -42,45 +42,45 @@ describe('the last errors', () => {
   })
 
   it('are twenty at most, of bounded length', () => {
-    const { board, sink } = openBoardStand()
+    const { registry, sink } = openBoardStand()
     for (let i = 0; i < 50; i++)
       sink.state('failing', new ConnectorError('server_error', `${'i'.repeat(i)} ${'x'.repeat(5000)}`))
-    const { errors } = board.status()
+    const { errors } = registry.status()
     expect(errors).toHaveLength(20)
     expect(errors[0]?.message).toMatch(/^i{49} /)
     expect(errors.every(({ message }) => message.length <= 500)).toBe(true)
   })
 
   it('a message too long is cut at a word, and seen to be', () => {
-    const { board, sink } = openBoardStand()
+    const { registry, sink } = openBoardStand()
     sink.state('failing', new ConnectorError('server_error', 'no way. '.repeat(100)))
-    expect(board.status().errors[0]?.message).toMatch(/^(no way\. )+no( way\.)?…$/)
+    expect(registry.status().errors[0]?.message).toMatch(/^(no way\. )+no( way\.)?…$/)
     sink.state('failing', new ConnectorError('server_error', 'x'.repeat(501)))
-    expect(board.status().errors[0]?.message).toBe(`${'x'.repeat(499)}…`)
+    expect(registry.status().errors[0]?.message).toBe(`${'x'.repeat(499)}…`)
   })
 
   it('the same trouble told with other sizes is one row, in its newest words', () => {
-    const { board, sink } = openBoardStand()
+    const { registry, sink } = openBoardStand()
     for (const mib of [3, 12, 0.5])
       sink.state('failing', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
-    expect(board.status().errors).toMatchObject([{ times: 3, message: 'make room: 0.5 MiB are free' }])
+    expect(registry.status().errors).toMatchObject([{ times: 3, message: 'make room: 0.5 MiB are free' }])
   })
 
   it('a receiver that repeats its token does not publish it', () => {
     const secret = new Secret('s3cr3t-token')
     const metrics = openMetrics({ version: '1', processMetrics: false })
     const secrets = () => [secret]
-    const board = openBoard({
+    const registry = openStatusRegistry({
       clock: testClock(),
       metrics,
       journalStats: () => fakeStats,
       version: '1',
       secrets,
     })
-    board
+    registry
       .sink('siem', 'splunk_hec', 'stored')
       .state('blocked', new ConnectorError('forbidden', 'no s3cr3t-token here'))
-    const told = JSON.stringify(board.status())
+    const told = JSON.stringify(registry.status())
     expect(told).not.toContain('s3cr3t-token')
     expect(told).toContain('no *** here')
   })

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Connection, HttpReply, Transport } from '../../../src/contracts/platform.ts'
 import { heardConnect, heardTransport } from '../../../src/observability/network-activity.ts'
-import { openBoardStand, settle } from './board-stand.ts'
+import { openBoardStand, ack } from './board-stand.ts'
 
 const never = new AbortController().signal
 const request = { method: 'POST', url: 'https://siem.test', headers: {} } as const
@@ -19,25 +19,25 @@ function openPromise<T>() {
 /** One sink whose receiver answers as the test says. */
 function openReceiver() {
   const stand = openBoardStand()
-  settle(stand)
+  ack(stand)
   const answers: ReturnType<typeof openPromise<HttpReply>>[] = []
   const deaf: Transport = () => {
     const answer = openPromise<HttpReply>()
     answers.push(answer)
     return answer.promise
   }
-  const shown = () => stand.board.status().sinks[0]
+  const shown = () => stand.registry.status().sinks[0]
   return { ...stand, answers, shown, transport: heardTransport(deaf, stand.sink), deaf }
 }
 
 describe('a request', () => {
   it('without an answer for 25 s shows its sink as failing, and as well again once it is answered', async () => {
-    const { clock, board, shown, answers, transport, sink, metrics } = openReceiver()
+    const { clock, registry, shown, answers, transport, sink, metrics } = openReceiver()
     sink.state('sending')
     const asking = transport(request, never)
     clock.pass(24_999)
     expect(shown()).toMatchObject({ state: 'sending', error: null })
-    expect(board.status().ok).toBe(true)
+    expect(registry.status().ok).toBe(true)
     clock.pass(1)
     expect(shown()).toMatchObject({
       state: 'failing',
@@ -48,13 +48,13 @@ describe('a request', () => {
         since: '2026-11-21T10:00:00.000Z',
       },
     })
-    expect(board.status().ok).toBe(false)
-    expect(board.status().summary).toContain('archive is failing: no answer for 25 s')
+    expect(registry.status().ok).toBe(false)
+    expect(registry.status().summary).toContain('archive is failing: no answer for 25 s')
     expect(await metrics.render()).toContain('auditferry_sink_state{sink="archive",state="failing"} 1')
     answers[0]?.resolve(fine)
     await asking
     expect(shown()).toMatchObject({ state: 'sending', error: null })
-    expect(board.status().ok).toBe(true)
+    expect(registry.status().ok).toBe(true)
   })
 
   it('under way makes an idle sink one that sends', async () => {

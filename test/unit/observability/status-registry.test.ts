@@ -1,9 +1,9 @@
 // The board tells the truth: in JSON, in metrics and in one sentence.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import { fakeStats, openBoardStand, settle, startAt, testClock } from './board-stand.ts'
+import { fakeStats, openBoardStand, ack, startAt, testClock } from './board-stand.ts'
 import { Secret } from '../../../src/core/secret.ts'
-import { openBoard } from '../../../src/observability/status-registry.ts'
+import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
 import { openMetrics } from '../../../src/observability/metrics.ts'
 import type { BackfillStatus } from '../../../src/observability/status.ts'
 import { spanText } from '../../../src/observability/words.ts'
@@ -13,8 +13,8 @@ const badKey = new ConnectorError('unauthorized', 'the API refused the key: put 
 
 describe('/status', () => {
   it('has the shape of the contract, with null for what has not happened yet', () => {
-    const { board } = openBoardStand()
-    expect(JSON.parse(JSON.stringify(board.status()))).toEqual({
+    const { registry } = openBoardStand()
+    expect(JSON.parse(JSON.stringify(registry.status()))).toEqual({
       version: '1.2.3',
       started_at: '2026-11-21T10:00:00.000Z',
       configured_at: '2026-11-21T10:00:00.000Z',
@@ -69,7 +69,7 @@ describe('/status', () => {
         quarantined: 0,
         gaps: 0,
         findings: 0,
-        strangers: [],
+        unconfigured: [],
       },
       config_refused_at: null,
       config_refused_why: null,
@@ -89,21 +89,21 @@ describe('/status', () => {
     'a sink that is %s and behind by less than a second is not told as 0 s behind',
     (state, told) => {
       const stand = openBoardStand()
-      settle(stand)
+      ack(stand)
       stand.owe(12, startAt)
       stand.clock.pass(200)
       stand.sink.state(state, refused)
-      expect(stand.board.status().summary).toBe(told)
+      expect(stand.registry.status().summary).toBe(told)
     },
   )
 
   it('a sink that fails is behind by the age of the oldest entry it owes, with the reason', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.owe(12, startAt)
     stand.clock.pass(14_200)
     stand.sink.state('failing', refused)
-    const { ok, summary, sinks } = stand.board.status()
+    const { ok, summary, sinks } = stand.registry.status()
     expect(ok).toBe(false)
     expect(summary).toBe('archive is 14 s behind: receiver refused the connection')
     expect(sinks[0]).toMatchObject({ state: 'failing', pending_entries: 12, lag_seconds: 14.2 })
@@ -115,25 +115,25 @@ describe('/status', () => {
   })
 
   it('a part that tries again stays failing since the first time, until it succeeds', () => {
-    const { clock, board, sink } = openBoardStand()
+    const { clock, registry, sink } = openBoardStand()
     sink.state('failing', refused)
     clock.pass(5000)
     sink.state('sending')
-    expect(board.status().sinks[0]?.state).toBe('failing')
+    expect(registry.status().sinks[0]?.state).toBe('failing')
     sink.state('blocked', badKey)
-    expect(board.status().sinks[0]?.error).toMatchObject({
+    expect(registry.status().sinks[0]?.error).toMatchObject({
       code: 'unauthorized',
       since: '2026-11-21T10:00:00.000Z',
     })
     sink.state('sending')
     sink.success()
-    expect(board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
+    expect(registry.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
   })
 
   it('a source that waits for its next try, or fails anew, fails since the first time', () => {
     const stand = openBoardStand()
-    settle(stand)
-    const state = () => stand.board.status().workspaces[0]?.sources[0]
+    ack(stand)
+    const state = () => stand.registry.status().workspaces[0]?.sources[0]
     stand.source.state('failing', refused)
     for (const next of ['idle', 'waiting', 'reading'] as const) {
       stand.source.state(next)
@@ -145,28 +145,28 @@ describe('/status', () => {
 
   it('a limit that is waited out is no failure, and its reason stays to be read', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('failing', new ConnectorError('rate_limited', 'the API said 429'))
     stand.source.state('waiting')
     stand.source.state('reading')
-    const { ok, workspaces } = stand.board.status()
+    const { ok, workspaces } = stand.registry.status()
     expect(ok).toBe(true)
     expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'waiting', error: { code: 'rate_limited' } })
   })
 
   it('the reason of a pause ends with the pause', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
     stand.source.state('idle')
-    expect(stand.board.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
+    expect(stand.registry.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
   })
 
   it('a pause for the disk lasts over each try, since the first, until something is kept', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.clock.pass(1_000)
-    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    const source = () => stand.registry.status().workspaces[0]?.sources[0]
     for (const mib of [3, 2, 1]) {
       stand.source.state('paused', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
       stand.clock.pass(60_000)
@@ -177,18 +177,18 @@ describe('/status', () => {
         since: '2026-11-21T10:00:01.000Z',
       }
       expect(source()).toMatchObject({ state: 'paused', error })
-      expect(stand.board.status().journal.paused).toBe(true)
+      expect(stand.registry.status().journal.paused).toBe(true)
     }
     const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     stand.source.appended({ ...none, added: 5 })
     expect(source()).toMatchObject({ state: 'reading', error: null })
-    expect(stand.board.status().journal.paused).toBe(false)
+    expect(stand.registry.status().journal.paused).toBe(false)
   })
 
   it('what was kept of a read that fails does not make it well, and a pause for the bound of the journal ends what failed before', () => {
     const stand = openBoardStand()
-    settle(stand)
-    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    ack(stand)
+    const source = () => stand.registry.status().workspaces[0]?.sources[0]
     stand.source.state('failing', refused)
     stand.clock.pass(1_000)
     const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
@@ -199,15 +199,15 @@ describe('/status', () => {
   })
 
   it('a sink whose receiver is not there is failing before anything is sent, until it is, or a delivery is over', () => {
-    const { board, sink, clock } = openBoardStand()
-    const shown = () => board.status().sinks[0]
+    const { registry, sink, clock } = openBoardStand()
+    const shown = () => registry.status().sinks[0]
     sink.state('idle')
     sink.probed(new ConnectorError('unreachable', 'siem refused the connection'), 5_000)
     sink.state('collecting', undefined, 20_000)
     const error = { code: 'unreachable', message: 'siem refused the connection' }
     expect(shown()).toMatchObject({ state: 'failing', error })
     expect(shown()?.error?.next_try_at).toBe(new Date(clock.now() + 5_000).toISOString())
-    expect(board.status()).toMatchObject({
+    expect(registry.status()).toMatchObject({
       ok: false,
       summary: expect.stringContaining('archive is failing: siem refused') as string,
       errors: [{ message: 'siem refused the connection' }],
@@ -225,33 +225,33 @@ describe('/status', () => {
   })
 
   it('a sink that collects says when that goes out, and is no trouble', () => {
-    const { board, sink, clock, owe } = openBoardStand()
+    const { registry, sink, clock, owe } = openBoardStand()
     owe(3, clock.now())
     sink.state('collecting', undefined, 20_000)
-    const [shown] = board.status().sinks
+    const [shown] = registry.status().sinks
     expect(shown).toMatchObject({ state: 'collecting', error: null })
     expect(shown?.next_upload_at).toBe(new Date(clock.now() + 20_000).toISOString())
     sink.state('sending')
-    expect(board.status().sinks[0]).not.toHaveProperty('next_upload_at')
+    expect(registry.status().sinks[0]).not.toHaveProperty('next_upload_at')
   })
 
   it('a sink whose receiver refuses all by name has recovered', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.sink.state('failing', refused)
     stand.sink.state('sending')
     stand.sink.settled({ accepted: 0, deadLettered: 1, filtered: 0 })
-    expect(stand.board.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
+    expect(stand.registry.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
     stand.sink.state('blocked', badKey)
     stand.sink.state('idle')
-    expect(stand.board.status().ok).toBe(true)
+    expect(stand.registry.status().ok).toBe(true)
   })
 
   it('what fails or is held tells when it is tried next, until that try is under way', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     const errors = () => {
-      const { workspaces, sinks } = stand.board.status()
+      const { workspaces, sinks } = stand.registry.status()
       return [workspaces[0]?.sources[0]?.error, sinks[0]?.error]
     }
     const since = '2026-11-21T10:00:00.000Z'
@@ -271,7 +271,7 @@ describe('/status', () => {
 
   it('a source that waits says whether anything was read since the start', () => {
     const stand = openBoardStand()
-    const sentence = () => stand.board.status().summary
+    const sentence = () => stand.registry.status().summary
     stand.source.state('idle')
     expect(sentence()).toBe('acme audit waits for its first read')
     stand.source.recalled({ readAt: startAt - 12_000, caughtUpAt: 0, gapAt: 0 })
@@ -282,9 +282,9 @@ describe('/status', () => {
 
   it('a canary that waits for its next prompt keeps nothing from being caught up, and one that asks reads nothing', () => {
     const stand = openBoardStand()
-    const canary = stand.board.source({ workspace: 'acme', source: 'assistant' })
-    settle(stand)
-    const sentence = () => stand.board.status().summary
+    const canary = stand.registry.source({ workspace: 'acme', source: 'assistant' })
+    ack(stand)
+    const sentence = () => stand.registry.status().summary
     canary.state('idle')
     expect(sentence()).toMatch(/^All caught up: last delivery/)
     canary.state('reading')
@@ -300,7 +300,7 @@ describe('/status', () => {
     stand.clock.pass(600_000)
     stand.source.recalled({ readAt: startAt, caughtUpAt: startAt - 1000, gapAt: startAt - 2000 })
     stand.source.state('idle')
-    const told = () => stand.board.status().workspaces[0]?.sources[0]
+    const told = () => stand.registry.status().workspaces[0]?.sources[0]
     expect(told()).toMatchObject({
       last_success_at: '2026-11-21T10:00:00.000Z',
       caught_up_at: '2026-11-21T09:59:59.000Z',
@@ -313,39 +313,45 @@ describe('/status', () => {
   })
 
   it('after a start live reading counts as far as when it had last read all, and not as far as where it last succeeded, until it tells itself', () => {
-    const origin = { workspace: 'acme', source: 'audit' } as const
-    const { board, source } = openBoardStand()
-    expect(board.reading(origin)?.readTo()).toBeUndefined()
-    expect(board.reading({ ...origin, source: 'history.usage' })).toBeUndefined()
+    const stream = { workspace: 'acme', source: 'audit' } as const
+    const { registry, source } = openBoardStand()
+    expect(registry.reading(stream)?.readTo()).toBeUndefined()
+    expect(registry.reading({ ...stream, source: 'history.usage' })).toBeUndefined()
     source.recalled({ readAt: startAt, caughtUpAt: 0, gapAt: 0 })
-    expect(board.reading(origin)?.readTo()).toBeUndefined()
+    expect(registry.reading(stream)?.readTo()).toBeUndefined()
     source.recalled({ readAt: startAt, caughtUpAt: startAt - 5_000, gapAt: 0 })
-    expect(board.reading(origin)?.readTo()).toBe((startAt - 5_000) * 1000)
+    expect(registry.reading(stream)?.readTo()).toBe((startAt - 5_000) * 1000)
     source.cursor(startAt * 1000 + 123_456)
     source.success()
-    expect(board.reading(origin)?.readTo()).toBe(startAt * 1000 + 123_456)
+    expect(registry.reading(stream)?.readTo()).toBe(startAt * 1000 + 123_456)
   })
 
   it('after a reload the process is as old as before, and nothing is called caught up that was read before it', () => {
     const clock = testClock()
     const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
     const startedAt = startAt - 3_600_000
-    const board = openBoard({ clock, metrics, version: '1.2.3', startedAt, journalStats: () => fakeStats })
-    const source = board.source({ workspace: 'acme', source: 'audit' }, 30_000)
+    const registry = openStatusRegistry({
+      clock,
+      metrics,
+      version: '1.2.3',
+      startedAt,
+      journalStats: () => fakeStats,
+    })
+    const source = registry.source({ workspace: 'acme', source: 'audit' }, 30_000)
     source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
     source.state('idle')
-    expect(board.status()).toMatchObject({
+    expect(registry.status()).toMatchObject({
       started_at: '2026-11-21T09:00:00.000Z',
       configured_at: '2026-11-21T10:00:00.000Z',
       summary: 'acme audit waits for its first read since the reload, the last was 0 s ago',
     })
     source.caughtUp()
-    expect(board.status().summary).toBe('All caught up, nothing to deliver since the reload')
+    expect(registry.status().summary).toBe('All caught up, nothing to deliver since the reload')
   })
 
   it('nothing is called caught up that only an earlier process has read', () => {
     const stand = openBoardStand()
-    const sentence = () => stand.board.status().summary
+    const sentence = () => stand.registry.status().summary
     stand.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
     expect(sentence()).toBe('acme audit is starting')
     stand.source.state('idle')
@@ -354,7 +360,7 @@ describe('/status', () => {
     expect(sentence()).toBe('acme audit is reading')
     stand.source.caughtUp()
     expect(sentence()).toBe('All caught up, nothing to deliver since the start')
-    settle(stand)
+    ack(stand)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
   })
 
@@ -363,78 +369,82 @@ describe('/status', () => {
     const { clock, metrics } = stand
     const journalStats = () => stand.journal.stats
     let limited: object = { limited_until: new Date(startAt + 54_000).toISOString() }
-    const budget = () => [{ area: 'audit', used: 3, limit: 45, ...limited }]
-    const board = openBoard({ clock, metrics, journalStats, version: '1', budget })
-    const source = board.source({ workspace: 'acme', source: 'audit' })
+    const rateLimiter = () => [{ area: 'audit', used: 3, limit: 45, ...limited }]
+    const registry = openStatusRegistry({ clock, metrics, journalStats, version: '1', rateLimiter })
+    const source = registry.source({ workspace: 'acme', source: 'audit' })
     source.state('waiting')
-    expect(board.status().summary).toBe(
+    expect(registry.status().summary).toBe(
       `acme audit is starting, waiting: the API answered 429, and no request is sent until ${new Date(startAt + 54_000).toISOString().slice(0, 19).replace('T', ' ')} UTC (54 s more)`,
     )
     limited = {}
-    expect(board.status().summary).toBe('acme audit is starting, waiting for its rate limit')
+    expect(registry.status().summary).toBe('acme audit is starting, waiting for its rate limit')
   })
 
   it('a refused configuration comes first, and what follows it is no new sentence', () => {
     const stand = openBoardStand()
-    settle(stand)
-    stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
-    expect(stand.board.status().summary).toBe(
+    ack(stand)
+    stand.registry.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    expect(stand.registry.status().summary).toBe(
       'The changed configuration is invalid, the previous one stays in use: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
-    expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
-    stand.board.configRefused(
+    expect(stand.registry.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
+    stand.registry.configRefused(
       new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'),
     )
-    expect(stand.board.status().config_refused_why).toBe('a.yaml:1:1: one. (and more: the log has all of it)')
-    stand.board.configRefused(undefined)
-    expect(stand.board.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
+    expect(stand.registry.status().config_refused_why).toBe(
+      'a.yaml:1:1: one. (and more: the log has all of it)',
+    )
+    stand.registry.configRefused(undefined)
+    expect(stand.registry.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
   })
 
   it('what is to be mended though no part fails is told since when, until it is over, and leaves ok as it is', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     const secret = { code: 'secret_unread', about: 'acme api_key' } as const
     const message = 'acme api_key cannot be read again, and a restart would fail: gone'
-    stand.board.warn(secret, message)
+    stand.registry.warn(secret, message)
     stand.clock.pass(1000)
-    stand.board.warn(secret, message)
+    stand.registry.warn(secret, message)
     const since = '2026-11-21T10:00:00.000Z'
-    expect(stand.board.status()).toMatchObject({
+    expect(stand.registry.status()).toMatchObject({
       ok: true,
       summary: `${message}; all caught up: last delivery 1 s ago`,
       warnings: [{ ...secret, message, since }],
     })
     stand.source.state('blocked', badKey)
-    expect(stand.board.status().summary).toMatch(/^acme audit has been blocked for .*; acme api_key cannot/)
-    stand.board.warn(secret, undefined)
-    expect(stand.board.status().warnings).toEqual([])
+    expect(stand.registry.status().summary).toMatch(
+      /^acme audit has been blocked for .*; acme api_key cannot/,
+    )
+    stand.registry.warn(secret, undefined)
+    expect(stand.registry.status().warnings).toEqual([])
   })
 
   it('a lost journal is told before the configuration that is refused because of it', () => {
     const stand = openBoardStand()
-    settle(stand)
-    stand.board.journalLost('The journal is lost: a.db is gone')
-    stand.board.configRefused(new ConnectorError('config_invalid', 'journal.path: gone'))
-    expect(stand.board.status().summary).toMatch(
+    ack(stand)
+    stand.registry.journalLost('The journal is lost: a.db is gone')
+    stand.registry.configRefused(new ConnectorError('config_invalid', 'journal.path: gone'))
+    expect(stand.registry.status().summary).toMatch(
       /^The journal is lost: .*; The changed configuration is invalid/,
     )
   })
 
   it.each([1, 2])('a refused configuration is told beside %i that are at fault too', (count) => {
     const stand = openBoardStand()
-    settle(stand)
-    stand.board.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    ack(stand)
+    stand.registry.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
     stand.source.state('blocked', badKey)
     if (count > 1) stand.sink.state('blocked', badKey)
-    expect(stand.board.status().summary).toMatch(
+    expect(stand.registry.status().summary).toMatch(
       /^The changed configuration is invalid, the previous one stays in use; .*acme audit has been blocked/,
     )
   })
 
   it('a finding is told by its entry and its time, by nobody’s name', () => {
-    const { board, journal } = openBoardStand()
-    const origin = { workspace: 'acme', source: 'audit' } as const
-    const found = { origin, kind: 'foreign_fetch', foundAt: startAt } as const
+    const { registry, journal } = openBoardStand()
+    const stream = { workspace: 'acme', source: 'audit' } as const
+    const found = { stream, kind: 'foreign_fetch', foundAt: startAt } as const
     journal.stats = {
       ...fakeStats,
       lastFindings: [
@@ -442,8 +452,8 @@ describe('/status', () => {
         { ...found, entryId: 'a', entryUs: undefined },
       ],
     }
-    const told = { ...origin, kind: 'foreign_fetch', found_at: '2026-11-21T10:00:00.000Z' }
-    expect(board.status().findings).toEqual([
+    const told = { ...stream, kind: 'foreign_fetch', found_at: '2026-11-21T10:00:00.000Z' }
+    expect(registry.status().findings).toEqual([
       { ...told, entry_id: 'b', entry_at: '2026-11-21T09:59:58.500Z' },
       { ...told, entry_id: 'a', entry_at: null },
     ])
@@ -451,10 +461,10 @@ describe('/status', () => {
 
   it('a held source is named with its reason and since when', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('blocked', badKey)
     stand.clock.pass(3 * 3_600_000)
-    const { ok, summary } = stand.board.status()
+    const { ok, summary } = stand.registry.status()
     expect(ok).toBe(false)
     expect(summary).toBe(
       'acme audit has been blocked for 3 h: the API refused the key: put a valid one into the file',
@@ -463,12 +473,12 @@ describe('/status', () => {
 
   it('a full journal is told with the sink that owes', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.sink.state('failing', refused)
     stand.owe(12_345, startAt, { full: true })
     stand.clock.pass(7_200_000)
     stand.source.state('paused')
-    const { ok, summary, journal } = stand.board.status()
+    const { ok, summary, journal } = stand.registry.status()
     expect([ok, journal.paused]).toEqual([false, true])
     expect(summary).toContain(
       'Reading is paused because the journal is full: archive has 12,345 pending entries',
@@ -478,9 +488,9 @@ describe('/status', () => {
 
   it('a full disk is told as what it is', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
-    expect(stand.board.status()).toMatchObject({
+    expect(stand.registry.status()).toMatchObject({
       ok: false,
       summary: 'Reading is paused: no space left in /var/lib/auditferry',
     })
@@ -488,22 +498,22 @@ describe('/status', () => {
 
   it('a journal that the next start would not find is told before all else', () => {
     const stand = openBoardStand()
-    settle(stand)
-    stand.board.journalLost('The journal is lost: a.db is gone')
-    expect(stand.board.status()).toMatchObject({
+    ack(stand)
+    stand.registry.journalLost('The journal is lost: a.db is gone')
+    expect(stand.registry.status()).toMatchObject({
       ok: false,
       summary: 'The journal is lost: a.db is gone',
       journal: { lost: 'The journal is lost: a.db is gone' },
     })
-    stand.board.journalLost(undefined)
-    expect(stand.board.status()).toMatchObject({ ok: true, journal: { lost: null } })
+    stand.registry.journalLost(undefined)
+    expect(stand.registry.status()).toMatchObject({ ok: true, journal: { lost: null } })
   })
 
   it('an assurance that grows is told as it is by then', () => {
     const stand = openBoardStand()
     let assurance: 'received' | 'stored' = 'received'
-    stand.board.sink('siem', 'splunk_hec', () => assurance)
-    const told = () => stand.board.status().sinks.at(-1)?.assurance
+    stand.registry.sink('siem', 'splunk_hec', () => assurance)
+    const told = () => stand.registry.status().sinks.at(-1)?.assurance
     expect(told()).toBe('received')
     assurance = 'stored'
     expect(told()).toBe('stored')
@@ -511,30 +521,30 @@ describe('/status', () => {
 
   it('only a house in order is called caught up', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.clock.pass(14_000)
-    expect(stand.board.status()).toMatchObject({
+    expect(stand.registry.status()).toMatchObject({
       ok: true,
       summary: 'All caught up: last delivery 14 s ago',
     })
     stand.owe(1000, startAt - 600_000)
-    expect(stand.board.status().summary).toBe(
+    expect(stand.registry.status().summary).toBe(
       'archive is 10 min behind and catching up, 1,000 entries pending',
     )
   })
 
   it('what is owed beyond its linger is not called caught up, before it is worth an alarm either', () => {
     const stand = openBoardStand()
-    settle(stand)
-    stand.board.sink('bucket', 's3', 'stored', 300_000)
+    ack(stand)
+    stand.registry.sink('bucket', 's3', 'stored', 300_000)
     const owe = (sink: string, seconds: number) =>
       (stand.journal.stats = {
         ...fakeStats,
         sinks: [
-          { sink, position: 1, owedEntries: 7, oldestOwedAt: startAt - seconds * 1000, deadLetters: 0 },
+          { sink, position: 1, pendingEntries: 7, oldestPendingAt: startAt - seconds * 1000, deadLetters: 0 },
         ],
       })
-    const sentence = () => stand.board.status().summary
+    const sentence = () => stand.registry.status().summary
     owe('archive', 1)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
     owe('archive', 2)
@@ -549,43 +559,45 @@ describe('/status', () => {
 
   it('before the first delivery, what waits for its linger is named', () => {
     const stand = openBoardStand()
-    settle(stand)
-    const { board, journal, metrics, clock } = stand
-    const fresh = openBoard({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
+    ack(stand)
+    const { registry, journal, metrics, clock } = stand
+    const fresh = openStatusRegistry({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
     fresh.sink('bucket', 's3', 'stored', 300_000)
     journal.stats = {
       ...fakeStats,
-      sinks: [{ sink: 'bucket', position: 1, owedEntries: 48, oldestOwedAt: startAt, deadLetters: 0 }],
+      sinks: [{ sink: 'bucket', position: 1, pendingEntries: 48, oldestPendingAt: startAt, deadLetters: 0 }],
     }
     expect(fresh.status().summary).toBe('All caught up, not due for delivery yet: 48 entries')
-    expect(board.status().summary).toBe('All caught up: last delivery 0 s ago')
+    expect(registry.status().summary).toBe('All caught up: last delivery 0 s ago')
   })
 
   it('possible gaps and what is quarantined are told even when all is well', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     const told = (more: Partial<typeof fakeStats>) => {
       stand.journal.stats = { ...fakeStats, ...more }
-      return stand.board.status().summary
+      return stand.registry.status().summary
     }
     const calm = 'All caught up: last delivery 0 s ago'
     expect(told({ gaps: 1 })).toBe(`${calm}; 1 possible gap`)
     expect(told({ quarantined: 5 })).toBe(`${calm}; 5 quarantined`)
-    const sinks = [{ sink: 'archive', position: 1, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 2 }]
+    const sinks = [
+      { sink: 'archive', position: 1, pendingEntries: 0, oldestPendingAt: undefined, deadLetters: 2 },
+    ]
     const all = { gaps: 2, quarantined: 1_200, sinks }
     expect(told(all)).toBe(`${calm}; 2 possible gaps, 1,200 quarantined; 2 dead letters at archive`)
   })
 
   it('foreign fetches are told for a day after the last was found, beside whatever is wrong', () => {
     const stand = openBoardStand()
-    settle(stand)
-    const origin = { workspace: 'acme', source: 'audit' } as const
-    const found = { origin, kind: 'foreign_fetch', foundAt: startAt } as const
+    ack(stand)
+    const stream = { workspace: 'acme', source: 'audit' } as const
+    const found = { stream, kind: 'foreign_fetch', foundAt: startAt } as const
     const lastFindings = [
       { ...found, entryId: 'b', entryUs: (startAt - 90_000) * 1000 },
       { ...found, entryId: 'a', entryUs: (startAt - 60_000) * 1000 },
     ]
-    const told = () => stand.board.status().summary
+    const told = () => stand.registry.status().summary
     stand.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
     const calm = 'All caught up: last delivery 0 s ago'
     expect(told()).toBe(`${calm}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC; 5 quarantined`)
@@ -602,24 +614,26 @@ describe('/status', () => {
 
   it('dead letters are told even when all is well', () => {
     const stand = openBoardStand()
-    settle(stand)
-    const sinks = [{ sink: 'archive', position: 1, owedEntries: 0, oldestOwedAt: undefined, deadLetters: 1 }]
+    ack(stand)
+    const sinks = [
+      { sink: 'archive', position: 1, pendingEntries: 0, oldestPendingAt: undefined, deadLetters: 1 },
+    ]
     stand.journal.stats = { ...fakeStats, sinks }
-    expect(stand.board.status().summary).toBe(
+    expect(stand.registry.status().summary).toBe(
       'All caught up: last delivery 0 s ago; 1 dead letter at archive',
     )
   })
 
   it('a source whose answer waits for memory is not caught up, and fails by that where it lasts: a restart would not help', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('reading')
     const over = stand.source.waitsForMemory()
     stand.clock.pass(20_000)
-    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    const source = () => stand.registry.status().workspaces[0]?.sources[0]
     const since = '2026-11-21T10:00:00.000Z'
     expect(source()).toMatchObject({ state: 'reading', error: null, waits_for_memory_since: since })
-    expect(stand.board.status().summary).toBe(
+    expect(stand.registry.status().summary).toBe(
       'acme audit is reading, waiting for memory that other answers use',
     )
     stand.clock.pass(3_600_000)
@@ -629,7 +643,7 @@ describe('/status', () => {
       state: 'failing',
       error: { code: 'timeout', message: expect.stringMatching(message) as string },
     })
-    expect(stand.board.status().ok).toBe(false)
+    expect(stand.registry.status().ok).toBe(false)
     over()
     expect(source()).toMatchObject({ state: 'reading', error: null })
     expect(source()).not.toHaveProperty('waits_for_memory_since')
@@ -639,32 +653,32 @@ describe('/status', () => {
 
   it('a source whose answer dribbles for hours is reading, since when it says, and a restart is not called for', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('reading')
     const answer = stand.source.readsAnswer()
-    const source = () => stand.board.status().workspaces[0]?.sources[0]
+    const source = () => stand.registry.status().workspaces[0]?.sources[0]
     const since = '2026-11-21T10:00:00.000Z'
     for (let minute = 0; minute < 180; minute++) {
       expect(source()).toMatchObject({ state: 'reading', error: null, answer_comes_since: since })
       stand.clock.pass(60_000)
       answer.came()
     }
-    expect(stand.board.status()).toMatchObject({
+    expect(stand.registry.status()).toMatchObject({
       ok: true,
       summary: 'acme audit is reading, one answer has been coming for 3 h',
     })
     answer.over()
     expect(source()).not.toHaveProperty('answer_comes_since')
-    expect(stand.board.status().summary).not.toContain('answer')
+    expect(stand.registry.status().summary).not.toContain('answer')
   })
 
   it('an answer of which nothing comes any more is no sign of life, nor is its end', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('reading')
     const answer = stand.source.readsAnswer()
     stand.clock.pass(120_001)
-    const message = () => stand.board.status().workspaces[0]?.sources[0]?.error?.message
+    const message = () => stand.registry.status().workspaces[0]?.sources[0]?.error?.message
     expect(message()).toContain('restart the daemon')
     answer.over()
     expect(message()).toContain('restart the daemon')
@@ -672,41 +686,41 @@ describe('/status', () => {
 
   it('an answer that comes for less than a minute is no news', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('reading')
-    const { summary } = stand.board.status()
+    const { summary } = stand.registry.status()
     stand.source.readsAnswer()
     stand.clock.pass(59_999)
-    expect(stand.board.status().summary).toBe(summary.replace('0 s ago', '60 s ago'))
+    expect(stand.registry.status().summary).toBe(summary.replace('0 s ago', '60 s ago'))
     stand.clock.pass(1)
-    expect(stand.board.status().summary).toContain('one answer has been coming for 60 s')
+    expect(stand.registry.status().summary).toContain('one answer has been coming for 60 s')
   })
 
   it('a source that has silently died is told as failing', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.clock.pass(120_000)
-    expect(stand.board.status().ok).toBe(true)
+    expect(stand.registry.status().ok).toBe(true)
     stand.clock.pass(1)
-    const { ok, workspaces } = stand.board.status()
+    const { ok, workspaces } = stand.registry.status()
     expect(ok).toBe(false)
     expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
     stand.source.success()
-    expect(stand.board.status().ok).toBe(true)
+    expect(stand.registry.status().ok).toBe(true)
   })
 
   it('a clock that is set right by a day makes no source a dead one', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     const elapsed = stand.clock.elapsed()
     stand.clock.pass(86_400_000)
     stand.clock.elapsed = () => elapsed
-    expect(stand.board.status().ok).toBe(true)
+    expect(stand.registry.status().ok).toBe(true)
   })
 
   it('lag is head minus cursor by the entries’ own times, and 0 when caught up', async () => {
-    const { board, source, metrics } = openBoardStand()
-    const lag = () => board.status().workspaces[0]?.sources[0]?.lag_seconds
+    const { registry, source, metrics } = openBoardStand()
+    const lag = () => registry.status().workspaces[0]?.sources[0]?.lag_seconds
     source.head(5_000_000_000_000_000)
     source.cursor(4_999_999_997_500_000)
     expect(lag()).toBe(2.5)
@@ -717,13 +731,13 @@ describe('/status', () => {
     expect(await metrics.render()).toContain(
       'auditferry_source_lag_seconds{workspace="acme",source="audit"} 12.5',
     )
-    expect(board.status().workspaces[0]?.sources[0]?.head_at).toBe('2128-06-11T08:53:30.000Z')
+    expect(registry.status().workspaces[0]?.sources[0]?.head_at).toBe('2128-06-11T08:53:30.000Z')
   })
 
   it('while reading is paused nobody looks at the head: from when the next read was due lag goes on with the clock, from where all was read', async () => {
     const stand = openBoardStand()
-    const lag = () => stand.board.status().workspaces[0]?.sources[0]?.lag_seconds
-    settle(stand)
+    const lag = () => stand.registry.status().workspaces[0]?.sources[0]?.lag_seconds
+    ack(stand)
     stand.clock.pass(1_000)
     stand.source.state('paused')
     expect(lag()).toBe(0)
@@ -738,7 +752,7 @@ describe('/status', () => {
 
   it('a pause in the middle of a backlog tells no less than what is known, also right after a restart', () => {
     const stand = openBoardStand()
-    const lag = () => stand.board.status().workspaces[0]?.sources[0]?.lag_seconds
+    const lag = () => stand.registry.status().workspaces[0]?.sources[0]?.lag_seconds
     stand.source.recalled({ readAt: startAt - 60_000, caughtUpAt: startAt - 3_600_000, gapAt: 0 })
     stand.source.state('paused')
     expect(lag()).toBe(3_600)
@@ -750,14 +764,14 @@ describe('/status', () => {
 
   it('a journal that has room again is no full one while its readers have not looked yet', () => {
     const stand = openBoardStand()
-    settle(stand)
+    ack(stand)
     stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
-    expect(stand.board.status()).toMatchObject({ ok: true, journal: { paused: false } })
+    expect(stand.registry.status()).toMatchObject({ ok: true, journal: { paused: false } })
   })
 
   it('a backlog tells how far it is read, from where it began to the head', () => {
-    const { board, source } = openBoardStand()
-    const progress = () => board.status().workspaces[0]?.sources[0]?.progress
+    const { registry, source } = openBoardStand()
+    const progress = () => registry.status().workspaces[0]?.sources[0]?.progress
     expect(progress()).toBeNull()
     source.head(5_000_000_100_000_000)
     source.cursor(5_000_000_000_000_000)
@@ -773,13 +787,13 @@ describe('/status', () => {
   })
 
   it('counts an hour of entries read and delivered, and what is owed', () => {
-    const { board, source, sink, clock, owe } = openBoardStand()
+    const { registry, source, sink, clock, owe } = openBoardStand()
     const none = { filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, late: 2, known: 9, ...none })
     clock.pass(30_000)
     sink.settled({ accepted: 3, deadLettered: 1, filtered: 1 })
     owe(4, startAt)
-    expect(board.status().history).toEqual({
+    expect(registry.status().history).toEqual({
       step_seconds: 30,
       read: [7, 0],
       delivered: [0, 3],
@@ -788,18 +802,18 @@ describe('/status', () => {
   })
 
   it('tells how much was filtered: by the types of a source, and by what a sink takes', () => {
-    const { board, source, sink } = openBoardStand()
+    const { registry, source, sink } = openBoardStand()
     const none = { known: 0, late: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, filtered: 7, ...none })
     sink.settled({ accepted: 2, deadLettered: 0, filtered: 3 })
-    const { workspaces, sinks } = board.status()
+    const { workspaces, sinks } = registry.status()
     expect(workspaces[0]?.sources[0]).toMatchObject({ new_entries: 5, filtered_entries: 7 })
     expect(sinks[0]).toMatchObject({ accepted_entries: 2, filtered_entries: 3 })
   })
 
   it('gauges follow the journal at each scrape', async () => {
     const stand = openBoardStand()
-    stand.owe(7, startAt - 3000, { full: true, quarantined: 2, strangers: ['old'] })
+    stand.owe(7, startAt - 3000, { full: true, quarantined: 2, unconfigured: ['old'] })
     const text = await stand.metrics.render()
     for (const line of [
       'auditferry_journal_entries 7',
@@ -810,35 +824,41 @@ describe('/status', () => {
       'auditferry_sink_lag_seconds{sink="archive"} 3',
     ])
       expect(text).toContain(`${line}\n`)
-    expect(stand.board.status().journal.strangers).toEqual(['old'])
+    expect(stand.registry.status().journal.unconfigured).toEqual(['old'])
   })
 
   it('a closed journal breaks neither page nor scrape: its last word counts', async () => {
     const stand = openBoardStand()
     stand.owe(7, startAt)
-    stand.board.status()
+    stand.registry.status()
     let closed = false
     const metrics = openMetrics({ version: '1', processMetrics: false })
     const journalStats = () => {
       if (closed) throw new Error('the database connection is not open')
       return stand.journal.stats
     }
-    const budget = () => [{ area: 'audit', used: 3, limit: 60 }]
-    const board = openBoard({ clock: stand.clock, metrics, journalStats, version: '1', budget })
-    board.source({ workspace: 'acme', source: 'audit' })
-    expect(board.status().workspaces[0]?.rate_limits).toEqual([{ area: 'audit', used: 3, limit: 60 }])
+    const rateLimiter = () => [{ area: 'audit', used: 3, limit: 60 }]
+    const registry = openStatusRegistry({
+      clock: stand.clock,
+      metrics,
+      journalStats,
+      version: '1',
+      rateLimiter,
+    })
+    registry.source({ workspace: 'acme', source: 'audit' })
+    expect(registry.status().workspaces[0]?.rate_limits).toEqual([{ area: 'audit', used: 3, limit: 60 }])
     closed = true
-    expect(board.status().journal.entries).toBe(7)
+    expect(registry.status().journal.entries).toBe(7)
     expect(await metrics.render()).toContain('auditferry_journal_entries 7')
   })
 
   it('many troubles make one sentence of bounded length', () => {
-    const { board, sink } = openBoardStand()
+    const { registry, sink } = openBoardStand()
     const names = ['b', 'c', 'd', 'e', 'f']
-    const watches = names.map((name) => board.sink(name, 'file', 'stored'))
+    const watches = names.map((name) => registry.sink(name, 'file', 'stored'))
     const long = new ConnectorError('server_error', 'x'.repeat(5000))
-    for (const watch of [sink, ...watches]) watch.state('failing', long)
-    const { summary } = board.status()
+    for (const reporter of [sink, ...watches]) reporter.state('failing', long)
+    const { summary } = registry.status()
     expect(summary).toMatch(/; and 3 more$/)
     expect(summary.length).toBeLessThan(2000)
   })
@@ -863,11 +883,11 @@ it('what holds a backfill up is told without a secret of the configuration', () 
     ...{ waits_for: 'rate_limit', wait_reason: null, progress: 0, read_entries: 0, new_entries: 0, gaps: 0 },
     error: { code: 'unreachable', message: 'proxy refused planted-secret' },
   }
-  const board = openBoard({
+  const registry = openStatusRegistry({
     ...{ clock, metrics, journalStats: () => fakeStats, version: '1.2.3' },
     secrets: () => [new Secret('planted-secret')],
     backfills: () => [backfill],
   })
   const error = { code: 'unreachable', message: 'proxy refused ***' }
-  expect(board.status().backfills).toEqual([{ ...backfill, error }])
+  expect(registry.status().backfills).toEqual([{ ...backfill, error }])
 })

@@ -13,7 +13,7 @@ function delivery(...texts: string[]): Delivery {
   let end = 0
   const ends = Uint32Array.from(texts, (text) => (end += text.length + 1))
   const lines = { count: texts.length, bytes, ends, seqs: Float64Array.from(texts, (_, i) => i + 1) }
-  return { lines, detail: '', doubtful: false }
+  return { lines, detail: '', possibleDuplicate: false }
 }
 
 /** With state of its own, which only a method bound to it reaches. */

@@ -3,12 +3,12 @@ import { expect, test } from 'vitest'
 import { LineWriter } from '../../../src/platform/standard-streams.ts'
 
 /** A pipe that takes so many bytes, and what is to be done later. */
-function openPipe(room = Infinity) {
-  const pipe = { room, text: '', due: [] as (() => void)[] }
+function openPipe(memory = Infinity) {
+  const pipe = { memory, text: '', due: [] as (() => void)[] }
   const writer = new LineWriter({
     put: (bytes) => {
-      const taken = bytes.subarray(0, pipe.room)
-      pipe.room -= taken.length
+      const taken = bytes.subarray(0, pipe.memory)
+      pipe.memory -= taken.length
       pipe.text += Buffer.from(taken).toString('latin1')
       return taken.length
     },
@@ -31,7 +31,7 @@ test('what a full pipe cut goes on where it was cut, in order, once there is roo
   expect(pipe.text).toBe('one\ntw')
   pass()
   expect(pipe).toMatchObject({ text: 'one\ntw', due: [expect.any(Function)] })
-  pipe.room = Infinity
+  pipe.memory = Infinity
   pass()
   expect(pipe).toMatchObject({ text: 'one\ntwo\nthree\n', due: [] })
   expect(writer.isWaiting).toBe(false)
@@ -41,7 +41,7 @@ test('where nobody reads, a mebibyte waits and the lines beyond it are counted, 
   const { pipe, writer, pass } = openPipe(0)
   const line = `${'x'.repeat(1023)}\n`
   for (let i = 0; i < 1030; i++) writer.write(line)
-  pipe.room = Infinity
+  pipe.memory = Infinity
   pass()
   expect(pipe.text).toBe(`${line.repeat(1024)}dropped 6\n`)
   writer.write('after\n')
@@ -52,7 +52,7 @@ test('a single line that is larger than what may wait is not lost', () => {
   const { pipe, writer, pass } = openPipe(1)
   const line = `${'x'.repeat(2 ** 21)}\n`
   writer.write(line)
-  pipe.room = Infinity
+  pipe.memory = Infinity
   pass()
   expect(pipe.text).toBe(line)
 })

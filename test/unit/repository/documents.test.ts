@@ -75,7 +75,7 @@ describe('commands in the documents', () => {
     const first = words.findIndex((word) => word.startsWith('-'))
     const named = first < 0 ? words : words.slice(0, first)
     let told = ''
-    const world = {
+    const context = {
       env: {},
       version: '0.0.0',
       stdout: (text: string) => void (told += text),
@@ -83,7 +83,7 @@ describe('commands in the documents', () => {
       print: async () => undefined,
       signal: new AbortController().signal,
     }
-    expect(await runProgram([...named, '--help'], world)).toBe(0)
+    expect(await runProgram([...named, '--help'], context)).toBe(0)
     // What stands before the arguments: `Usage: auditferry dead-letters show [options] <id>`.
     const usage = /^Usage: auditferry ?(.*?) ?(?:\[options\]|$)/m.exec(told)?.[1] ?? 'no usage'
     expect(named.join(' ').startsWith(usage) && (usage !== '' || named.length === 0)).toBe(true)

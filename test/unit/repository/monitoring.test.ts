@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { openBoard } from '../../../src/observability/status-registry.ts'
+import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
 import { openMetrics } from '../../../src/observability/metrics.ts'
 import { dashboardQueries, readDashboard } from '../../monitoring/dashboard-queries.ts'
 import { promtool, promtoolMissing } from '../../monitoring/programs.ts'
@@ -35,9 +35,14 @@ const queries = dashboardQueries()
 /** Of a daemon with one source and one sink. */
 async function exposed(): Promise<string> {
   const metrics = openMetrics({ version: '1.2.3' })
-  const board = openBoard({ clock: testClock(), metrics, journalStats: () => fakeStats, version: '1.2.3' })
-  board.source({ workspace: 'acme', source: 'audit' }, 30_000)
-  board.sink('archive', 'file', 'stored')
+  const registry = openStatusRegistry({
+    clock: testClock(),
+    metrics,
+    journalStats: () => fakeStats,
+    version: '1.2.3',
+  })
+  registry.source({ workspace: 'acme', source: 'audit' }, 30_000)
+  registry.sink('archive', 'file', 'stored')
   return metrics.render()
 }
 

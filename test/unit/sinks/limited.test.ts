@@ -36,7 +36,7 @@ test('what does not fit waits and is told with its limit: no line is torn, lost 
   const expected = (batches: number) => Buffer.from(lines(batches * 10, 1).bytes).toString()
   expect(delivered).toBeGreaterThan(10)
   expect(readFileSync(path, 'utf8')).toBe(expected(delivered))
-  const batch = { lines: lines(10, 1 + delivered * 10), detail, doubtful: true }
+  const batch = { lines: lines(10, 1 + delivered * 10), detail, possibleDuplicate: true }
   await sink.deliver(batch, new AbortController().signal)
   expect(readFileSync(path, 'utf8')).toBe(expected(delivered + 1))
 })

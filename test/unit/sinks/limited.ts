@@ -29,12 +29,12 @@ const next = () => linesOf(runOf(someEntries(10, 1 + delivered * 10)), sink.fram
 try {
   for (; delivered < 1000; delivered++) {
     detail = (await sink.prepare?.(next(), never)) ?? ''
-    await sink.deliver({ lines: next(), detail, doubtful: false }, never)
+    await sink.deliver({ lines: next(), detail, possibleDuplicate: false }, never)
   }
 } catch (error) {
   tell(error)
 }
-await sink.deliver({ lines: next(), detail, doubtful: true }, never).catch(tell)
+await sink.deliver({ lines: next(), detail, possibleDuplicate: true }, never).catch(tell)
 
 for (const compression of ['none', 'gzip'] as const) {
   const spool = await Spool.open(disk, folder, 0, compression)

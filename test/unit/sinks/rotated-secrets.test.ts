@@ -47,7 +47,7 @@ function openHec(fake: FakeHec, more = 'acks: false', gate = Promise.resolve()) 
     },
   })
   const lines = linesOf(runOf(someEntries(2)), sink.frame)
-  const deliver = () => sink.deliver({ lines, detail: '', doubtful: false }, never)
+  const deliver = () => sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)
   const tokens = () =>
     fake.exchanges.map(({ headers, status }) => `${headers['authorization'] ?? ''} ${status}`)
   return { deliver, tokens }
@@ -119,7 +119,7 @@ function openS3(fake: FakeS3, more = '', gate = () => Promise.resolve()) {
   let seq = 0
   const put = async () => {
     const group = {
-      origin: { workspace: 'acme', source: 'audit' },
+      stream: { workspace: 'acme', source: 'audit' },
       day: '2026-01-31',
       replay: undefined,
     } as const

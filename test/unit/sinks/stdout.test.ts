@@ -15,7 +15,7 @@ const failing = (code: string) => open(() => Promise.reject(Object.assign(new Er
 
 function delivery(count = 3) {
   const sink = open(async () => undefined)
-  return { lines: linesOf(runOf(someEntries(count)), sink.frame), detail: '', doubtful: false }
+  return { lines: linesOf(runOf(someEntries(count)), sink.frame), detail: '', possibleDuplicate: false }
 }
 
 test('every entry is one line, and the batch counts when the reader took it', async () => {
@@ -49,16 +49,16 @@ test.each([
 
 test('a line that a full disk cut does not swallow the first one of the next try', async () => {
   let out = ''
-  let room = 40
+  let memory = 40
   const sink = open(async (bytes) => {
     const text = Buffer.from(bytes).toString()
-    out += text.slice(0, room)
-    if (text.length > room) throw Object.assign(new Error('full'), { code: 'ENOSPC' })
+    out += text.slice(0, memory)
+    if (text.length > memory) throw Object.assign(new Error('full'), { code: 'ENOSPC' })
   })
   const batch = delivery(2)
   await expect(sink.deliver(batch, never)).rejects.toThrow(ConnectorError)
-  room = 1e9
-  await sink.deliver({ ...batch, doubtful: true }, never)
+  memory = 1e9
+  await sink.deliver({ ...batch, possibleDuplicate: true }, never)
   const lines = Buffer.from(batch.lines.bytes).toString().trim().split('\n')
   expect(out.split('\n').slice(1)).toEqual([...lines, ''])
 })

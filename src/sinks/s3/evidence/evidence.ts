@@ -4,7 +4,7 @@ import type { Clock } from '../../../core/clock.ts'
 import { ConnectorError } from '../../../core/errors.ts'
 import type { Note } from '../../../contracts/records.ts'
 import type { Log } from '../../../core/log.ts'
-import type { Evidence, EvidenceState, Memory, StoredStretch } from '../../../contracts/sink.ts'
+import type { Evidence, EvidenceState, Memory, StoredRange } from '../../../contracts/sink.ts'
 import {
   chainName,
   intervalOver,
@@ -64,7 +64,7 @@ class ManifestChain implements Evidence {
     this.#memory = memory
   }
 
-  stored({ first, last, parked, objects }: StoredStretch): readonly Note[] {
+  stored({ first, last, parked, objects }: StoredRange): readonly Note[] {
     const { sink, prefix } = this.#options
     const delivered = objects.reduce((sum, { count }) => sum + count, 0)
     const filtered = last - first + 1 - delivered - parked

@@ -3,8 +3,8 @@ import { z } from 'zod'
 import type { Note } from '../../../contracts/records.ts'
 import type { StoredObject } from '../../../contracts/sink.ts'
 import type { Seq } from '../../../core/sequence.ts'
-import { manifestObject, manifestStretch, microTime } from './manifest.ts'
-import type { Manifest, ManifestObject, ManifestStretch, StoredIn } from './manifest.ts'
+import { manifestObject, manifestInterval, microTime } from './manifest.ts'
+import type { Manifest, ManifestObject, ManifestInterval, StoredIn } from './manifest.ts'
 
 /** A manifest lists about this many objects and batches; the rest goes into the next manifest of the same interval. */
 const MOST_OBJECTS = 2_000
@@ -27,7 +27,7 @@ export function intervalOver(chain: Chain, nowAt: number, intervalMs: number): {
 
 export interface Listed {
   readonly records: readonly SettledNote[]
-  readonly stretches: readonly ManifestStretch[]
+  readonly stretches: readonly ManifestInterval[]
   readonly gaps: Manifest['gaps']
   readonly through: Seq
   /** no part of the interval is left */
@@ -41,7 +41,7 @@ export interface Listed {
  */
 export function listSettled(records: readonly SettledNote[], after: Seq, position: Seq): Listed {
   const taken: SettledNote[] = []
-  const stretches: ManifestStretch[] = []
+  const stretches: ManifestInterval[] = []
   const gaps: Manifest['gaps'] = []
   let through = after
   let objects = 0
@@ -61,7 +61,7 @@ export function listSettled(records: readonly SettledNote[], after: Seq, positio
 }
 
 /** Joins consecutive batches into one range. */
-function join(stretches: ManifestStretch[], { settled }: SettledNote): void {
+function join(stretches: ManifestInterval[], { settled }: SettledNote): void {
   const { first, last, delivered, filtered, parked } = settled
   const before = stretches.at(-1)
   if (before?.last !== first - 1) {
@@ -137,7 +137,7 @@ export function objectOf(object: StoredObject, prefix: string): ManifestObject {
 // flight. Pure.
 
 /** One acknowledged batch. */
-const settled = z.object({ ...manifestStretch.shape, objects: z.array(manifestObject) })
+const settled = z.object({ ...manifestInterval.shape, objects: z.array(manifestObject) })
 type Settled = z.output<typeof settled>
 
 /** The end of the chain: after the last manifest that was stored. */

@@ -31,7 +31,7 @@ export const manifestObject = z.strictObject({
   stored_bytes: count().optional(),
 })
 
-export const manifestStretch = z.strictObject({
+export const manifestInterval = z.strictObject({
   first: seq(),
   last: seq(),
   delivered: count(),
@@ -65,7 +65,7 @@ const manifest = z.strictObject({
   key_sha256: digest(),
   /** all of (after, through] is in `stretches` or `gaps` */
   sequence: z.strictObject({ after: count(), through: count() }),
-  stretches: z.array(manifestStretch),
+  stretches: z.array(manifestInterval),
   /** acknowledged while evidence was off: nothing is known about them */
   gaps: z.array(z.strictObject({ first: seq(), last: seq() })),
   objects: z.array(manifestObject),
@@ -74,7 +74,7 @@ const manifest = z.strictObject({
 export type StoredIn = z.output<typeof storedIn>
 export type Manifest = z.output<typeof manifest>
 export type ManifestObject = z.output<typeof manifestObject>
-export type ManifestStretch = z.output<typeof manifestStretch>
+export type ManifestInterval = z.output<typeof manifestInterval>
 
 /** The line with its LF, as it is hashed, signed and stored. */
 export function manifestLine(value: Manifest): string {

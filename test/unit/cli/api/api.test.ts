@@ -59,9 +59,9 @@ function configured(url: string, names = ['acme'], key = KEY): string {
 
 /** The exit code, or what is thrown, as the program tells it. */
 async function ask(config: string, name: string | undefined, options: Partial<ApiOptions> = {}) {
-  const { world, heard } = openWorld()
+  const { context, heard } = openWorld()
   const all = { param: [], write: false, verbose: false, ...options, config }
-  const code = await api(world, all, name).catch((error: unknown) => {
+  const code = await api(context, all, name).catch((error: unknown) => {
     if (error instanceof ConnectorError) return error.message
     throw error
   })
@@ -268,10 +268,10 @@ test('an answer that breaks off is a failure, after what had come', async () => 
 
 test('whoever reads no more ends it in peace', async () => {
   const { url } = await serve(answering(200, 'x'.repeat(1_000_000)))
-  const { world } = openWorld()
+  const { context } = openWorld()
   const print = () => Promise.reject(Object.assign(new Error('gone'), { code: 'EPIPE' }))
   const options = { param: [], write: false, verbose: false, config: configured(url) }
-  expect(await api({ ...world, print }, options, 'audit.latest')).toBe(0)
+  expect(await api({ ...context, print }, options, 'audit.latest')).toBe(0)
 })
 
 test('under a running daemon it asks as that daemon, which finds the request in the audit log as its own', async () => {
@@ -292,9 +292,9 @@ test('as a person calls it against the mock: list, ask, upload, be refused', asy
   const listening = await listenMock(mock, { port: 0, host: '127.0.0.1' })
   onTestFinished(() => listening.close())
   const config = configured(listening.url, ['acme'], 'acme-key')
-  const { world, heard } = openWorld()
+  const { context, heard } = openWorld()
   const run = async (...args: string[]) => {
-    const code = await runProgram(['api', ...args, '--config', config], world)
+    const code = await runProgram(['api', ...args, '--config', config], context)
     return { code, ...heard() }
   }
   const listed = await run('vault.projects', '--param', 'per_page=1')

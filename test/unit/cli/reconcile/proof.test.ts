@@ -9,7 +9,7 @@ import { VirtualClock } from '../../../simulation/virtual-clock.ts'
 import { driven, START } from '../../app/desk.ts'
 import { DAY } from '../past-stand.ts'
 
-const origin = { workspace: 'acme', source: 'audit' } as const
+const stream = { workspace: 'acme', source: 'audit' } as const
 const even = { fetched: 3, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
 const TODAY = 20_000
 
@@ -20,12 +20,12 @@ function report(days: readonly (typeof even)[], keysSinceMs: number, gaps = 0): 
     ...{ nowMs: TODAY * DAY, keysSinceMs, days: { fromDay, toDay: TODAY }, reread: new Map() },
     streams: [
       {
-        ...{ origin, unknown: [], gaps, unread: [], user: undefined },
+        ...{ stream, unknown: [], gaps, unread: [], user: undefined },
         days: days.map((day, i) => ({ day: fromDay + i, ...day })),
       },
     ],
-    balance: {
-      kept: days.map((_, i) => ({ origin, day: fromDay + i, kept: 3, filtered: 0, quarantined: 0 })),
+    accountReport: {
+      kept: days.map((_, i) => ({ stream, day: fromDay + i, kept: 3, filtered: 0, quarantined: 0 })),
       rows: [],
     },
   })
@@ -54,7 +54,7 @@ const step: Compared = {
 /** StreamCounts with these answers; how often it asked. */
 function compareWith(compare: (nth: number) => Compared) {
   const clock = new VirtualClock(START)
-  const world = { stderr: () => undefined, signal: new AbortController().signal }
+  const context = { stderr: () => undefined, signal: new AbortController().signal }
   const asked = { times: 0 }
   const comparing = {
     compare: async () => {
@@ -65,7 +65,7 @@ function compareWith(compare: (nth: number) => Compared) {
   const span = { fromUs: 0, toUs: DAY * 1000 }
   return {
     asked,
-    walked: driven(clock, compareStream({ job: 'this', origin, comparing, span, clock, world })),
+    walked: driven(clock, compareStream({ job: 'this', stream, comparing, span, clock, context })),
   }
 }
 

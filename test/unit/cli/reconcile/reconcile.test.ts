@@ -22,7 +22,7 @@ const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(
 const options = (more: object = {}) => ({ config: stand.config, from: dayText(3), json: false, ...more })
 
 async function report(more: object = {}): Promise<{ code: number; report: ReconcileReport }> {
-  const code = await reconcile(stand.world, options({ json: true, ...more }), clock)
+  const code = await reconcile(stand.context, options({ json: true, ...more }), clock)
   return { code, report: JSON.parse(stand.heard().stdout) as ReconcileReport }
 }
 
@@ -36,7 +36,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     stand = await openPastStand()
     await stand.once()
     await begin()
-    expect(await reconcile(stand.world, options(), clock)).toBe(0)
+    expect(await reconcile(stand.context, options(), clock)).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toBe('')
     expect(stdout).toContain('BALANCED. Each of the 75 elements that the API shows is known here')
@@ -63,7 +63,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       [1, 'missing'],
       [0, 'even'],
     ])
-    expect(await reconcile(stand.world, options(), clock)).toBe(1)
+    expect(await reconcile(stand.context, options(), clock)).toBe(1)
     const { stdout } = stand.heard()
     expect(stdout).toContain('NOT BALANCED: 1 entry that the API shows is not here.\nTo fetch it: ')
     expect(stdout).toContain(
@@ -82,7 +82,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(found.sinks.filter(({ result }) => result !== 'even')).toMatchObject([
       { sink: 'archive', day: dayText(1), kept: 25, accepted: 23, missing: 2, result: 'missing' },
     ])
-    expect(await reconcile(stand.world, options(), clock)).toBe(1)
+    expect(await reconcile(stand.context, options(), clock)).toBe(1)
     expect(stand.heard().stdout).toContain('NOT BALANCED: at archive 2 kept entries have no recorded outcome')
   })
 })
@@ -95,13 +95,13 @@ test('with no daemon running nothing of the budget is kept for live reading', as
   stand.tamper("DELETE FROM notes WHERE name LIKE 'requests:%'")
   const sleeps: number[] = []
   const watched: Clock = { ...clock, sleep: (ms, signal) => (sleeps.push(ms), clock.sleep(ms, signal)) }
-  expect(await reconcile(stand.world, options(), watched)).toBe(0)
+  expect(await reconcile(stand.context, options(), watched)).toBe(0)
   expect(sleeps).toEqual([])
 })
 
 test('a workspace that there is none of is wrong usage, and tells which there are', async () => {
   stand = await openPastStand()
-  expect(await reconcile(stand.world, options({ workspace: 'nope' }), clock)).toBe(2)
+  expect(await reconcile(stand.context, options({ workspace: 'nope' }), clock)).toBe(2)
   expect(stand.heard().stderr).toBe('error: there is no workspace nope; there are acme\n')
 })
 
@@ -120,7 +120,7 @@ describe('what lies before the configured start', () => {
     ])
     expect(found.sources[0]).toMatchObject({ start: `${dayText(2)}T12:30:00.000Z`, unknown: [] })
     expect(code).toBe(0)
-    expect(await reconcile(stand.world, options(), clock)).toBe(0)
+    expect(await reconcile(stand.context, options(), clock)).toBe(0)
     const { stdout } = stand.heard()
     expect(stdout).toContain('BALANCED. Each of the 37 elements that the API shows is known here')
     expect(stdout).toMatch(
@@ -129,7 +129,7 @@ describe('what lies before the configured start', () => {
     expect(stdout).toContain(
       `\n38 entries of acme audit from before ${dayText(2)}T12:30:00.000Z, where live reading began (start), were not read. To add them: auditferry backfill --workspace acme --source audit --from ${dayText(3)} --to ${dayText(2)}T12:30:00.000Z\n`,
     )
-    expect(await reconcile(stand.world, options({ to: dayText(2) }), clock)).toBe(1)
+    expect(await reconcile(stand.context, options({ to: dayText(2) }), clock)).toBe(1)
     expect(stand.heard().stdout).toContain(
       'NO RESULT: each day of the span was over before live reading began. Nothing was compared, so the exit code is 1',
     )
@@ -149,7 +149,7 @@ describe('what lies before the configured start', () => {
     const day = today() / DAY - 2
     const stream = {
       ...{
-        origin: { workspace: 'acme', source: 'audit' } as const,
+        stream: { workspace: 'acme', source: 'audit' } as const,
         unknown: [],
         gaps: 0,
         unread: [],
@@ -163,7 +163,10 @@ describe('what lies before the configured start', () => {
       ...{ reread: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
       ...{
         streams: [stream],
-        balance: { kept: [{ origin: stream.origin, day, kept: 3, filtered: 0, quarantined: 0 }], rows: [] },
+        accountReport: {
+          kept: [{ stream: stream.stream, day, kept: 3, filtered: 0, quarantined: 0 }],
+          rows: [],
+        },
       },
     })
     expect(found.read[0]).toMatchObject({ before_start: 0, unknown: 2, result: 'missing' })
@@ -229,7 +232,7 @@ test('today is shown and not judged, and a span of nothing else proves nothing',
     'BALANCED. Each of the 75 elements that the API shows of days that are over is known',
   )
   expect(shown).toContain('(the 7 of the day that is not are shown, not judged)')
-  expect(await reconcile(stand.world, options({ from: dayText(0), to }), clock)).toBe(1)
+  expect(await reconcile(stand.context, options({ from: dayText(0), to }), clock)).toBe(1)
   expect(stand.heard().stdout).toContain('NO RESULT: no day of the span is over yet. Nothing was compared')
 })
 
@@ -239,7 +242,7 @@ test('parts of days are rounded outwards, and said', async () => {
   stand.heard()
   expect(
     await reconcile(
-      stand.world,
+      stand.context,
       options({ from: `${dayText(2)}T10:00:00Z`, to: `${dayText(1)}T10:00:00Z` }),
       clock,
     ),
@@ -254,7 +257,7 @@ test('a key that is refused ends it with the reason, and proves nothing', async 
   await stand.once()
   stand.mock.setFault('unauthorized', 1)
   stand.heard()
-  await expect(reconcile(stand.world, options(), clock)).rejects.toThrow('the API key was refused')
+  await expect(reconcile(stand.context, options(), clock)).rejects.toThrow('the API key was refused')
   expect(stand.heard().stdout).toBe('')
 })
 
@@ -266,7 +269,9 @@ test.each([false, true])(
     stand.heard()
     // One to find the place, two pages, one to look whether that was all.
     stand.mock.setFault('unauthorized', { nth: [stand.mock.requests.length + 4] })
-    await expect(reconcile(stand.world, options({ json }), clock)).rejects.toThrow('the API key was refused')
+    await expect(reconcile(stand.context, options({ json }), clock)).rejects.toThrow(
+      'the API key was refused',
+    )
     const { stdout } = stand.heard()
     if (json)
       expect(JSON.parse(stdout)).toMatchObject({
@@ -296,11 +301,19 @@ test('a walk that the signal cuts off is told to its caller with what it had met
   }
   const told: StreamCounts[] = []
   const interrupted = (walked: StreamCounts) => void told.push(walked)
-  const origin = { workspace: 'acme', source: 'audit' } as const
+  const stream = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 1 }
-  const one = { job: 'this', origin, comparing: { compare }, span, clock, world: stand.world, interrupted }
+  const one = {
+    job: 'this',
+    stream,
+    comparing: { compare },
+    span,
+    clock,
+    context: stand.context,
+    interrupted,
+  }
   expect(await compareStream(one)).toBeUndefined()
-  expect(told).toMatchObject([{ origin, days: [day] }])
+  expect(told).toMatchObject([{ stream, days: [day] }])
   expect(partialText(told)).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
 })
 
@@ -308,7 +321,7 @@ test('from today without an end is told what the end is, and `now` includes toda
   stand = await openPastStand()
   await stand.once()
   stand.heard()
-  expect(await reconcile(stand.world, options({ from: dayText(0) }), clock)).toBe(2)
+  expect(await reconcile(stand.context, options({ from: dayText(0) }), clock)).toBe(2)
   expect(stand.heard().stderr).toBe(
     `error: --to defaults to the last midnight (${dayText(0)}); to show today without a verdict, add --to ${dayText(-1)}, or --to now\n`,
   )
@@ -321,14 +334,14 @@ test('from today without an end is told what the end is, and `now` includes toda
 test('a daemon that stops under the walk ends it with what to do next', async () => {
   stand = await openPastStand()
   const compare = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
-  const origin = { workspace: 'acme', source: 'audit' } as const
+  const stream = { workspace: 'acme', source: 'audit' } as const
   const one = {
     job: 'this',
-    origin,
+    stream,
     comparing: { compare },
     span: { fromUs: 0, toUs: 1 },
     clock,
-    world: stand.world,
+    context: stand.context,
   }
   await expect(compareStream(one)).rejects.toThrow(
     /took a new configuration meanwhile; nothing was changed, start again$/,
@@ -352,15 +365,15 @@ test('a line while it walks says how far it is, and why it waits', async () => {
     { ...step, done: true },
   ]
   const compare = async () => steps.shift() ?? expect.fail('asked on')
-  const origin = { workspace: 'acme', source: 'audit' } as const
+  const stream = { workspace: 'acme', source: 'audit' } as const
   const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
   await compareStream({
     job: 'this',
-    origin,
+    stream,
     comparing: { compare },
     span,
     clock: slow,
-    world: stand.world,
+    context: stand.context,
   })
   expect(stand.heard().stderr.split('\n')).toEqual([
     'acme audit: 25 %, 4 entries fetched. Waiting: live polling uses 45 of 60 requests/min.',
@@ -375,9 +388,9 @@ describe('of the history', () => {
   const lost = { ...even, known: 2, unknown: 1 }
   const changed = { ...even, known: 2, changed: 1 }
   const found = (days: readonly (typeof even)[], startUs?: number) => {
-    const origin = { workspace: 'acme', source: 'history.usage' } as const
+    const stream = { workspace: 'acme', source: 'history.usage' } as const
     const fromDay = today - days.length
-    const kept = days.map((_, i) => ({ origin, day: fromDay + i, kept: 3, filtered: 0, quarantined: 0 }))
+    const kept = days.map((_, i) => ({ stream, day: fromDay + i, kept: 3, filtered: 0, quarantined: 0 }))
     return reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: true, hosts: new Map() },
       ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
@@ -391,11 +404,11 @@ describe('of the history', () => {
       ),
       streams: [
         {
-          ...{ origin, unknown: [], gaps: 0, unread: [], user: undefined, startUs },
+          ...{ stream, unknown: [], gaps: 0, unread: [], user: undefined, startUs },
           days: days.map((day, i) => ({ day: fromDay + i, ...day })),
         },
       ],
-      balance: { kept, rows: [] },
+      accountReport: { kept, rows: [] },
     })
   }
   const text = (ago: number) => new Date((today - ago) * DAY).toISOString().slice(0, 10)

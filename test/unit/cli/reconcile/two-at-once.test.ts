@@ -11,14 +11,14 @@ test('while one walks another is refused at once with what to do, and walks once
     const options = { config: stand.config, from: dayText(3), json: false }
     const first = await connectControl(stand.path)
     const asked = {
-      origin: { workspace: 'acme', source: 'audit' },
+      stream: { workspace: 'acme', source: 'audit' },
       job: 'first',
       fromUs: (today() - DAY) * 1000,
       toUs: today() * 1000,
     } as const
     const step = await first?.compare({ ...asked, place: undefined })
     stand.heard()
-    await expect(reconcile(stand.world, options)).rejects.toThrow(
+    await expect(reconcile(stand.context, options)).rejects.toThrow(
       'Another reconcile is reading acme audit: wait',
     )
     expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
@@ -26,8 +26,8 @@ test('while one walks another is refused at once with what to do, and walks once
       done: expect.any(Boolean) as boolean,
     })
     await first?.endCompare('first')
-    expect(await reconcile(stand.world, options)).toBe(0)
-    expect(await reconcile(stand.world, options)).toBe(0)
+    expect(await reconcile(stand.context, options)).toBe(0)
+    expect(await reconcile(stand.context, options)).toBe(0)
   } finally {
     await stand.close()
   }

@@ -47,11 +47,11 @@ afterEach(async () => {
 /** A daemon, as far as the commands see one. */
 async function startDaemon(): Promise<Journal> {
   held = await stand.openJournal()
-  const { board, metrics, taps } = openBoardStand()
+  const { registry, metrics, taps } = openBoardStand()
   const journal = held
-  const { sinks } = knownConfig(stand.config, stand.world)
+  const { sinks } = knownConfig(stand.config, stand.context)
   const retry = (query: DeadLetterQuery) => retryWanted(journal, sinks, query)
-  const parts = { board, metrics, taps, journal, retry }
+  const parts = { registry, metrics, taps, journal, retry }
   control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
   return held
 }
@@ -68,22 +68,22 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     const journal = held ?? (await stand.openJournal())
     const long = { time: '2026-11-21T12:34:56+02:00', type: `${'t'.repeat(79)}${'\u{1f4dc}'.repeat(35_000)}` }
     await journal.append(part([spec(5, long)]))
-    await journal.settle('siem', {
+    await journal.ack('siem', {
       first: 5,
       through: 5,
       parked: [{ seq: 5, code: 'refused', reason: 'no' }],
     })
     if (!held) await journal.close()
-    await listLetters(stand.world, options())
+    await listLetters(stand.context, options())
     const { stdout } = stand.heard()
     expect(stdout).toContain(`  2026-11-21 10:34:56  ${'t'.repeat(79)}…  `)
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(250)
-    await showLetter(stand.world, { config: stand.config, content: false }, 3)
+    await showLetter(stand.context, { config: stand.config, content: false }, 3)
     expect(stand.heard().stdout).toMatch(/^type +t{79}…$/m)
   })
 
   test('list tells each with its reason, and no content', async () => {
-    expect(await listLetters(stand.world, options())).toBe(0)
+    expect(await listLetters(stand.context, options())).toBe(0)
     const { stdout } = stand.heard()
     expect(stdout.split('\n')).toHaveLength(8)
     expect(stdout).toMatch(/^ID {2}SINK {2}SOURCE {6}TIME \(UTC\) {2}/)
@@ -91,11 +91,11 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     // What a receiver says must not command the terminal.
     expect(stdout).toContain('Splunk said: \\u{1b}[31mno')
     expect(stdout).not.toContain('planted')
-    await listLetters(stand.world, options({ limit: 1 }))
+    await listLetters(stand.context, options({ limit: 1 }))
     expect(stand.heard().stdout).toContain(
       'there are more than these 1: a larger --limit shows them, dead-letters export writes all of them into a file\n',
     )
-    await listLetters(stand.world, options({ sink: 'archive' }))
+    await listLetters(stand.context, options({ sink: 'archive' }))
     expect(stand.heard().stdout).toBe('no dead letters match these options\n')
   })
 
@@ -109,44 +109,44 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       sha256: sha.repeat(32),
     }))
     await journal.append(part([], { quarantined: more }))
-    await journal.settle('archive', {
+    await journal.ack('archive', {
       ...{ first: 1, through: 4 },
       parked: [{ seq: 1, code: 'refused', reason: 'no' }],
     })
     if (!held) await journal.close()
     for (const list of [listLetters, listQuarantine]) {
-      expect(await list(stand.world, options({ id: [1, 2, 3], limit: 1 }))).toBe(0)
-      expect(await list(stand.world, options({ id: [1, 2, 3, 4] }))).toBe(1)
+      expect(await list(stand.context, options({ id: [1, 2, 3], limit: 1 }))).toBe(0)
+      expect(await list(stand.context, options({ id: [1, 2, 3, 4] }))).toBe(1)
     }
   })
 
   test('show tells all but the content, and with --content the content alone, byte for byte', async () => {
-    expect(await showLetter(stand.world, { config: stand.config, content: false }, 1)).toBe(0)
+    expect(await showLetter(stand.context, { config: stand.config, content: false }, 1)).toBe(0)
     const { stdout } = stand.heard()
     expect(stdout).toContain(uuid(2))
     expect(stdout).not.toContain('planted')
-    expect(await showLetter(stand.world, { config: stand.config, content: true }, 1)).toBe(0)
+    expect(await showLetter(stand.context, { config: stand.config, content: true }, 1)).toBe(0)
     expect(stand.heard().stdout).toBe(`${raw(2)}\n`)
-    expect(await showLetter(stand.world, { config: stand.config, content: true }, 99)).toBe(1)
+    expect(await showLetter(stand.context, { config: stand.config, content: true }, 99)).toBe(1)
     expect(stand.heard().stderr).toContain('no dead letter 99')
   })
 
   test('retry puts back by id, and tells of ids that are none', async () => {
-    expect(await retryLetters(stand.world, options({ id: [2, 99] }))).toBe(1)
+    expect(await retryLetters(stand.context, options({ id: [2, 99] }))).toBe(1)
     const { stdout, stderr } = stand.heard()
     expect(stdout).toContain("1 dead letter put back at the journal's end")
     expect(stderr).toContain('no dead letter 99')
     const journal = held ?? (held = await stand.openJournal())
     const batch = await journal.take('siem', plenty)
     expect(idsOf(batch)).toEqual([uuid(3)])
-    expect(batch?.runs[0]?.onlySink).toBe('siem')
+    expect(batch?.slices[0]?.onlySink).toBe('siem')
     expect((await journal.deadLetters({})).map(({ id }) => id)).toEqual([1])
   })
 
   test('retry takes all of a sink, and needs to be told which', async () => {
-    expect(await retryLetters(stand.world, options())).toBe(2)
+    expect(await retryLetters(stand.context, options())).toBe(2)
     expect(stand.heard().stderr).toContain('which to retry?')
-    expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(0)
+    expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(0)
     expect(stand.heard().stdout).toContain('2 dead letters put back')
   })
 
@@ -162,7 +162,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       const text = readFileSync(stand.config, 'utf8').replace('name: siem,', `name: siem, ${setting},`)
       writeFileSync(stand.config, text)
       if (held) await startDaemon()
-      expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(1)
+      expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(1)
       const { stdout, stderr } = stand.heard()
       expect(stdout).toContain('0 dead letters put back')
       expect(stderr).toContain(`2 dead letters left where they are: siem no longer takes them (its ${key})`)
@@ -173,20 +173,20 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   )
 
   test('drop needs --yes or explicit ids', async () => {
-    expect(await dropLetters(stand.world, options())).toBe(2)
+    expect(await dropLetters(stand.context, options())).toBe(2)
     expect(stand.heard().stderr).toContain('say --yes')
-    expect(await dropLetters(stand.world, options({ sink: 'siem' }))).toBe(2)
+    expect(await dropLetters(stand.context, options({ sink: 'siem' }))).toBe(2)
     expect(stand.heard().stderr).toContain('say --yes')
-    expect(await dropLetters(stand.world, options({ id: [1] }))).toBe(0)
-    expect(await dropLetters(stand.world, options({ yes: true }))).toBe(0)
+    expect(await dropLetters(stand.context, options({ id: [1] }))).toBe(0)
+    expect(await dropLetters(stand.context, options({ yes: true }))).toBe(0)
     expect(stand.heard().stdout).toBe('1 dead letter dropped\n1 dead letter dropped\n')
-    await listLetters(stand.world, options())
+    await listLetters(stand.context, options())
     expect(stand.heard().stdout).toBe('no dead letters\n')
   })
 
   test('export writes lines with raw bytes and reasons to a private new file, or to standard output', async () => {
     const file = join(stand.folder, 'letters.ndjson')
-    expect(await exportLetters(stand.world, options(), file)).toBe(0)
+    expect(await exportLetters(stand.context, options(), file)).toBe(0)
     const lines = readFileSync(file, 'utf8').trim().split('\n')
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(lines).toHaveLength(2)
@@ -198,13 +198,13 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       entry_id: uuid(2),
     })
     stand.heard()
-    expect(await exportLetters(stand.world, options({ id: [2] }), '-')).toBe(0)
+    expect(await exportLetters(stand.context, options({ id: [2] }), '-')).toBe(0)
     expect(stand.heard().stdout).toBe(`${lines[1] ?? ''}\n`)
   })
 
   test('an export to standard output that cannot be written says why', async () => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOSPC' }))
-    const exporting = exportLetters({ ...stand.world, print }, options(), '-')
+    const exporting = exportLetters({ ...stand.context, print }, options(), '-')
     await expect(exporting).rejects.toThrow('Cannot write to standard output: the disk is full')
   })
 
@@ -216,23 +216,23 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code }))
     const shown = { config: stand.config, content: true }
     const told = { code: 'misconfigured', message: `Cannot write to standard output: ${why}` }
-    await expect(showLetter({ ...stand.world, print }, shown, 1)).rejects.toMatchObject(told)
-    await expect(showQuarantine({ ...stand.world, print }, shown, 1)).rejects.toMatchObject(told)
+    await expect(showLetter({ ...stand.context, print }, shown, 1)).rejects.toMatchObject(told)
+    await expect(showQuarantine({ ...stand.context, print }, shown, 1)).rejects.toMatchObject(told)
   })
 
   test('a reader that wants no more of what is shown is no failure', async () => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code: 'EPIPE' }))
     const shown = { config: stand.config, content: true }
-    expect(await showLetter({ ...stand.world, print }, shown, 1)).toBe(0)
-    expect(await showQuarantine({ ...stand.world, print }, shown, 1)).toBe(0)
+    expect(await showLetter({ ...stand.context, print }, shown, 1)).toBe(0)
+    expect(await showQuarantine({ ...stand.context, print }, shown, 1)).toBe(0)
   })
 
   test('export overwrites nothing and leaves nothing half done', async () => {
     const file = join(stand.folder, 'precious')
     writeFileSync(file, 'precious')
-    await expect(exportLetters(stand.world, options(), file)).rejects.toThrow('not overwritten')
+    await expect(exportLetters(stand.context, options(), file)).rejects.toThrow('not overwritten')
     expect(readFileSync(file, 'utf8')).toBe('precious')
-    await expect(exportLetters(stand.world, options(), join(file, 'below'))).rejects.toThrow('Cannot write')
+    await expect(exportLetters(stand.context, options(), join(file, 'below'))).rejects.toThrow('Cannot write')
     expect(existsSync(join(file, 'below'))).toBe(false)
   })
 
@@ -242,59 +242,59 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line) as Record<string, unknown>)
-    expect(await exportLetters(stand.world, options(), '-')).toBe(0)
+    expect(await exportLetters(stand.context, options(), '-')).toBe(0)
     const letters = facts(stand.heard().stdout).map((each) => ({ ...each, entry: undefined }))
-    expect(await listLetters(stand.world, options({ json: true }))).toBe(0)
+    expect(await listLetters(stand.context, options({ json: true }))).toBe(0)
     expect(facts(stand.heard().stdout)).toEqual(letters)
     expect(letters.length).toBeGreaterThan(1)
-    expect(await listLetters(stand.world, options({ json: true, limit: 1 }))).toBe(0)
+    expect(await listLetters(stand.context, options({ json: true, limit: 1 }))).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(facts(stdout)).toEqual(letters.slice(0, 1))
     expect(stderr).toContain('there are more than these 1')
-    expect(await exportQuarantine(stand.world, options(), '-')).toBe(0)
+    expect(await exportQuarantine(stand.context, options(), '-')).toBe(0)
     const elements = facts(stand.heard().stdout).map((each) => ({ ...each, base64: undefined }))
-    expect(await listQuarantine(stand.world, options({ json: true }))).toBe(0)
+    expect(await listQuarantine(stand.context, options({ json: true }))).toBe(0)
     const quarantined = stand.heard().stdout
     expect(facts(quarantined)).toEqual(elements)
     expect(stdout + quarantined).not.toContain('planted')
-    await listLetters(stand.world, options({ json: true, sink: 'archive' }))
+    await listLetters(stand.context, options({ json: true, sink: 'archive' }))
     expect(stand.heard().stdout).toBe('')
   })
 
   test('the quarantine is listed and shown without its bytes, and exported with them', async () => {
-    expect(await listQuarantine(stand.world, options())).toBe(0)
-    expect(await showQuarantine(stand.world, { config: stand.config, content: false }, 1)).toBe(0)
+    expect(await listQuarantine(stand.context, options())).toBe(0)
+    expect(await showQuarantine(stand.context, { config: stand.config, content: false }, 1)).toBe(0)
     const { stdout } = stand.heard()
     expect(stdout).toContain('no_id')
     expect(stdout).not.toContain('planted')
-    expect(await showQuarantine(stand.world, { config: stand.config, content: true }, 1)).toBe(0)
+    expect(await showQuarantine(stand.context, { config: stand.config, content: true }, 1)).toBe(0)
     expect(stand.heard().stdout).toBe('{"planted":"\u001b"}')
-    expect(await exportQuarantine(stand.world, options(), '-')).toBe(0)
+    expect(await exportQuarantine(stand.context, options(), '-')).toBe(0)
     const line = JSON.parse(stand.heard().stdout) as { base64: string }
     expect(Buffer.from(line.base64, 'base64').toString()).toBe('{"planted":"\u001b"}')
-    expect(await showQuarantine(stand.world, { config: stand.config, content: true }, 9)).toBe(1)
+    expect(await showQuarantine(stand.context, { config: stand.config, content: true }, 9)).toBe(1)
   })
 
   test('quarantine drop needs --yes or explicit ids, and tells of ids that are none', async () => {
-    expect(await dropQuarantine(stand.world, options())).toBe(2)
+    expect(await dropQuarantine(stand.context, options())).toBe(2)
     expect(stand.heard().stderr).toContain('say --yes')
-    expect(await dropQuarantine(stand.world, options({ id: [9] }))).toBe(1)
+    expect(await dropQuarantine(stand.context, options({ id: [9] }))).toBe(1)
     expect(stand.heard()).toMatchObject({
       stdout: '0 quarantined elements dropped\n',
       stderr: expect.stringContaining('nothing quarantined under 9') as string,
     })
-    expect(await dropQuarantine(stand.world, options({ id: [1] }))).toBe(0)
-    expect(await dropQuarantine(stand.world, options({ yes: true }))).toBe(0)
+    expect(await dropQuarantine(stand.context, options({ id: [1] }))).toBe(0)
+    expect(await dropQuarantine(stand.context, options({ yes: true }))).toBe(0)
     const { stdout } = stand.heard()
     expect(stdout).toBe('1 quarantined element dropped\n0 quarantined elements dropped\n')
-    await listQuarantine(stand.world, options())
+    await listQuarantine(stand.context, options())
     expect(stand.heard().stdout).toBe('nothing is quarantined\n')
   })
 })
 
 test('a journal in use without a socket is a clear error', async () => {
   held = await stand.openJournal()
-  await expect(listLetters(stand.world, options())).rejects.toThrow(
+  await expect(listLetters(stand.context, options())).rejects.toThrow(
     /is in use, and its process does not answer/,
   )
 })
@@ -303,7 +303,7 @@ test('a journal that is not there is named by its whole path: a relative one beg
   const name = `not-there-${process.pid}.db`
   const text = readFileSync(stand.config, 'utf8').replace(stand.path, `./${name}`)
   writeFileSync(stand.config, text)
-  await expect(listLetters(stand.world, options())).rejects.toThrow(
+  await expect(listLetters(stand.context, options())).rejects.toThrow(
     `There is no journal at ${join(dirname(stand.config), name)} yet: nothing`,
   )
 })
@@ -311,17 +311,17 @@ test('a journal that is not there is named by its whole path: a relative one beg
 test('where nothing has run there is no journal, and none is made', async () => {
   stand.remove()
   stand = openStand()
-  await expect(listLetters(stand.world, options())).rejects.toThrow(
+  await expect(listLetters(stand.context, options())).rejects.toThrow(
     `There is no journal at ${stand.path} yet: nothing has run on this configuration`,
   )
   expect(existsSync(stand.path)).toBe(false)
 })
 
 describe.each([
-  ['list', (sink: string) => listLetters(stand.world, options({ sink }))],
-  ['retry', (sink: string) => retryLetters(stand.world, options({ sink }))],
-  ['drop', (sink: string) => dropLetters(stand.world, options({ sink, yes: true }))],
-  ['export', (sink: string) => exportLetters(stand.world, options({ sink }), '-')],
+  ['list', (sink: string) => listLetters(stand.context, options({ sink }))],
+  ['retry', (sink: string) => retryLetters(stand.context, options({ sink }))],
+  ['drop', (sink: string) => dropLetters(stand.context, options({ sink, yes: true }))],
+  ['export', (sink: string) => exportLetters(stand.context, options({ sink }), '-')],
 ])('%s of a sink', (verb, ask) => {
   test('that there is none of is wrong usage, and tells which there are', async () => {
     expect(await ask('nope')).toBe(2)
@@ -342,22 +342,22 @@ describe.each([
 })
 
 test('an id that is not there is told by list too', async () => {
-  expect(await listLetters(stand.world, options({ id: [99] }))).toBe(1)
+  expect(await listLetters(stand.context, options({ id: [99] }))).toBe(1)
   expect(stand.heard().stderr).toContain('no dead letter 99')
-  expect(await listQuarantine(stand.world, options({ id: [99] }))).toBe(1)
+  expect(await listQuarantine(stand.context, options({ id: [99] }))).toBe(1)
   expect(stand.heard().stderr).toContain('nothing quarantined under 99')
 })
 
 test('while the file is at fault the names are those of the daemon', async () => {
   await startDaemon()
   writeFileSync(stand.config, `${readFileSync(stand.config, 'utf8')}nonsense: true\n`)
-  expect(await listLetters(stand.world, options({ sink: 'nope' }))).toBe(2)
+  expect(await listLetters(stand.context, options({ sink: 'nope' }))).toBe(2)
   expect(stand.heard().stderr).toContain('there is no sink nope; there are archive, siem')
 })
 
 test('a letter of a sink that left the configuration stays, and is told', async () => {
   writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: siem', 'name: other'))
-  expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(1)
+  expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(1)
   expect(stand.heard().stderr).toContain('2 dead letters left where they are: siem is not in')
 })
 
@@ -367,8 +367,8 @@ test('letters by the thousand are put back in chunks, each once', async () => {
   const { part } = await import('../../../contract/journal-parts.ts')
   await journal.append(part(many))
   const parked = many.map((_, i) => ({ seq: 5 + i, code: 'refused', reason: 'no' }))
-  await journal.settle('siem', { first: 5, through: 1204, parked })
-  expect(await retryLetters(stand.world, options({ sink: 'siem' }))).toBe(0)
+  await journal.ack('siem', { first: 5, through: 1204, parked })
+  expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(0)
   expect(stand.heard().stdout).toContain('1,202 dead letters put back')
   expect(await journal.deadLetters({})).toEqual([])
 })
@@ -377,11 +377,11 @@ test('through a daemon, a faulty configuration does not hide the dead letters', 
   const text = readFileSync(stand.config, 'utf8')
   const spoil = () => writeFileSync(stand.config, `${text}nonsense: true\n`)
   spoil()
-  await expect(listLetters(stand.world, options())).rejects.toThrow('nonsense')
+  await expect(listLetters(stand.context, options())).rejects.toThrow('nonsense')
   writeFileSync(stand.config, text)
   await startDaemon()
   spoil()
-  expect(await listLetters(stand.world, options())).toBe(0)
+  expect(await listLetters(stand.context, options())).toBe(0)
   const { stdout, stderr } = stand.heard()
   expect(stdout.split('\n')).toHaveLength(8)
   expect(stderr).toContain('is invalid; a running daemon')
@@ -389,9 +389,9 @@ test('through a daemon, a faulty configuration does not hide the dead letters', 
 
 test('an export of none makes no file, and says so', async () => {
   const file = join(stand.folder, 'none.ndjson')
-  expect(await exportLetters(stand.world, options({ sink: 'archive' }), file)).toBe(0)
+  expect(await exportLetters(stand.context, options({ sink: 'archive' }), file)).toBe(0)
   expect(stand.heard().stderr).toBe(`auditferry: no dead letters to export: ${file} was not made\n`)
-  expect(await exportQuarantine(stand.world, options({ id: [99] }), file)).toBe(1)
+  expect(await exportQuarantine(stand.context, options({ id: [99] }), file)).toBe(1)
   expect(stand.heard().stderr).toContain(`nothing quarantined to export: ${file} was not made\n`)
   expect(existsSync(file)).toBe(false)
 })

@@ -1,14 +1,14 @@
 // What `list` shows of what was set aside, and whether it says that there is more.
 import { expect, test } from 'vitest'
 import { showList, Sums } from '../../../../src/cli/records/list.ts'
-import type { World } from '../../../../src/cli/shared/world.ts'
+import type { CommandContext } from '../../../../src/cli/shared/world.ts'
 
 async function shown(found: number, limit: number, json: boolean) {
   const told = { stdout: '', stderr: '' }
-  const world = {
+  const context = {
     stdout: (text: string) => void (told.stdout += text),
     stderr: (text: string) => void (told.stderr += text),
-  } as World
+  } as CommandContext
   const letters = Array.from({ length: found }, (_, n) => `letter-${n}`)
   async function* pages() {
     yield letters.slice(0, 1)
@@ -19,7 +19,7 @@ async function shown(found: number, limit: number, json: boolean) {
     bytes: { of: () => 0, name: 'bytes', title: 'SIZE' },
     noun: String,
   })
-  await showList(world, { limit, json }, pages(), sums, {
+  await showList(context, { limit, json }, pages(), sums, {
     ...{ none: 'none', all: 'export', head: ['ID'] },
     row: (id) => [id],
     facts: (id) => ({ id }),

@@ -22,8 +22,8 @@ test.each([
     if (++asked === 3) throw new ConnectorError('unreachable', 'gone')
     return step
   }
-  const { world, heard } = openWorld()
-  const queued = queueKept({ replay }, { ...query, dryRun }, world, { sleep: async () => undefined })
+  const { context, heard } = openWorld()
+  const queued = queueKept({ replay }, { ...query, dryRun }, context, { sleep: async () => undefined })
   await expect(queued).rejects.toMatchObject({ code: 'unreachable' })
   expect(heard().stderr).toMatch(told)
 })

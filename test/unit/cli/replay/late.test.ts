@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { lateDays } from '../../../../src/cli/replay/kept.ts'
 import type { SourceStatus } from '../../../../src/observability/status.ts'
 
-const origin = { workspace: 'acme', source: 'audit' } as const
+const stream = { workspace: 'acme', source: 'audit' } as const
 const CONFIGURED = '2026-11-17T10:00:00.000Z'
 
 test.each([
@@ -13,7 +13,10 @@ test.each([
   [null, 1],
 ])('read whole at %s, by a process or a configuration before this one: is the day late?', (at, late) => {
   const live = { name: 'audit', lag_seconds: 0, caught_up_at: at } as SourceStatus
-  const report = { configured_at: CONFIGURED, workspaces: [{ name: 'acme', sources: [live], budget: [] }] }
-  const day = { origin, day: 20_000, kept: 5, still: 0, via: 'api' } as const
+  const report = {
+    configured_at: CONFIGURED,
+    workspaces: [{ name: 'acme', sources: [live], rateLimiter: [] }],
+  }
+  const day = { stream, day: 20_000, kept: 5, still: 0, via: 'api' } as const
   expect(lateDays([day], report)).toHaveLength(late)
 })

@@ -6,7 +6,7 @@ import type { Journal } from '../../../../src/contracts/journal.ts'
 import { openControl } from '../../../../src/control/server.ts'
 import type { Control } from '../../../../src/control/server.ts'
 import { unasked } from '../../../fakes/unasked.ts'
-import { idsOf, logOf, part, plenty, settlement, spec, uuid } from '../../../contract/journal-parts.ts'
+import { idsOf, logOf, part, plenty, acknowledgement, spec, uuid } from '../../../contract/journal-parts.ts'
 import { openBoardStand } from '../../observability/board-stand.ts'
 import { openStand } from '../stand.ts'
 
@@ -24,7 +24,7 @@ beforeEach(async () => {
   stand = openStand()
   const journal = await stand.openJournal(['siem', 'archive'], 2 ** 20)
   await journal.append(part([spec(1), spec(2), spec(3)]))
-  for (const sink of ['siem', 'archive']) await journal.settle(sink, settlement(1, 3))
+  for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(1, 3))
   await journal.close()
 })
 afterEach(async () => {
@@ -40,14 +40,14 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   beforeEach(async () => {
     if (how !== 'through a daemon') return
     const journal = await reopen()
-    const { board, metrics, taps } = openBoardStand()
-    const parts = { board, metrics, taps, journal }
+    const { registry, metrics, taps } = openBoardStand()
+    const parts = { registry, metrics, taps, journal }
     control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
   })
 
   test('a span comes again to its sink, which says first that its lines cannot tell', async () => {
     const to = '2026-01-31T00:00:03Z'
-    expect(await replay(stand.world, options({ to }))).toBe(0)
+    expect(await replay(stand.context, options({ to }))).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toContain('lines of siem are not marked as replayed')
     expect(stdout).toContain(`2 entries (242 B) queued for siem; ${when}`)
@@ -57,7 +57,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 
   test('a dry run counts and sends nothing', async () => {
-    expect(await replay(stand.world, options({ dryRun: true }))).toBe(0)
+    expect(await replay(stand.context, options({ dryRun: true }))).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toBe('')
     expect(stdout).toMatch(/^3 entries \(363 B\) would be sent to siem again; the journal keeps what it took/)
@@ -70,7 +70,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       'name: siem, format: envelope, type: file',
     )
     writeFileSync(stand.config, text)
-    expect(await replay(stand.world, options())).toBe(0)
+    expect(await replay(stand.context, options())).toBe(0)
     const { stdout, stderr } = stand.heard()
     expect(stderr).toBe('')
     expect(stdout).toContain(`queued for siem, marked as a replay; ${when}`)
@@ -83,7 +83,7 @@ test.each([
   [{ from: '2026-02-01', to: '2026-01-01' }, '--from must be earlier than --to'],
   [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
 ])('a span that is none is wrong usage: %j', async (more, message) => {
-  expect(await replay(stand.world, options(more))).toBe(2)
+  expect(await replay(stand.context, options(more))).toBe(2)
   expect(stand.heard().stderr).toContain(message)
 })
 
@@ -95,14 +95,14 @@ test.each([
     'sink siem does not take history.query: its sources are audit, history.usage, vault.projects',
   ],
 ])('what is named and can give nothing is wrong usage: %j', async (more, message) => {
-  expect(await replay(stand.world, options(more))).toBe(2)
+  expect(await replay(stand.context, options(more))).toBe(2)
   expect(stand.heard()).toEqual({ stdout: '', stderr: `error: ${message}\n` })
 })
 
 test('a workspace that left the configuration is known as long as the journal has its entries', async () => {
   writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: acme', 'name: other'))
-  expect(await replay(stand.world, options({ workspace: 'acme' }))).toBe(0)
+  expect(await replay(stand.context, options({ workspace: 'acme' }))).toBe(0)
   expect(stand.heard().stdout).toContain('3 entries (363 B) queued')
-  expect(await replay(stand.world, options({ workspace: 'nope' }))).toBe(2)
+  expect(await replay(stand.context, options({ workspace: 'nope' }))).toBe(2)
   expect(stand.heard().stderr).toContain('there is no workspace nope; there are other, acme')
 })

@@ -1,8 +1,8 @@
 // `run --once` when something cannot be gone on with: it ends, with what was wrong.
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Outside } from '../../../../src/app/environment.ts'
-import { realOutside } from '../../../../src/cli/shared/environment.ts'
+import type { Environment } from '../../../../src/app/environment.ts'
+import { realEnvironment } from '../../../../src/cli/shared/environment.ts'
 import { deliveredText, howFar, runOnce } from '../../../../src/cli/run/once.ts'
 import { loadConfig } from '../../../../src/config/load.ts'
 import { readTextFile } from '../../../../src/config/files.ts'
@@ -31,12 +31,12 @@ test('a standard output whose reader is gone ends the run with 1 and that word, 
   // Nothing is left to read.
   const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
   const gone = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })
-  const outside: Outside = {
-    ...realOutside(config, stand.world),
+  const environment: Environment = {
+    ...realEnvironment(config, stand.context),
     log: logOf(),
     print: () => Promise.reject(gone),
   }
-  const { code, why } = await runOnce(config, outside, stand.world, 15_000)
+  const { code, why } = await runOnce(config, environment, stand.context, 15_000)
   expect(why).toContain('only blocked parts remain: console is blocked')
   expect(why).toContain('standard output: its reader is gone (EPIPE)')
   expect(code).toBe(1)
@@ -51,8 +51,8 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
   const config = loadConfig(stand.config, { env, readFile: readTextFile })
   const broken = new ConnectorError('disk_failed', 'the disk is broken')
   let sleeping = 0
-  const outside: Outside = {
-    ...realOutside(config, stand.world),
+  const environment: Environment = {
+    ...realEnvironment(config, stand.context),
     log: logOf(),
     clock: {
       ...systemClock,
@@ -61,13 +61,13 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
         return systemClock.sleep(ms, signal).finally(() => sleeping--)
       },
     },
-    disk: { ...realOutside(config, stand.world).disk, open: () => Promise.reject(broken) },
+    disk: { ...realEnvironment(config, stand.context).disk, open: () => Promise.reject(broken) },
     network: () => ({
       send: () => Promise.reject(new ConnectorError('unreachable', 'nobody there')),
       close: () => Promise.resolve(),
     }),
   }
-  await expect(runOnce(config, outside, stand.world, Infinity)).rejects.toBe(broken)
+  await expect(runOnce(config, environment, stand.context, Infinity)).rejects.toBe(broken)
   expect(sleeping).toBe(0)
 })
 
@@ -95,13 +95,13 @@ test('a run whose receiver is away for minutes says so while it goes on', async 
   const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
   const away = new ConnectorError('unreachable', 'the mount is away')
   const told: string[] = []
-  const outside: Outside = {
-    ...realOutside(config, stand.world),
+  const environment: Environment = {
+    ...realEnvironment(config, stand.context),
     log: logOf(told),
     clock: { ...systemClock, elapsed: () => systemClock.elapsed() * 600 },
-    disk: { ...realOutside(config, stand.world).disk, open: () => Promise.reject(away) },
+    disk: { ...realEnvironment(config, stand.context).disk, open: () => Promise.reject(away) },
   }
-  const { why } = await runOnce(config, outside, stand.world, 20 * MINUTE_MS)
+  const { why } = await runOnce(config, environment, stand.context, 20 * MINUTE_MS)
   expect(why).toContain('the timeout came first')
   expect(told).toContain('The run continues')
 })

@@ -67,12 +67,12 @@ const said = (words: string) => house.lines.filter(({ sentence }) => sentence.in
 function start({ tracing, loaded = load() }: { tracing?: Tracing; loaded?: LoadedConfig } = {}): void {
   stopping = new AbortController()
   url = ''
-  const outside = { ...house.outside, tracing }
+  const environment = { ...house.environment, tracing }
   const nextSetup = reloading({
-    ...{ file, clock: house.clock, references, loaded, load, outsideOf: () => outside },
+    ...{ file, clock: house.clock, references, loaded, load, environmentOf: () => environment },
     onHangup: (listener) => void (hangUp = listener),
   })
-  daemon = runDaemon({ config: loaded.config, outside }, stopping.signal, {
+  daemon = runDaemon({ config: loaded.config, environment }, stopping.signal, {
     nextSetup,
     started: (where) => void (url = where),
   })
@@ -278,7 +278,7 @@ async function parkOne(): Promise<void> {
     ...{ sinks: ['one'], clock: systemClock, log: logOf(), ballastBytes: 0 },
   })
   const { last = 0 } = await journal.append(part([spec(1)]))
-  await journal.settle('one', {
+  await journal.ack('one', {
     ...{ first: last, through: last, parked: [{ seq: last, code: 'refused', reason: 'no' }] },
   })
   await journal.close()
@@ -319,12 +319,12 @@ test('a key to hash with that changes while the first configuration opens makes 
   let ask: () => void = () => undefined
   const loaded = load()
   const nextSetup = reloading({
-    ...{ file, clock: house.clock, references, loaded, load, outsideOf: () => house.outside },
+    ...{ file, clock: house.clock, references, loaded, load, environmentOf: () => house.environment },
     onHangup: (listener) => void (ask = listener),
   })
   writeFileSync(key, 'b'.repeat(32))
   const current = {
-    ...{ config: loaded.config, outside: house.outside },
+    ...{ config: loaded.config, environment: house.environment },
     ...{ makeWayFor: async () => undefined, tellRefused: () => undefined },
   }
   const next = nextSetup(current, AbortSignal.timeout(15_000))
@@ -357,7 +357,7 @@ describe('the configuration that runs', () => {
     let isOver = false
     const ask = async () => {
       while (!isOver) {
-        await client.shelved(undefined).catch((error: unknown) => faults.push(error))
+        await client.storedDays(undefined).catch((error: unknown) => faults.push(error))
         await systemClock.sleep(1)
       }
     }
@@ -528,13 +528,13 @@ describe('a stop starts nothing any more', () => {
       ...{ sink: (sink) => sink, close: () => Promise.resolve() },
     }
     const log: Log = {
-      ...house.outside.log,
+      ...house.environment.log,
       info: (sentence, fields) => {
-        house.outside.log.info(sentence, fields)
+        house.environment.log.info(sentence, fields)
         if (sentence === 'Stopping') onStop?.()
       },
     }
-    const setup = { config: load().config, outside: { ...house.outside, log, tracing } }
+    const setup = { config: load().config, environment: { ...house.environment, log, tracing } }
     await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
     const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
     return {
@@ -581,13 +581,13 @@ test('what ends the daemon behind a reload is told by the log of the configurati
     throw new ConnectorError('disk_failed', 'planted')
   }
   const config = load().config
-  const next = { config, outside: { ...house.outside, log: second, network } }
+  const next = { config, environment: { ...house.environment, log: second, network } }
   const ending = new AbortController()
   const over = withLastWords({}, async (useLog) => {
     useLog(first)
-    const outside = { ...house.outside, log: first }
-    const takesOver = ({ outside: { log } }: { outside: { log: Log } }) => useLog(log)
-    await runDaemon({ config, outside }, ending.signal, { nextSetup: async () => next, takesOver })
+    const environment = { ...house.environment, log: first }
+    const takesOver = ({ environment: { log } }: { environment: { log: Log } }) => useLog(log)
+    await runDaemon({ config, environment }, ending.signal, { nextSetup: async () => next, takesOver })
     return 0
   })
   expect(await over).toBe(1)
@@ -603,14 +603,14 @@ test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
   async (bug) => {
     let ask: () => void = () => undefined
     const nextSetup = reloading({
-      ...{ file, clock: house.clock, references, loaded: load(), outsideOf: () => house.outside },
+      ...{ file, clock: house.clock, references, loaded: load(), environmentOf: () => house.environment },
       load: () => {
         throw bug
       },
       onHangup: (listener) => void (ask = listener),
     })
     const current = {
-      ...{ config: load().config, outside: house.outside },
+      ...{ config: load().config, environment: house.environment },
       ...{ makeWayFor: async () => undefined, tellRefused: () => expect.fail('refused') },
     }
     const next = nextSetup(current, AbortSignal.timeout(10_000))

@@ -1,6 +1,6 @@
 // The log of the real world knows every secret of the configuration.
 import { expect, test } from 'vitest'
-import { realOutside } from '../../../../src/cli/shared/environment.ts'
+import { realEnvironment } from '../../../../src/cli/shared/environment.ts'
 import { type Config, configSchema } from '../../../../src/config/schema.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import { Secret, SecretLook } from '../../../../src/core/secret.ts'
@@ -18,7 +18,7 @@ function captured(config: Config) {
   const silent = { stdout: () => undefined, stderr: () => undefined, print: async () => undefined }
   const written: string[] = []
   const to = { write: (line: string) => void written.push(line) }
-  const { log } = realOutside(config, { env: {}, version: '0.0.0', signal, ...silent }, to)
+  const { log } = realEnvironment(config, { env: {}, version: '0.0.0', signal, ...silent }, to)
   return { log, written }
 }
 

@@ -1,7 +1,7 @@
 // A process to be killed: appends pages, delivers to a file of its own, settles, prunes, until it dies. `node appender.ts PATH SINK_FILE`
 import { appendFileSync } from 'node:fs'
 import { openJournal } from '../../../../src/journal/sqlite/open.ts'
-import { idsOf, logOf, part, settlement, spec, TestClock } from '../../../contract/journal-parts.ts'
+import { idsOf, logOf, part, acknowledgement, spec, TestClock } from '../../../contract/journal-parts.ts'
 
 const [, , path = '', received = ''] = process.argv
 const journal = await openJournal({
@@ -21,7 +21,7 @@ for (let from = next; ; from += 10) {
         .map((id, i) => `${batch.first + i} ${id}\n`)
         .join(''),
     )
-    await journal.settle('a', settlement(batch.first, batch.last))
+    await journal.ack('a', acknowledgement(batch.first, batch.last))
   }
   await journal.prune()
 }

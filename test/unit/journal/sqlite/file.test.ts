@@ -30,7 +30,7 @@ import {
   idsOf,
   part,
   plenty,
-  settlement,
+  acknowledgement,
   spec,
   START_US,
   TestClock,
@@ -399,8 +399,8 @@ describe('the file', () => {
     before.prepare('INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?)').run('a', 1, 1, 7, 's', 'd')
     before.close()
     const again = await open()
-    expect(await again.intents('a')).toEqual([{ first: 1, last: 1, shape: 's', detail: 'd' }])
-    await again.intend('a', { first: 2, last: 2, shape: 's', detail: 'e' })
+    expect(await again.inFlightBatches('a')).toEqual([{ first: 1, last: 1, shape: 's', detail: 'd' }])
+    await again.recordInFlight('a', { first: 2, last: 2, shape: 's', detail: 'e' })
     await again.close()
     const after = new Sqlite(path)
     const rows = after
@@ -550,7 +550,7 @@ describe('a failing disk', () => {
     clock.now = () => clock.nowMs
     await expect(journal.append(part([spec(2)]))).rejects.toMatchObject({ code: 'disk_failed' })
     await expect(journal.take('a', plenty)).rejects.toMatchObject({ code: 'disk_failed' })
-    await expect(journal.settle('a', settlement(1, 1))).rejects.toMatchObject({ code: 'disk_failed' })
+    await expect(journal.ack('a', acknowledgement(1, 1))).rejects.toMatchObject({ code: 'disk_failed' })
   })
 
   it('each fault of SQLite and the file system has its code', () => {
@@ -636,7 +636,7 @@ describe('no room', () => {
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
     expect(kept).toBeGreaterThan(5)
     await expect(journal.append(big(kept + 1))).rejects.toMatchObject({ code: 'disk_full' })
-    await journal.settle('a', settlement(1, kept - 1))
+    await journal.ack('a', acknowledgement(1, kept - 1))
     while (await journal.prune()) continue
     expect(await journal.append(big(kept + 1))).toMatchObject({ added: 1 })
     expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(kept), uuid(kept + 1)])
@@ -703,7 +703,7 @@ describe('no room', () => {
         await journal.append(big(kept + 1))
         kept++
         const parked = [{ seq: kept, code: 'refused', reason: 'as told' }]
-        await journal.settle('a', { first: kept, through: kept, parked })
+        await journal.ack('a', { first: kept, through: kept, parked })
         while (await journal.prune()) continue
       }
     }
@@ -768,7 +768,7 @@ describe('no room', () => {
   const MB = 1_000_000
   const settleAll = async (journal: Journal, first: number, through: number) => {
     for (let n = first; n <= through; n++) {
-      await journal.settle('a', settlement(n, n))
+      await journal.ack('a', acknowledgement(n, n))
       while (await journal.prune()) continue
     }
   }
@@ -892,11 +892,11 @@ describe('no room', () => {
       await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
       const batch = await journal.take('a', { maxEntries: 2, maxBytes: 1e6 })
       expect(idsOf(batch)).toEqual([uuid(1), uuid(2)])
-      await journal.settle('a', settlement(1, 2))
+      await journal.ack('a', acknowledgement(1, 2))
       await journal.close()
       journal = await open(settings)
       expect(idsOf(await journal.take('a', { maxEntries: 1, maxBytes: 1 }))).toEqual([uuid(3)])
-      await journal.settle('a', settlement(3, 3))
+      await journal.ack('a', acknowledgement(3, 3))
       while (await journal.prune()) continue
       await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
       await rm(foreign)
@@ -947,7 +947,7 @@ describe('no room', () => {
       const foreign = join(mount, 'foreign')
       writeFileSync(foreign, Buffer.alloc(freeBytesOf(mount) - 1.95 * MB))
       const journal = await open(settings)
-      await journal.settle('a', settlement(1, 40))
+      await journal.ack('a', acknowledgement(1, 40))
       while (await journal.prune()) continue
       await journal.putNote('x', 'x'.repeat(1.3 * MB))
       await journal.putNote('x', '')
@@ -966,7 +966,7 @@ describe('no room', () => {
       writeFileSync(foreign, Buffer.alloc(freeBytesOf(mount) - 30_000))
       await expect(takeIn(journal, 41)).rejects.toMatchObject({ code: 'disk_full' })
       expect(existsSync(`${settings.path}.ballast`)).toBe(false)
-      await journal.settle('a', settlement(1, 40))
+      await journal.ack('a', acknowledgement(1, 40))
       while (await journal.prune()) continue
       await expect(journal.append(big(41))).rejects.toMatchObject({ code: 'disk_full' })
       await rm(foreign)
@@ -983,11 +983,11 @@ describe('no room', () => {
       for (let n = 2; n <= 16; n++) await journal.append(part([spec(n, { body: 'x'.repeat(2 ** 20) })]))
       writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 65_536))
       const parked = [{ seq: 1, code: 'refused', reason: 'as told' }]
-      await journal.settle('a', { first: 1, through: 1, parked })
+      await journal.ack('a', { first: 1, through: 1, parked })
       expect(sentences.join()).toContain('gave up')
       // More than the log has room for: it is folded meanwhile.
       for (let n = 0; n < 40; n++) await journal.putNote('x', String(n % 10).repeat(MB))
-      await journal.settle('b', settlement(1, 16))
+      await journal.ack('b', acknowledgement(1, 16))
       while (await journal.prune()) continue
     }, '160m'),
     30_000,
@@ -1005,7 +1005,7 @@ describe('no room', () => {
       writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 0.8 * MB))
       for (let n = 0; n < 20; n++) await journal.putNote('x', String(n % 10).repeat(MB / 4))
       expect(freeBytesOf(mount)).toBeLessThan(300_000)
-      await journal.settle('a', settlement(1, 1))
+      await journal.ack('a', acknowledgement(1, 1))
     }),
   )
 
@@ -1015,8 +1015,8 @@ describe('no room', () => {
       const journal = await open({ path: join(mount, 'journal.db'), ballastBytes: 600_000 })
       await journal.append(big(1))
       writeFileSync(join(mount, 'foreign'), Buffer.alloc(freeBytesOf(mount) - 8192))
-      await journal.intend('a', { first: 1, last: 1, shape: 's', detail: 'x'.repeat(200_000) })
-      await journal.settle('a', settlement(1, 1))
+      await journal.recordInFlight('a', { first: 1, last: 1, shape: 's', detail: 'x'.repeat(200_000) })
+      await journal.ack('a', acknowledgement(1, 1))
       expect(sentences.join()).toContain('ballast')
       await expect(journal.append(big(2))).rejects.toMatchObject({ code: 'disk_full' })
     }),

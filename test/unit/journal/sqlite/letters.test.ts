@@ -27,7 +27,7 @@ afterEach(async () => {
 
 const parkAll = async (count: number) => {
   const parked = Array.from({ length: count }, (_, i) => ({ seq: i + 1, code: 'refused', reason: 'no' }))
-  await journal.settle('a', { first: 1, through: count, parked })
+  await journal.ack('a', { first: 1, through: count, parked })
 }
 
 it('letters that are retried come back in pieces of 4 MB at most, however many bytes they are together', async () => {

@@ -1,7 +1,7 @@
 // A process whose files may not become large: fills a journal, gives out, takes in again, and tells what it met. `node limited.ts SETTINGS`
 import { type JournalOptions, openJournal } from '../../../../src/journal/sqlite/open.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
-import { logOf, part, settlement, spec, TestClock } from '../../../contract/journal-parts.ts'
+import { logOf, part, acknowledgement, spec, TestClock } from '../../../contract/journal-parts.ts'
 
 export interface Met {
   readonly kept: number
@@ -35,7 +35,7 @@ const full = await toldOf(async () => {
   for (; kept < 300; kept++) await journal.append(big(kept + 1))
 })
 const settled = await toldOf(async () => {
-  for (; position < kept - 1; position++) await journal.settle('a', settlement(position + 1, position + 1))
+  for (; position < kept - 1; position++) await journal.ack('a', acknowledgement(position + 1, position + 1))
   while (await journal.prune()) continue
 })
 const again = await toldOf(() => journal.append(big(kept + 1)))

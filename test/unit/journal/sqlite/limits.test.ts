@@ -16,7 +16,15 @@ import { describe, expect, it } from 'vitest'
 import type { JournalOptions } from '../../../../src/journal/sqlite/open.ts'
 import { limitReachedAt } from '../../../../src/journal/sqlite/space.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
-import { idsOf, part, plenty, settlement, spec, TestClock, uuid } from '../../../contract/journal-parts.ts'
+import {
+  idsOf,
+  part,
+  plenty,
+  acknowledgement,
+  spec,
+  TestClock,
+  uuid,
+} from '../../../contract/journal-parts.ts'
 import type { Met } from './limited.ts'
 import { big, journalStand } from './stand.ts'
 
@@ -55,7 +63,7 @@ describe('a write that SQLite could not do', () => {
     expect(existsSync(`${path}.ballast`)).toBe(false)
     clock.code = undefined
     expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(1)])
-    await journal.settle('a', settlement(1, 1))
+    await journal.ack('a', acknowledgement(1, 1))
     expect(await journal.append(part([spec(2)]))).toMatchObject({ added: 1 })
     expect(statSync(`${path}.ballast`).size).toBe(10_000)
   })
@@ -153,12 +161,12 @@ it(
     expect(existsSync(`${settings.path}.ballast`)).toBe(false)
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
     settled()
-    await journal.settle('a', settlement(1, 2))
+    await journal.ack('a', acknowledgement(1, 2))
     await journal.close()
     settled()
     journal = await open(settings)
     expect(idsOf(await journal.take('a', { maxEntries: 1, maxBytes: 1 }))).toEqual([uuid(3)])
-    await journal.settle('a', settlement(3, 3))
+    await journal.ack('a', acknowledgement(3, 3))
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
     // Its room is no room to take in: it is not put back there only to be given up again.
     expect(sentences.filter((sentence) => sentence.includes('gave up'))).toHaveLength(1)
@@ -225,7 +233,7 @@ describe.runIf(process.platform === 'linux')('where no file may become large', (
     for (const told of [settled, again]) expect(told).toMatch(/^disk_full/)
     const journal = await open()
     expect(idsOf(await journal.take('a', { maxEntries: 1e6, maxBytes: 1e9 }))).toHaveLength(kept - position)
-    await journal.settle('a', settlement(position + 1, kept))
+    await journal.ack('a', acknowledgement(position + 1, kept))
   })
 
   it('where not even the ballast may be so large nothing is taken in, and the error says why', () => {

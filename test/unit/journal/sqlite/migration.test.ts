@@ -7,7 +7,7 @@ import Sqlite, { type Database } from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openJournal } from '../../../../src/journal/sqlite/open.ts'
 import { migrate } from '../../../../src/journal/sqlite/schema.ts'
-import { balanceOf } from '../../../../src/contracts/accounts.ts'
+import { accountReport } from '../../../../src/contracts/accounts.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import { epochDay } from '../../../../src/core/time.ts'
 import {
@@ -48,11 +48,11 @@ async function open(path: string): Promise<Journal> {
 function delivered(first: number, through: number, audits: number, usages = 0) {
   const day = epochDay(START_US)
   const sums = { day, filtered: 0, replayed: 0 }
-  const tally = [
-    { ...sums, origin: audit, accepted: audits },
-    { ...sums, origin: usage, accepted: usages },
+  const outcomes = [
+    { ...sums, stream: audit, accepted: audits },
+    { ...sums, stream: usage, accepted: usages },
   ].filter(({ accepted }) => accepted > 0)
-  return { first, through, parked: [], tally }
+  return { first, through, parked: [], outcomes }
 }
 
 const finding = { index: 0, kind: 'foreign_fetch' as const }
@@ -69,12 +69,12 @@ async function fill(path: string): Promise<void> {
       },
     ),
   )
-  await journal.append(part([spec(5), spec(6)], { origin: usage, cursor: 'there' }))
+  await journal.append(part([spec(5), spec(6)], { stream: usage, cursor: 'there' }))
   const parked = [{ seq: 2, code: 'refused', reason: 'no' }]
-  await journal.settle('a', { ...delivered(1, 2, 1), parked })
-  await journal.settle('a', delivered(4, 4, 1))
-  await journal.settle('b', delivered(1, 6, 4, 2))
-  await journal.intend('a', { first: 3, last: 3, shape: 'shape', detail: 'detail' })
+  await journal.ack('a', { ...delivered(1, 2, 1), parked })
+  await journal.ack('a', delivered(4, 4, 1))
+  await journal.ack('b', delivered(1, 6, 4, 2))
+  await journal.recordInFlight('a', { first: 3, last: 3, shape: 'shape', detail: 'detail' })
   await journal.putNote('instance', '123')
   await journal.close()
 }
@@ -140,22 +140,24 @@ async function expectWhole(path: string): Promise<void> {
   expect(journal.stats()).toMatchObject({ gaps: 1, findings: 1, quarantined: 1 })
   expect(await journal.quarantined({})).toMatchObject([{ sha256: 'ab', keptBytes: 3 }])
   expect(await journal.findings(10)).toMatchObject([{ kind: 'foreign_fetch', entryId: spec(1).id }])
-  expect(await journal.intents('a')).toEqual([{ first: 3, last: 3, shape: 'shape', detail: 'detail' }])
+  expect(await journal.inFlightBatches('a')).toEqual([
+    { first: 3, last: 3, shape: 'shape', detail: 'detail' },
+  ])
   expect(seqs(await journal.deadLetters({ sink: 'a' }))).toEqual([2])
   const known = await journal.append(part([spec(1), spec(7)]))
   expect(known).toMatchObject({ added: 1, known: 1 })
   expect(idsOf(await journal.range(3, 3))).toEqual([spec(3).id])
-  await journal.settle('a', delivered(3, 3, 1))
+  await journal.ack('a', delivered(3, 3, 1))
   const rest = await journal.take('a', plenty)
   expect(idsOf(rest)).toEqual([5, 6, 7].map((n) => spec(n).id))
   expect(rawsOf(rest)[0]).toContain(spec(5).id)
-  await journal.settle('a', delivered(5, 7, 1, 2))
+  await journal.ack('a', delivered(5, 7, 1, 2))
   expect(await journal.retryDeadLetters({ sink: 'a' })).toBe(1)
   expect(idsOf(await journal.take('a', plenty))).toEqual([spec(2).id])
-  await journal.settle('a', delivered(8, 8, 1))
+  await journal.ack('a', delivered(8, 8, 1))
   expect(await journal.take('a', plenty)).toBeUndefined()
   expect(idsOf(await journal.take('b', plenty))).toEqual([spec(7).id, spec(2).id])
-  const { rows } = await balanceOf(journal, { fromDay: 0, toDay: 1e6 }, ['a', 'b'])
+  const { rows } = await accountReport(journal, { fromDay: 0, toDay: 1e6 }, ['a', 'b'])
   expect(rows.map(({ missing }) => missing)).toEqual(rows.map(() => 0))
 }
 

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decode, encode, pack } from '../../../../src/journal/rules/chunk.ts'
 import { writeKey } from '../../../../src/journal/sqlite/dedup-index.ts'
-import { aheadCount, nextFree, type Settled, withSettled } from '../../../../src/journal/sqlite/pending.ts'
+import { aheadCount, nextFree, type Settled, withAcked } from '../../../../src/journal/sqlite/pending.ts'
 import { COLUMNS, Entries, ID_END, ID_START, VERSION } from '../../../../src/contracts/entries.ts'
 import { entriesOf, spec } from '../../../contract/journal-parts.ts'
 
@@ -20,7 +20,7 @@ describe('what is settled', () => {
         const all = new Set<number>()
         let settled: Settled = { position: 0, ahead: [] }
         for (const { first, size } of list) {
-          settled = withSettled(settled, { first, last: first + size })
+          settled = withAcked(settled, { first, last: first + size })
           for (let seq = first; seq <= first + size; seq++) all.add(seq)
         }
         const { position, ahead } = settled

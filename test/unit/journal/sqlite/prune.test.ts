@@ -11,13 +11,13 @@ import { Ledger } from '../../../../src/journal/sqlite/pending.ts'
 import { preparePrune, prune } from '../../../../src/journal/sqlite/prune.ts'
 import { Deliveries } from '../../../../src/journal/sqlite/accounts.ts'
 import { migrate } from '../../../../src/journal/sqlite/schema.ts'
-import { balanceOf } from '../../../../src/contracts/accounts.ts'
+import { accountReport } from '../../../../src/contracts/accounts.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import {
   DAY_MS,
   logOf,
   part,
-  settlement,
+  acknowledgement,
   spec,
   START_US,
   TestClock,
@@ -76,7 +76,7 @@ it('an entry that is dated far ahead takes no keys that are still to be kept', a
 })
 
 describe('a clock that is ahead', () => {
-  const usageOf = (n: number) => part([spec(n)], { origin: usage })
+  const usageOf = (n: number) => part([spec(n)], { stream: usage })
   const entryNow = (n: number) => part([{ id: uuid(n), at: clock.nowMs * 1000 }])
 
   it('takes no keys that are wanted once it is set right', async () => {
@@ -120,11 +120,11 @@ it('an owed chunk is never pruned, even where the totals say that there is room 
   for (const first of [1, 3, 5]) put.run(first, first + 1)
   const ledger = new Ledger(db, ['a'], logOf())
   // Up to the middle of the second chunk.
-  ledger.applySettled('a', ledger.writeSettled('a', { first: 1, last: 3 }), { count: 0, bytes: 0 })
+  ledger.applyAck('a', ledger.writeAck('a', { first: 1, last: 3 }), { count: 0, bytes: 0 })
   ledger.keptBytes += 10_000
-  const shelf = { forget: () => undefined }
+  const chunkStore = { forget: () => undefined }
   const transactions = { write: <T>(work: () => T): T => work() }
-  const core = { db, ledger, shelf, transactions, clock, keepKeysMs, keepSettledBytes: 0 }
+  const core = { db, ledger, chunkStore, transactions, clock, keepKeysMs, keepSettledBytes: 0 }
   prune(core as unknown as Core, preparePrune(db))
   expect(db.prepare('SELECT first FROM chunks ORDER BY first').pluck().all()).toEqual([3, 5])
   db.close()
@@ -133,7 +133,7 @@ it('an owed chunk is never pruned, even where the totals say that there is room 
 it('an entry parked twice is one dead letter, with the number and the time of the first', async () => {
   await journal.append(part([spec(1), spec(2)]))
   const parked = [{ seq: 1, code: 'refused', reason: 'no' }]
-  const park = () => journal.settle('a', { first: 1, through: 1, parked })
+  const park = () => journal.ack('a', { first: 1, through: 1, parked })
   await park()
   const before = await journal.deadLetters({})
   clock.nowMs += 5_000
@@ -146,12 +146,12 @@ it('an entry parked twice is one dead letter, with the number and the time of th
 it('a sink that comes back after its entries went has no intent for them, and keeps those above', async () => {
   for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
   for (const seq of [1, 2, 3])
-    await journal.intend('b', { first: seq, last: seq, shape: 's', detail: String(seq) })
+    await journal.recordInFlight('b', { first: seq, last: seq, shape: 's', detail: String(seq) })
   await reopen(['a'])
-  await journal.settle('a', settlement(1, 2))
+  await journal.ack('a', acknowledgement(1, 2))
   await pruneAll()
   await reopen(['a', 'b'])
-  expect((await journal.intents('b')).map(({ first }) => first)).toEqual([3])
+  expect((await journal.inFlightBatches('b')).map(({ first }) => first)).toEqual([3])
 })
 
 it('books that counted more than there was come out even when a sink is met anew: what was before its time may be below zero', () => {
@@ -175,10 +175,10 @@ it('books that counted more than there was come out even when a sink is met anew
 it('the books of a sink that lost entries while it was away come out even', async () => {
   for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
   await reopen(['a'])
-  await journal.settle('a', settlement(1, 2))
+  await journal.ack('a', acknowledgement(1, 2))
   await pruneAll()
   await reopen(['a', 'b'])
-  const { rows } = await balanceOf(journal, { fromDay: 0, toDay: 1e6 }, ['b'])
+  const { rows } = await accountReport(journal, { fromDay: 0, toDay: 1e6 }, ['b'])
   expect(rows).toMatchObject([{ kept: 3, before: 2, pending: 1, missing: 0 }])
 })
 
@@ -187,21 +187,21 @@ describe('letters', () => {
 
   it('of several sinks are put back in one go, each for its own', async () => {
     await journal.append(part([spec(1), spec(2)]))
-    for (const sink of ['a', 'b']) await journal.settle(sink, { first: 1, through: 2, parked: parked(1, 2) })
+    for (const sink of ['a', 'b']) await journal.ack(sink, { first: 1, through: 2, parked: parked(1, 2) })
     expect(await journal.retryDeadLetters({})).toBe(4)
     await reopen(['a', 'b'])
     const batch = await journal.take('a', { maxEntries: 10, maxBytes: 1e6 })
-    expect(batch?.runs.map(({ onlySink, firstSeq, entries }) => [onlySink, firstSeq, entries.count])).toEqual(
-      [
-        ['a', 3, 2],
-        ['b', 5, 2],
-      ],
-    )
+    expect(
+      batch?.slices.map(({ onlySink, firstSeq, entries }) => [onlySink, firstSeq, entries.count]),
+    ).toEqual([
+      ['a', 3, 2],
+      ['b', 5, 2],
+    ])
   })
 
   it('of a sink that left the configuration stay, and are put back once it is there again', async () => {
     await journal.append(part([spec(1)]))
-    await journal.settle('b', { first: 1, through: 1, parked: parked(1) })
+    await journal.ack('b', { first: 1, through: 1, parked: parked(1) })
     await reopen(['a'])
     expect(await journal.retryDeadLetters({})).toBe(0)
     expect(await journal.deadLetters({})).toHaveLength(1)
@@ -215,9 +215,9 @@ describe('letters', () => {
     ['behind', 3, 2],
   ])('%s what is settled cannot be parked, and then nothing of it lands', async (_, seq, settled) => {
     await journal.append(part([spec(1), spec(2), spec(3)]))
-    const settling = journal.settle('a', { first: settled, through: settled, parked: parked(seq) })
+    const settling = journal.ack('a', { first: settled, through: settled, parked: parked(seq) })
     await expect(settling).rejects.toThrow('outside of what it settled')
     expect(await journal.deadLetters({})).toEqual([])
-    expect(journal.stats().sinks[0]).toMatchObject({ position: 0, owedEntries: 3 })
+    expect(journal.stats().sinks[0]).toMatchObject({ position: 0, pendingEntries: 3 })
   })
 })

@@ -262,7 +262,7 @@ describe('the status page', () => {
     const page = renderPage({
       ...withSource({ last_gap_at: '2026-11-21T07:00:00.000Z' }),
       ...{ sinks: withSink({ dead_letters: 2 }).sinks },
-      journal: { ...calm.journal, quarantined: 1, gaps: 3, findings: 4, strangers: ['old'] },
+      journal: { ...calm.journal, quarantined: 1, gaps: 3, findings: 4, unconfigured: ['old'] },
       warnings: [
         {
           ...{ code: 'secret_unread', about: 'acme api_key', since: '2026-11-21T08:00:00.000Z' },
@@ -355,7 +355,7 @@ describe('what others say', () => {
           },
         ],
         sinks: [{ ...calmSink, name: evil, type: evil, state: 'failing', dead_letters: 1, error: fault }],
-        journal: { ...calm.journal, strangers: [evil] },
+        journal: { ...calm.journal, unconfigured: [evil] },
         errors: [
           {
             ...{ part: evil, code: 'server_error', message: fault.message, times: 2 },

@@ -43,7 +43,7 @@ export const calm: StatusReport = {
   sinks: [calmSink],
   journal: {
     ...{ entries: 0, bytes: 0, capacity_bytes: 2 ** 31, paused: false, lost: null },
-    ...{ quarantined: 0, gaps: 0, findings: 0, strangers: [] },
+    ...{ quarantined: 0, gaps: 0, findings: 0, unconfigured: [] },
   },
   findings: [],
   backfills: [],

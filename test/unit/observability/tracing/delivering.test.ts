@@ -16,7 +16,7 @@ function open() {
 
 const signal = new AbortController().signal
 const group = {
-  origin: { workspace: 'acme', source: 'audit' },
+  stream: { workspace: 'acme', source: 'audit' },
   day: '2026-11-21',
   replay: undefined,
 } as const
@@ -54,8 +54,8 @@ describe('an object', () => {
     const ready = await (await sink.open(0)).end(content)
     await expect(ready.put(signal)).rejects.toThrow('planted words')
     expect(await ready.put(signal)).toBe(stored)
-    const journal = tracing.journal({ settle: async () => undefined } as unknown as Journal)
-    await journal.settle('evidence', { first: 5, through: 20, parked: [] })
+    const journal = tracing.journal({ ack: async () => undefined } as unknown as Journal)
+    await journal.ack('evidence', { first: 5, through: 20, parked: [] })
     const [failed, done, settled] = spans()
     expect(failed?.attributes).toEqual({
       ...{ 'auditferry.sink': 'evidence', 'auditferry.type': 's3', 'auditferry.entries': 7 },
@@ -71,8 +71,8 @@ describe('an object', () => {
 
   it('what a settlement settles that no try carried has no parent', async () => {
     const { tracing, spans } = open()
-    const journal = tracing.journal({ settle: async () => undefined } as unknown as Journal)
-    await journal.settle('evidence', { first: 1, through: 2, parked: [] })
+    const journal = tracing.journal({ ack: async () => undefined } as unknown as Journal)
+    await journal.ack('evidence', { first: 1, through: 2, parked: [] })
     expect(spans()[0]?.parentSpanContext).toBeUndefined()
   })
 })
@@ -87,16 +87,16 @@ describe('a part under a decorator', () => {
 
   it('a request that is refused says its status, one that fails its code; both throw or answer as before', async () => {
     const { tracing, spans } = open()
-    const origin = { workspace: 'acme', source: 'audit' } as const
+    const stream = { workspace: 'acme', source: 'audit' } as const
     const ask = {
       method: 'GET',
       url: 'https://api.example.com/?from=planted',
       headers: { authorization: 'planted' },
     } as const
     const refusal = { status: 403, headers: {}, body: (async function* () {})() }
-    expect(await tracing.transport(origin, async () => refusal)(ask, signal)).toBe(refusal)
+    expect(await tracing.transport(stream, async () => refusal)(ask, signal)).toBe(refusal)
     const gone = new ConnectorError('aborted', 'stopped')
-    await expect(tracing.transport(origin, () => Promise.reject(gone))(ask, signal)).rejects.toBe(gone)
+    await expect(tracing.transport(stream, () => Promise.reject(gone))(ask, signal)).rejects.toBe(gone)
     expect(spans().map(({ attributes, status }) => [attributes['auditferry.outcome'], status.code])).toEqual([
       ['403', 0],
       ['aborted', 0],
@@ -107,9 +107,9 @@ describe('a part under a decorator', () => {
   it('a bug says only that it was one', async () => {
     const { tracing, spans } = open()
     const journal = tracing.journal({
-      settle: () => Promise.reject(new Error('planted')),
+      ack: () => Promise.reject(new Error('planted')),
     } as unknown as Journal)
-    await expect(journal.settle('x', { first: 1, through: 2, parked: [] })).rejects.toThrow('planted')
+    await expect(journal.ack('x', { first: 1, through: 2, parked: [] })).rejects.toThrow('planted')
     expect(spans()[0]).toMatchObject({
       attributes: { 'auditferry.outcome': 'bug' },
       status: { code: 2 },

@@ -32,11 +32,11 @@ async function live(
   tracing: Tracing,
   done: (status: StatusReport) => boolean,
 ): Promise<void> {
-  const app = await openApp(house.config, { ...house.outside, tracing }, { once: false }, (wanted) =>
+  const app = await openApp(house.config, { ...house.environment, tracing }, { once: false }, (wanted) =>
     openJournal({ ...wanted, ballastBytes: 0 }),
   )
   const running = app.run()
-  await until(() => done(app.board.status()), 'delivery')
+  await until(() => done(app.registry.status()), 'delivery')
   await app.stop()
   await running
   await tracing.close()
@@ -75,8 +75,8 @@ describe('tracing', () => {
       for (const deliver of tries) {
         expect(deliver.parentSpanId).toBeUndefined()
         expect(deliver.facts['auditferry.acknowledged']).toBe(deliver.facts['auditferry.entries'])
-        const settle = named('ack').find(({ parentSpanId }) => parentSpanId === deliver.spanId)
-        expect(settle?.facts).toMatchObject({ 'auditferry.sink': sink, 'auditferry.dead_lettered': 0 })
+        const ack = named('ack').find(({ parentSpanId }) => parentSpanId === deliver.spanId)
+        expect(ack?.facts).toMatchObject({ 'auditferry.sink': sink, 'auditferry.dead_lettered': 0 })
       }
     }
     expect(read?.resource).toMatchObject({ 'service.name': 'auditferry', 'service.version': '1.2.3' })

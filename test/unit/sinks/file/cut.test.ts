@@ -40,9 +40,9 @@ function stand() {
   return { ...{ disk, clock, told, removed, open, cut, content }, lines: deps.log.lines }
 }
 
-async function deliver(sink: Sink, lines: Lines, doubtful = false): Promise<string> {
+async function deliver(sink: Sink, lines: Lines, possibleDuplicate = false): Promise<string> {
   const detail = (await sink.prepare?.(lines, never)) ?? ''
-  await sink.deliver({ lines, detail, doubtful }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate }, never)
   return detail
 }
 
@@ -111,7 +111,7 @@ test('after a kill the batch in doubt tells how long the file was', async () => 
   await cut(30)
   const left = content()
   const next = open()
-  await next.deliver({ lines, detail, doubtful: true }, never)
+  await next.deliver({ lines, detail, possibleDuplicate: true }, never)
   await deliver(next, batchOf(next, 1, 6))
   expect(told).toEqual([expect.stringContaining('30 bytes')])
   expect(content()).toBe(`${left}\n${text(batchOf(next, 3, 4))}`)
@@ -127,9 +127,9 @@ test('a batch that goes on failing behind a cut tells it once', async () => {
   const next = open()
   for (let nth = 0; nth < 3; nth++) {
     disk.fail('sync', nth === 1 ? 'disk_full' : 'unreachable')
-    await next.deliver({ lines, detail, doubtful: true }, never).catch(() => undefined)
+    await next.deliver({ lines, detail, possibleDuplicate: true }, never).catch(() => undefined)
   }
-  await next.deliver({ lines, detail, doubtful: true }, never)
+  await next.deliver({ lines, detail, possibleDuplicate: true }, never)
   await deliver(next, batchOf(next, 1, 6))
   expect(told).toHaveLength(1)
 })
@@ -161,11 +161,13 @@ test.each(['disk_full', 'unreachable'] as const)(
     const lines = batchOf(sink, 2, 4)
     const detail = (await sink.prepare?.(lines, never)) ?? ''
     disk.fail('sync', code)
-    await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toThrow('sync failed')
+    await expect(sink.deliver({ lines, detail, possibleDuplicate: false }, never)).rejects.toThrow(
+      'sync failed',
+    )
     await sink.close()
     const shorter = linesOf(runOf(someEntries(2, 4).map((entry) => ({ ...entry, raw: '{}' }))), sink.frame)
     const next = open()
-    await next.deliver({ lines: shorter, detail, doubtful: true }, never)
+    await next.deliver({ lines: shorter, detail, possibleDuplicate: true }, never)
     await deliver(next, batchOf(next, 1, 6))
     expect(told).toEqual([])
   },

@@ -22,7 +22,7 @@ async function moved(written: (whole: string) => string, copies: readonly string
   const sink = open(disk)
   const [first, second] = [batchOf(sink, 1), batchOf(sink, 2)]
   await sink.deliver(
-    { lines: first, detail: (await sink.prepare?.(first, never)) ?? '', doubtful: false },
+    { lines: first, detail: (await sink.prepare?.(first, never)) ?? '', possibleDuplicate: false },
     never,
   )
   const detail = (await sink.prepare?.(second, never)) ?? ''
@@ -32,7 +32,7 @@ async function moved(written: (whole: string) => string, copies: readonly string
   await disk.rename(PATH, MOVED)
   const again = async () => {
     const next = open(disk)
-    await next.deliver({ lines: second, detail, doubtful: true }, never)
+    await next.deliver({ lines: second, detail, possibleDuplicate: true }, never)
     await next.close()
     return (path: string) => disk.content(path)?.toString()
   }

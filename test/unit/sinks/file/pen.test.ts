@@ -22,7 +22,7 @@ const text = (lines: Lines) => Buffer.from(lines.bytes).toString()
 async function deliver(sink: Sink, nth: number): Promise<string> {
   const lines = batchOf(sink, nth)
   const detail = (await sink.prepare?.(lines, never)) ?? ''
-  await sink.deliver({ lines, detail, doubtful: false }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate: false }, never)
   return text(lines)
 }
 

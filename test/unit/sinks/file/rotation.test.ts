@@ -16,7 +16,7 @@ function open(disk: FakeDisk, maxBytes: number, keep = 10): Sink {
 
 async function deliver(sink: Sink, lines: Lines): Promise<void> {
   const detail = (await sink.prepare?.(lines, never)) ?? ''
-  await sink.deliver({ lines, detail, doubtful: false }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate: false }, never)
 }
 
 /** Two lines, as long as any other two. */
@@ -57,9 +57,9 @@ test('a stop before the batch writes nothing, and says that it stopped', async (
   const sink = open(disk, 1_000)
   const lines = batchOf(sink, 0)
   const detail = (await sink.prepare?.(lines, never)) ?? ''
-  const stopped = sink.deliver({ lines, detail, doubtful: false }, AbortSignal.abort())
+  const stopped = sink.deliver({ lines, detail, possibleDuplicate: false }, AbortSignal.abort())
   await expect(stopped).rejects.toMatchObject({ code: 'aborted' })
   expect(disk.content(PATH)?.length ?? 0).toBe(0)
-  expect(await sink.deliver({ lines, detail, doubtful: true }, never)).toMatchObject({ settled: 2 })
+  expect(await sink.deliver({ lines, detail, possibleDuplicate: true }, never)).toMatchObject({ settled: 2 })
   expect(disk.content(PATH)?.length).toBe(lines.bytes.length)
 })

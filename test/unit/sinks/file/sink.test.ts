@@ -25,7 +25,7 @@ const text = (lines: Lines) => Buffer.from(lines.bytes).toString()
 
 async function deliver(sink: Sink, lines: Lines): Promise<string> {
   const detail = (await sink.prepare?.(lines, never)) ?? ''
-  await sink.deliver({ lines, detail, doubtful: false }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate: false }, never)
   return detail
 }
 
@@ -56,10 +56,10 @@ test('what was delivered outlives a power cut at once', async () => {
 })
 
 /** What the conductor does, with a journal that never forgets: intent before the batch, next intent with the settlement. */
-async function ship(disk: FakeDisk, batches: readonly number[], rotate: boolean, crashes: Crash[]) {
+async function runDispatcher(disk: FakeDisk, batches: readonly number[], rotate: boolean, crashes: Crash[]) {
   const limits = rotate ? { max_bytes: '600B', keep: 1000 } : undefined
   const log = new LogLines()
-  const journal = { settled: 0, intent: undefined as { detail: string } | undefined }
+  const journal = { settled: 0, inFlight: undefined as { detail: string } | undefined }
   const ends = batches.map((_, i) => batches.slice(0, i + 1).reduce((a, b) => a + b, 0))
   const nextOf = (sink: Sink, i: number) => batchOf(sink, batches[i] ?? 0, (ends[i - 1] ?? 0) + 1)
   while (journal.settled < batches.length) {
@@ -68,17 +68,20 @@ async function ship(disk: FakeDisk, batches: readonly number[], rotate: boolean,
     if (crash) disk.crashAfter(crash.after, crash.kind)
     const sink = open(disk, limits, log)
     try {
-      let doubtful = journal.intent !== undefined
+      let possibleDuplicate = journal.inFlight !== undefined
       while (journal.settled < batches.length) {
         const lines = nextOf(sink, journal.settled)
-        journal.intent ??= { detail: (await sink.prepare?.(lines, never)) ?? '' }
-        const { settled } = await sink.deliver({ lines, detail: journal.intent.detail, doubtful }, never)
+        journal.inFlight ??= { detail: (await sink.prepare?.(lines, never)) ?? '' }
+        const { settled } = await sink.deliver(
+          { lines, detail: journal.inFlight.detail, possibleDuplicate },
+          never,
+        )
         expect(settled).toBe(lines.count)
-        doubtful = false
+        possibleDuplicate = false
         const next = journal.settled + 1
         const detail = next < batches.length ? await sink.prepare?.(nextOf(sink, next), never) : undefined
         journal.settled = next
-        journal.intent = detail === undefined ? undefined : { detail }
+        journal.inFlight = detail === undefined ? undefined : { detail }
       }
     } catch (error) {
       if (!(error instanceof DiskCrash)) throw error
@@ -109,7 +112,7 @@ test('after any number of kills and power cuts, at any byte: no line twice, none
       fc.array(crash, { maxLength: 8 }),
       async (seed, batches, rotate, crashes) => {
         const disk = new FakeDisk({ random: seeded(seed) })
-        const expected = await ship(disk, batches, rotate, crashes)
+        const expected = await runDispatcher(disk, batches, rotate, crashes)
         expect(whole(disk)).toBe(expected)
       },
     ),
@@ -120,7 +123,7 @@ test('after any number of kills and power cuts, at any byte: no line twice, none
 test('a power cut just after the last answer takes nothing, rotated or not', async () => {
   for (const rotate of [true, false]) {
     const disk = new FakeDisk()
-    const expected = await ship(disk, [3, 3, 3, 3], rotate, [])
+    const expected = await runDispatcher(disk, [3, 3, 3, 3], rotate, [])
     disk.crash('power')
     expect(whole(disk)).toBe(expected)
   }
@@ -164,10 +167,10 @@ test('a failed sync is believed: after the next try a power cut takes nothing', 
   const lines = batchOf(sink, 3, 1)
   const detail = (await sink.prepare?.(lines, never)) ?? ''
   disk.fail('sync', 'unreachable')
-  await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toMatchObject({
+  await expect(sink.deliver({ lines, detail, possibleDuplicate: false }, never)).rejects.toMatchObject({
     code: 'unreachable',
   })
-  await sink.deliver({ lines, detail, doubtful: true }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate: true }, never)
   disk.crash('power')
   expect(disk.content(PATH)?.toString()).toBe(text(lines))
 })
@@ -190,7 +193,7 @@ async function shipOver(disk: FakeDisk, sink: Sink, batches: readonly number[], 
     const lines = batchOf(sink, count, from)
     let detail = ''
     await tryUntilDone(async () => (detail = (await sink.prepare?.(lines, never)) ?? ''))
-    await tryUntilDone((tries) => sink.deliver({ lines, detail, doubtful: tries > 0 }, never))
+    await tryUntilDone((tries) => sink.deliver({ lines, detail, possibleDuplicate: tries > 0 }, never))
     from += count
   }
 }
@@ -226,12 +229,12 @@ test('a full disk throws disk_full and leaves no torn line; with room again the 
   const before = text(batchOf(sink, 2, 1))
   const lines = batchOf(sink, 4, 3)
   const detail = (await sink.prepare?.(lines, never)) ?? ''
-  await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toMatchObject({
+  await expect(sink.deliver({ lines, detail, possibleDuplicate: false }, never)).rejects.toMatchObject({
     code: 'disk_full',
   })
   expect(disk.content(PATH)?.toString()).toBe(before)
   disk.capacityBytes = 5000
-  await sink.deliver({ lines, detail, doubtful: true }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate: true }, never)
   expect(disk.content(PATH)?.toString()).toBe(before + text(lines))
 })
 
@@ -256,7 +259,7 @@ test('a file that is gone, or shorter than it was: told, and the batch in doubt 
     await disk.remove(PATH)
     if (stranger !== undefined) disk.put(PATH, stranger)
     const second = open(disk, undefined, log)
-    await second.deliver({ lines, detail, doubtful: true }, never)
+    await second.deliver({ lines, detail, possibleDuplicate: true }, never)
     expect(disk.content(PATH)?.toString()).toBe((stranger === undefined ? '' : 'short\n') + text(lines))
     expect(log.lines).toEqual([expect.stringMatching(/changed since the last delivery/)])
   }
@@ -272,8 +275,8 @@ test('a longer stranger in the file’s place is not cut', async () => {
   const stranger = 'x'.repeat(2000) + '\n'
   disk.put(PATH, stranger)
   const next = open(disk)
-  await next.deliver({ lines, detail, doubtful: true }, never)
-  await next.deliver({ lines, detail, doubtful: true }, never)
+  await next.deliver({ lines, detail, possibleDuplicate: true }, never)
+  await next.deliver({ lines, detail, possibleDuplicate: true }, never)
   expect(disk.content(PATH)?.toString()).toBe(stranger + text(lines))
 })
 
@@ -295,7 +298,7 @@ test('a batch cut in a file that was moved to path.1 is finished there', async (
   const detail = (await sink.prepare?.(lines, never)) ?? ''
   await sink.close()
   await disk.rename(PATH, `${PATH}.1`)
-  await sink.deliver({ lines, detail, doubtful: true }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate: true }, never)
   expect(disk.content(`${PATH}.1`)?.toString()).toBe(text(batchOf(sink, 4, 1)))
   expect(disk.content(PATH)).toBeUndefined()
 })
@@ -314,7 +317,7 @@ test.each([
   await file.write(lines.bytes.subarray(0, written(lines)), await file.size())
   await file.close()
   await disk.rename(PATH, `${PATH}-20261124`)
-  await sink.deliver({ lines, detail, doubtful: true }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate: true }, never)
   expect(disk.content(`${PATH}-20261124`)?.toString()).toBe(text(batchOf(sink, 4, 1)))
   expect(disk.content(PATH)).toBeUndefined()
   await deliver(sink, batchOf(sink, 1, 5))
@@ -336,7 +339,7 @@ describe('a file that was rotated, and may only be read since', () => {
     await disk.rename(PATH, name)
     await disk.syncFolder('/out')
     disk.protect(name)
-    const again = () => sink.deliver({ lines, detail, doubtful: true }, never)
+    const again = () => sink.deliver({ lines, detail, possibleDuplicate: true }, never)
     return { disk, sink, lines, again, name }
   }
   const names = [`${PATH}.1`, `${PATH}-20261124.gz.tmp`]
@@ -384,10 +387,10 @@ describe('a file that was rotated, and may only be read since', () => {
     const lines = batchOf(sink, 2, 1)
     const detail = (await sink.prepare?.(lines, never)) ?? ''
     disk.fail('sync', 'unreachable')
-    await expect(sink.deliver({ lines, detail, doubtful: false }, never)).rejects.toThrow()
+    await expect(sink.deliver({ lines, detail, possibleDuplicate: false }, never)).rejects.toThrow()
     await disk.rename(PATH, `${PATH}.1`)
     disk.protect(`${PATH}.1`)
-    const again = () => sink.deliver({ lines, detail, doubtful: true }, never)
+    const again = () => sink.deliver({ lines, detail, possibleDuplicate: true }, never)
     await expect(again()).rejects.toThrow('may only be read')
     disk.protect(`${PATH}.1`, false)
     await again()
@@ -415,7 +418,7 @@ describe('a file that was rotated, and may only be read since', () => {
     const detail = (await sink.prepare?.(lines, never)) ?? ''
     await sink.close()
     await disk.remove(PATH)
-    await sink.deliver({ lines, detail, doubtful: true }, never)
+    await sink.deliver({ lines, detail, possibleDuplicate: true }, never)
     expect(disk.content(PATH)?.toString()).toBe(text(lines))
   })
 })
@@ -433,7 +436,7 @@ describe('a batch that a kill cut, in a file of another name beside one of other
     await file.write(lines.bytes.subarray(0, 20), 0)
     await file.close()
     await disk.rename(PATH, '/out/ours')
-    await sink.deliver({ lines, detail, doubtful: true }, never)
+    await sink.deliver({ lines, detail, possibleDuplicate: true }, never)
     const at = (path: string) => disk.content(path)?.toString()
     return { ours: at('/out/ours'), today: at(PATH), whole: text(lines) }
   }
@@ -467,7 +470,7 @@ test.each(['', 'somebody else’s, and no line of ours\n'])(
     await file.write(Buffer.from(theirs), 0)
     await file.close()
     await disk.rename(PATH, '/out/theirs')
-    await sink.deliver({ lines, detail, doubtful: true }, never)
+    await sink.deliver({ lines, detail, possibleDuplicate: true }, never)
     expect(disk.content('/out/theirs')?.toString()).toBe(theirs)
     expect(disk.content(PATH)?.toString()).toBe(text(lines))
   },
@@ -482,7 +485,7 @@ test('a restored copy of the file is known by what stands before the batch', asy
   const detail = (await sink.prepare?.(lines, never)) ?? ''
   await sink.close()
   disk.put(PATH, before + text(lines).slice(0, 20))
-  await sink.deliver({ lines, detail, doubtful: true }, never)
+  await sink.deliver({ lines, detail, possibleDuplicate: true }, never)
   expect(disk.content(PATH)?.toString()).toBe(before + text(lines))
 })
 
@@ -492,7 +495,7 @@ test('bytes of other settings behind the offset are replaced', async () => {
   const lines = batchOf(sink, 3, 1)
   const detail = await deliver(sink, lines)
   const other = linesOf(runOf(someEntries(3).map((entry) => ({ ...entry, raw: '{"other":1}' }))), sink.frame)
-  await sink.deliver({ lines: other, detail, doubtful: true }, never)
+  await sink.deliver({ lines: other, detail, possibleDuplicate: true }, never)
   expect(disk.content(PATH)?.toString()).toBe(text(other))
 })
 
@@ -503,7 +506,7 @@ test('no file stays open once the sink is closed, whatever failed', async () => 
     const lines = batchOf(sink, 2, 1)
     disk.fail(call, 'unreachable')
     const detail = await sink.prepare?.(lines, never).catch(() => 'none')
-    await sink.deliver({ lines, detail: detail ?? '', doubtful: true }, never).catch(() => undefined)
+    await sink.deliver({ lines, detail: detail ?? '', possibleDuplicate: true }, never).catch(() => undefined)
     await sink.close()
     expect([call, disk.openFiles]).toEqual([call, 0])
   }
@@ -670,7 +673,7 @@ test('what another sink wrote behind a batch that was torn is not cut: the batch
   const before = disk.content(PATH)?.toString() ?? ''
   const log = new LogLines()
   const again = open(disk, undefined, log)
-  await again.deliver({ lines, detail, doubtful: true }, never)
+  await again.deliver({ lines, detail, possibleDuplicate: true }, never)
   expect(disk.content(PATH)?.toString()).toBe(before + text(lines))
   expect(log.lines).toEqual([expect.stringMatching(/^The file changed since the last delivery/)])
 })
@@ -685,7 +688,7 @@ test('what stands behind a batch that is there whole is not cut', async () => {
   const handle = await disk.open(PATH)
   await handle.write(Buffer.from(behind), await handle.size())
   await handle.close()
-  await open(disk).deliver({ lines, detail, doubtful: true }, never)
+  await open(disk).deliver({ lines, detail, possibleDuplicate: true }, never)
   expect(disk.content(PATH)?.toString()).toBe(text(lines) + behind)
 })
 
@@ -696,7 +699,7 @@ test('a disk that is full at a second try leaves no torn line either', async () 
   await deliver(sink, batchOf(sink, 2, 1))
   const lines = batchOf(sink, 4, 3)
   const detail = (await sink.prepare?.(lines, never)) ?? ''
-  for (const doubtful of [false, true, true])
-    await sink.deliver({ lines, detail, doubtful }, never).catch(() => undefined)
+  for (const possibleDuplicate of [false, true, true])
+    await sink.deliver({ lines, detail, possibleDuplicate }, never).catch(() => undefined)
   expect(disk.content(PATH)?.toString()).toBe(before)
 })

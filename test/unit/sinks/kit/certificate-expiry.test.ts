@@ -138,7 +138,7 @@ const sinks = {
       deps,
       sink,
       where: 'siem.test:8088',
-      deliver: () => sink.deliver({ lines, detail: '', doubtful: false }, never),
+      deliver: () => sink.deliver({ lines, detail: '', possibleDuplicate: false }, never),
     }
   },
   s3: (peer: FakePeer) => {

@@ -8,7 +8,7 @@ import { sinkDeps } from '../../../fakes/sink-deps.ts'
 import { never } from '../../delivery/quay.ts'
 
 const group: ObjectGroup = {
-  origin: { workspace: 'acme', source: 'audit' },
+  stream: { workspace: 'acme', source: 'audit' },
   day: '2026-01-31',
   replay: undefined,
 }

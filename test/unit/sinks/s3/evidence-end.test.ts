@@ -8,7 +8,7 @@ beforeEach(async () => {
   stand = await Stand.open()
   await stand.append(500)
   await stand.step()
-  await stand.ship(10)
+  await stand.runDispatcher(10)
   await stand.hour()
 })
 afterEach(() => stand.close())
@@ -25,7 +25,7 @@ function cutBehind(count: number): void {
 
 async function hours(count: number): Promise<void> {
   for (let i = 0; i < count; i++) {
-    await stand.ship(5)
+    await stand.runDispatcher(5)
     await stand.hour()
   }
 }
@@ -34,7 +34,7 @@ it.each([0, 2])(
   'a clock that once jumped ahead, and ran on for %i hours, does not hide that the end was cut',
   async (ranOn) => {
     stand.clock.nowMs += YEARS_MS
-    await stand.ship(5)
+    await stand.runDispatcher(5)
     await stand.hour()
     await hours(ranOn)
     stand.clock.nowMs = BEGIN_AT + HOUR_MS
@@ -67,7 +67,7 @@ it('a time at which nothing ran is not proved, and one before or behind it is', 
 
 it('an interval that is left incomplete is reached at its begin and no further', async () => {
   const beginAt = Math.floor(stand.clock.nowMs / HOUR_MS) * HOUR_MS
-  for (let i = 0; i < 300; i++) await stand.ship(1)
+  for (let i = 0; i < 300; i++) await stand.runDispatcher(1)
   await stand.hour()
   expect(stand.manifest(2)).toMatchObject({ complete: false })
   const faultsAt = async (untilAt: number) => (await stand.verify({ untilAt })).faultLines

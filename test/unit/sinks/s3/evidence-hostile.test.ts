@@ -25,7 +25,7 @@ beforeAll(async () => {
   await stand.append(60)
   await stand.step()
   for (const packed of ['.gz', '.zst', ''] as const) {
-    await stand.ship(20, { packed })
+    await stand.runDispatcher(20, { packed })
     await stand.hour()
   }
   whole = new Map(stand.bucket.objects)

@@ -6,8 +6,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Transport } from '../../../../src/contracts/platform.ts'
-import { Room } from '../../../../src/core/memory-budget.ts'
-import { ObjectShipper } from '../../../../src/delivery/objects.ts'
+import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
+import { ObjectDispatcher } from '../../../../src/delivery/objects.ts'
 import { bucketEvidence } from '../../../../src/sinks/s3/evidence-bucket.ts'
 import type { Finding } from '../../../../src/sinks/s3/verify/objects.ts'
 import { verifyEvidence } from '../../../../src/sinks/s3/verify/verify.ts'
@@ -52,24 +52,24 @@ async function openDock(
   const mortal: Transport = (request, signal) => fate.through(() => send(request, signal))
   const evidence = { signing_key_file: keyFile, interval: '1h' }
   const options = s3.options.parse({ ...base, evidence, ...given })
-  const watch = new SinkNotes()
-  let shipper: ObjectShipper
+  const reporter = new SinkNotes()
+  let dispatcher: ObjectDispatcher
   const begin = () => {
     const deps = sinkDeps({ clock: quay.clock, disk: new FakeDisk(), log: quay.log, transport: () => mortal })
-    shipper = new ObjectShipper({
-      ...{ sink: s3.open('archive', options, deps), journal: quay.journal, watch, log: quay.log },
+    dispatcher = new ObjectDispatcher({
+      ...{ sink: s3.open('archive', options, deps), journal: quay.journal, reporter, log: quay.log },
       ...{
         clock: quay.clock,
         format: rawFormat,
         random: () => 0.5,
-        room: new Room(2 ** 25),
+        memory: new MemoryBudget(2 ** 25),
         nothingMoreComes,
       },
       ...{ shape: 'one', wanted: (run, i) => run.entries.type(i) !== 'skip', lookAgainMs },
     })
   }
   begin()
-  const step = () => shipper.step(never)
+  const step = () => dispatcher.step(never)
   return {
     fake,
     fate,

@@ -218,12 +218,12 @@ export class Stand {
   }
 
   /** Takes up to `count` entries, stores all but the `filtered` first of them in two objects, settles. */
-  async ship(count: number, options: ShipOptions = {}) {
+  async runDispatcher(count: number, options: ShipOptions = {}) {
     const { filtered = 0, parked = 0, packed = '.gz', evidence = true } = options
     const batch = await this.journal.take(this.sink, { maxEntries: count, maxBytes: 2 ** 30 })
     if (!batch) throw new Error('nothing is owed')
     const lines: { seq: number; us: number; bytes: Buffer }[] = []
-    for (const { firstSeq, entries } of batch.runs)
+    for (const { firstSeq, entries } of batch.slices)
       for (let i = 0; i < entries.count; i++)
         lines.push({
           seq: firstSeq + i,
@@ -238,7 +238,7 @@ export class Stand {
     const { first, last } = batch
     const notes = evidence ? this.evidence.stored({ first, last, parked, objects }) : undefined
     await this.fate.through(() =>
-      this.journal.settle(this.sink, {
+      this.journal.ack(this.sink, {
         ...{ first, through: last, accepted: kept.length, filtered, notes },
         parked: lines
           .slice(filtered, filtered + parked)
@@ -251,12 +251,12 @@ export class Stand {
     const whole = Buffer.concat(own.map(({ bytes }) => bytes))
     const [first, last] = [own[0]?.seq ?? 0, own.at(-1)?.seq ?? 0]
     const group = {
-      origin: { workspace: 'acme', source: half === 0 ? 'audit' : 'history.usage' } as const,
+      stream: { workspace: 'acme', source: half === 0 ? 'audit' : 'history.usage' } as const,
       day: '2026-01-31',
       replay: undefined,
     }
     const digits = (seq: number) => String(seq).padStart(16, '0')
-    const name = `workspace=acme/source=${group.origin.source}/dt=2026-01-31/${digits(first)}-${digits(last)}-${sha256(whole).slice(0, 16)}.ndjson${packed}`
+    const name = `workspace=acme/source=${group.stream.source}/dt=2026-01-31/${digits(first)}-${digits(last)}-${sha256(whole).slice(0, 16)}.ndjson${packed}`
     const body = packers[packed](whole)
     const there = this.bucket.objects.has(name)
     if (!there) this.bucket.objects.set(name, body)

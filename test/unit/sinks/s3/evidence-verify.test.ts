@@ -19,17 +19,17 @@ async function valid(): Promise<Stand> {
   await stand.append(66)
   await stand.step()
   for (const packed of ['.gz', '.zst', ''] as const) {
-    await stand.ship(10, { packed, filtered: 1 })
+    await stand.runDispatcher(10, { packed, filtered: 1 })
     await stand.hour()
     // Stored, but not settled: the next try finds its objects there, and nobody vouches for their bodies.
     stand.fate.dieAt(0, false)
-    await stand.ship(10, { packed, parked: 1 }).catch(() => undefined)
+    await stand.runDispatcher(10, { packed, parked: 1 }).catch(() => undefined)
     stand.fate.dieAt(Infinity, false)
-    await stand.ship(10, { packed, parked: 1 })
+    await stand.runDispatcher(10, { packed, parked: 1 })
     await stand.hour()
   }
   await stand.hour()
-  await stand.ship(6)
+  await stand.runDispatcher(6)
   return stand
 }
 
@@ -480,7 +480,7 @@ describe('a journal made anew', () => {
       await second.journal.putNote('instance', 'ffffffffffffffffffffffff')
       await second.append(8)
       await second.step()
-      await second.ship(8, { filtered: 3 })
+      await second.runDispatcher(8, { filtered: 3 })
       await second.hour()
       const both = new MemoryBucket(new Fate())
       for (const [key, body] of [...original, ...second.bucket.objects]) both.objects.set(key, body)

@@ -23,8 +23,8 @@ describe('what a manifest holds', () => {
   it('each object of the interval, and each entry as delivered, filtered or parked', async () => {
     await stand.append(20)
     await stand.step()
-    await stand.ship(12, { filtered: 2, parked: 1 })
-    await stand.ship(8, { packed: '.zst' })
+    await stand.runDispatcher(12, { filtered: 2, parked: 1 })
+    await stand.runDispatcher(8, { packed: '.zst' })
     await stand.hour()
     const manifest = stand.manifest(1)
     expect(manifest).toMatchObject({
@@ -58,7 +58,7 @@ describe('what a manifest holds', () => {
     for (let hour = 0; hour < 3; hour++) {
       await stand.append(3)
       await stand.step()
-      await stand.ship(3)
+      await stand.runDispatcher(3)
       await stand.hour()
     }
     const [first = '', second = ''] = stand.bucket.keys('manifest/')
@@ -84,10 +84,10 @@ describe('what a manifest holds', () => {
   it('hours in which nothing ran are one that says how many it spans, and hides nothing', async () => {
     await stand.append(2)
     await stand.step()
-    await stand.ship(2)
+    await stand.runDispatcher(2)
     await stand.hour()
     await stand.append(2)
-    await stand.ship(2)
+    await stand.runDispatcher(2)
     await stand.restart()
     stand.clock.nowMs += 5 * HOUR_MS
     await stand.step()
@@ -114,7 +114,7 @@ describe('what a manifest holds', () => {
   it('what is too much for one manifest goes into more of the same interval', async () => {
     await stand.append(300)
     await stand.step()
-    for (let i = 0; i < 300; i++) await stand.ship(1)
+    for (let i = 0; i < 300; i++) await stand.runDispatcher(1)
     await stand.hour()
     expect(stand.bucket.keys('manifest/')).toHaveLength(2)
     expect(stand.manifest(1)).toMatchObject({ complete: false, sequence: { after: 0, through: 256 } })
@@ -130,7 +130,7 @@ describe('what a manifest holds', () => {
   it('at the end of a single run what is not listed yet is listed at once', async () => {
     await stand.append(4)
     await stand.step()
-    await stand.ship(4)
+    await stand.runDispatcher(4)
     await stand.step(stand.last)
     await stand.step(stand.last)
     expect(stand.bucket.keys('manifest/')).toHaveLength(1)
@@ -140,9 +140,9 @@ describe('what a manifest holds', () => {
 
   it('a chain begins where the sink stands, and says that it knows nothing of what was before', async () => {
     await stand.append(10)
-    await stand.ship(5, { evidence: false })
+    await stand.runDispatcher(5, { evidence: false })
     await stand.step()
-    await stand.ship(5)
+    await stand.runDispatcher(5)
     await stand.hour()
     expect(stand.manifest(1)).toMatchObject({ sequence: { after: 5, through: 10 }, gaps: [] })
     const { faultLines, noteLines } = await stand.verify()
@@ -153,10 +153,10 @@ describe('what a manifest holds', () => {
   it('entries that were settled while evidence was off are a gap that is told, until somebody explains it', async () => {
     await stand.append(15)
     await stand.step()
-    await stand.ship(5)
-    await stand.ship(5, { evidence: false })
-    await stand.ship(3)
-    await stand.ship(2, { evidence: false })
+    await stand.runDispatcher(5)
+    await stand.runDispatcher(5, { evidence: false })
+    await stand.runDispatcher(3)
+    await stand.runDispatcher(2, { evidence: false })
     await stand.hour()
     expect(stand.manifest(1)).toMatchObject({
       gaps: [
@@ -185,13 +185,13 @@ describe('what a manifest holds', () => {
     await stand.append(9)
     await stand.step()
     const notes = stand.evidence.stored({ first: 7, last: 9, parked: 0, objects: [] })
-    await stand.journal.settle('archive', { first: 7, through: 9, parked: [], notes })
+    await stand.journal.ack('archive', { first: 7, through: 9, parked: [], notes })
     // Nothing can be listed yet: asked for the last time it makes no manifest of nothing.
     await stand.step(stand.last)
     expect(stand.bucket.keys('manifest/')).toEqual([])
     await stand.hour()
     expect(stand.manifest(1)).toMatchObject({ gaps: [], sequence: { after: 0, through: 0 } })
-    await stand.ship(6)
+    await stand.runDispatcher(6)
     await stand.hour()
     expect(stand.manifest(2)).toMatchObject({
       ...{ gaps: [], sequence: { after: 0, through: 9 } },
@@ -206,7 +206,7 @@ describe('what a manifest holds', () => {
     await expect(stand.step()).rejects.toThrow(Death)
     stand.fate.dieAt(Infinity, false)
     await stand.step(stand.busy)
-    await stand.ship(4)
+    await stand.runDispatcher(4)
     await stand.hour()
     await stand.hour()
     expect(await stand.verify()).toMatchObject({ faultLines: [], noteLines: [], objects: 2 })
@@ -216,9 +216,9 @@ describe('what a manifest holds', () => {
     await stand.append(4)
     await stand.step()
     stand.fate.dieAt(0, false)
-    await expect(stand.ship(4)).rejects.toThrow(Death)
+    await expect(stand.runDispatcher(4)).rejects.toThrow(Death)
     await stand.restart()
-    await stand.ship(4)
+    await stand.runDispatcher(4)
     await stand.hour()
     const [object] = stand.manifest(1)['objects'] as Record<string, unknown>[]
     expect(object).not.toHaveProperty('stored_sha256')
@@ -245,7 +245,7 @@ describe('keys', () => {
   it('a key that cannot be used holds the manifests, tells what to do, and loses nothing', async () => {
     await stand.append(4)
     await stand.step()
-    await stand.ship(4)
+    await stand.runDispatcher(4)
     const good = stand.pem
     for (const bad of ['', 'not a key', stand.keys.publicPem]) {
       stand.pem = bad
@@ -262,13 +262,13 @@ describe('a bucket that fails', () => {
   it('is told as any failed put, entries go first meanwhile, and the same bytes go out again', async () => {
     await stand.append(8)
     await stand.step()
-    await stand.ship(4)
+    await stand.runDispatcher(4)
     stand.clock.nowMs += HOUR_MS
     stand.bucket.refuse = () => new ConnectorError('server_error', 'the bucket is down')
     expect(await codeOf(stand.step())).toBe('server_error')
     const pending = await stand.journal.note('evidence:archive:pending')
     expect(await stand.step(stand.busy)).toBeGreaterThan(0)
-    await stand.ship(4)
+    await stand.runDispatcher(4)
     expect(await codeOf(stand.step(stand.idle))).toBe('server_error')
     stand.clock.nowMs += 31_000
     expect(await codeOf(stand.step(stand.busy))).toBe('server_error')
@@ -305,7 +305,7 @@ describe('a bucket that fails', () => {
   it("another's manifest in our place is a fork: held, never replaced", async () => {
     await stand.append(2)
     await stand.step()
-    await stand.ship(2)
+    await stand.runDispatcher(2)
     stand.clock.nowMs += HOUR_MS
     const key = 'manifest/sink=archive/journal=a1b2c3d4e5f6a1b2c3d4e5f6/0000000000000001.ndjson'
     stand.bucket.objects.set(key, Buffer.from('theirs'))
@@ -352,16 +352,16 @@ describe('a bucket that fails', () => {
 describe('death at any moment', () => {
   const life = async () => {
     await stand.step()
-    await stand.ship(3, { filtered: 1 })
-    await stand.ship(3)
+    await stand.runDispatcher(3, { filtered: 1 })
+    await stand.runDispatcher(3)
     stand.clock.nowMs += HOUR_MS
     await stand.step()
-    await stand.ship(4)
+    await stand.runDispatcher(4)
     stand.clock.nowMs += HOUR_MS
     await stand.step()
   }
 
-  const owed = () => stand.journal.stats().sinks[0]?.owedEntries ?? 0
+  const pending = () => stand.journal.stats().sinks[0]?.pendingEntries ?? 0
 
   it('leaves each object in exactly one manifest, and one chain', async () => {
     let deaths = 0
@@ -383,8 +383,10 @@ describe('death at any moment', () => {
         deaths++
         await stand.restart()
         await stand.step()
-        for (let left = owed(); left > 0; left = owed())
-          await (left === 10 ? stand.ship(3, { filtered: 1 }) : stand.ship(left === 7 ? 3 : 4))
+        for (let left = pending(); left > 0; left = pending())
+          await (left === 10
+            ? stand.runDispatcher(3, { filtered: 1 })
+            : stand.runDispatcher(left === 7 ? 3 : 4))
         await stand.hour()
         await stand.hour()
         const { faultLines, noteLines, objects } = await stand.verify()

@@ -19,7 +19,7 @@ import { sinkDeps, type TestDeps } from '../../../fakes/sink-deps.ts'
 
 const never = new AbortController().signal
 const group: ObjectGroup = {
-  origin: { workspace: 'acme', source: 'audit' },
+  stream: { workspace: 'acme', source: 'audit' },
   day: '2026-01-31',
   replay: undefined,
 }

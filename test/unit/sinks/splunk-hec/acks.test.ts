@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Transport } from '../../../../src/contracts/platform.ts'
 import type { Sink } from '../../../../src/contracts/sink.ts'
-import { ship } from '../../../../src/delivery/loop.ts'
-import { Shipper } from '../../../../src/delivery/dispatcher.ts'
+import { runDispatcher } from '../../../../src/delivery/loop.ts'
+import { BatchDispatcher } from '../../../../src/delivery/dispatcher.ts'
 import { sinkKinds } from '../../../../src/sinks/index.ts'
 import { acknowledged } from '../../../../src/sinks/splunk-hec/acks.ts'
 import { cookiesAfter } from '../../../../src/sinks/splunk-hec/client.ts'
@@ -36,7 +36,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
     fake,
     /** What a proxy makes of a body. */
     onTheWay: (body: string) => body,
-    watch: berth.watch,
+    reporter: berth.reporter,
     /** Sequence numbers that the receiver has for good, in the order in which it took them. */
     get safe() {
       const now = clock.now()
@@ -51,7 +51,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
     get assurance() {
       return opened?.assurance
     },
-    get owed() {
+    get pending() {
       return quay.journal.stats().entries
     },
     /** A process begins, perhaps with other settings; the former one, if any, was killed. */
@@ -68,9 +68,13 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
       const deps = sinkDeps({ clock, random, log, transport: () => transport })
       const sink: Sink = sinkKinds.splunk_hec.open('splunk', parsed, deps)
       opened = sink
-      const shipping = { ...berth.options, sink, limits: { maxEntries: 3, maxBytes: 2 ** 20, lingerMs: 0 } }
+      const sinkDelivery = {
+        ...berth.options,
+        sink,
+        limits: { maxEntries: 3, maxBytes: 2 ** 20, lingerMs: 0 },
+      }
       const [stopping, cut] = [new AbortController(), new AbortController()]
-      const loop = ship(new Shipper(shipping), shipping, stopping.signal, cut.signal)
+      const loop = runDispatcher(new BatchDispatcher(sinkDelivery), sinkDelivery, stopping.signal, cut.signal)
       wind = () => stopping.abort()
       stop = async () => {
         stopping.abort()
@@ -110,11 +114,11 @@ it('a batch is owed until the indexers have it, and the next goes out meanwhile'
   await harbour.start()
   const channels = channelsOf(harbour.posts)
   expect([channels.length, new Set(channels).size]).toEqual([2, 2])
-  expect(harbour.owed).toBe(9)
+  expect(harbour.pending).toBe(9)
   await harbour.pass(2 * SECOND)
-  expect(harbour.owed).toBeLessThanOrEqual(3)
+  expect(harbour.pending).toBeLessThanOrEqual(3)
   await harbour.pass(5 * SECOND)
-  expect([harbour.owed, harbour.safe]).toEqual([0, range(1, 9)])
+  expect([harbour.pending, harbour.safe]).toEqual([0, range(1, 9)])
   await harbour.kill()
 })
 
@@ -128,7 +132,7 @@ it('after a restart the old channel is asked, and nothing is sent again', async 
   await harbour.pass(90 * SECOND)
   expect(harbour.posts).toHaveLength(3)
   expect(new Set(channelsOf(harbour.polls.slice(before)))).toEqual(new Set(channelsOf(harbour.posts)))
-  expect([harbour.owed, harbour.safe]).toEqual([0, range(1, 9)])
+  expect([harbour.pending, harbour.safe]).toEqual([0, range(1, 9)])
   await harbour.kill()
 })
 
@@ -140,7 +144,7 @@ it('a batch that Splunk acknowledges while a stop waits is not sent again by the
   await harbour.halt(2.5 * SECOND)
   await harbour.start()
   await harbour.pass(400 * SECOND)
-  expect([harbour.posts.length, harbour.owed, harbour.safe]).toEqual([1, 0, [1, 2, 3]])
+  expect([harbour.posts.length, harbour.pending, harbour.safe]).toEqual([1, 0, [1, 2, 3]])
   await harbour.kill()
 })
 
@@ -163,7 +167,7 @@ it('whatever the settings become meanwhile, what waits is asked for or sent agai
     await harbour.pass(SECOND)
     if (changed.max_in_flight === 1) expect(harbour.posts).toHaveLength(4)
     await harbour.pass(600 * SECOND)
-    expect([harbour.owed, new Set(harbour.safe)]).toEqual([0, new Set(range(1, 18))])
+    expect([harbour.pending, new Set(harbour.safe)]).toEqual([0, new Set(range(1, 18))])
     expect(harbour.posts).toHaveLength(changed.url === 'https://other:8088' ? 10 : 6)
     await harbour.kill()
   }
@@ -180,8 +184,8 @@ it('what an indexer lost before it was safe goes out again after ack_timeout, un
   await harbour.pass(60 * SECOND)
   const channels = channelsOf(harbour.posts)
   expect([channels.length, new Set(channels).size]).toEqual([2, 2])
-  expect([harbour.owed, harbour.safe]).toEqual([0, [1, 2, 3]])
-  expect(harbour.watch.retries).toEqual(['timeout'])
+  expect([harbour.pending, harbour.safe]).toEqual([0, [1, 2, 3]])
+  expect(harbour.reporter.retries).toEqual(['timeout'])
   await harbour.kill()
 })
 
@@ -198,9 +202,9 @@ it('an indexer that counts anew confirms nothing that it lost, even after a kill
   await harbour.pass(SECOND)
   await harbour.start()
   await harbour.pass(30 * SECOND)
-  expect([harbour.owed, harbour.safe]).toEqual([6, [4, 5, 6]])
+  expect([harbour.pending, harbour.safe]).toEqual([6, [4, 5, 6]])
   await harbour.pass(90 * SECOND)
-  expect([harbour.owed, harbour.safe]).toEqual([0, [4, 5, 6, 1, 2, 3]])
+  expect([harbour.pending, harbour.safe]).toEqual([0, [4, 5, 6, 1, 2, 3]])
   await harbour.kill()
 })
 
@@ -210,7 +214,7 @@ it('`auto` is `stored` once the token has shown that it acknowledges, and says s
   expect(harbour.assurance).toBe('received')
   await harbour.quay.append(9)
   await harbour.pass(10 * SECOND)
-  expect([harbour.owed, harbour.assurance]).toEqual([0, 'stored'])
+  expect([harbour.pending, harbour.assurance]).toEqual([0, 'stored'])
   expect(harbour.quay.log.lines.filter((line) => line.includes('acknowledgements on'))).toHaveLength(1)
   await harbour.kill()
 })
@@ -220,7 +224,7 @@ it('`auto` falls back where the token has acknowledgements off, and says so once
   await harbour.quay.append(9)
   await harbour.start()
   expect(harbour.assurance).toBe('received')
-  expect([harbour.owed, harbour.polls]).toEqual([0, []])
+  expect([harbour.pending, harbour.polls]).toEqual([0, []])
   expect(harbour.quay.log.lines.filter((line) => line.includes('acknowledgements off'))).toHaveLength(1)
   await harbour.kill()
 })
@@ -231,10 +235,10 @@ it('`true` holds where the token has them off, before anything is sent, and goes
   await harbour.start()
   await harbour.pass(300 * SECOND)
   expect(harbour.posts).toEqual([])
-  expect(harbour.watch.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
+  expect(harbour.reporter.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
   harbour.fake.options = { ...harbour.fake.options, ...ACKED }
   await harbour.pass(120 * SECOND)
-  expect([harbour.owed, harbour.safe]).toEqual([0, [1, 2, 3]])
+  expect([harbour.pending, harbour.safe]).toEqual([0, [1, 2, 3]])
   await harbour.kill()
 })
 
@@ -242,7 +246,7 @@ it('`false` never asks, whatever the token says', async () => {
   const harbour = await openHarbour(ACKED, { acks: false })
   await harbour.quay.append(3)
   await harbour.start()
-  expect([harbour.owed, harbour.polls]).toEqual([0, []])
+  expect([harbour.pending, harbour.polls]).toEqual([0, []])
   await harbour.kill()
 })
 
@@ -257,9 +261,9 @@ it('polls that are refused, lost or garbage conclude nothing', async () => {
   )
   await harbour.start()
   await harbour.pass(4 * SECOND)
-  expect(harbour.owed).toBe(3)
+  expect(harbour.pending).toBe(3)
   await harbour.pass(30 * SECOND)
-  expect([harbour.owed, harbour.posts.length]).toEqual([0, 1])
+  expect([harbour.pending, harbour.posts.length]).toEqual([0, 1])
   await harbour.kill()
 })
 
@@ -271,7 +275,7 @@ it('a channel on which something unheard may still be waiting confirms no other 
   await quay.append(3)
   await harbour.start()
   await harbour.pass(60 * SECOND)
-  expect(harbour.owed).toBe(0)
+  expect(harbour.pending).toBe(0)
   // The next goes to indexer 1, which dies before it is safe; whoever asks now asks indexer 0.
   fake.expireCookies()
   await quay.append(3)
@@ -279,9 +283,9 @@ it('a channel on which something unheard may still be waiting confirms no other 
   fake.crash(quay.clock.now(), 1)
   fake.takeOut(1)
   await harbour.pass(30 * SECOND)
-  expect([harbour.owed, harbour.safe.filter((seq) => seq > 3)]).toEqual([3, []])
+  expect([harbour.pending, harbour.safe.filter((seq) => seq > 3)]).toEqual([3, []])
   await harbour.pass(150 * SECOND)
-  expect([harbour.owed, new Set(harbour.safe)]).toEqual([0, new Set(range(1, 6))])
+  expect([harbour.pending, new Set(harbour.safe)]).toEqual([0, new Set(range(1, 6))])
   await harbour.kill()
 })
 
@@ -295,11 +299,11 @@ it('what stood before a wrong index is not sent again, whether Splunk numbers it
       body.replace(`"event":{"id":"${uuid(3)}"`, (found) => `"index":"other",${found}`)
     await harbour.start()
     await harbour.pass(120 * SECOND)
-    expect([harbour.owed, harbour.safe]).toEqual([1, [1, 2]])
-    expect(harbour.watch.errors.at(-1)?.message).toContain('may not write to this index')
+    expect([harbour.pending, harbour.safe]).toEqual([1, [1, 2]])
+    expect(harbour.reporter.errors.at(-1)?.message).toContain('may not write to this index')
     fake.options = { ...fake.options, ...ACKED }
     await harbour.pass(120 * SECOND)
-    expect([harbour.owed, harbour.safe]).toEqual([0, [1, 2, 3]])
+    expect([harbour.pending, harbour.safe]).toEqual([0, [1, 2, 3]])
     await harbour.kill()
   }
 })
@@ -316,7 +320,7 @@ it('batches that lapse together go out again together', async () => {
   await harbour.pass(75 * SECOND)
   expect(harbour.posts).toHaveLength(16)
   await harbour.pass(60 * SECOND)
-  expect([harbour.owed, harbour.safe]).toEqual([0, range(1, 24)])
+  expect([harbour.pending, harbour.safe]).toEqual([0, range(1, 24)])
   await harbour.kill()
 })
 
@@ -333,7 +337,7 @@ it.each([false, true])(
     faults.push({ kind: 'code', code: 9, retryAfter: '3600' })
     await harbour.start()
     await harbour.pass(120 * SECOND)
-    expect(harbour.owed).toBe(0)
+    expect(harbour.pending).toBe(0)
     await harbour.kill()
   },
 )
@@ -343,11 +347,11 @@ it('`true`: a token whose acknowledgements are switched off later is noticed by 
   await harbour.quay.append(3)
   await harbour.start()
   await harbour.pass(5 * SECOND)
-  expect([harbour.owed, harbour.posts.length]).toEqual([0, 1])
+  expect([harbour.pending, harbour.posts.length]).toEqual([0, 1])
   harbour.fake.options = { ...harbour.fake.options, tokens: { [TOKEN]: {} } }
   await harbour.quay.append(3)
   await harbour.pass(600 * SECOND)
-  expect([harbour.owed, harbour.posts.length]).toEqual([3, 2])
+  expect([harbour.pending, harbour.posts.length]).toEqual([3, 2])
   await harbour.kill()
 })
 
@@ -358,7 +362,7 @@ it('an acknowledgement in an answer that is no success confirms nothing', async 
   harbour.fake.ackFaults.push({ kind: 'status', status: 503, body, type: 'application/json' })
   await harbour.start()
   await harbour.pass(5 * SECOND)
-  expect(harbour.owed).toBe(3)
+  expect(harbour.pending).toBe(3)
   await harbour.kill()
 })
 
@@ -410,7 +414,7 @@ it('whatever crashes, is lost or goes to another indexer: what counts as deliver
         }
         await harbour.pass(1800 * SECOND)
         settledOnesAreSafe()
-        expect(harbour.owed).toBe(0)
+        expect(harbour.pending).toBe(0)
         await harbour.kill()
       },
     ),

@@ -30,7 +30,7 @@ type Opened = ReturnType<typeof open>
 
 const batchOf = ({ sink }: Opened, count: number): Lines => linesOf(runOf(someEntries(count)), sink.frame)
 const deliver = (opened: Opened, count = 5, signal = never) =>
-  opened.sink.deliver({ lines: batchOf(opened, count), detail: '', doubtful: false }, signal)
+  opened.sink.deliver({ lines: batchOf(opened, count), detail: '', possibleDuplicate: false }, signal)
 
 const ok = hecReply(200, 0, 'Success')
 const whole = { settled: 5, refused: [] }
@@ -56,7 +56,7 @@ test('a batch is one gzipped POST of concatenated objects, with token and channe
 test('compression none sends the bytes as they are', async () => {
   const opened = open([ok], { compression: 'none' })
   const lines = batchOf(opened, 3)
-  await opened.sink.deliver({ lines, detail: '', doubtful: false }, never)
+  await opened.sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)
   expect(Buffer.from(opened.transport.asked[0]?.body ?? []).equals(lines.bytes)).toBe(true)
   expect(opened.transport.asked[0]?.headers).not.toHaveProperty('content-encoding')
 })
@@ -174,7 +174,7 @@ test('over 5 MiB, code 6 about event 0 is 413 in disguise', async () => {
   const raw = JSON.stringify({ text: 'x'.repeat(3 * 2 ** 20) })
   const large = runOf([{ id: 'a', raw }, { id: 'b', raw }]) // prettier-ignore
   const lines = linesOf(large, opened.sink.frame)
-  const delivery = { lines, detail: '', doubtful: false }
+  const delivery = { lines, detail: '', possibleDuplicate: false }
   await expect(opened.sink.deliver(delivery, never)).rejects.toMatchObject({ code: 'too_large' })
   expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
 })
@@ -405,11 +405,11 @@ test('a batch is compressed once: ahead of its turn, and for all its tries', asy
   const opened = open([{ error: 'unreachable' }, ok, ok], {}, { gzip })
   const [lines, other] = [batchOf(opened, 3), batchOf(opened, 4)]
   opened.sink.warm?.(lines)
-  const delivery = { lines, detail: '', doubtful: false }
+  const delivery = { lines, detail: '', possibleDuplicate: false }
   await expect(opened.sink.deliver(delivery, never)).rejects.toThrow()
-  await opened.sink.deliver({ ...delivery, doubtful: true }, never)
+  await opened.sink.deliver({ ...delivery, possibleDuplicate: true }, never)
   expect(packed).toBe(1)
-  await opened.sink.deliver({ lines: other, detail: '', doubtful: false }, never)
+  await opened.sink.deliver({ lines: other, detail: '', possibleDuplicate: false }, never)
   expect(packed).toBe(2)
 })
 
@@ -417,7 +417,7 @@ test('a compression that failed is done again', async () => {
   let calls = 0
   const gzip = (bytes: Uint8Array) => (calls++ ? Promise.resolve(bytes) : Promise.reject(new Error('no')))
   const opened = open([ok], {}, { gzip })
-  const delivery = { lines: batchOf(opened, 3), detail: '', doubtful: false }
+  const delivery = { lines: batchOf(opened, 3), detail: '', possibleDuplicate: false }
   opened.sink.warm?.(delivery.lines)
   await expect(opened.sink.deliver(delivery, never)).rejects.toThrow('no')
   expect(await opened.sink.deliver(delivery, never)).toMatchObject({ settled: 3 })

@@ -1,7 +1,7 @@
 // An entry as a syslog message, and what sets messages apart on a stream.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Run } from '../../../../src/contracts/journal.ts'
+import type { ChunkSlice } from '../../../../src/contracts/journal.ts'
 import type { Format } from '../../../../src/contracts/sink.ts'
 import { ByteWriter } from '../../../../src/core/bytes.ts'
 import { messagesIn, syslogFrame, type FrameOptions } from '../../../../src/sinks/syslog/frame.ts'
@@ -64,8 +64,8 @@ describe('RFC 5424', () => {
   })
 
   test('no name of the configuration can end the structured data', () => {
-    const origin = { workspace: 'a"] b', source: 'c\\"' } as unknown as Run['origin']
-    const [frame] = framesOf(Buffer.from(linesWith({}, [{ id }], rawFormat, { origin }).bytes))
+    const stream = { workspace: 'a"] b', source: 'c\\"' } as unknown as ChunkSlice['stream']
+    const [frame] = framesOf(Buffer.from(linesWith({}, [{ id }], rawFormat, { stream }).bytes))
     expect(parse5424(frame ?? Buffer.alloc(0)).data).toMatchObject({ workspace: 'a___b', source: 'c__', id })
   })
 

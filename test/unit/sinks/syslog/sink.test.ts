@@ -33,7 +33,7 @@ const idsOf = (count: number, from: number) => someEntries(count, from).map(({ i
 const batch = (sink: Sink, count: number, from: number): Lines =>
   linesOf(runOf(someEntries(count, from), { firstSeq: from }), sink.frame)
 const deliver = (sink: Sink, lines: Lines, signal = never) =>
-  sink.deliver({ lines, detail: '', doubtful: false }, signal)
+  sink.deliver({ lines, detail: '', possibleDuplicate: false }, signal)
 const idsIn = (stream: Buffer) => framesOf(stream).map((frame) => parse5424(frame).data['id'])
 const received = ({ peer }: Stand) => peer.streams().map(idsIn)
 
@@ -313,13 +313,13 @@ describe('over a stream', () => {
   test('a receiver that takes 1000 bytes a second gets all of it: it is given up ever later, not for ever', async () => {
     const it = stand()
     // As a system does: its buffer takes a megabyte at once, and more only when a third of that has left.
-    const room = new WeakMap<object, number>()
+    const memory = new WeakMap<object, number>()
     it.peer.taking = async (connection, { length }, signal) => {
-      if ((room.get(connection) ?? 1_000_000) < length) {
+      if ((memory.get(connection) ?? 1_000_000) < length) {
         await it.clock.sleep(333_000, signal)
-        room.set(connection, 333_000)
+        memory.set(connection, 333_000)
       }
-      room.set(connection, (room.get(connection) ?? 1_000_000) - length)
+      memory.set(connection, (memory.get(connection) ?? 1_000_000) - length)
     }
     const filled = (from: number) =>
       someEntries(100, from).map(({ id }) => ({ id, raw: JSON.stringify({ id, fill: 'x'.repeat(6_000) }) }))

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { openMock } from '../../../../src/mock/mock.ts'
 import { readForm } from '../../../../src/mock/multipart.ts'
 import type { HttpRequest, Transport } from '../../../../src/contracts/platform.ts'
-import { Room } from '../../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
 import { Secret } from '../../../../src/core/secret.ts'
 import { prompted } from '../../../../src/sources/assistant/assistant.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
@@ -18,9 +18,9 @@ function open(transport: Transport, clock = new VirtualClock(START)) {
   const store = { load: async () => undefined, save: async () => undefined }
   const client = new Client({
     ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport, clock },
-    budget: new Budget({ limit: () => 20, clock, random: () => 0.5, store }),
-    room: new Room(32 * 2 ** 20),
-    watch: new SourceNotes(),
+    rateLimiter: new RateLimiter({ limit: () => 20, clock, random: () => 0.5, store }),
+    memory: new MemoryBudget(32 * 2 ** 20),
+    reporter: new SourceNotes(),
     userAgent: 'tester/1',
   })
   return (prompt: string) => prompted(client, { prompt, userAgent: 'canary/1', random: () => 0.5 }, never)

@@ -46,7 +46,7 @@ test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, cou
     ).toBeLessThan(20)
     expect(await unreadOf(desk)).toBe(0)
     expect(await desk.ids()).toEqual(expect.arrayContaining(ahead))
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
     expect(desk.state().headUs).toBeLessThanOrEqual(desk.clock.now() * 1000)
   },
 )
@@ -81,7 +81,7 @@ test.each(manners.flatMap((manner) => [1, 2].map((count) => ({ ...manner, count 
       await desk.live(desk.clock.now() + 6 * MINUTE)
     }
     expect(await unreadOf(desk)).toBe(0)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -118,7 +118,7 @@ test.each(manners)(
     await desk.live(START + 20 * MINUTE)
     expect(await desk.ids()).toContain(ahead)
     expect(await unreadOf(desk)).toBe(0)
-    expect(desk.watch.gaps).toBe(1)
+    expect(desk.reporter.gaps).toBe(1)
   },
 )
 
@@ -133,7 +133,7 @@ test.each(manners)(
     await desk.live(START + 20 * MINUTE)
     expect(await desk.ids()).toContain(ahead)
     expect(await unreadOf(desk)).toBe(0)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -148,7 +148,7 @@ test.each(manners)(
     expect(desk.state().caughtUp).toBe(true)
     expect(await unreadOf(desk)).toBe(0)
     expect(await desk.ids()).not.toEqual(expect.arrayContaining(before))
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -177,8 +177,8 @@ test('without a `Date` too, what comes hours behind a first entry that is dated 
   await desk.live(START + 2 * HOUR)
   desk.add(1)
   await desk.live(START + 3 * HOUR)
-  expect(desk.watch.sum('added')).toBe(7)
-  expect(desk.watch.sum('late')).toBe(0)
+  expect(desk.reporter.sum('added')).toBe(7)
+  expect(desk.reporter.sum('late')).toBe(0)
 })
 
 test('a `latest` that is dated in the future does not hide a cursor that is dead by silence', async () => {
@@ -212,7 +212,7 @@ test.each(['exclusive', 'inclusive'] as const)(
     await desk.live(START + 7 * MINUTE)
     isMistaken = false
     expect(await unreadOf(desk)).toBe(0)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -248,7 +248,7 @@ test.each(told)(
     // The one as a page and where it is met alone, and the other.
     expect(desk.journal.stats().quarantined).toBe(3)
     expect(await unreadOf(desk)).toBe(0)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 

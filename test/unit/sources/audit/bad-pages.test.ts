@@ -207,7 +207,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     await untilRest(desk)
     expect(await desk.ids()).toEqual([...before, ...after])
     expect(await quarantinedOf(desk)).toBe(1)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   })
 })
 
@@ -282,14 +282,14 @@ it('a page that is given up in its middle leaves its request: its place in budge
   const filler = 'x'.repeat(12_000)
   for (let i = 0; i < 1_100; i++) desk.mock.add({ at: START - 2_000_000 + i * 1_000, data: { filler } })
   await desk.step()
-  const told = desk.watch.codes.length
+  const told = desk.reporter.codes.length
   const parts = desk.source.read(desk.cursor, new AbortController().signal)
   const first = await driven(desk.clock, parts.next())
   expect(first.done).toBe(false)
   expect(first.value?.cursor).toBeUndefined()
-  expect(desk.watch.codes).toHaveLength(told)
+  expect(desk.reporter.codes).toHaveLength(told)
   await driven(desk.clock, parts.return(undefined))
-  expect(desk.watch.codes).toHaveLength(told + 1)
+  expect(desk.reporter.codes).toHaveLength(told + 1)
 })
 
 it('fetches of an earlier reading that fill a narrowed page are no end: what stands behind the bad entry is read', async () => {
@@ -304,7 +304,7 @@ it('fetches of an earlier reading that fill a narrowed page are no end: what sta
   const after = desk.add(100, START - MINUTE)
   await untilRest(desk, 200)
   expect(await desk.ids()).toEqual([...before, ...fetches, ...after])
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 const failing = (status: number): HttpReply => ({

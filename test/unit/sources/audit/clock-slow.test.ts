@@ -18,7 +18,7 @@ test.each([
       await desk.live(desk.clock.now() + 6 * MINUTE)
       expect(await desk.ids()).toContain(fresh.at(-1))
     }
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -34,7 +34,7 @@ test('a clock of ours that is slow is no reason to wait behind a cursor whose en
   const fresh = desk.add(5, START + slowMs + 10 * MINUTE)
   await desk.live(START + 20 * MINUTE)
   expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
 })
 
 test.each([2, 5])(

@@ -22,8 +22,8 @@ test('a long drain tells how far the head is while it lasts', async () => {
   desk.add(2_000)
   for (let step = 0; step < 6; step++) await desk.step()
   expect(desk.state().drain).not.toBeNull()
-  expect(desk.watch.headUs).toBe(START * 1000)
-  expect(desk.watch.cursorUs).toBeLessThan(START * 1000)
+  expect(desk.reporter.headUs).toBe(START * 1000)
+  expect(desk.reporter.cursorUs).toBeLessThan(START * 1000)
 })
 
 test.each(manners)(
@@ -58,7 +58,7 @@ test.each(['404', 'empty'] as const)(
     await wait(desk, 5 * MINUTE)
     await desk.drain()
     expect(pagesOf()).toBe(1)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -95,7 +95,7 @@ test('a page that was empty in passing leaves no doubt behind: the true end is n
   await desk.drain()
   expect((await desk.ids()).slice(5)).toEqual(ids)
   expect(desk.log.lines.filter((line) => line.includes('stays empty'))).toEqual([])
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('own fetches, a backfill’s by the thousand, are no sign of a busy feed to `auto`', async () => {

@@ -81,7 +81,7 @@ test('where nobody can say that the log ends, it is asked again at the next poll
   // Six polls and the first: three empty pages, each with its `latest`, and `search` at last.
   expect(endpoints(desk.asked()).length).toBeLessThanOrEqual(7 * 8 + 1)
   expect(desk.state().caughtUp).toBe(false)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('a head that is gone is no gap where `latest` shows nothing newer, and nobody is asked twice for it', async () => {
@@ -92,7 +92,7 @@ test('a head that is gone is no gap where `latest` shows nothing newer, and nobo
   desk.asked()
   await desk.live(START + 6 * MINUTE)
   expect(desk.state().caughtUp).toBe(true)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
   expect(desk.log.lines.filter((line) => line.includes('Possible gap'))).toEqual([])
   expect(endpoints(desk.asked()).filter((name) => name === 'search').length).toBeLessThanOrEqual(2)
 })

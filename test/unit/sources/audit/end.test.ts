@@ -63,7 +63,7 @@ test.each(
   })
   desk.add(3_000)
   expect(await readOnce(desk)).toEqual(whole)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test.each(mistakes)(
@@ -74,7 +74,7 @@ test.each(mistakes)(
       return kind === 'latest' ? answer() : undefined
     })
     desk.add(3_000)
-    expect((await readOnce(desk)).unread === 0 || desk.watch.gaps > 0).toBe(true)
+    expect((await readOnce(desk)).unread === 0 || desk.reporter.gaps > 0).toBe(true)
   },
 )
 
@@ -88,7 +88,7 @@ test.each(mistakes)(
     for (let i = 0; i < 3_000; i++) desk.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
     desk.add(10)
     expect(await readOnce(desk)).toEqual(whole)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -101,7 +101,7 @@ test.each(mistakes)(
     expect(await readOnce(desk)).toEqual({ caughtUp: false, unread: 0 })
     isMute = false
     expect(await readOnce(desk)).toEqual(whole)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -125,7 +125,7 @@ test.each(mistakes)(
     expect(await readOnce(desk)).toEqual(whole)
     expect(endpoints(desk.asked()).length).toBeLessThan(15)
     expect(desk.log.lines.filter((line) => line.includes('stays empty'))).toEqual([])
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -175,7 +175,7 @@ test('where neither `latest` nor `search` can be read, nobody says that all is r
   })
   desk.add(3_000)
   expect((await readOnce(desk)).caughtUp).toBe(false)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('a page that is empty by mistake is no end where `latest` lags behind what it told before', async () => {
@@ -198,7 +198,7 @@ test.each([1, Infinity])(
     desk.add(3_000)
     const { caughtUp } = await readOnce(desk)
     // Pages never lead on: what there is behind them can only be told.
-    expect(!caughtUp || desk.watch.gaps > 0).toBe(true)
+    expect(!caughtUp || desk.reporter.gaps > 0).toBe(true)
   },
 )
 
@@ -219,7 +219,7 @@ test('an entry of the head’s own second that no page shows is told, a microsec
   await desk.step()
   desk.mock.add({ atUs: (START - SECOND) * 1000 + 1, visibleAt: 0 })
   const { caughtUp, unread } = await readOnce(desk)
-  expect({ unread, told: !caughtUp || desk.watch.gaps > 0 }).toEqual({ unread: 1, told: true })
+  expect({ unread, told: !caughtUp || desk.reporter.gaps > 0 }).toEqual({ unread: 1, told: true })
 })
 
 test.each(mistakes)(
@@ -257,7 +257,7 @@ test('newer entries that nothing leads to are told as one gap, not once a poll, 
   blind.pages = blind.search = true
   ids.push(...desk.add(5, START + 2 * MINUTE))
   await desk.live(START + 60 * MINUTE)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
   expect(desk.log.lines.filter((line) => line.includes('Possible gap'))).toHaveLength(1)
   blind.pages = blind.search = false
   await desk.live(START + 70 * MINUTE)
@@ -281,7 +281,7 @@ test('a gap that was told is not told again where its place is found by time at 
   blind.search = false
   await desk.live(START + 60 * MINUTE)
   expect(await desk.ids()).toContain(next)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
 })
 
 test.each(mistakes)(
@@ -323,7 +323,7 @@ test('a `latest` that lags behind the head is no sign of a dead cursor: no searc
   expect(await desk.ids()).toEqual(ids)
   expect(endpoints(desk.asked())).not.toContain('search')
   expect(desk.log.lines).toEqual([])
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('a newest entry that is told of once and gone then costs later polls nothing, once `search` has shown the end', async () => {

@@ -28,7 +28,7 @@ test('a head that is unknown to the API, with nothing behind it, is the end of t
     await desk.live(START + poll * 6 * MINUTE)
   }
   expect(desk.state().caughtUp).toBe(true)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('a server that knows no entry as `from` does not eat the budget: its place is found by time once a poll', async () => {
@@ -53,7 +53,7 @@ test('a log of one entry dated hours ahead, where no clock is told, is no gap, a
   ids.push(...desk.add(3))
   await desk.live(START + 7 * HOUR)
   expect(await desk.ids()).toEqual(ids)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
   expect(desk.log.lines).toEqual([])
 })
 
@@ -113,7 +113,7 @@ test('a head that is unknown in passing, found again at an earlier entry of its 
     expect(await desk.try()).toBeUndefined()
   expect(desk.state().caughtUp).toBe(true)
   expect(await desk.ids()).toHaveLength(4)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('each purge that takes the head is a gap of its own', async () => {
@@ -125,7 +125,7 @@ test('each purge that takes the head is a gap of its own', async () => {
     desk.mock.purge(known)
     known.push(...desk.add(2))
     await desk.live(desk.clock.now() + 6 * MINUTE)
-    expect(desk.watch.gaps).toBe(purge)
+    expect(desk.reporter.gaps).toBe(purge)
   }
 })
 
@@ -151,7 +151,7 @@ test('a server that cannot tell any entry is out of order: nothing is passed on 
   state.isOut = false
   await desk.live(START + 3 * HOUR)
   expect(await desk.ids()).toEqual(ids)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('a `latest` that lags moves no head back where the log ends with what cannot be read', async () => {
@@ -173,7 +173,7 @@ test('a `latest` that lags moves no head back where the log ends with what canno
   ids.push(...desk.add(3))
   await desk.live(START + HOUR)
   expect(await desk.ids()).toEqual(ids)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('a head that is gone while older places of the trail are still there is passed from them: no search, no gap', async () => {
@@ -187,5 +187,5 @@ test('a head that is gone while older places of the trail are still there is pas
   await desk.drain()
   expect(await desk.ids()).toEqual(ids)
   expect(endpoints(desk.asked())).not.toContain('search')
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })

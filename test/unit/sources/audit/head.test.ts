@@ -40,7 +40,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
       await desk.drain()
     }
     expect(desk.state().head).toEqual(head)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   })
 
   it('a drain ends on a page of nothing but own fetches, so that reading cannot keep itself going', async () => {
@@ -122,7 +122,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     await desk.drain()
     expect(await desk.ids()).toEqual(expect.arrayContaining([late, ...fresh]))
     expect(endpoints(desk.asked()).filter((name) => name === 'page').length).toBeLessThanOrEqual(2)
-    expect(desk.watch.sum('late')).toBe(1)
+    expect(desk.reporter.sum('late')).toBe(1)
   })
 
   it('with polls seconds apart too an entry that became visible a minute late is found by the next one', async () => {
@@ -135,7 +135,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
       await desk.live(at)
     }
     expect(await desk.ids()).toContain(late)
-    expect(desk.watch.sum('late')).toBe(1)
+    expect(desk.reporter.sum('late')).toBe(1)
   })
 
   it('polls that find nothing keep the overlap: what becomes visible behind them is found by the next one', async () => {
@@ -162,11 +162,11 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
       const fresh = desk.add(5)
       await desk.drain()
       expect((await desk.ids()).slice(3)).toEqual(fresh)
-      expect(desk.watch.gaps).toBe(1)
+      expect(desk.reporter.gaps).toBe(1)
       expect(desk.journal.stats().gaps).toBe(1)
       await wait(desk, 5 * MINUTE)
       await desk.drain()
-      expect(desk.watch.gaps).toBe(1)
+      expect(desk.reporter.gaps).toBe(1)
     },
   )
 
@@ -203,7 +203,7 @@ it('an empty page in passing is no dead cursor: the second look finds the rest, 
   desk.mock.setFault('empty_page', { nth: [next] })
   await desk.drain()
   expect((await desk.ids()).slice(3)).toEqual(fresh)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 it('a lost entry that is met again before anything newer is no gap', async () => {
@@ -236,7 +236,7 @@ it('a lost entry that is met again before anything newer is no gap', async () =>
   await desk.drain()
   expect(endpoints(desk.asked())).toContain('search')
   expect(await desk.ids()).toEqual([...known, ...fresh])
-  expect([desk.watch.gaps, desk.journal.stats().gaps, desk.state().lost]).toEqual([0, 0, null])
+  expect([desk.reporter.gaps, desk.journal.stats().gaps, desk.state().lost]).toEqual([0, 0, null])
 })
 
 /** Ten entries a page; from the 21st entry on the server leads back to the first page, for as long as `circling`. */
@@ -273,7 +273,7 @@ it('a page that does not advance is an alarm, not a loop, and the feed goes on w
 
 it('a drain that ends by the alarm does not tell that it is caught up', async () => {
   const { desk } = await inCircles()
-  expect(desk.watch.caughtUps).toBe(0)
+  expect(desk.reporter.caughtUps).toBe(0)
 })
 
 it('a drain that finds no way on although there is more is not caught up', async () => {
@@ -361,7 +361,7 @@ it('a crash between two pages of a drain reads on where the last one landed', as
   const ids = desk.add(50, START - MINUTE)
   await desk.step()
   await desk.step()
-  const again = await desk.journal.cursor(desk.source.origin)
+  const again = await desk.journal.cursor(desk.source.stream)
   expect(again).toBe(desk.cursor)
   await desk.drain()
   expect(await desk.ids()).toEqual(ids)

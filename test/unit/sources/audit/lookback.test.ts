@@ -25,7 +25,7 @@ it('an entry late by hours is found by the sweep, and told as late', async () =>
   expect(ids).toContain(late)
   expect(ids.filter((id) => id === late)).toHaveLength(1)
   expect(ids.slice(0, 50)).toEqual(known)
-  expect(desk.watch.sum('late')).toBe(1)
+  expect(desk.reporter.sum('late')).toBe(1)
 })
 
 it('without a sweep an entry late by hours is not looked for', async () => {
@@ -48,7 +48,7 @@ it('the sweep ships nothing behind the start', async () => {
   const ids = await desk.ids()
   expect(ids).toContain(after)
   expect(ids).not.toContain(before)
-  expect(desk.watch.sum('late')).toBe(1)
+  expect(desk.reporter.sum('late')).toBe(1)
   expect(Math.min(...searchedAt(desk))).toBeGreaterThanOrEqual(START - MINUTE)
 })
 
@@ -69,7 +69,7 @@ it('a sweep finds nothing twice: what is known stays known', async () => {
   const ids = desk.add(2_500, START - SECOND)
   await desk.live(START + 13 * HOUR)
   expect(await desk.ids()).toEqual(ids)
-  expect(desk.watch.sum('known')).toBeGreaterThan(2_500)
+  expect(desk.reporter.sum('known')).toBeGreaterThan(2_500)
 })
 
 it('the whole span is swept several times in its own length', async () => {
@@ -97,7 +97,7 @@ it('after lateness was seen the sweep comes more often, and slows down again whi
   desk.add(200, START - SECOND)
   desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 20 * MINUTE })
   await desk.live(START + 7 * HOUR)
-  expect(desk.watch.sum('late')).toBe(1)
+  expect(desk.reporter.sum('late')).toBe(1)
   desk.asked()
   await desk.live(START + 13 * HOUR)
   const searches = () => searchedAt(desk).length
@@ -129,7 +129,7 @@ it.each([10 * HOUR, 30 * HOUR, 10 * DAY])(
   async (downMs) => {
     const { desk, late } = await afterDowntime(downMs)
     expect(await desk.ids()).toContain(late)
-    expect(desk.watch.sum('late')).toBe(1)
+    expect(desk.reporter.sum('late')).toBe(1)
   },
 )
 
@@ -195,7 +195,7 @@ it('live reading comes before the sweep: a due poll is read first, whatever the 
   expect(desk.state().sweep.walk).not.toBeNull()
   await wait(desk, 5 * MINUTE)
   const fresh = desk.add(2)
-  expect(desk.source.plan(desk.cursor).lane).toBe('live')
+  expect(desk.source.plan(desk.cursor).priority).toBe('live')
   await desk.step()
   expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
   expect(desk.state().sweep.walk).not.toBeNull()
@@ -207,10 +207,10 @@ it('behind its guaranteed requests the sweep waits while its share of the limit 
   await desk.drain()
   const sweeps = () => desk.source.plan(desk.cursor).dueAt <= desk.clock.now()
   for (let steps = 0; sweeps() && steps < 20; steps++) await desk.step()
-  const { lane, dueAt } = desk.source.plan(desk.cursor)
-  expect(lane).toBe('sweep')
+  const { priority, dueAt } = desk.source.plan(desk.cursor)
+  expect(priority).toBe('lookback')
   expect(dueAt).toBeGreaterThan(desk.clock.now())
-  expect(desk.budget.freeAt('live')).toBeLessThanOrEqual(desk.clock.now())
+  expect(desk.rateLimiter.freeAt('live')).toBeLessThanOrEqual(desk.clock.now())
 })
 
 it('an error in the sweep costs live reading nothing', async () => {
@@ -272,7 +272,7 @@ it('a sweep of many pages goes on where it was after a restart', async () => {
   await desk.drain()
   for (let i = 0; i < 4; i++) await desk.step()
   const before = desk.state().sweep.walk?.from
-  desk.cursor = await desk.journal.cursor(desk.source.origin)
+  desk.cursor = await desk.journal.cursor(desk.source.stream)
   desk.asked()
   await desk.step()
   expect(endpoints(desk.asked())).toEqual(['page'])
@@ -379,7 +379,7 @@ it('what is later than was ever seen, by a fifth, is found before the whole span
     await desk.live(desk.clock.now() + HOUR)
   }
   // The whole span is swept every six hours.
-  for (let i = 0; i < 7 && desk.watch.sum('late') === 0; i++) await hour()
+  for (let i = 0; i < 7 && desk.reporter.sum('late') === 0; i++) await hour()
   const at = desk.clock.now()
   expect(at).toBe(START + 6 * HOUR)
   const late = desk.mock.add({ at: at + MINUTE, visibleAt: at + 7 * HOUR }).id

@@ -45,7 +45,7 @@ test('newer entries that nothing leads to are asked for three times, then told a
   await wait(desk, 5 * MINUTE)
   desk.add(1)
   await desk.drain(12)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
   expect(desk.source.plan(desk.cursor).dueAt).toBe(desk.clock.now() + 5 * MINUTE)
 })
 
@@ -147,7 +147,7 @@ test('a login page in the place of a page does not narrow what is asked for', as
   await desk.drain()
   expect(new Set(state.takes).size).toBe(1)
   expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('a lost entry whose instant is found again, and then itself, is no gap', async () => {
@@ -166,5 +166,5 @@ test('a lost entry whose instant is found again, and then itself, is no gap', as
   const fresh = desk.add(3)
   await desk.drain()
   expect(await desk.ids()).toEqual([...twins, ...fresh])
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })

@@ -125,7 +125,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect((await desk.ids()).toSorted()).toEqual([...before, ...after].toSorted())
     expect(desk.journal.stats().quarantined).toBeGreaterThanOrEqual(1)
     // Others of their second were never shown.
-    expect(desk.watch.gaps).toBe(1)
+    expect(desk.reporter.gaps).toBe(1)
   })
 })
 
@@ -148,10 +148,10 @@ describe.each(['exclusive', 'inclusive'] as const)('a cursor that alone answers 
     const { desk, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
     await live(desk, START + 9 * MINUTE)
     expect((await desk.ids()).length).toBeLessThan(12)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
     await live(desk, START + 12 * MINUTE)
     expect(await desk.ids()).toEqual(ids)
-    expect(desk.watch.gaps).toBe(1)
+    expect(desk.reporter.gaps).toBe(1)
   })
 
   it('is no gap where an older entry of its second leads on', async () => {
@@ -161,7 +161,7 @@ describe.each(['exclusive', 'inclusive'] as const)('a cursor that alone answers 
     const late = desk.mock.add({ atUs: at - 1, visibleAt: START + 5 * MINUTE }).id
     await live(desk, START + 12 * MINUTE)
     expect(new Set(await desk.ids())).toEqual(new Set([...ids, late]))
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   })
 })
 
@@ -179,7 +179,7 @@ it('pages that all answer 500 while `search` and `latest` answer are an outage: 
   ids.push(...desk.add(2))
   await live(desk, START + HOUR + 10 * MINUTE)
   expect(await desk.ids()).toEqual(ids)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 it('one entry that makes each page too slow is read alone, once a page elsewhere shows that the server answers', async () => {
@@ -213,7 +213,7 @@ it.each([1, 2])('a 404 for the last entry that passes, %d times, is no gap', asy
   left.times = times
   await live(desk, START + 10 * MINUTE)
   expect(await desk.ids()).toEqual(ids)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 it.each(bodies.flatMap((body) => places.map(([name, strikes]) => [name, body, strikes] as const)))(

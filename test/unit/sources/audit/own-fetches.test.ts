@@ -243,9 +243,9 @@ describe('in the feed', () => {
   it('an own fetch found again tells how late entries appear', async () => {
     const desk = await openDesk({ switches: { self_audit: 'all' } })
     await polls(desk, 4)
-    expect(desk.watch.latenesses.length).toBeGreaterThan(2)
-    expect(Math.max(...desk.watch.latenesses)).toBeLessThanOrEqual(5 * MINUTE)
-    expect(Math.min(...desk.watch.latenesses)).toBeGreaterThanOrEqual(0)
+    expect(desk.reporter.latenesses.length).toBeGreaterThan(2)
+    expect(Math.max(...desk.reporter.latenesses)).toBeLessThanOrEqual(5 * MINUTE)
+    expect(Math.min(...desk.reporter.latenesses)).toBeGreaterThanOrEqual(0)
   })
 
   it('where the user agent is not recorded reading cannot keep itself going either', async () => {

@@ -1,17 +1,17 @@
 // The stand of the range reader: the real reader, client and budget before the mock, its walk to the end, and what came of it in numbers.
 import { expect } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { Room } from '../../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
 import { Secret } from '../../../../src/core/secret.ts'
 import { AuditRange } from '../../../../src/sources/audit/range.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { FaultName, FaultPlan, Switches } from '../../../../src/mock/switches.ts'
 import { openMock } from '../../../../src/mock/mock.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { AGENT, DAY, driven, HOUR, INSTANCE, origin, SECOND, START } from '../../app/desk.ts'
+import { AGENT, DAY, driven, HOUR, INSTANCE, stream, SECOND, START } from '../../app/desk.ts'
 
 const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
 
@@ -39,20 +39,20 @@ export function openRangeStand({
     switches: { self_audit: 'off', ...switches },
     ...(faults && { faults }),
   })
-  const watch = new SourceNotes()
+  const reporter = new SourceNotes()
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: () => 10_000, clock, random: () => 0.5, store })
+  const rateLimiter = new RateLimiter({ limit: () => 10_000, clock, random: () => 0.5, store })
   const client = new Client({
     ...{ baseUrl: 'https://api.test', apiKey: new Secret('acme-key'), transport: wrap(mock.transport) },
-    ...{ clock, budget, room: new Room(32 * 2 ** 20), watch, userAgent: AGENT },
+    ...{ clock, rateLimiter, memory: new MemoryBudget(32 * 2 ** 20), reporter, userAgent: AGENT },
   })
   const ours = { elapsed: () => clock.elapsed(), sleep: clock.sleep.bind(clock) }
   const range = new AuditRange({
     ...{
-      origin,
+      stream,
       client,
       clock: { ...ours, now: () => clock.now() + ahead },
-      watch,
+      reporter,
       log: new LogLines(),
       instance: INSTANCE,
     },
@@ -86,7 +86,7 @@ export function openRangeStand({
       .entries()
       .filter(({ atUs }) => atUs >= from * 1000 && atUs < to * 1000)
       .map(({ id }) => id)
-  return { clock, mock, watch, range, walk, step, read, expected, placeOf: () => place }
+  return { clock, mock, reporter, range, walk, step, read, expected, placeOf: () => place }
 }
 
 export const spread = (stand: ReturnType<typeof openRangeStand>, count: number, span = 2 * DAY) => {

@@ -53,13 +53,13 @@ test('a walk tells how far it is by the last entry read, and at its end by the e
   const at = openRangeStand({ to: START - HOUR })
   spread(at, 4_500)
   const times = new Map(at.mock.entries().map(({ id, atUs }) => [id, atUs]))
-  const untold = -1
-  at.watch.cursorUs = untold
+  const unlogged = -1
+  at.reporter.cursorUs = unlogged
   const told: [number, number | undefined][] = []
   while (!at.range.plan(at.placeOf()).caughtUp) {
     await driven(at.clock, at.step())
     const lastUs = times.get(at.read.ids.at(-1) ?? '')
-    if (at.watch.cursorUs !== untold) told.push([at.watch.cursorUs, lastUs])
+    if (at.reporter.cursorUs !== unlogged) told.push([at.reporter.cursorUs, lastUs])
   }
   expect(told.pop()?.[0]).toBe((START - HOUR) * 1000)
   expect(told.length).toBeGreaterThan(1)

@@ -1,10 +1,10 @@
 // Where reading begins: every `start`, in every manner in which a server may answer.
 import { describe, expect, it } from 'vitest'
-import { collectOnce } from '../../../../src/ingest/loop.ts'
+import { ingestOnce } from '../../../../src/ingest/loop.ts'
 import { keptReads } from '../../../../src/ingest/read-times.ts'
 import type { Switches } from '../../../../src/mock/switches.ts'
 import { AuditSource } from '../../../../src/sources/audit/audit.ts'
-import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, origin } from '../../app/desk.ts'
+import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, stream } from '../../app/desk.ts'
 
 type Manner = Pick<Switches, 'from' | 'search_body' | 'latest_body' | 'none'>
 const manners: Manner[] = (['exclusive', 'inclusive'] as const).flatMap((from) =>
@@ -24,7 +24,7 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
     const ids = desk.add(5)
     await desk.drain()
     expect(await desk.ids()).toEqual(ids)
-    expect(desk.watch.sum('late')).toBe(0)
+    expect(desk.reporter.sum('late')).toBe(0)
   })
 
   it('`latest` ships what comes after it, and nothing before', async () => {
@@ -145,11 +145,11 @@ it('an outage at the first request leaves no trace: the next try begins anew', a
 
 it('a start that is settled and then meets an outage is told as no read', async () => {
   const desk = await openDesk({ source: { start: { kind: 'latest' } }, faults: { error_500: 1 } })
-  const kept = () => keptReads(origin, desk.watch, desk)
-  const reading = collectOnce({ ...desk.collector, reads: kept() }, undefined, new AbortController().signal)
+  const kept = () => keptReads(stream, desk.reporter, desk)
+  const reading = ingestOnce({ ...desk.collector, reads: kept() }, undefined, new AbortController().signal)
   await expect(driven(desk.clock, reading)).rejects.toThrow()
   await kept().recall()
-  expect(desk.watch.recalls).toMatchObject([{ readAt: 0 }])
+  expect(desk.reporter.recalls).toMatchObject([{ readAt: 0 }])
 })
 
 it('where everything is a 404 the address is wrong and the log not empty: reading is held', async () => {
@@ -206,8 +206,8 @@ it('types that are not wanted are counted as filtered and not kept', async () =>
   const login = desk.mock.add({ type: 'auth:login' }).id
   await desk.drain()
   expect(await desk.ids()).toEqual([login])
-  expect(desk.watch.sum('filtered')).toBeGreaterThanOrEqual(3)
-  expect(desk.watch.sum('added')).toBe(1)
+  expect(desk.reporter.sum('filtered')).toBeGreaterThanOrEqual(3)
+  expect(desk.reporter.sum('added')).toBe(1)
 })
 
 it('an entry reaches the journal as the bytes that the server sent', async () => {
@@ -242,9 +242,9 @@ it('after a restart it tells how far it was read before it asks anything', async
   await before.drain()
   const after = await openDesk({})
   after.source.plan(before.cursor)
-  expect(after.watch.cursorUs).toBeGreaterThan(0)
-  expect(after.watch).toMatchObject({ cursorUs: before.watch.cursorUs, headUs: before.watch.headUs })
-  expect(after.watch.codes).toEqual([])
+  expect(after.reporter.cursorUs).toBeGreaterThan(0)
+  expect(after.reporter).toMatchObject({ cursorUs: before.reporter.cursorUs, headUs: before.reporter.headUs })
+  expect(after.reporter.codes).toEqual([])
 })
 
 it.each([

@@ -35,7 +35,7 @@ test.each(strikes)(
     const after = [1, 2, 3, 4, 5].map((i) => desk.mock.add({ at: at + i * SECOND, visibleAt: 0 }).id)
     await desk.drain()
     expect(new Set(await desk.ids())).toEqual(new Set([...before, ...after]))
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -50,7 +50,7 @@ test.each([1, 2])(
     const after = [1, 2, 3, 4, 5].map((i) => desk.mock.add({ at: from + i * SECOND, visibleAt: 0 }).id)
     await desk.drain()
     expect(new Set(await desk.ids())).toEqual(new Set(after))
-    expect(desk.watch.gaps).toBe(1)
+    expect(desk.reporter.gaps).toBe(1)
   },
 )
 
@@ -65,7 +65,7 @@ test.each([1, 2])(
     const fresh = [1, 2].map((i) => desk.mock.add({ at: START + i, visibleAt: 0 }).id)
     await desk.live(START + 20 * MINUTE)
     expect(await desk.ids()).toEqual([...known, ...fresh])
-    expect(desk.watch.gaps).toBe(1)
+    expect(desk.reporter.gaps).toBe(1)
   },
 )
 
@@ -98,7 +98,7 @@ test.each([
     await desk.live(START + 20 * MINUTE)
     expect(left.searches).toEqual([])
     expect(await desk.ids()).toEqual([...known, ...fresh])
-    expect(desk.watch.gaps).toBe(1)
+    expect(desk.reporter.gaps).toBe(1)
   },
 )
 
@@ -138,7 +138,7 @@ test.each([0, 1, 2])(
     const late = desk.mock.add({ at: at + SECOND, visibleAt: START + 2 * HOUR }).id
     await desk.live(START + 9 * HOUR)
     expect(await desk.ids()).toContain(late)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 
@@ -215,7 +215,7 @@ test.each(['poison', 'no_id'] as const)(
     const later = desk.add(3)
     await desk.live(START + 8 * HOUR)
     expect(await desk.ids()).toEqual([shown, ...later])
-    expect(desk.watch.gaps).toBe(1)
+    expect(desk.reporter.gaps).toBe(1)
   },
 )
 
@@ -229,7 +229,7 @@ test('what `latest` shows in the very second of an entry that stays unreadable i
   const later = desk.add(3)
   await desk.live(START + 8 * HOUR)
   expect(await desk.ids()).toEqual([...before, shown, ...later])
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test.each([0, 5])(
@@ -245,7 +245,7 @@ test.each([0, 5])(
     desk.asked()
     await desk.live(START + HOUR)
     expect((await desk.ids()).toSorted()).toEqual([...before, ...after].toSorted())
-    expect(desk.watch.gaps).toBeLessThanOrEqual(2)
+    expect(desk.reporter.gaps).toBeLessThanOrEqual(2)
     expect(endpoints(desk.asked()).filter((name) => name === 'earliest').length).toBeLessThan(5)
   },
 )

@@ -20,7 +20,7 @@ const cursorOf = (more: Partial<HistoryCursor> = {}): HistoryCursor => ({
 const optionsOf = (v1Until: number | undefined, version: 'v1' | 'v2' = 'v2') =>
   ({
     ...{ version, v1Until, clock: { now: () => START } },
-    origin: { workspace: 'acme', source: 'history.usage' },
+    stream: { workspace: 'acme', source: 'history.usage' },
   }) as unknown as HistoryOptions
 
 describe('a boundary', () => {

@@ -1,8 +1,8 @@
 // The history’s reader dies between any two parts of an answer.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { collectOnce } from '../../../../src/ingest/loop.ts'
-import type { Appended, Part } from '../../../../src/contracts/source.ts'
+import { ingestOnce } from '../../../../src/ingest/loop.ts'
+import type { Appended, PageChunk } from '../../../../src/contracts/source.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryFault } from '../../../fakes/history-server.ts'
 import { DAY, driven, SECOND, START } from '../../app/desk.ts'
@@ -74,17 +74,17 @@ test('a process that dies between any two parts of an answer goes on as if it ha
     const dying = dyingAfter(desk.source, dieAfter)
     const died = await driven(
       desk.clock,
-      collectOnce({ ...desk.collector, source: dying }, undefined, new AbortController().signal).then(
+      ingestOnce({ ...desk.collector, source: dying }, undefined, new AbortController().signal).then(
         ({ fault }) => fault !== undefined,
         () => true,
       ),
     )
     // What a new process finds is what stands in the journal.
-    desk.cursor = await desk.journal.cursor(desk.source.origin)
+    desk.cursor = await desk.journal.cursor(desk.source.stream)
     desk.open(source)
     await desk.once()
     expect((await desk.raws()).length).toBe(9)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
     await desk.close()
     if (!died) {
       expect(dieAfter).toBeGreaterThan(3)
@@ -98,7 +98,7 @@ function dyingAfter(
   parts: number,
 ): typeof source {
   const dying = Object.create(source) as typeof source
-  dying.read = async function* (cursor, signal): AsyncGenerator<Part, void, Appended> {
+  dying.read = async function* (cursor, signal): AsyncGenerator<PageChunk, void, Appended> {
     const reading = source.read(cursor, signal)
     let next = await reading.next()
     for (let i = 0; !next.done; i++) {

@@ -1,16 +1,16 @@
 // The history reader at its desk: the source with its real client, budget and journal before a history API of the test's own, on a clock that moves only when told.
 import { onTestFinished } from 'vitest'
-import { collectOnce } from '../../../../src/ingest/loop.ts'
-import type { CollectOptions } from '../../../../src/ingest/loop.ts'
+import { ingestOnce } from '../../../../src/ingest/loop.ts'
+import type { IngestOptions } from '../../../../src/ingest/loop.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import { globFilter } from '../../../../src/core/globs.ts'
 import type { Transport } from '../../../../src/contracts/platform.ts'
 import type { Batch, Journal } from '../../../../src/contracts/journal.ts'
-import { Room } from '../../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
 import { Secret } from '../../../../src/core/secret.ts'
 import type { Cursor } from '../../../../src/contracts/source.ts'
 import type { RangeReader } from '../../../../src/jobs/range.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
 import { HistoryRange, openPlace, unreadOf } from '../../../../src/sources/history/range.ts'
@@ -24,7 +24,7 @@ import { SourceNotes } from '../../../fakes/watches.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
 import { AGENT, DAY, driven, START } from '../../app/desk.ts'
 
-const origin = { workspace: 'acme', source: 'history.usage' } as const
+const stream = { workspace: 'acme', source: 'history.usage' } as const
 
 export interface HistoryDeskOptions extends Partial<Omit<HistoryServerOptions, 'clock'>> {
   readonly source?: Partial<HistoryOptions>
@@ -39,7 +39,7 @@ export class HistoryDesk {
   readonly clock: VirtualClock
   readonly server: HistoryServer
   readonly journal: Journal
-  readonly watch = new SourceNotes()
+  readonly reporter = new SourceNotes()
   readonly log = new LogLines()
   readonly #client: Client
   #transport: Transport | undefined
@@ -60,9 +60,9 @@ export class HistoryDesk {
       apiKey: new Secret('acme-key'),
       transport: (request, signal) => (this.#transport ?? server.transport)(request, signal),
       clock,
-      budget: new Budget({ limit: () => options.limit ?? 10_000, clock, random: () => 0.5, store }),
-      room: new Room(32 * 2 ** 20),
-      watch: this.watch,
+      rateLimiter: new RateLimiter({ limit: () => options.limit ?? 10_000, clock, random: () => 0.5, store }),
+      memory: new MemoryBudget(32 * 2 ** 20),
+      reporter: this.reporter,
       userAgent: AGENT,
     })
     this.source = this.open(options.source)
@@ -71,10 +71,10 @@ export class HistoryDesk {
   /** A source of this desk, as a restart under other options opens it. */
   open(more: Partial<HistoryOptions> = {}): HistorySource {
     this.source = new HistorySource({
-      origin,
+      stream,
       client: this.#client,
       clock: this.clock,
-      watch: this.watch,
+      reporter: this.reporter,
       log: this.log,
       kind: 'usage',
       version: 'v2',
@@ -93,21 +93,21 @@ export class HistoryDesk {
 
   /** A span of its past, as backfills and walks that keep nothing open it. */
   range(more: Partial<Pick<HistoryOptions, 'version' | 'v1Until'>> = {}): RangeReader {
-    const { clock, journal, log, watch } = this
+    const { clock, journal, log, reporter } = this
     const note = 'versions:acme:history.usage'
     const common = {
       ...({ kind: 'usage', version: 'v2' } as const),
-      ...{ origin, client: this.#client, clock, log, v1Until: undefined },
-      ...{ maxEntryBytes: 16 * 2 ** 20, maxDepth: 512, live: () => journal.cursor(origin) },
+      ...{ stream, client: this.#client, clock, log, v1Until: undefined },
+      ...{ maxEntryBytes: 16 * 2 ** 20, maxDepth: 512, live: () => journal.cursor(stream) },
       versions: { load: () => journal.note(note), save: (read: string) => journal.putNote(note, read) },
     }
     return {
-      ...{ origin, watch, log, wanted: () => true },
+      ...{ stream, reporter, log, wanted: () => true },
       open: (span, quiet, use) =>
-        new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, watch: quiet, use }),
+        new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, reporter: quiet, use }),
       startUs: () => undefined,
       rateWait: () => ({ isLimited: false, reason: 'the limiter says so' }),
-      unread: (place) => unreadOf(openPlace(place, origin)),
+      unread: (place) => unreadOf(openPlace(place, stream)),
     }
   }
 
@@ -116,9 +116,18 @@ export class HistoryDesk {
     this.#transport = transport
   }
 
-  get collector(): CollectOptions {
-    const { source, journal, watch, log, clock } = this
-    return { source, journal, watch, log, clock, random: () => 0.5, wanted: globFilter(['*']), once: false }
+  get collector(): IngestOptions {
+    const { source, journal, reporter, log, clock } = this
+    return {
+      source,
+      journal,
+      reporter,
+      log,
+      clock,
+      random: () => 0.5,
+      wanted: globFilter(['*']),
+      once: false,
+    }
   }
 
   state(): HistoryCursor {
@@ -128,12 +137,12 @@ export class HistoryDesk {
   /** What the API did wrong; what goes wrong in the reader itself is thrown. */
   async try(): Promise<Error | undefined> {
     try {
-      const read = collectOnce(this.collector, this.cursor, new AbortController().signal)
+      const read = ingestOnce(this.collector, this.cursor, new AbortController().signal)
       return connectorErrorOf((await driven(this.clock, read)).fault)
     } catch (error) {
       return connectorErrorOf(error as Error)
     } finally {
-      this.cursor = await this.journal.cursor(origin)
+      this.cursor = await this.journal.cursor(stream)
     }
   }
 
@@ -195,9 +204,9 @@ function connectorErrorOf(error: Error | undefined): ConnectorError | undefined 
 
 export function eachEntry<T>(
   batch: Batch | undefined,
-  of: (entries: Batch['runs'][number]['entries'], index: number) => T,
+  of: (entries: Batch['slices'][number]['entries'], index: number) => T,
 ): T[] {
-  return (batch?.runs ?? []).flatMap(({ entries }) =>
+  return (batch?.slices ?? []).flatMap(({ entries }) =>
     Array.from({ length: entries.count }, (_, i) => of(entries, i)),
   )
 }

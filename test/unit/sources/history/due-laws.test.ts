@@ -27,9 +27,9 @@ function open(more: Partial<HistoryCursor> = {}, options: Partial<HistoryOptions
     ...{ todo: [], polledTo: START, dueAt: START + 40 * HOUR, rereads: Object.fromEntries(read) },
     ...more,
   }
-  const watch = new SourceNotes()
+  const reporter = new SourceNotes()
   const all = {
-    ...{ clock: { now: () => START }, client: { freeAt: () => 0, announce: () => 0 }, watch },
+    ...{ clock: { now: () => START }, client: { freeAt: () => 0, announce: () => 0 }, reporter },
     ...{
       intervalMs: 40 * HOUR,
       rereadMs: 2 * DAY,
@@ -40,7 +40,7 @@ function open(more: Partial<HistoryCursor> = {}, options: Partial<HistoryOptions
     },
     ...options,
   } as unknown as HistoryOptions
-  return { cursor, options: all, watch }
+  return { cursor, options: all, reporter }
 }
 
 const at = (now: number): Partial<HistoryOptions> =>
@@ -59,7 +59,7 @@ const taskOver = (
   to: number,
   begunAt = START,
 ): Task => ({
-  ...{ kind, lane: 'live', walk: walkOver(from, to, begunAt), width: cursor.widths.live },
+  ...{ kind, priority: 'live', walk: walkOver(from, to, begunAt), width: cursor.widths.live },
 })
 
 describe('of what is due', () => {
@@ -76,7 +76,7 @@ describe('of what is due', () => {
       kinds.push(kind)
       expect(dueAt).toBeLessThanOrEqual(START)
     }
-    expect(kinds).toEqual(['live', 'sweep', 'todo', 'trouble'])
+    expect(kinds).toEqual(['live', 'lookback', 'todo', 'trouble'])
   })
 
   test('live reading comes first, however long all else has been due', () => {
@@ -84,25 +84,25 @@ describe('of what is due', () => {
     const { cursor, options } = open({ dueAt: START, rereads: again, troubles: [trouble(START - HOUR)] })
     expect(nextDue(options, cursor)).toEqual(['live', START])
     cursor.dueAt = START + HOUR
-    expect(nextDue(options, cursor)[0]).toBe('sweep')
+    expect(nextDue(options, cursor)[0]).toBe('lookback')
   })
 
   test('a walk that is under way goes on, whenever the next one is due', () => {
     const live = open({ live: walkOver(TODAY, START, START) })
     expect(nextDue(live.options, live.cursor)).toEqual(['live', START])
     const again = open({ sweep })
-    expect(nextDue(again.options, again.cursor)).toEqual(['sweep', START])
+    expect(nextDue(again.options, again.cursor)).toEqual(['lookback', START])
   })
 
   test('nothing waits for a lane that has no place, save that what is live waits at the door', () => {
     const later = () => START + MINUTE
     const client = { freeAt: later, announce: later } as unknown as HistoryOptions['client']
-    const lanes: [Task['kind'], Partial<HistoryCursor>][] = [
-      ['sweep', { sweep }],
+    const priorities: [Task['kind'], Partial<HistoryCursor>][] = [
+      ['lookback', { sweep }],
       ['todo', { todo }],
       ['trouble', { troubles: [trouble(START)] }],
     ]
-    for (const [kind, more] of lanes) {
+    for (const [kind, more] of priorities) {
       const { cursor, options } = open(more, { client })
       expect(nextDue(options, cursor)).toEqual([kind, START + MINUTE])
     }
@@ -116,7 +116,7 @@ describe('of what is due', () => {
       announce: () => START,
     } as unknown as HistoryOptions['client']
     const { cursor, options } = open({ dueAt: START, sweep }, { client })
-    expect(nextDue(options, cursor)).toEqual(['sweep', START])
+    expect(nextDue(options, cursor)).toEqual(['lookback', START])
   })
 
   test('where nothing is due the earliest is told, and of two at once the one that goes first', () => {
@@ -129,8 +129,8 @@ describe('of what is due', () => {
   test('where there is nothing to read again, no past and no trouble, the poll is all there is', () => {
     const { cursor, options } = open({}, { rereadMs: 0 })
     expect(nextDue(options, cursor)).toEqual(['live', START + 40 * HOUR])
-    expect(planOf(options, cursor)).toEqual({ dueAt: START + 40 * HOUR, lane: 'live', caughtUp: true })
-    expect(taskOf(options, cursor, 'sweep')).toBeUndefined()
+    expect(planOf(options, cursor)).toEqual({ dueAt: START + 40 * HOUR, priority: 'live', caughtUp: true })
+    expect(taskOf(options, cursor, 'lookback')).toBeUndefined()
     expect(taskOf(options, cursor, 'todo')).toBeUndefined()
     expect(taskOf(options, cursor, 'trouble')).toBeUndefined()
   })
@@ -163,8 +163,8 @@ test('of a long trouble a day is tried at a time', () => {
 
 test('to a single run all is live', () => {
   const { cursor, options } = open({ todo: [walkOver(YESTERDAY, TODAY, START)] })
-  expect(taskOf(options, cursor, 'todo')?.lane).toBe('past')
-  expect(taskOf({ ...options, once: true }, cursor, 'todo')?.lane).toBe('live')
+  expect(taskOf(options, cursor, 'todo')?.priority).toBe('job')
+  expect(taskOf({ ...options, once: true }, cursor, 'todo')?.priority).toBe('live')
 })
 
 describe('a day is read again', () => {
@@ -176,7 +176,7 @@ describe('a day is read again', () => {
       { ...at(readAt + 1), rereadMs: DAY },
     )
     const [kind, dueAt] = nextDue(options, cursor)
-    expect(kind).toBe('sweep')
+    expect(kind).toBe('lookback')
     return (dueAt - readAt) / MINUTE
   }
 
@@ -194,8 +194,8 @@ describe('a day is read again', () => {
 
   test('at once where it was not read yet, the newest first', () => {
     const { cursor, options } = open({ rereads: {} })
-    expect(nextDue(options, cursor)[0]).toBe('sweep')
-    expect(taskOf(options, cursor, 'sweep')?.walk).toMatchObject({
+    expect(nextDue(options, cursor)[0]).toBe('lookback')
+    expect(taskOf(options, cursor, 'lookback')?.walk).toMatchObject({
       from: YESTERDAY,
       to: TODAY,
       begunAt: START,
@@ -205,9 +205,9 @@ describe('a day is read again', () => {
   test('the one that is due first, and a walk that is under way before any other', () => {
     const { cursor, options } = open()
     cursor.rereads[TODAY - 2 * DAY] = [START - 7 * HOUR, 0]
-    expect(taskOf(options, cursor, 'sweep')?.walk.from).toBe(TODAY - 2 * DAY)
+    expect(taskOf(options, cursor, 'lookback')?.walk.from).toBe(TODAY - 2 * DAY)
     cursor.rereads[YESTERDAY] = [START - 9 * HOUR, 0]
-    expect(taskOf(options, cursor, 'sweep')?.walk.from).toBe(TODAY - 2 * DAY)
+    expect(taskOf(options, cursor, 'lookback')?.walk.from).toBe(TODAY - 2 * DAY)
   })
 
   /** The days that are read again one after the other, all of them never read yet. */
@@ -215,7 +215,7 @@ describe('a day is read again', () => {
     const opened = open({ rereads: {}, ...more }, options)
     const days: number[] = []
     for (let i = 0; i < 40; i++) {
-      const walk = taskOf(opened.options, opened.cursor, 'sweep')?.walk
+      const walk = taskOf(opened.options, opened.cursor, 'lookback')?.walk
       if (!walk || days.includes(walk.from)) break
       days.push(walk.from)
       opened.cursor.sweep = null
@@ -245,7 +245,7 @@ describe('a day is read again', () => {
     const missed = (readAt: number, keepKeysMs = 35 * DAY, startAt = TODAY - 30 * DAY) => {
       const { cursor, options } = open({ startAt }, { keepKeysMs })
       cursor.rereads[day] = [readAt, 0]
-      return taskOf(options, cursor, 'sweep')?.walk.from === day
+      return taskOf(options, cursor, 'lookback')?.walk.from === day
     }
     const end = day + DAY + 2 * DAY
     expect(missed(end - 6 * HOUR)).toBe(true)
@@ -325,29 +325,29 @@ describe('the end of a walk', () => {
     const left = (kind: Task['kind']) => {
       const walks = {
         live: walkOver(TODAY, START, START),
-        sweep: walkOver(YESTERDAY, TODAY, START),
+        lookback: walkOver(YESTERDAY, TODAY, START),
         todo: walkOver(TODAY - 9 * DAY, YESTERDAY, START),
         trouble: walkOver(TODAY - 25 * DAY, TODAY - 24 * DAY, START),
       }
-      const { cursor, options } = open({ live: walks.live, sweep: walks.sweep, todo: [past, walks.todo] })
-      endWalk(options, cursor, { kind, lane: 'live', walk: walks[kind], width: cursor.widths.live })
+      const { cursor, options } = open({ live: walks.live, sweep: walks.lookback, todo: [past, walks.todo] })
+      endWalk(options, cursor, { kind, priority: 'live', walk: walks[kind], width: cursor.widths.live })
       return [cursor.live !== null, cursor.sweep !== null, cursor.todo.length]
     }
     expect(left('live')).toEqual([false, true, 2])
-    expect(left('sweep')).toEqual([true, false, 2])
+    expect(left('lookback')).toEqual([true, false, 2])
     expect(left('todo')).toEqual([true, true, 1])
     expect(left('trouble')).toEqual([true, true, 2])
   })
 
   test('is told as caught up where it was what was lacking, and our clock can be believed', () => {
     const told = (kind: Task['kind'], more: Partial<HistoryCursor> = {}) => {
-      const { cursor, options, watch } = open(more)
+      const { cursor, options, reporter } = open(more)
       const task = taskOver(cursor, kind, YESTERDAY, TODAY)
       if (kind === 'todo') cursor.todo.push(task.walk)
       endWalk(options, cursor, task)
-      return watch.caughtUps
+      return reporter.caughtUps
     }
-    expect([told('live'), told('todo'), told('sweep'), told('trouble')]).toEqual([1, 1, 0, 0])
+    expect([told('live'), told('todo'), told('lookback'), told('trouble')]).toEqual([1, 1, 0, 0])
     expect(told('live', { todo: [walkOver(TODAY - 9 * DAY, YESTERDAY, START)] })).toBe(0)
     expect(told('live', { clocksApart: true })).toBe(0)
   })
@@ -372,10 +372,10 @@ describe('the end of a walk', () => {
   test('forgets no day before its span is over, due in it or not: one that is not known is read at once', () => {
     const { cursor, options } = open({ rereads: {} }, { rereadMs: 36 * HOUR })
     const day = TODAY - 2 * DAY
-    const of = (from: number) => endWalk(options, cursor, taskOver(cursor, 'sweep', from, from + DAY))
+    const of = (from: number) => endWalk(options, cursor, taskOver(cursor, 'lookback', from, from + DAY))
     of(day)
     of(YESTERDAY)
-    expect(nextDue(options, cursor)).toEqual(['sweep', START + 5 * HOUR])
+    expect(nextDue(options, cursor)).toEqual(['lookback', START + 5 * HOUR])
     expect(Object.keys(cursor.rereads).map(Number)).toEqual([day, YESTERDAY])
   })
 

@@ -23,7 +23,7 @@ function openCursor(more: Partial<HistoryCursor> = {}) {
     ...{
       clock: { now: () => START },
       client: { freeAt: () => 0, announce: () => 0 },
-      watch: new SourceNotes(),
+      reporter: new SourceNotes(),
     },
     ...{ intervalMs: 40 * HOUR, rereadMs: 2 * DAY, once: false, version: 'v2', v1Until: undefined },
   } as unknown as HistoryOptions
@@ -40,8 +40,8 @@ test('a day that was read in the future, by a clock that was set back since, is 
   const { cursor, options } = openCursor()
   expect(nextDue(options, cursor)[1]).toBeGreaterThan(START)
   cursor.rereads[String(TODAY - DAY)] = [START + 5 * DAY, 0]
-  expect(nextDue(options, cursor)).toEqual(['sweep', START])
-  expect(taskOf(options, cursor, 'sweep')?.walk.from).toBe(TODAY - DAY)
+  expect(nextDue(options, cursor)).toEqual(['lookback', START])
+  expect(taskOf(options, cursor, 'lookback')?.walk.from).toBe(TODAY - DAY)
 })
 
 test.each([
@@ -51,7 +51,7 @@ test.each([
   const { cursor, options } = openCursor()
   for (const day of Object.keys(cursor.rereads)) cursor.rereads[day] = [START, tookMs]
   const [kind, dueAt] = nextDue(options, cursor)
-  expect([kind, dueAt - START]).toEqual(['sweep', Math.max(waitMs, (START - TODAY) / 2)])
+  expect([kind, dueAt - START]).toEqual(['lookback', Math.max(waitMs, (START - TODAY) / 2)])
 })
 
 test.each([
@@ -63,7 +63,7 @@ test.each([
   cursor.live = walk
   endWalk({ ...options, intervalMs: 6 * HOUR }, cursor, {
     kind: 'live',
-    lane: 'live',
+    priority: 'live',
     walk,
     width: cursor.widths.live,
   })
@@ -89,7 +89,7 @@ test('a trouble waits six hours at most, whatever a clock that was ahead has wri
 test('a day of which only the end was read does not count as read again', () => {
   const { cursor, options } = openCursor({ rereads: {} })
   const walk = walkOver(TODAY - DAY - HOUR, TODAY, START)
-  const task: Task = { kind: 'todo', lane: 'past', walk, width: cursor.widths.backfill }
+  const task: Task = { kind: 'todo', priority: 'job', walk, width: cursor.widths.backfill }
   endWalk(options, cursor, task)
   expect(Object.keys(cursor.rereads)).toEqual([String(TODAY - DAY)])
 })
@@ -132,10 +132,10 @@ test('a window that is refused in both units proves neither', async () => {
     source: { start: { kind: 'span', ms: 20 * DAY }, rereadMs: 0 },
     fault: ({ from }) => (from < START - 5 * DAY ? { status: 400 } : undefined),
   })
-  for (let steps = 0; steps < 40 && desk.watch.gaps === 0; steps++) {
+  for (let steps = 0; steps < 40 && desk.reporter.gaps === 0; steps++) {
     await desk.try()
     desk.clock.advance(desk.clock.now() + 1_000)
   }
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
   expect([desk.state().unit, desk.state().unitSure]).toEqual(['s', false])
 })

@@ -39,7 +39,7 @@ test.each([
     expect(due.length).toBeGreaterThan(24 * 60)
     const times = new Set(await desk.times())
     expect(due.filter(({ at }) => !times.has(at * 1000))).toEqual([])
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.gaps).toBe(0)
   },
 )
 

@@ -43,13 +43,13 @@ describe.each(cases)('of %s, 200 with %s', (version, body) => {
     for (let steps = 0; steps < 2; steps++) await desk.step()
     isBroken = true
     await desk.live(START + 5 * HOUR)
-    expect([desk.watch.gaps, desk.watch.sum('quarantined')]).toEqual([0, 0])
+    expect([desk.reporter.gaps, desk.reporter.sum('quarantined')]).toEqual([0, 0])
     expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
     expect(desk.state()).toMatchObject({ troubles: [], timeless: false })
     isBroken = false
     await desk.live(START + 6 * HOUR)
     expect(new Set(await desk.ids()).size).toBe(9 * 24 + 6)
-    expect([desk.watch.gaps, desk.watch.sum('quarantined')]).toEqual([0, 0])
+    expect([desk.reporter.gaps, desk.reporter.sum('quarantined')]).toEqual([0, 0])
     expect(desk.state()).toMatchObject({ troubles: [], timeless: false })
   })
 
@@ -68,7 +68,7 @@ describe.each(cases)('of %s, 200 with %s', (version, body) => {
     isBroken = false
     await desk.once()
     expect(await desk.ids()).toHaveLength(48)
-    expect([desk.watch.gaps, desk.watch.sum('quarantined')]).toEqual([0, 0])
+    expect([desk.reporter.gaps, desk.reporter.sum('quarantined')]).toEqual([0, 0])
   })
 })
 
@@ -83,7 +83,7 @@ test.each(cases)(
     desk.server.events = eventsFrom(historyEvent, START - 4 * DAY, 4 * 24, HOUR)
     await desk.once()
     expect(new Set(await desk.ids()).size).toBe(4 * 24)
-    expect([desk.watch.gaps, desk.watch.sum('quarantined')]).toEqual([0, 0])
+    expect([desk.reporter.gaps, desk.reporter.sum('quarantined')]).toEqual([0, 0])
   },
 )
 
@@ -100,15 +100,15 @@ test.each(['null', '{"error":"file not found"}', '7'])(
     expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
     expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
     // What is good of the answer waits for nothing.
-    expect([(await desk.ids()).length, desk.watch.sum('quarantined')]).toEqual([2, 0])
+    expect([(await desk.ids()).length, desk.reporter.sum('quarantined')]).toEqual([2, 0])
     await desk.step()
-    expect(desk.watch.sum('quarantined')).toBe(1)
-    expect(desk.watch.gaps).toBe(0)
+    expect(desk.reporter.sum('quarantined')).toBe(1)
+    expect(desk.reporter.gaps).toBe(0)
     desk.asked()
     await desk.live(START + 2 * HOUR)
     // Known by now: one request a poll.
     expect(desk.asked().length).toBeLessThanOrEqual(9)
-    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 0])
+    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 0])
   },
 )
 
@@ -123,7 +123,7 @@ test('an answer that breaks off with an error beside its events is asked for aga
   desk.server.events = events
   await desk.once()
   expect(await desk.ids()).toHaveLength(20)
-  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
 })
 
 test('an element that is alone for good while all else is read is quarantined, is no gap, and holds up nothing', async () => {
@@ -135,7 +135,7 @@ test('an element that is alone for good while all else is read is quarantined, i
   ]
   await desk.live(START + 5 * HOUR)
   expect(await desk.ids()).toHaveLength(14 + 24 + 16)
-  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 0])
+  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 0])
   expect(desk.state().troubles).toEqual([])
 })
 
@@ -149,10 +149,12 @@ test('a minute that shows an error for good while all else is read is a possible
   })
   desk.server.events = [historyEvent(at), ...eventsFrom(historyEvent, TODAY - DAY, 24, HOUR)]
   await desk.live(START + HOUR)
-  expect([(await desk.ids()).length, desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([24, 0, 1])
+  expect([(await desk.ids()).length, desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([
+    24, 0, 1,
+  ])
   isBroken = false
   await desk.live(START + 12 * HOUR)
-  expect([(await desk.ids()).length, desk.watch.gaps]).toEqual([25, 1])
+  expect([(await desk.ids()).length, desk.reporter.gaps]).toEqual([25, 1])
 })
 
 test('an event without an id, or without a time that can be read, is malformed at once: its bytes are kept', async () => {
@@ -163,7 +165,7 @@ test('an event without an id, or without a time that can be read, is malformed a
     noEvent(START - HOUR, v2.replace('utc_time', 'was_time')),
   ]
   await desk.step()
-  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([2, 0])
+  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([2, 0])
   expect(desk.asked()).toHaveLength(1)
 })
 
@@ -188,13 +190,13 @@ describe('an element that differs at each answer', () => {
     expect(first).toContain('requested again to check')
     for (let answers = 2; answers < 9; answers++) {
       expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
-      expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+      expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
     }
     await desk.step()
-    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 1])
+    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 1])
     expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
     await desk.live(START + 10 * HOUR)
-    expect(desk.watch.gaps).toBe(1)
+    expect(desk.reporter.gaps).toBe(1)
     expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
     expect(new Set(await desk.ids()).size).toBe(20)
     // What is odd is narrowed down each time it is tried again.
@@ -221,7 +223,7 @@ describe('an element that differs at each answer', () => {
     }
     isBroken = false
     await desk.once()
-    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
   })
 
   test('leaves a job unread with the span, and the job comes to its end', async () => {
@@ -229,7 +231,7 @@ describe('an element that differs at each answer', () => {
     desk.server.events = eventsFrom(historyEvent, at, 6, HOUR)
     const span = { fromUs: TODAY * 1000, toUs: (TODAY + 6 * HOUR) * 1000 }
     const range = desk.range()
-    const source = range.open(span, desk.watch, 'compare')
+    const source = range.open(span, desk.reporter, 'compare')
     let cursor: string | undefined
     for (let steps = 0; !source.plan(cursor).caughtUp; steps++) {
       if (steps > 100) expect.fail('it does not end')
@@ -256,5 +258,5 @@ test('a malformed element that is alone in its day costs an hourly single run no
   }
   // First it is narrowed down while other windows are read, then tried once more.
   expect(Math.max(...askedInRun.slice(2))).toBeLessThanOrEqual(3)
-  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 0])
+  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 0])
 })

@@ -35,7 +35,7 @@ test.each<[string, HistoryFault, number]>([
   ])
   expect(await desk.ids()).toHaveLength(34)
   expect(new Set(await desk.ids()).size).toBe(34)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
   desk.server.options.fault = () => undefined
   await desk.live(START + 13 * HOUR)
   expect(desk.asked().map(widthOf).at(-1)).toBeGreaterThan(22 * HOUR)
@@ -71,18 +71,18 @@ test('a minute that stays unreadable is one gap, is passed once others are known
   desk.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 600, MINUTE)
   await desk.live(START + HOUR)
   expect(await desk.ids()).toHaveLength(599)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
   expect(desk.journal.stats().gaps).toBe(1)
   expect(desk.state().troubles).toMatchObject([{ to: (desk.state().troubles[0]?.from ?? 0) + MINUTE }])
   // Not before something else was read in its place.
-  expect(desk.watch.caughtUps).toBeGreaterThan(0)
+  expect(desk.reporter.caughtUps).toBeGreaterThan(0)
   expect(desk.log.lines.some((line) => line.includes('stays unreadable'))).toBe(true)
   desk.asked()
   await desk.live(START + 12 * HOUR)
   const again = desk.asked().filter((request) => holds(request, poison))
   // Every poll reads around it; it alone is tried ever more rarely.
   expect(again.length).toBeLessThan(10)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
   broken = false
   await desk.live(START + 20 * HOUR)
   expect(await desk.ids()).toHaveLength(600)
@@ -100,7 +100,7 @@ test('what is whole of a window that cannot be read is kept', async () => {
   // Some two elements fit into the bytes that came.
   expect((await desk.ids()).length).toBeGreaterThanOrEqual(2)
   expect((await desk.ids()).length).toBeLessThan(10)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
 })
 
 test('an API that fails everywhere passes no window, however long it lasts', async () => {
@@ -110,12 +110,12 @@ test('an API that fails everywhere passes no window, however long it lasts', asy
   await desk.live(START + HOUR)
   broken = true
   await desk.live(START + 8 * HOUR)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
   expect(desk.state().troubles).toEqual([])
   broken = false
   await desk.live(START + 24.5 * HOUR)
   expect(await desk.ids()).toHaveLength(25)
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
 })
 
 test('a past out of the API’s reach is one gap, and what is within it is read', async () => {
@@ -127,7 +127,7 @@ test('a past out of the API’s reach is one gap, and what is within it is read'
   desk.server.events = eventsFrom(historyEvent, START - 200 * DAY, 200, DAY)
   await desk.once()
   expect((await desk.ids()).length).toBeGreaterThanOrEqual(98)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
   expect(desk.state().troubles).toHaveLength(1)
 })
 
@@ -140,7 +140,7 @@ test('malformed elements are quarantined once, however often their window is rea
   ]
   await desk.live(START + HOUR)
   expect(await desk.ids()).toHaveLength(1)
-  expect(desk.watch.sum('quarantined')).toBe(2)
+  expect(desk.reporter.sum('quarantined')).toBe(2)
 })
 
 test('a journal that fills up in mid-answer holds the answer for a while; with room in time nothing is asked for again', async () => {
@@ -149,7 +149,7 @@ test('a journal that fills up in mid-answer holds the answer for a while; with r
   desk.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
   const reading = desk.try()
   await driven(desk.clock, desk.clock.sleep(5 * SECOND))
-  expect(desk.watch.states.at(-1)).toBe('paused')
+  expect(desk.reporter.states.at(-1)).toBe('paused')
   let settled = 0
   for (let i = 0; i < 20; i++) {
     settled += await settleAll(desk)
@@ -243,7 +243,7 @@ test('rows without a time that are shown for any day prove no unit', async () =>
 async function settleAll(desk: Awaited<ReturnType<typeof openHistoryDesk>>): Promise<number> {
   const batch = await desk.batch()
   if (!batch) return 0
-  await desk.journal.settle('archive', { first: batch.first, through: batch.last, parked: [] })
+  await desk.journal.ack('archive', { first: batch.first, through: batch.last, parked: [] })
   return batch.count
 }
 
@@ -298,7 +298,7 @@ const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, find
 
 test('nor is what was unreadable to a walk over the past', async () => {
   const { desk, at, showNothing } = await withTrouble()
-  const range = desk.range().open({ fromUs: (at - DAY) * 1000, toUs: TODAY * 1000 }, desk.watch, 'keep')
+  const range = desk.range().open({ fromUs: (at - DAY) * 1000, toUs: TODAY * 1000 }, desk.reporter, 'keep')
   const times: number[] = []
   let place: string | undefined
   const step = async () => {

@@ -1,6 +1,6 @@
 // The history over a line on which most answers fail by chance: what it costs, and that nothing is passed for it.
 import { expect, test } from 'vitest'
-import { collect } from '../../../../src/ingest/loop.ts'
+import { runIngest } from '../../../../src/ingest/loop.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryFault } from '../../../fakes/history-server.ts'
 import { dice } from '../../../simulation/random.ts'
@@ -29,11 +29,11 @@ async function readOnce(seed: number, share: number) {
   })
   desk.server.events = eventsFrom(historyEvent, TODAY - DAY, EVENTS, DAY / EVENTS)
   const stop = new AbortController()
-  await driven(desk.clock, collect({ ...desk.collector, random, once: true }, stop.signal))
+  await driven(desk.clock, runIngest({ ...desk.collector, random, once: true }, stop.signal))
   return {
     requests: desk.server.requests.length,
     ids: new Set(await desk.ids()).size,
-    gaps: desk.watch.gaps,
+    gaps: desk.reporter.gaps,
     tookMs: desk.clock.now() - START,
   }
 }
@@ -42,11 +42,13 @@ test('where two thirds of the answers fail by chance, a day of 6,000 events cost
   const clean = await readOnce(0, 0)
   expect(clean).toMatchObject({ ids: EVENTS, gaps: 0 })
   const explained = clean.requests / (1 - 2 / 3)
-  const runs = []
-  for (const seed of SEEDS) runs.push(await readOnce(seed, 2 / 3))
-  expect(runs.map(({ ids, gaps }) => [ids, gaps])).toEqual(SEEDS.map(() => [EVENTS, 0]))
-  expect(Math.max(...runs.map(({ requests }) => requests))).toBeLessThanOrEqual(3 * explained)
-  expect(runs.reduce((sum, { requests }) => sum + requests, 0) / runs.length).toBeLessThan(1.5 * explained)
+  const slices = []
+  for (const seed of SEEDS) slices.push(await readOnce(seed, 2 / 3))
+  expect(slices.map(({ ids, gaps }) => [ids, gaps])).toEqual(SEEDS.map(() => [EVENTS, 0]))
+  expect(Math.max(...slices.map(({ requests }) => requests))).toBeLessThanOrEqual(3 * explained)
+  expect(slices.reduce((sum, { requests }) => sum + requests, 0) / slices.length).toBeLessThan(
+    1.5 * explained,
+  )
   // The limit, and the pauses behind failures, leave it quick.
-  expect(Math.max(...runs.map(({ tookMs }) => tookMs))).toBeLessThan(90_000)
+  expect(Math.max(...slices.map(({ tookMs }) => tookMs))).toBeLessThan(90_000)
 })

@@ -19,7 +19,7 @@ test('a first read begins with the open day, then goes through the past oldest f
   expect(desk.asked()).toMatchObject([
     { version: 'v2', kind: 'usage', from: TODAY - SECOND, to: START + SECOND },
   ])
-  expect(desk.source.plan(desk.cursor)).toMatchObject({ lane: 'past', caughtUp: false })
+  expect(desk.source.plan(desk.cursor)).toMatchObject({ priority: 'job', caughtUp: false })
   await desk.step()
   expect(desk.asked()[0]).toMatchObject({ from: TODAY - 7 * DAY - SECOND, to: TODAY - 6 * DAY + SECOND })
 })
@@ -102,7 +102,7 @@ test('the open day is read again at every interval, and a closed one as a whole 
     [1440, 1465],
   ])
   expect(await desk.ids()).toHaveLength(46)
-  expect(desk.watch.sum('late')).toBe(0)
+  expect(desk.reporter.sum('late')).toBe(0)
 })
 
 test('the last days are read again, the youngest most often, and what came late is counted as late', async () => {
@@ -123,7 +123,7 @@ test('the last days are read again, the youngest most often, and what came late 
   for (const [day, count] of perDay) expect(count, `day ${day}`).toBeLessThanOrEqual(day === 0 ? 9 : 6)
   expect(perDay.get(-2)).toBeGreaterThanOrEqual(3)
   expect(await desk.ids()).toHaveLength(2)
-  expect(desk.watch.sum('late')).toBe(1)
+  expect(desk.reporter.sum('late')).toBe(1)
 })
 
 test('a pause while a day was read for the first time does not put off that it is read again', async () => {
@@ -172,12 +172,12 @@ test('caught up is told when the open day and all before it are read, and the la
   const desk = await openHistoryDesk({ source: { rereadMs: 0 } })
   desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 7 * 24, HOUR)
   await desk.step()
-  expect(desk.watch.caughtUps).toBe(0)
-  expect(desk.watch.headUs).toBe((START - HOUR) * 1000)
-  expect(desk.watch.cursorUs).toBe((TODAY - 7 * DAY) * 1000)
+  expect(desk.reporter.caughtUps).toBe(0)
+  expect(desk.reporter.headUs).toBe((START - HOUR) * 1000)
+  expect(desk.reporter.cursorUs).toBe((TODAY - 7 * DAY) * 1000)
   await desk.once()
-  expect(desk.watch.caughtUps).toBe(1)
-  expect(desk.watch.cursorUs).toBe(desk.watch.headUs)
+  expect(desk.reporter.caughtUps).toBe(1)
+  expect(desk.reporter.cursorUs).toBe(desk.reporter.headUs)
 })
 
 test('a single run without a lookback reads from where reading stopped up to now, once', async () => {
@@ -264,7 +264,7 @@ test('the same id with other content is a new version, and reaches the formats a
     [id, 2],
   ])
   const format = envelope()
-  const lines = (batch?.runs ?? []).map((run) => {
+  const lines = (batch?.slices ?? []).map((run) => {
     const out = new ByteWriter(256)
     format(run, 0, out)
     return JSON.parse(Buffer.from(out.view()).toString()) as { version?: number }
@@ -368,5 +368,5 @@ test('an event that is dated far in the future is shipped, but does not lead', a
   desk.server.events = [{ ...future, v2: dated }, event]
   await desk.once()
   expect((await desk.raws()).sort()).toEqual([dated, event.v2].sort())
-  expect(desk.watch.headUs).toBe(event.at * 1000)
+  expect(desk.reporter.headUs).toBe(event.at * 1000)
 })

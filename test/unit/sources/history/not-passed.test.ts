@@ -62,7 +62,7 @@ test('a 400 on the open day holds: it is no trouble of the past, passes nothing,
   }
   expect([...codes]).toEqual(['bad_request'])
   expect(desk.state().troubles).toEqual([])
-  expect(desk.watch.gaps).toBe(0)
+  expect(desk.reporter.gaps).toBe(0)
   state.refuses = false
   await desk.live(START + 4 * HOUR)
   expect(await desk.times()).toEqual([...before, ...fresh.map(({ at }) => at * 1000)])

@@ -15,9 +15,9 @@ async function openAfter(aheadMs: number, source: Partial<HistoryOptions> = {}) 
   for (let i = 0; i < 5; i++) await ahead.try()
   const desk = await openHistoryDesk({ source })
   desk.server.events = events
-  const { origin } = desk.source
+  const { stream } = desk.source
   const nothing = { quarantined: [], findings: [], headUs: undefined, gaps: 0 }
-  await desk.journal.append({ origin, entries: Entries.none, ...nothing, cursor: ahead.cursor })
+  await desk.journal.append({ stream, entries: Entries.none, ...nothing, cursor: ahead.cursor })
   desk.cursor = ahead.cursor
   return { ahead, desk }
 }
@@ -67,9 +67,9 @@ test('after a restart it tells how far it was read before it asks anything', asy
   await before.once()
   const after = await openHistoryDesk()
   after.source.plan(before.cursor)
-  expect(after.watch.cursorUs).toBeGreaterThan(0)
-  expect(after.watch).toMatchObject({ cursorUs: before.watch.cursorUs, headUs: before.watch.headUs })
-  expect(after.watch.codes).toEqual([])
+  expect(after.reporter.cursorUs).toBeGreaterThan(0)
+  expect(after.reporter).toMatchObject({ cursorUs: before.reporter.cursorUs, headUs: before.reporter.headUs })
+  expect(after.reporter.codes).toEqual([])
 })
 
 const TODAY = Math.floor(START / DAY) * DAY
@@ -96,7 +96,7 @@ test.each(['v1', 'v2'] as const)(
     expect(parts.filter(({ to }) => to - SECOND <= WANTED)).toEqual([])
     expect(parts.length).toBeLessThan(20)
     expect(await desk.ids()).toHaveLength(120)
-    expect([desk.watch.gaps, desk.state().troubles]).toEqual([0, []])
+    expect([desk.reporter.gaps, desk.state().troubles]).toEqual([0, []])
   },
 )
 
@@ -106,11 +106,11 @@ test.each(['v1', 'v2'] as const)(
     const before = await openBeside(WANTED - 20 * MINUTE, { version })
     await before.live(START + HOUR)
     expect(await before.ids()).toHaveLength(120)
-    expect([before.watch.gaps, before.state().troubles]).toEqual([0, []])
+    expect([before.reporter.gaps, before.state().troubles]).toEqual([0, []])
     expect(before.log.lines.filter((line) => line.includes('possible gap'))).toEqual([])
     const upon = await openBeside(WANTED + SECOND, { version })
     await upon.live(START + HOUR)
-    expect(upon.watch.gaps).toBe(1)
+    expect(upon.reporter.gaps).toBe(1)
     expect(upon.state().troubles).toHaveLength(1)
   },
 )
@@ -120,14 +120,14 @@ test('a malformed element that says a time before the start is passed, and one t
     source: { start: { kind: 'time', atUs: WANTED * 1000 }, rereadMs: 0 },
   })
   const dated = (at: number) => historyEvent(at, { fields: { unique_usage_id: null } })
-  const untold = { ...historyEvent(WANTED - 2 * HOUR), v2: '{"utc_time":"soon","text":"?"}' }
+  const unlogged = { ...historyEvent(WANTED - 2 * HOUR), v2: '{"utc_time":"soon","text":"?"}' }
   const wanted = dated(WANTED + MINUTE)
-  desk.server.events = [dated(WANTED - HOUR), untold, wanted, dated(WANTED - SECOND)]
+  desk.server.events = [dated(WANTED - HOUR), unlogged, wanted, dated(WANTED - SECOND)]
   await desk.live(START + HOUR)
   const records = await desk.journal.quarantined({})
   const raws = await Promise.all(records.map(({ id }) => desk.journal.quarantinedRaw(id)))
   expect(raws.map((raw) => Buffer.from(raw ?? []).toString()).toSorted()).toEqual(
-    [untold.v2, wanted.v2].toSorted(),
+    [unlogged.v2, wanted.v2].toSorted(),
   )
 })
 
@@ -136,6 +136,6 @@ test('while the start is still to come, what is unreadable is no gap', async () 
   const desk = await openBeside(START - 30 * SECOND, { start })
   await desk.live(START + 6 * HOUR + 5 * MINUTE)
   expect(await desk.ids()).toHaveLength(60)
-  expect([desk.watch.gaps, desk.state().troubles]).toEqual([0, []])
+  expect([desk.reporter.gaps, desk.state().troubles]).toEqual([0, []])
   expect(desk.log.lines.filter((line) => line.includes('possible gap'))).toEqual([])
 })

@@ -20,7 +20,7 @@ const error = new ConnectorError('server_error', 'the API answered 500')
 function openStep(troubles: HistoryCursor['troubles']) {
   const log = new LogLines()
   const cursor = { ...freshHistoryCursor(START, START - 30 * DAY, 0), troubles }
-  const options = { clock: { now: () => START }, log, watch: new SourceNotes(), rereadMs: 0 }
+  const options = { clock: { now: () => START }, log, reporter: new SourceNotes(), rereadMs: 0 }
   const step: Step = {
     options: options as unknown as HistoryOptions,
     cursor,
@@ -30,7 +30,7 @@ function openStep(troubles: HistoryCursor['troubles']) {
 }
 
 const taskOn = (kind: Task['kind'], walk: Walk): Task => ({
-  ...{ kind, walk, lane: 'past' },
+  ...{ kind, walk, priority: 'job' },
   width: { ...freshWidth(), ms: MINUTE },
 })
 const windowOn = ({ from, to }: Walk): Window => ({ from, to, version: 'v2', isDay: false, divisible: false })
@@ -130,7 +130,7 @@ test('an API that failed everywhere and is back is no proof against the window t
   }
   broken = false
   await desk.live(desk.clock.now() + HOUR)
-  expect([desk.watch.gaps, desk.state().troubles]).toEqual([0, []])
+  expect([desk.reporter.gaps, desk.state().troubles]).toEqual([0, []])
 })
 
 test('rows on both sides of a midnight that was unreadable are read once rows without a time were met', async () => {

@@ -103,11 +103,11 @@ test('a unit that is proven is not doubted: what is refused is asked for in no o
   })
   desk.server.events = [historyEvent(START - HOUR)]
   const asked = inMilliseconds(desk, 200, shown())
-  for (let steps = 0; steps < 40 && desk.watch.gaps === 0; steps++) {
+  for (let steps = 0; steps < 40 && desk.reporter.gaps === 0; steps++) {
     await desk.try()
     desk.clock.advance(desk.clock.now() + 1_000)
   }
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
   expect(desk.state()).toMatchObject({ unit: 's', unitSure: true })
   expect(asked).toEqual([])
 })
@@ -137,12 +137,12 @@ test('a past that is refused in either unit leaves the unit as it was thought', 
     source: { ...latest, start: { kind: 'span', ms: 20 * DAY } },
     fault: ({ from }) => (from < START - 5 * DAY ? { status: 400 } : undefined),
   })
-  for (let steps = 0; steps < 40 && desk.watch.gaps === 0; steps++) {
+  for (let steps = 0; steps < 40 && desk.reporter.gaps === 0; steps++) {
     await desk.try()
     expect(desk.state().unit).toBe('s')
     desk.clock.advance(desk.clock.now() + 1_000)
   }
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
 })
 
 test('what is refused in either unit says so', async () => {

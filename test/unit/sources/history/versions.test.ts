@@ -110,7 +110,7 @@ test('a day of rows without a time that stays unreadable is passed as a day, and
   await desk.once()
   expect(await desk.ids()).toHaveLength(6 * 24)
   expect(desk.state().troubles).toMatchObject([{ from: bad, to: bad + DAY }])
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
   broken = false
   await desk.live(desk.clock.now() + DAY)
   expect(await desk.ids()).toHaveLength(7 * 24)
@@ -154,7 +154,7 @@ test('rows that are left out take no memory', () => {
   const row = Buffer.from(`${JSON.stringify({ email: 'a', text: 'x'.repeat(1000) })},`)
   splitter.push(Buffer.from('['))
   for (let i = 0; i < 20_000; i++) splitter.push(Buffer.from(row))
-  expect(splitter.heldBytes).toBeLessThan(8 * 2 ** 20)
+  expect(splitter.usedBytes).toBeLessThan(8 * 2 ** 20)
   expect(splitter.take()).toBeUndefined()
   expect(naming.leftOut).toBe(20_000)
 })
@@ -244,12 +244,12 @@ test('a day of which a part was kept as v1 before a crash is known as one of v1'
   for (let next = await parts.next(); !next.done;) {
     const part = next.value
     if (part.fault) break
-    const appended = await desk.journal.append({ origin: desk.source.origin, ...part })
+    const appended = await desk.journal.append({ stream: desk.source.stream, ...part })
     next = await parts.next(appended)
   }
   await parts.return(undefined)
   cut = false
-  desk.cursor = await desk.journal.cursor(desk.source.origin)
+  desk.cursor = await desk.journal.cursor(desk.source.stream)
   expect((await desk.ids()).length).toBeGreaterThan(0)
   desk.open({ version: 'v2', v1Until: TODAY, start: { kind: 'time', atUs: TODAY * 1000 } })
   expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
-import type { Part } from '../../../../src/contracts/source.ts'
+import type { PageChunk } from '../../../../src/contracts/source.ts'
 import type { BodyLimits } from '../../../../src/sources/http/deadline.ts'
 import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
@@ -31,7 +31,7 @@ function windowAt(
   kind: Task['kind'] = 'live',
 ) {
   const walk = { ...walkOver(TODAY - 9 * DAY, to, START), at }
-  const task: Task = { kind, lane: 'live', walk, width: { ...freshWidth(), ms } }
+  const task: Task = { kind, priority: 'live', walk, width: { ...freshWidth(), ms } }
   return nextWindow({ ...freshHistoryCursor(START, START - 10 * DAY, 0), ...cursor }, task)
 }
 
@@ -94,7 +94,7 @@ test('what is malformed alone binds no day to the version that it was read as', 
   const desk = await openHistoryDesk({ source: { version: 'v1', start } })
   desk.server.events = [{ ...historyEvent(START), v1: '[1]' }]
   await desk.live(START + HOUR)
-  expect(desk.watch.sum('quarantined')).toBe(1)
+  expect(desk.reporter.sum('quarantined')).toBe(1)
   desk.open({ version: 'v2', start })
   await desk.live(START + 2 * HOUR)
   expect(await desk.raws()).toEqual(desk.server.events.map(({ v2 }) => v2))
@@ -112,8 +112,8 @@ test('an answer without content is one that shows nothing', async () => {
   const desk = await openHistoryDesk({ source: { rereadMs: 0 } })
   desk.through(() => Promise.resolve({ status: 204, headers: {}, body: Readable.from([]) }))
   await desk.once()
-  expect(desk.watch.codes.every((code) => code === '204')).toBe(true)
-  expect([desk.watch.caughtUps, desk.watch.gaps]).toEqual([1, 0])
+  expect(desk.reporter.codes.every((code) => code === '204')).toBe(true)
+  expect([desk.reporter.caughtUps, desk.reporter.gaps]).toEqual([1, 0])
 })
 
 test('a window that can be halved is given up for its size or its time; one that cannot may be as large and as slow as it is', async () => {
@@ -141,13 +141,13 @@ test('a cursor that moves before all of an answer is kept does not say that the 
   const desk = await openHistoryDesk({ source: { start, rereadMs: 0 } })
   await desk.step()
   desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
-  const { origin } = desk.source
+  const { stream } = desk.source
   const read = async () => {
-    const parts: Part[] = []
-    const reading = desk.source.read(await desk.journal.cursor(origin), new AbortController().signal)
+    const parts: PageChunk[] = []
+    const reading = desk.source.read(await desk.journal.cursor(stream), new AbortController().signal)
     for (let next = await reading.next(); !next.done;) {
       parts.push(next.value)
-      next = await reading.next(await desk.journal.append({ origin, ...next.value }))
+      next = await reading.next(await desk.journal.append({ stream, ...next.value }))
     }
     expect(parts.length).toBeGreaterThan(2)
     return parts.filter(({ cursor }) => cursor !== undefined).map(({ underWay }) => underWay)
@@ -215,26 +215,26 @@ test.each(['v1', 'v2'] as const)('the limits of an entry hold for the history to
   ]
   await desk.step()
   expect(await desk.raws()).toEqual([desk.server.events[0]?.[version]])
-  expect(desk.watch.sum('quarantined')).toBe(2)
+  expect(desk.reporter.sum('quarantined')).toBe(2)
 })
 
 test('what is malformed is kept beside events of before the start, which are not', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
   desk.server.events = [historyEvent(START - HOUR), { ...historyEvent(START), v2: '[1]' }]
   await desk.live(START + MINUTE)
-  expect([(await desk.ids()).length, desk.watch.sum('quarantined')]).toEqual([0, 1])
+  expect([(await desk.ids()).length, desk.reporter.sum('quarantined')]).toEqual([0, 1])
 })
 
 test('the newest of a window leads, in whatever order it comes', async () => {
   const desk = await openHistoryDesk()
   desk.server.events = eventsFrom(historyEvent, START - 3 * HOUR, 3, HOUR).toReversed()
   await desk.step()
-  expect(desk.watch.headUs).toBe((START - HOUR) * 1000)
+  expect(desk.reporter.headUs).toBe((START - HOUR) * 1000)
 })
 
 test('late is what is new before the second up to which live reading had been, and nothing of the past', () => {
   const read = { ...freshHistoryCursor(START, START, 0), polledTo: START + 1_999 }
-  expect([headUsOf('live', read), headUsOf('sweep', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
+  expect([headUsOf('live', read), headUsOf('lookback', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
   expect([headUsOf('todo', read), headUsOf('trouble', read)]).toEqual([undefined, undefined])
   expect(headUsOf('live', freshHistoryCursor(START, START, 0))).toBeUndefined()
 })

@@ -6,9 +6,9 @@ import type { FaultName } from '../../../../src/mock/switches.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { ErrorCode } from '../../../../src/core/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../../../src/contracts/platform.ts'
-import { Room } from '../../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
 import { Secret } from '../../../../src/core/secret.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { Answer, Ask } from '../../../../src/sources/http/client.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
@@ -53,18 +53,18 @@ async function* pieced(pieces: Iterable<Uint8Array>): AsyncGenerator<Uint8Array>
 
 function open(transport: Transport, secret = new Secret(KEY)) {
   const clock = new VirtualClock(START)
-  const room = new Room(32 * 2 ** 20)
-  const watch = new SourceNotes()
+  const memory = new MemoryBudget(32 * 2 ** 20)
+  const reporter = new SourceNotes()
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: () => 100, clock, random: () => 0.5, store })
+  const rateLimiter = new RateLimiter({ limit: () => 100, clock, random: () => 0.5, store })
   const client = new Client({
     baseUrl: 'https://api.test',
     apiKey: secret,
     transport,
     clock,
-    budget,
-    room,
-    watch,
+    rateLimiter,
+    memory,
+    reporter,
     userAgent: 'tester/1',
   })
   /** The body's bytes, counted; nothing of it is kept. */
@@ -76,7 +76,7 @@ function open(transport: Transport, secret = new Secret(KEY)) {
     for await (const length of counts) bytes += length
     return bytes
   }
-  return { clock, room, watch, budget, client, ask }
+  return { clock, memory, reporter, rateLimiter, client, ask }
 }
 
 const answers = (given: Given) => open(async () => reply(given).given)
@@ -114,15 +114,15 @@ it.each<[number, ErrorCode]>([
   'status %i is %s, and its place in the budget, its memory and its body are given back',
   async (status, code) => {
     const { given, state } = reply({ status, body: `{"error":"${CONTENT}"}` })
-    const { ask, budget, room, watch } = open(async () => given)
+    const { ask, rateLimiter, memory, reporter } = open(async () => given)
     const error = await errorOf(ask())
     expect(error.code).toBe(code)
     expect(error.message).toContain(String(status))
     expect(error.message).not.toContain(CONTENT)
     expect(state.left).toBe(true)
-    expect(room.heldBytes).toBe(0)
-    expect(budget.used.places).toBe(1)
-    expect(watch.codes).toEqual([String(status)])
+    expect(memory.usedBytes).toBe(0)
+    expect(rateLimiter.used.places).toBe(1)
+    expect(reporter.codes).toEqual([String(status)])
   },
 )
 
@@ -132,7 +132,7 @@ it('200 and 201 are success', async () => {
 })
 
 it('a 204 is an answer with nothing in it to who asks where there may be nothing, and none to anybody else', async () => {
-  const { client, budget, room } = answers({
+  const { client, rateLimiter, memory } = answers({
     status: 204,
     body: '',
     headers: { 'content-type': 'text/html' },
@@ -149,7 +149,7 @@ it('a 204 is an answer with nothing in it to who asks where there may be nothing
   }
   expect(await sent({ orNone: true })).toEqual({ none: true, bytes: 0 })
   await expect(sent({})).rejects.toMatchObject({ code: 'bad_reply' })
-  expect([room.heldBytes, budget.used.places]).toEqual([0, 2])
+  expect([memory.usedBytes, rateLimiter.used.places]).toEqual([0, 2])
 })
 
 it('a redirect is never followed: one request leaves, and the message says what to set', async () => {
@@ -262,20 +262,20 @@ it('a key that changed in its file is used within a second', async () => {
 it('a key that changes while its request waits for the budget goes out fresh, with a place of its own', async () => {
   let key = 'old'
   const seen: (string | undefined)[] = []
-  const { ask, budget, clock } = open(
+  const { ask, rateLimiter, clock } = open(
     async ({ headers }) => {
       seen.push(headers['authorization'])
       return reply({}).given
     },
     new Secret('old', () => key),
   )
-  await budget.limited(5_000)
+  await rateLimiter.limited(5_000)
   const asked = ask()
   await settled()
   key = 'new'
   await driven(clock, asked)
   expect(seen).toEqual(['Bearer new'])
-  expect(budget.used.places).toBe(1)
+  expect(rateLimiter.used.places).toBe(1)
 })
 
 it('of two requests that are under way with a key that is given up, each is tried again at once', async () => {
@@ -406,14 +406,14 @@ it('a compressed body that is left before its end closes its connection', async 
       })(),
     ),
   })
-  const { client, room, budget } = open(async () => given)
+  const { client, memory, rateLimiter } = open(async () => given)
   const chunks = client.get(PATH, 'live', never, ({ body }) => body)
   await chunks.next()
   await chunks.return(undefined)
   for (let i = 0; i < 50 && !state.left; i++) await settled()
   expect(state.left).toBe(true)
-  expect(room.heldBytes).toBe(0)
-  expect(budget.used.places).toBe(1)
+  expect(memory.usedBytes).toBe(0)
+  expect(rateLimiter.used.places).toBe(1)
 })
 
 it('a connection that breaks in the middle of a compressed body says so', async () => {
@@ -427,7 +427,7 @@ it('a connection that breaks in the middle of a compressed body says so', async 
 
 it('a request that does not answer is given up after its deadline, and leaves its place and memory', async () => {
   let aborted = false
-  const { ask, clock, room, budget, watch } = open(
+  const { ask, clock, memory, rateLimiter, reporter } = open(
     (_request, signal) =>
       new Promise((_resolve, reject) => {
         signal.addEventListener('abort', () => {
@@ -439,8 +439,8 @@ it('a request that does not answer is given up after its deadline, and leaves it
   const error = await driven(clock, errorOf(ask()))
   expect(error.code).toBe('timeout')
   expect(clock.now()).toBeLessThanOrEqual(START + 60_000)
-  expect([aborted, room.heldBytes, budget.used.places]).toEqual([true, 0, 1])
-  expect(watch.codes).toEqual(['timeout'])
+  expect([aborted, memory.usedBytes, rateLimiter.used.places]).toEqual([true, 0, 1])
+  expect(reporter.codes).toEqual(['timeout'])
 })
 
 it('a transport that is deaf to its signal cannot hold us', async () => {
@@ -518,23 +518,23 @@ it.each<[FaultName, ErrorCode]>([
   expect(error.message).not.toContain(CONTENT)
   expect(error.message).not.toContain(KEY)
   expect(String(error.stack)).not.toContain(KEY)
-  expect(opened.room.heldBytes).toBe(0)
+  expect(opened.memory.usedBytes).toBe(0)
 })
 
 it('an abort ends a request at once and says so, wherever it was', async () => {
   const leaving = new AbortController()
-  const { ask, room } = open(() => new Promise(() => undefined))
+  const { ask, memory } = open(() => new Promise(() => undefined))
   const asked = errorOf(ask(PATH, leaving.signal))
   await settled()
   leaving.abort()
   expect((await asked).code).toBe('aborted')
-  expect(room.heldBytes).toBe(0)
+  expect(memory.usedBytes).toBe(0)
 })
 
 it('an abort while the request waits for its place says the same', async () => {
   const leaving = new AbortController()
-  const { ask, budget } = answers({})
-  await budget.limited(100_000)
+  const { ask, rateLimiter } = answers({})
+  await rateLimiter.limited(100_000)
   const asked = errorOf(ask(PATH, leaving.signal))
   await settled()
   leaving.abort()
@@ -543,67 +543,67 @@ it('an abort while the request waits for its place says the same', async () => {
 
 it('a held body takes its place in memory before it is read, and waits while there is none', async () => {
   let read = 0
-  const { ask, room, watch } = open(async () => {
+  const { ask, memory, reporter } = open(async () => {
     async function* body() {
       read++
       yield Buffer.from('[]')
     }
     return reply({ body: body() }).given
   })
-  const leave = await room.enter(32 * 2 ** 20, never)
+  const leave = await memory.enter(32 * 2 ** 20, never)
   const done = ask()
   await settled()
-  expect([read, watch.waitsForMemoryNow]).toEqual([0, 1])
+  expect([read, reporter.waitsForMemoryNow]).toEqual([0, 1])
   leave()
   expect(await done).toBe(2)
-  expect(watch.waitsForMemoryNow).toBe(0)
+  expect(reporter.waitsForMemoryNow).toBe(0)
 })
 
 it('that an answer comes is told piece by piece from its head on, and that no more of it does, however it ends', async () => {
   const noted = open(async () => reply({ body: drip(() => noted.clock, 2 ** 20, 10_000, 3) }).given)
   const asked = noted.ask()
   await settled()
-  expect(noted.watch).toMatchObject({ answersNow: 1, piecesCame: 0 })
+  expect(noted.reporter).toMatchObject({ answersNow: 1, piecesCame: 0 })
   noted.clock.advance(START + 10_000)
   await settled()
-  expect(noted.watch).toMatchObject({ answersNow: 1, piecesCame: 1 })
+  expect(noted.reporter).toMatchObject({ answersNow: 1, piecesCame: 1 })
   await driven(noted.clock, asked)
-  expect(noted.watch).toMatchObject({ answersNow: 0, piecesCame: 3 })
+  expect(noted.reporter).toMatchObject({ answersNow: 0, piecesCame: 3 })
   const hung = open(async () => reply({ body: drip(() => hung.clock, 1, 3_600_000) }).given)
   expect((await driven(hung.clock, errorOf(hung.ask()))).code).toBe('timeout')
-  expect(hung.watch).toMatchObject({ answersNow: 0, piecesCame: 0 })
+  expect(hung.reporter).toMatchObject({ answersNow: 0, piecesCame: 0 })
 })
 
 it('an API that goes silent behind the wait for memory is given up like any other', async () => {
   const opened = open(async () => reply({ body: drip(() => opened.clock, 1, 3_600_000) }).given)
-  const leave = await opened.room.enter(32 * 2 ** 20, never)
+  const leave = await opened.memory.enter(32 * 2 ** 20, never)
   const asked = errorOf(opened.ask())
   await settled()
   leave()
   expect((await driven(opened.clock, asked)).code).toBe('timeout')
-  expect([opened.room.heldBytes, opened.clock.now() < START + 3_600_000]).toEqual([0, true])
+  expect([opened.memory.usedBytes, opened.clock.now() < START + 3_600_000]).toEqual([0, true])
 })
 
 it('an abort while the body waits for its place closes the connection', async () => {
   const { given, state } = reply({})
-  const { ask, room, budget, watch } = open(async () => given)
-  const leave = await room.enter(32 * 2 ** 20, never)
+  const { ask, memory, rateLimiter, reporter } = open(async () => given)
+  const leave = await memory.enter(32 * 2 ** 20, never)
   const leaving = new AbortController()
   const asked = errorOf(ask(PATH, leaving.signal))
   await settled()
   leaving.abort()
   expect((await asked).code).toBe('aborted')
   leave()
-  expect([state.left, room.heldBytes, budget.used.places]).toEqual([true, 0, 1])
-  expect(watch.waitsForMemoryNow).toBe(0)
+  expect([state.left, memory.usedBytes, rateLimiter.used.places]).toEqual([true, 0, 1])
+  expect(reporter.waitsForMemoryNow).toBe(0)
 })
 
 it('a server that does not answer holds no memory', async () => {
-  const { ask, room } = open(() => new Promise(() => undefined))
+  const { ask, memory } = open(() => new Promise(() => undefined))
   const leaving = new AbortController()
   const asked = errorOf(ask(PATH, leaving.signal))
   await settled()
-  expect(room.heldBytes).toBe(0)
+  expect(memory.usedBytes).toBe(0)
   leaving.abort()
   await asked
 })
@@ -618,19 +618,19 @@ it.each([
 ])('%s: the place in memory', async (_title, headers, bytes) => {
   const stalled = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => undefined) }) }
   const given = { status: 200, headers: { 'content-type': 'application/json', ...headers }, body: stalled }
-  const { ask, room } = open(async () => given)
+  const { ask, memory } = open(async () => given)
   const leaving = new AbortController()
   const asked = errorOf(ask(PATH, leaving.signal))
   await settled()
-  expect(room.heldBytes).toBe(bytes)
+  expect(memory.usedBytes).toBe(bytes)
   leaving.abort()
   await asked
-  expect(room.heldBytes).toBe(0)
+  expect(memory.usedBytes).toBe(0)
 })
 
 it('the wait for a place in memory is not held against the server', async () => {
-  const { ask, room, clock } = answers({})
-  const leave = await room.enter(32 * 2 ** 20, never)
+  const { ask, memory, clock } = answers({})
+  const leave = await memory.enter(32 * 2 ** 20, never)
   const done = ask()
   await settled()
   clock.advance(START + 600_000)
@@ -639,9 +639,9 @@ it('the wait for a place in memory is not held against the server', async () => 
 })
 
 it('the wait for the budget is told, and the state of waiting too', async () => {
-  const { ask, budget, clock, watch } = answers({})
-  await budget.limited(5_000)
+  const { ask, rateLimiter, clock, reporter } = answers({})
+  await rateLimiter.limited(5_000)
   await driven(clock, ask())
-  expect(watch.states).toEqual(['waiting', 'reading'])
-  expect(watch.waitedMs).toBe(5_000)
+  expect(reporter.states).toEqual(['waiting', 'reading'])
+  expect(reporter.waitedMs).toBe(5_000)
 })

@@ -2,9 +2,9 @@
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
-import { Room } from '../../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
 import { Secret } from '../../../../src/core/secret.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { Ask } from '../../../../src/sources/http/client.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
@@ -31,19 +31,19 @@ function open(
   save = (): Promise<void> => Promise.resolve(),
 ) {
   const clock = new VirtualClock(START)
-  const watch = new Timed()
+  const reporter = new Timed()
   const store = { load: async () => undefined, save }
-  const budget = new Budget({ limit: () => 100, clock, random: () => 0.5, store })
-  const room = new Room(32 * 2 ** 20)
+  const rateLimiter = new RateLimiter({ limit: () => 100, clock, random: () => 0.5, store })
+  const memory = new MemoryBudget(32 * 2 ** 20)
   const client = new Client({
     ...{ baseUrl: 'https://api.test', apiKey: secret, transport: () => answer(clock) },
-    ...{ clock, budget, room, watch, userAgent: 'tester/1' },
+    ...{ clock, rateLimiter, memory, reporter, userAgent: 'tester/1' },
   })
   const send = async (ask: Partial<Ask> = {}) => {
     const pieces = client.send({ method: 'GET', path: '/x', ...ask }, 'live', never, ({ body }) => body)
     while (!(await pieces.next()).done);
   }
-  return { clock, watch, budget, room, client, send }
+  return { clock, reporter, rateLimiter, memory, client, send }
 }
 
 const answering = (status: number, headers: Record<string, string> = {}) =>
@@ -58,38 +58,42 @@ const errorOf = (asked: Promise<unknown>): Promise<ConnectorError> =>
 it.each([200, 204, 302, 401, 429, 500])(
   'status %i: its place comes back, and nothing sleeps on',
   async (status) => {
-    const { clock, budget, send } = answering(status, { 'retry-after': '0' })
+    const { clock, rateLimiter, send } = answering(status, { 'retry-after': '0' })
     await send().catch(() => undefined)
     expect(clock.advance(Infinity)).toBe(false)
     clock.advance(START + 2 * MINUTE)
-    expect(budget.used.places).toBe(0)
+    expect(rateLimiter.used.places).toBe(0)
   },
 )
 
 it('where the transport fails its place comes back, and what is no error of ours is told as it is', async () => {
   const fault = new TypeError('a bug')
-  const { clock, budget, watch, send } = open(() => Promise.reject(fault))
+  const { clock, rateLimiter, reporter, send } = open(() => Promise.reject(fault))
   await expect(send()).rejects.toBe(fault)
-  expect(watch.asked).toEqual([['aborted', 0]])
+  expect(reporter.asked).toEqual([['aborted', 0]])
   clock.advance(START + 2 * MINUTE)
-  expect(budget.used.places).toBe(0)
+  expect(rateLimiter.used.places).toBe(0)
 })
 
 it('how long a request took is told, from the moment it left until its answer was whole', async () => {
-  const { clock, watch, send } = open(async (time) => {
+  const { clock, reporter, send } = open(async (time) => {
     await time.sleep(3 * SECOND)
     return { status: 200, headers: json, body: bodyOf('[]') }
   })
   await driven(clock, send())
-  expect(watch.asked).toEqual([['200', 3 * SECOND]])
+  expect(reporter.asked).toEqual([['200', 3 * SECOND]])
 })
 
 it('the minute of a place begins when the answer is whole, however long it is worked on then', async () => {
-  const { clock, budget, client } = open(async () => ({ status: 200, headers: json, body: bodyOf('[', ']') }))
+  const { clock, rateLimiter, client } = open(async () => ({
+    status: 200,
+    headers: json,
+    body: bodyOf('[', ']'),
+  }))
   const working = client.send({ method: 'GET', path: '/x' }, 'live', never, async function* ({ body }) {
     for await (const piece of body) yield piece.length
     await clock.sleep(5 * MINUTE)
-    yield budget.used.places
+    yield rateLimiter.used.places
   })
   const seen: number[] = []
   await driven(

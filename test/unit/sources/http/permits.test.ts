@@ -1,7 +1,7 @@
 // A request that several budgets count has a place in each of them, or in none.
 import { expect, it } from 'vitest'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
-import { JointBudget } from '../../../../src/sources/http/permits.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
+import { JointRateLimiter } from '../../../../src/sources/http/permits.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
 import { driven, MINUTE, START } from '../../app/desk.ts'
 
@@ -11,14 +11,19 @@ it('where one of several budgets cannot write its places down, those in the othe
   const clock = new VirtualClock(START)
   const full = new Error('no room')
   const open = (save: () => Promise<void>) =>
-    new Budget({ limit: () => 10, clock, random: () => 0.5, store: { load: async () => undefined, save } })
+    new RateLimiter({
+      limit: () => 10,
+      clock,
+      random: () => 0.5,
+      store: { load: async () => undefined, save },
+    })
   const [good, bad, late] = [
     open(async () => undefined),
     open(() => Promise.reject(full)),
     // Heard of after the one that failed.
     open(() => clock.sleep(100)),
   ]
-  const joint = new JointBudget(() => [good, bad, late], clock)
+  const joint = new JointRateLimiter(() => [good, bad, late], clock)
   await expect(driven(clock, joint.enter('live', never))).rejects.toBe(full)
   clock.advance(START + 2 * MINUTE)
   expect([good, bad, late].map(({ used }) => used.places)).toEqual([0, 0, 0])
@@ -28,13 +33,13 @@ it('where one of several budgets cannot write its places down, those in the othe
 const kept = (clock: VirtualClock, blockedMs: number) => {
   const state = JSON.stringify({ savedAt: START, answered: [], ahead: 0, blockedMs })
   const store = { load: async () => state, save: async () => undefined }
-  return new Budget({ limit: () => 10, clock, random: () => 0.5, store })
+  return new RateLimiter({ limit: () => 10, clock, random: () => 0.5, store })
 }
 
 it('while one of several has no place none is held in another, right after a start too', async () => {
   const clock = new VirtualClock(START)
   const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
-  const entering = new JointBudget(() => [free, blocked], clock).enter('live', never)
+  const entering = new JointRateLimiter(() => [free, blocked], clock).enter('live', never)
   await settled()
   expect(free.used.places).toBe(0)
   await driven(clock, entering)
@@ -45,9 +50,9 @@ it('a limit that one of several has met is told of all', async () => {
   const clock = new VirtualClock(START)
   const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
   await Promise.all([blocked.load(), free.load()])
-  const all = new JointBudget(() => [free, blocked], clock)
+  const all = new JointRateLimiter(() => [free, blocked], clock)
   expect(all.limitedUntil).toBe(START + MINUTE)
-  expect(new JointBudget(() => [free], clock).limitedUntil).toBeUndefined()
+  expect(new JointRateLimiter(() => [free], clock).limitedUntil).toBeUndefined()
   clock.advance(START + MINUTE)
   expect(all.limitedUntil).toBeUndefined()
 })

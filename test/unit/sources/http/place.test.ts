@@ -1,8 +1,8 @@
 // A place in the budget for a key that is rotated while it is waited for.
 import { expect, test } from 'vitest'
 import { Secret, SecretLook } from '../../../../src/core/secret.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
-import { JointBudget, takePlace } from '../../../../src/sources/http/permits.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
+import { JointRateLimiter, takePermit } from '../../../../src/sources/http/permits.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
 
@@ -11,8 +11,8 @@ async function stand() {
   const clock = new VirtualClock(0)
   const store = { load: async () => undefined, save: async () => undefined }
   const [first, second] = [1, 2].map(
-    () => new Budget({ limit: () => 1, clock, random: () => 0.5, store }),
-  ) as [Budget, Budget]
+    () => new RateLimiter({ limit: () => 1, clock, random: () => 0.5, store }),
+  ) as [RateLimiter, RateLimiter]
   const file = { text: 'old' }
   const secret = new Secret('old', () => file.text)
   const look = new SecretLook([secret], clock)
@@ -20,9 +20,9 @@ async function stand() {
     look.look()
     return secret.reveal()
   }
-  const budget = new JointBudget(() => [secret.reveal() === 'old' ? first : second], clock)
+  const rateLimiter = new JointRateLimiter(() => [secret.reveal() === 'old' ? first : second], clock)
   const place = (signal: AbortSignal, mayRotate = true) =>
-    takePlace({ budget, clock, watch: new SourceNotes(), keyNow, mayRotate }, 'live', signal)
+    takePermit({ rateLimiter, clock, reporter: new SourceNotes(), keyNow, mayRotate }, 'live', signal)
   await first.limited(3_600_000)
   const pass = async (ms: number) => {
     const until = clock.now() + ms

@@ -1,7 +1,7 @@
 // Who waits for a place in a budget, and who goes: nobody is overtaken, whoever leaves leaves nothing behind, and what the store knows is neither lost nor taken twice.
 import { expect, test } from 'vitest'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
-import type { BudgetStore } from '../../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
+import type { RateLimitStore } from '../../../../src/sources/http/rate-limiter.ts'
 import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
 import { driven, MINUTE, SECOND, START } from '../../app/desk.ts'
 
@@ -10,7 +10,7 @@ const never = new AbortController().signal
 /** A store whose writes land when the test says so. */
 function slowStore(text?: string) {
   const state = { text, landing: [] as (() => void)[] }
-  const store: BudgetStore = {
+  const store: RateLimitStore = {
     load: async () => state.text,
     save: async (saved) => {
       await new Promise<void>((resolve) => state.landing.push(resolve))
@@ -24,26 +24,26 @@ function slowStore(text?: string) {
   return { state, store, land }
 }
 
-function open(limit: number, given: { clock?: VirtualClock; store?: BudgetStore; random?: number } = {}) {
+function open(limit: number, given: { clock?: VirtualClock; store?: RateLimitStore; random?: number } = {}) {
   const { clock = new VirtualClock(START), random = 0.5 } = given
   const store = given.store ?? { load: async () => undefined, save: async () => undefined }
-  return { clock, budget: new Budget({ limit: () => limit, clock, random: () => random, store }) }
+  return { clock, rateLimiter: new RateLimiter({ limit: () => limit, clock, random: () => random, store }) }
 }
 
 /** Uses a place up. */
-async function spend(budget: Budget, places: number) {
-  for (let i = 0; i < places; i++) (await budget.enter('live', never))()
+async function spend(rateLimiter: RateLimiter, places: number) {
+  for (let i = 0; i < places; i++) (await rateLimiter.enter('live', never))()
 }
 
 const written = (more: object) =>
   JSON.stringify({ savedAt: START, answered: [], ahead: 0, blockedMs: 0, ...more })
 
 test('within one lane the last to ask is the last to go, however many wait', async () => {
-  const { clock, budget } = open(1)
-  await spend(budget, 1)
+  const { clock, rateLimiter } = open(1)
+  await spend(rateLimiter, 1)
   const order: number[] = []
   const all = [1, 2, 3, 4].map(async (nth) => {
-    const answered = await budget.enter('live', never)
+    const answered = await rateLimiter.enter('live', never)
     order.push(nth)
     answered()
   })
@@ -52,44 +52,44 @@ test('within one lane the last to ask is the last to go, however many wait', asy
 })
 
 test('nobody overtakes those who wait, even where a place has come free this moment', async () => {
-  const { clock, budget } = open(1)
-  await spend(budget, 1)
+  const { clock, rateLimiter } = open(1)
+  await spend(rateLimiter, 1)
   const order: string[] = []
-  const live = budget.enter('live', never).then((answered) => {
+  const live = rateLimiter.enter('live', never).then((answered) => {
     order.push('live')
     answered()
   })
   await settled()
   clock.advance(START + 2 * MINUTE)
-  const past = budget.enter('past', never).then(() => order.push('past'))
+  const past = rateLimiter.enter('job', never).then(() => order.push('job'))
   await driven(clock, Promise.all([live, past]))
-  expect(order).toEqual(['live', 'past'])
+  expect(order).toEqual(['live', 'job'])
 })
 
 test('whoever was let in and stops later takes nobody else out of the queue', async () => {
-  const { clock, budget } = open(1)
-  await spend(budget, 1)
+  const { clock, rateLimiter } = open(1)
+  await spend(rateLimiter, 1)
   const stopping = new AbortController()
-  const first = budget.enter('live', stopping.signal)
-  const second = budget.enter('live', never)
+  const first = rateLimiter.enter('live', stopping.signal)
+  const second = rateLimiter.enter('live', never)
   const answered = await driven(clock, first)
   stopping.abort()
   answered()
   await driven(clock, second)
-  expect(budget.used.places).toBe(1)
+  expect(rateLimiter.used.places).toBe(1)
 })
 
 test('whoever has a place at once is not told to wait', async () => {
-  const { budget } = open(2)
+  const { rateLimiter } = open(2)
   let told = 0
-  await budget.enter('live', never, () => (told += 1))
+  await rateLimiter.enter('live', never, () => (told += 1))
   expect(told).toBe(0)
 })
 
 test('whoever asks when it is to stop already neither waits nor takes a place', async () => {
-  const { clock, budget } = open(1)
-  await spend(budget, 1)
-  const entering = expect(budget.enter('live', AbortSignal.abort())).rejects.toThrow()
+  const { clock, rateLimiter } = open(1)
+  await spend(rateLimiter, 1)
+  const entering = expect(rateLimiter.enter('live', AbortSignal.abort())).rejects.toThrow()
   await settled()
   expect(clock.advance(Infinity)).toBe(false)
   await entering
@@ -97,22 +97,22 @@ test('whoever asks when it is to stop already neither waits nor takes a place', 
 
 test('whoever stops while its place is written down does not go, and its place comes back in its time', async () => {
   const { store, land } = slowStore()
-  const { clock, budget } = open(1, { store })
+  const { clock, rateLimiter } = open(1, { store })
   const stopping = new AbortController()
-  const entering = expect(budget.enter('live', stopping.signal)).rejects.toThrow()
+  const entering = expect(rateLimiter.enter('live', stopping.signal)).rejects.toThrow()
   await settled()
   stopping.abort()
   await land()
   await entering
   clock.advance(START + 2 * MINUTE)
-  expect(budget.used.places).toBe(0)
+  expect(rateLimiter.used.places).toBe(0)
 })
 
 test('where the last who waited has left nothing sleeps on', async () => {
-  const { clock, budget } = open(1)
-  await spend(budget, 1)
+  const { clock, rateLimiter } = open(1)
+  await spend(rateLimiter, 1)
   const leaving = new AbortController()
-  const entering = expect(budget.enter('live', leaving.signal)).rejects.toThrow()
+  const entering = expect(rateLimiter.enter('live', leaving.signal)).rejects.toThrow()
   await settled()
   leaving.abort()
   await entering
@@ -121,87 +121,87 @@ test('where the last who waited has left nothing sleeps on', async () => {
 })
 
 test('a budget of one request a minute lets every lane have its turn', async () => {
-  for (const lane of ['live', 'sweep', 'past'] as const) {
-    const { budget } = open(1)
-    expect(budget.waitMs(lane)).toBe(0)
+  for (const priority of ['live', 'lookback', 'job'] as const) {
+    const { rateLimiter } = open(1)
+    expect(rateLimiter.waitMs(priority)).toBe(0)
   }
 })
 
 test('once loaded, a place that is free is taken before the call returns', async () => {
-  const { budget } = open(2)
-  await budget.load()
-  void budget.enter('live', never)
-  expect(budget.used.places).toBe(1)
+  const { rateLimiter } = open(2)
+  await rateLimiter.load()
+  void rateLimiter.enter('live', never)
+  expect(rateLimiter.used.places).toBe(1)
 })
 
 test('what the store knows is taken over once, however often it is asked for', async () => {
   const { store } = slowStore(written({ answered: [[SECOND, 2]] }))
-  const { budget } = open(10, { store })
-  await Promise.all([budget.load(), budget.load()])
-  await budget.load()
-  expect(budget.used.places).toBe(2)
+  const { rateLimiter } = open(10, { store })
+  await Promise.all([rateLimiter.load(), rateLimiter.load()])
+  await rateLimiter.load()
+  expect(rateLimiter.used.places).toBe(2)
 })
 
 test('what was used is told as it is now, not as it was when somebody asked last', async () => {
-  const { clock, budget } = open(2)
-  await spend(budget, 2)
+  const { clock, rateLimiter } = open(2)
+  await spend(rateLimiter, 2)
   clock.advance(START + 2 * MINUTE)
-  expect(budget.used.places).toBe(0)
+  expect(rateLimiter.used.places).toBe(0)
 })
 
 test('when a place comes free is told in whole milliseconds, and never too early', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(1, { clock }).budget
-  await spend(budget, 1)
+  const rateLimiter = open(1, { clock }).rateLimiter
+  await spend(rateLimiter, 1)
   let atMs = START
   clock.elapsed = () => atMs
   atMs = START + 0.25
-  const freeAt = budget.freeAt('live')
+  const freeAt = rateLimiter.freeAt('live')
   expect(Number.isInteger(freeAt)).toBe(true)
-  expect(freeAt - START).toBeGreaterThanOrEqual(budget.waitMs('live'))
+  expect(freeAt - START).toBeGreaterThanOrEqual(rateLimiter.waitMs('live'))
 })
 
 test('a shorter hint does not end the wait of a longer one', async () => {
-  const { clock, budget } = open(10)
-  await budget.limited(2 * MINUTE)
-  await budget.limited(SECOND)
-  expect(budget.waitMs('live')).toBe(2 * MINUTE)
+  const { clock, rateLimiter } = open(10)
+  await rateLimiter.limited(2 * MINUTE)
+  await rateLimiter.limited(SECOND)
+  expect(rateLimiter.waitMs('live')).toBe(2 * MINUTE)
   expect(clock.now()).toBe(START)
 })
 
 test('clients that met a 429 together do not come back together', async () => {
   const waits = []
   for (const random of [0, 0.5, 0.999]) {
-    const { budget } = open(10, { random })
-    await budget.limited(undefined)
-    waits.push(budget.waitMs('live'))
+    const { rateLimiter } = open(10, { random })
+    await rateLimiter.limited(undefined)
+    waits.push(rateLimiter.waitMs('live'))
   }
   expect(waits).toEqual([61_000, 63_000, 64_996])
 })
 
 test('a 429 is told as over when the store knows of it, not before', async () => {
   const { state, store, land } = slowStore()
-  const { budget } = open(10, { store })
-  await budget.load()
+  const { rateLimiter } = open(10, { store })
+  await rateLimiter.load()
   let told = false
-  const telling = budget.limited(2 * MINUTE).then(() => (told = true))
+  const reports = rateLimiter.limited(2 * MINUTE).then(() => (told = true))
   await settled()
   expect(told).toBe(false)
   await land()
-  await telling
+  await reports
   expect(JSON.parse(state.text ?? '{}')).toMatchObject({ blockedMs: 2 * MINUTE })
 })
 
 test('a 429 that comes before the store was read is no less obeyed, and what the store knows is not lost over it', async () => {
   const known = written({ answered: [[SECOND, 3]], blockedMs: SECOND, lowered: [8, 0] })
   const { state, store, land } = slowStore(known)
-  const { budget } = open(10, { store })
-  const telling = budget.limited(2 * MINUTE)
+  const { rateLimiter } = open(10, { store })
+  const reports = rateLimiter.limited(2 * MINUTE)
   await settled()
   await land()
-  await telling
-  expect(budget.waitMs('live')).toBe(2 * MINUTE)
-  expect(budget.used).toEqual({ places: 3, live: 0, allowed: 6, limit: 10 })
+  await reports
+  expect(rateLimiter.waitMs('live')).toBe(2 * MINUTE)
+  expect(rateLimiter.used).toEqual({ places: 3, live: 0, allowed: 6, limit: 10 })
   expect(JSON.parse(state.text ?? '{}')).toMatchObject({ answered: [[SECOND, 3]], blockedMs: 2 * MINUTE })
 })
 
@@ -210,11 +210,11 @@ test('a budget that nobody used, or that could not be read, leaves the store as 
   let reads = 0
   const state = { text: known }
   const save = async (text: string) => void (state.text = text)
-  const unused = open(10, { store: { load: async () => known, save } }).budget
+  const unused = open(10, { store: { load: async () => known, save } }).rateLimiter
   await unused.close()
   expect(state.text).toBe(known)
   const load = () => (reads++, Promise.reject(new Error('the disk is gone')))
-  const unread = open(10, { store: { load, save } }).budget
+  const unread = open(10, { store: { load, save } }).rateLimiter
   await expect(unread.load()).rejects.toThrow('the disk is gone')
   await unread.close()
   expect([reads, state.text]).toEqual([1, known])
@@ -223,16 +223,16 @@ test('a budget that nobody used, or that could not be read, leaves the store as 
 test('a budget that is closed while its store is read does not write over what it has not seen yet', async () => {
   const known = written({ answered: [[SECOND, 3]] })
   const state = { text: known, read: (): void => undefined }
-  const store: BudgetStore = {
+  const store: RateLimitStore = {
     load: async () => {
       await new Promise<void>((resolve) => (state.read = resolve))
       return known
     },
     save: async (text) => void (state.text = text),
   }
-  const { budget } = open(10, { store })
-  const loading = budget.load()
-  await budget.close()
+  const { rateLimiter } = open(10, { store })
+  const loading = rateLimiter.load()
+  await rateLimiter.close()
   state.read()
   await loading
   expect(state.text).toBe(known)
@@ -240,11 +240,11 @@ test('a budget that is closed while its store is read does not write over what i
 
 test('the exact window is written behind what is being written, and closing waits for both', async () => {
   const { state, store, land } = slowStore()
-  const { clock, budget } = open(60, { store })
-  const entering = budget.enter('live', never)
+  const { clock, rateLimiter } = open(60, { store })
+  const entering = rateLimiter.enter('live', never)
   await settled()
   let closed = false
-  const closing = budget.close().then(() => (closed = true))
+  const closing = rateLimiter.close().then(() => (closed = true))
   await settled()
   expect(state.landing).toHaveLength(1)
   await land()

@@ -2,16 +2,16 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Clock } from '../../../../src/core/clock.ts'
-import type { Lane } from '../../../../src/contracts/source.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
-import type { BudgetStore } from '../../../../src/sources/http/rate-limiter.ts'
+import type { Priority } from '../../../../src/contracts/source.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
+import type { RateLimitStore } from '../../../../src/sources/http/rate-limiter.ts'
 import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
 import { driven, openDesk, START } from '../../app/desk.ts'
 
 const MINUTE = 60_000
 const never = new AbortController().signal
 
-class Notes implements BudgetStore {
+class Notes implements RateLimitStore {
   text: string | undefined
   saves = 0
   load = async () => this.text
@@ -30,14 +30,18 @@ class JumpyClock implements Clock {
   sleep = (ms: number, signal?: AbortSignal) => this.time.sleep(ms, signal)
 }
 
-function open(limit: number, clock: Clock = new VirtualClock(START), store: BudgetStore = new Notes()) {
-  return new Budget({ limit: () => limit, clock, random: () => 0.5, store })
+function open(limit: number, clock: Clock = new VirtualClock(START), store: RateLimitStore = new Notes()) {
+  return new RateLimiter({ limit: () => limit, clock, random: () => 0.5, store })
 }
 
 /** Takes a place as soon as there is one and gives the answer at once; when that was. */
-async function pass(budget: Budget, clock: Clock & { time?: VirtualClock }, lane: Lane = 'live') {
+async function pass(
+  rateLimiter: RateLimiter,
+  clock: Clock & { time?: VirtualClock },
+  priority: Priority = 'live',
+) {
   const time = clock.time ?? (clock as unknown as VirtualClock)
-  const answered = await driven(time, budget.enter(lane, never))
+  const answered = await driven(time, rateLimiter.enter(priority, never))
   answered()
   return time.elapsed()
 }
@@ -55,32 +59,36 @@ function busiest(arrivals: readonly number[]): number {
 
 it('a budget lets its limit through at once, and the next one a minute after the first answer', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(3, clock)
-  const times = [await pass(budget, clock), await pass(budget, clock), await pass(budget, clock)]
+  const rateLimiter = open(3, clock)
+  const times = [
+    await pass(rateLimiter, clock),
+    await pass(rateLimiter, clock),
+    await pass(rateLimiter, clock),
+  ]
   expect(times).toEqual([START, START, START])
-  const fourth = await pass(budget, clock)
+  const fourth = await pass(rateLimiter, clock)
   expect(fourth).toBeGreaterThan(START + MINUTE)
   expect(fourth).toBeLessThan(START + MINUTE + 200)
 })
 
 it('a place comes back a minute after its answer came, not after it was sent', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(1, clock)
-  const answered = await budget.enter('live', never)
+  const rateLimiter = open(1, clock)
+  const answered = await rateLimiter.enter('live', never)
   clock.advance(START + 40_000)
   answered()
-  expect(await pass(budget, clock)).toBeGreaterThan(START + 40_000 + MINUTE)
+  expect(await pass(rateLimiter, clock)).toBeGreaterThan(START + 40_000 + MINUTE)
 })
 
 it('an answer told twice gives one place back', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(2, clock)
-  const answered = await budget.enter('live', never)
+  const rateLimiter = open(2, clock)
+  const answered = await rateLimiter.enter('live', never)
   answered()
   answered()
-  expect(budget.used.places).toBe(1)
+  expect(rateLimiter.used.places).toBe(1)
   clock.advance(START + 2 * MINUTE)
-  expect(budget.used.places).toBe(0)
+  expect(rateLimiter.used.places).toBe(0)
 })
 
 it('no rolling minute as the server counts it holds more than the limit, whatever travels and however long answers take, over crashes and restarts', async () => {
@@ -88,7 +96,7 @@ it('no rolling minute as the server counts it holds more than the limit, whateve
     transitMs: fc.nat(4_000),
     latencyMs: fc.oneof(fc.nat(200), fc.nat(40_000)),
     pauseMs: fc.oneof(fc.constant(0), fc.nat(3_000)),
-    lane: fc.constantFrom<Lane>('live', 'sweep', 'past'),
+    priority: fc.constantFrom<Priority>('live', 'lookback', 'job'),
     end: fc.constantFrom('none', 'none', 'none', 'none', 'none', 'crash', 'close'),
     downMs: fc.nat(8_000),
   })
@@ -100,11 +108,11 @@ it('no rolling minute as the server counts it holds more than the limit, whateve
         const clock = new VirtualClock(START)
         const store = new Notes()
         const arrivals: number[] = []
-        let budget = open(limit, clock, store)
+        let rateLimiter = open(limit, clock, store)
         const flights: Promise<void>[] = []
         let life = 0
-        for (const { transitMs, latencyMs, pauseMs, lane, end, downMs } of requests) {
-          const answered = await driven(clock, budget.enter(lane, never))
+        for (const { transitMs, latencyMs, pauseMs, priority, end, downMs } of requests) {
+          const answered = await driven(clock, rateLimiter.enter(priority, never))
           const born = life
           const flight = (async () => {
             await clock.sleep(transitMs)
@@ -118,11 +126,11 @@ it('no rolling minute as the server counts it holds more than the limit, whateve
           if (end === 'none') continue
           if (end === 'close') {
             await driven(clock, Promise.all(flights))
-            await budget.close()
+            await rateLimiter.close()
           }
           life++
           await driven(clock, clock.sleep(downMs))
-          budget = open(limit, clock, store)
+          rateLimiter = open(limit, clock, store)
         }
         await driven(clock, Promise.all(flights))
         expect(busiest(arrivals)).toBeLessThanOrEqual(limit)
@@ -182,117 +190,117 @@ it('a restart over an hour later begins with an empty minute', async () => {
 it('places are written down in blocks, not one by one', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
-  const budget = open(60, clock, store)
-  for (let i = 0; i < 60; i++) await pass(budget, clock)
+  const rateLimiter = open(60, clock, store)
+  for (let i = 0; i < 60; i++) await pass(rateLimiter, clock)
   expect(store.saves).toBeLessThanOrEqual(6)
 })
 
 it('those who wait go in the order of their lanes, and in order of asking within one', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(1, clock)
-  await pass(budget, clock)
+  const rateLimiter = open(1, clock)
+  await pass(rateLimiter, clock)
   const order: string[] = []
-  const ask = async (name: string, lane: Lane) => {
-    const answered = await budget.enter(lane, never)
+  const ask = async (name: string, priority: Priority) => {
+    const answered = await rateLimiter.enter(priority, never)
     order.push(name)
     answered()
   }
   const all = [
-    ask('past', 'past'),
-    ask('sweep 1', 'sweep'),
+    ask('job', 'job'),
+    ask('sweep 1', 'lookback'),
     ask('live 1', 'live'),
-    ask('sweep 2', 'sweep'),
+    ask('sweep 2', 'lookback'),
     ask('live 2', 'live'),
   ]
   await driven(clock, Promise.all(all))
-  expect(order).toEqual(['live 1', 'live 2', 'sweep 1', 'sweep 2', 'past'])
+  expect(order).toEqual(['live 1', 'live 2', 'sweep 1', 'sweep 2', 'job'])
 })
 
 it('live reading finds room at once however long a sweep waits', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(8, clock)
-  for (let i = 0; i < 6; i++) await pass(budget, clock, 'sweep')
-  const sweep = budget.enter('sweep', never)
+  const rateLimiter = open(8, clock)
+  for (let i = 0; i < 6; i++) await pass(rateLimiter, clock, 'lookback')
+  const sweep = rateLimiter.enter('lookback', never)
   await settled()
-  expect(await pass(budget, clock, 'live')).toBe(START)
+  expect(await pass(rateLimiter, clock, 'live')).toBe(START)
   await driven(clock, sweep)
 })
 
 it('a sweep leaves a quarter of the limit untouched, a backfill two fifths', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(60, clock)
+  const rateLimiter = open(60, clock)
   let backfills = 0
-  while (budget.freeAt('past') <= clock.now()) {
-    await pass(budget, clock, 'past')
+  while (rateLimiter.freeAt('job') <= clock.now()) {
+    await pass(rateLimiter, clock, 'job')
     backfills++
   }
   let sweeps = backfills
-  while (budget.freeAt('sweep') <= clock.now()) {
-    await pass(budget, clock, 'sweep')
+  while (rateLimiter.freeAt('lookback') <= clock.now()) {
+    await pass(rateLimiter, clock, 'lookback')
     sweeps++
   }
   expect([backfills, sweeps]).toEqual([36, 45])
-  for (let i = 0; i < 15; i++) expect(await pass(budget, clock, 'live')).toBe(START)
+  for (let i = 0; i < 15; i++) expect(await pass(rateLimiter, clock, 'live')).toBe(START)
 })
 
 it('where nobody reads live, a backfill has all of it', async () => {
   const clock = new VirtualClock(START)
-  const budget = new Budget({
+  const rateLimiter = new RateLimiter({
     limit: () => 60,
     clock,
     random: () => 0.5,
     store: new Notes(),
-    pastAlone: true,
+    jobsOnly: true,
   })
-  for (let i = 0; i < 60; i++) expect(await pass(budget, clock, 'past')).toBe(START)
-  expect(budget.freeAt('past')).toBeGreaterThan(clock.now())
+  for (let i = 0; i < 60; i++) expect(await pass(rateLimiter, clock, 'job')).toBe(START)
+  expect(rateLimiter.freeAt('job')).toBeGreaterThan(clock.now())
 })
 
 it('one who gives up waiting leaves the queue, and the others go on', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(1, clock)
-  await pass(budget, clock)
+  const rateLimiter = open(1, clock)
+  await pass(rateLimiter, clock)
   const leaving = new AbortController()
-  const gone = budget.enter('live', leaving.signal)
-  const stays = budget.enter('sweep', never)
+  const gone = rateLimiter.enter('live', leaving.signal)
+  const stays = rateLimiter.enter('lookback', never)
   await settled()
   leaving.abort()
   await expect(gone).rejects.toThrow()
   await driven(clock, stays)
-  expect(budget.used.places).toBe(1)
+  expect(rateLimiter.used.places).toBe(1)
 })
 
 it('a 429 with a hint is obeyed: nothing leaves before it, and something at it', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(60, clock)
-  await pass(budget, clock)
-  await budget.limited(17_000)
-  expect(budget.freeAt('live')).toBe(START + 17_000)
-  expect(await pass(budget, clock)).toBe(START + 17_000)
+  const rateLimiter = open(60, clock)
+  await pass(rateLimiter, clock)
+  await rateLimiter.limited(17_000)
+  expect(rateLimiter.freeAt('live')).toBe(START + 17_000)
+  expect(await pass(rateLimiter, clock)).toBe(START + 17_000)
 })
 
 it('a 429 without a hint waits past a full minute', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(60, clock)
-  await pass(budget, clock)
-  await budget.limited(undefined)
-  const next = await pass(budget, clock)
+  const rateLimiter = open(60, clock)
+  await pass(rateLimiter, clock)
+  await rateLimiter.limited(undefined)
+  const next = await pass(rateLimiter, clock)
   expect(next).toBeGreaterThan(START + MINUTE)
   expect(next).toBeLessThan(START + 66_000)
 })
 
 it('after a 429 less is allowed, never less than one, and the limit grows back while none comes', async () => {
   const clock = new VirtualClock(START)
-  const budget = open(60, clock)
-  await pass(budget, clock)
-  await budget.limited(0)
-  expect(budget.used.allowed).toBe(45)
-  for (let i = 0; i < 30; i++) await budget.limited(0)
-  expect(budget.used.allowed).toBe(1)
+  const rateLimiter = open(60, clock)
+  await pass(rateLimiter, clock)
+  await rateLimiter.limited(0)
+  expect(rateLimiter.used.allowed).toBe(45)
+  for (let i = 0; i < 30; i++) await rateLimiter.limited(0)
+  expect(rateLimiter.used.allowed).toBe(1)
   clock.advance(START + 6 * MINUTE)
-  expect(budget.used.allowed).toBeGreaterThan(1)
+  expect(rateLimiter.used.allowed).toBeGreaterThan(1)
   clock.advance(START + 60 * MINUTE)
-  expect(budget.used.allowed).toBe(60)
+  expect(rateLimiter.used.allowed).toBe(60)
 })
 
 it('a 429 survives a restart: its wait and what is allowed after it', async () => {
@@ -409,24 +417,24 @@ it('a 429 that comes while places are written down is written down behind them',
 
 it('a wall clock that jumps back holds no place for longer than its minute', async () => {
   const clock = new JumpyClock()
-  const budget = open(6, clock)
+  const rateLimiter = open(6, clock)
   for (let i = 0; i < 6; i++) {
-    await pass(budget, clock)
+    await pass(rateLimiter, clock)
     clock.time.advance(START + (i + 1) * 5_000)
   }
   clock.offsetMs = -3_600_000
   const times: number[] = []
-  for (let i = 0; i < 6; i++) times.push(await pass(budget, clock))
+  for (let i = 0; i < 6; i++) times.push(await pass(rateLimiter, clock))
   expect(times.at(-1)).toBeLessThan(START + 25_000 + MINUTE + 500)
 })
 
 it('a wall clock that jumps forward gives no place back early', async () => {
   const clock = new JumpyClock()
-  const budget = open(6, clock)
+  const rateLimiter = open(6, clock)
   const times: number[] = []
-  for (let i = 0; i < 6; i++) times.push(await pass(budget, clock))
+  for (let i = 0; i < 6; i++) times.push(await pass(rateLimiter, clock))
   clock.offsetMs = 3_600_000
-  for (let i = 0; i < 6; i++) times.push(await pass(budget, clock))
+  for (let i = 0; i < 6; i++) times.push(await pass(rateLimiter, clock))
   expect(busiest(times)).toBeLessThanOrEqual(6)
 })
 
@@ -445,11 +453,11 @@ it('a wall clock that jumped back over a restart holds no place for longer than 
 it('a store that fails fails the request, and its place comes back', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
-  const budget = open(1, clock, store)
+  const rateLimiter = open(1, clock, store)
   store.save = () => Promise.reject(new Error('the disk is full'))
-  await expect(budget.enter('live', never)).rejects.toThrow('the disk is full')
+  await expect(rateLimiter.enter('live', never)).rejects.toThrow('the disk is full')
   store.save = async (state) => void (store.text = state)
-  expect(await pass(budget, clock)).toBeLessThan(START + MINUTE + 200)
+  expect(await pass(rateLimiter, clock)).toBeLessThan(START + MINUTE + 200)
 })
 
 it('a backlog of 150 pages takes at most 1.05 times what the limit allows, and no minute holds more', async () => {

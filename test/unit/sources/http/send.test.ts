@@ -2,9 +2,9 @@
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { HttpReply, HttpRequest } from '../../../../src/contracts/platform.ts'
-import { Room } from '../../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
 import { Secret } from '../../../../src/core/secret.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { Ask } from '../../../../src/sources/http/client.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
@@ -34,15 +34,15 @@ function open(answer: { status?: number; type?: string } = {}, pauseMs = 0) {
     return { status, headers: { 'content-type': type }, body }
   }
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: () => 100, clock, random: () => 0.5, store })
+  const rateLimiter = new RateLimiter({ limit: () => 100, clock, random: () => 0.5, store })
   const client = new Client({
     baseUrl: 'https://api.test',
     apiKey: new Secret('the-key'),
     transport,
     clock,
-    budget,
-    room: new Room(32 * 2 ** 20),
-    watch: new SourceNotes(),
+    rateLimiter,
+    memory: new MemoryBudget(32 * 2 ** 20),
+    reporter: new SourceNotes(),
     userAgent: 'tester/1',
   })
   const send = async (ask: Ask) => {
@@ -53,17 +53,17 @@ function open(answer: { status?: number; type?: string } = {}, pauseMs = 0) {
     for await (const piece of pieces) text += piece
     return text
   }
-  return { clock, sent, budget, send, client }
+  return { clock, sent, rateLimiter, send, client }
 }
 
 it('a body, its headers and its method go out with the key, under the budget', async () => {
-  const { send, sent, budget } = open({ status: 201 })
+  const { send, sent, rateLimiter } = open({ status: 201 })
   const headers = { 'content-type': 'application/json' }
   await send({ method: 'POST', path: '/a?b=1', headers, body: Buffer.from('{"c":2}') })
   const [{ method, url, received, headers: given } = {}] = sent
   expect([method, url, received]).toEqual(['POST', 'https://api.test/a?b=1', '{"c":2}'])
   expect(given).toMatchObject({ ...headers, authorization: 'Bearer the-key', accept: 'application/json' })
-  expect(budget.used.places).toBe(1)
+  expect(rateLimiter.used.places).toBe(1)
 })
 
 it('no header of a request takes the place of the key; only the name that we go by may be another', async () => {

@@ -11,7 +11,7 @@ function follow(pieces: readonly string[], more: { maxGroupBytes?: number; maxEn
   const splitter = openSplitter({ ...options, ...more })
   return pieces.map((piece) => {
     splitter.push(Buffer.from(piece))
-    return { out: drain(splitter).map(({ entries }) => entries.count), held: splitter.heldBytes }
+    return { out: drain(splitter).map(({ entries }) => entries.count), held: splitter.usedBytes }
   })
 }
 

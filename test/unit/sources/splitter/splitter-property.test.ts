@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { parseInstantText } from '../../../../src/core/time.ts'
 import { entry, everyByte, splitAll, splitOurs } from './splitter-fixtures.ts'
 
-const runs = { numRuns: 300 }
+const slices = { numRuns: 300 }
 const space = fc.constantFrom('', '', '', ' ', '\n', '\t', '\r\n', '  ')
 
 /** A string as JSON may write it: any character plain or escaped, lone surrogates too. */
@@ -135,7 +135,7 @@ describe('beside JSON.parse', () => {
           })
         }
       }),
-      runs,
+      slices,
     )
   })
 
@@ -146,7 +146,7 @@ describe('beside JSON.parse', () => {
         const { entries } = splitAll(bytes)
         expect(splitOurs(bytes, { maxEntriesPerGroup })).toEqual(entries)
       }),
-      runs,
+      slices,
     )
   })
 
@@ -230,7 +230,7 @@ describe('beside JSON.parse', () => {
         const { error } = splitAll(bytes, {}, everyByte(bytes))
         if (error !== undefined) expect(error).toMatchObject({ code: 'bad_reply' })
       }),
-      runs,
+      slices,
     )
   })
 
@@ -252,7 +252,7 @@ describe('beside JSON.parse', () => {
         expect(quarantined.map((q) => q.reason)).toEqual(['invalid_utf8'])
         expect(Buffer.from(quarantined[0]?.bytes ?? [])).toEqual(victim)
       }),
-      runs,
+      slices,
     )
   })
 })

@@ -285,7 +285,7 @@ describe('memory stays bounded whatever comes', () => {
     let mostBytes = 0
     for (const piece of [start, ...Array.from({ length: 300 }, () => repeat), end]) {
       splitter.push(Buffer.from(piece))
-      mostBytes = Math.max(mostBytes, splitter.heldBytes)
+      mostBytes = Math.max(mostBytes, splitter.usedBytes)
     }
     splitter.end()
     return { mostBytes, groups: drain(splitter) }

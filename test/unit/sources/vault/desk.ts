@@ -1,12 +1,12 @@
 // The inventory at its desk: the vault source with its real client and journal before a workspace that a test may change between any two requests.
-import { collectOnce } from '../../../../src/ingest/loop.ts'
-import type { CollectOptions } from '../../../../src/ingest/loop.ts'
+import { ingestOnce } from '../../../../src/ingest/loop.ts'
+import type { IngestOptions } from '../../../../src/ingest/loop.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../../../src/contracts/platform.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
-import { Room } from '../../../../src/core/memory-budget.ts'
+import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
 import { Secret } from '../../../../src/core/secret.ts'
 import type { Cursor } from '../../../../src/contracts/source.ts'
-import { Budget } from '../../../../src/sources/http/rate-limiter.ts'
+import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import { VaultSource } from '../../../../src/sources/vault/vault.ts'
 import type { VaultOptions } from '../../../../src/sources/vault/vault.ts'
@@ -18,7 +18,7 @@ import { SourceNotes } from '../../../fakes/watches.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
 import { driven, HOUR, START } from '../../app/desk.ts'
 
-const origin = { workspace: 'acme', source: 'vault.projects' } as const
+const stream = { workspace: 'acme', source: 'vault.projects' } as const
 
 export interface FakeShare {
   readonly kind: 'user' | 'workspace'
@@ -204,9 +204,9 @@ export interface VaultDesk {
   readonly clock: VirtualClock
   readonly vault: FakeVault
   readonly journal: Journal
-  readonly watch: SourceNotes
+  readonly reporter: SourceNotes
   readonly log: LogLines
-  readonly budget: Budget
+  readonly rateLimiter: RateLimiter
   source: VaultSource
   cursor: Cursor | undefined
   /** Another process with the same journal. */
@@ -240,29 +240,29 @@ export async function openVaultDesk({
   const log = new LogLines()
   const real = await journalOfTest({ clock, log })
   const journal = wrap(real)
-  const watch = new SourceNotes()
+  const reporter = new SourceNotes()
   const store = { load: async () => undefined, save: async () => undefined }
-  const budget = new Budget({ limit: () => limit, clock, random: () => 0.5, store })
+  const rateLimiter = new RateLimiter({ limit: () => limit, clock, random: () => 0.5, store })
   const client = new Client({
     ...{
       baseUrl: 'https://api.test',
       apiKey: new Secret('acme-key'),
       transport: vault.transport,
       clock,
-      budget,
+      rateLimiter,
     },
-    ...{ room: new Room(32 * 2 ** 20), watch, userAgent: 'tester/1' },
+    ...{ memory: new MemoryBudget(32 * 2 ** 20), reporter, userAgent: 'tester/1' },
   })
   const open = () =>
     new VaultSource({
-      ...{ origin, client, clock, watch, log, intervalMs: 6 * HOUR, once: false },
+      ...{ stream, client, clock, reporter, log, intervalMs: 6 * HOUR, once: false },
       ...{ maxEntryBytes: 16 * 2 ** 20, maxDepth: 512, ...more },
     })
-  const collector = (source: VaultSource): CollectOptions => ({
+  const collector = (source: VaultSource): IngestOptions => ({
     ...{
       source,
       journal,
-      watch,
+      reporter,
       log,
       clock,
       random: () => 0.5,
@@ -271,14 +271,14 @@ export async function openVaultDesk({
     },
   })
   const desk: VaultDesk = {
-    ...{ clock, vault, journal, watch, log, budget, source: open(), cursor: undefined },
+    ...{ clock, vault, journal, reporter, log, rateLimiter, source: open(), cursor: undefined },
     async restart() {
       desk.source = open()
-      desk.cursor = await real.cursor(origin)
+      desk.cursor = await real.cursor(stream)
     },
     async step() {
       try {
-        const read = collectOnce(collector(desk.source), desk.cursor, new AbortController().signal)
+        const read = ingestOnce(collector(desk.source), desk.cursor, new AbortController().signal)
         const { cursor, fault } = await driven(clock, read)
         if (!fault) desk.cursor = cursor
         return fault
@@ -288,11 +288,11 @@ export async function openVaultDesk({
       }
     },
     async pass(errors) {
-      const before = watch.caughtUps
+      const before = reporter.caughtUps
       for (let i = 0; i < 2000; i++) {
         const error = await desk.step()
         if (error && errors !== 'forgiven') throw error
-        if (watch.caughtUps > before) return
+        if (reporter.caughtUps > before) return
       }
       throw new Error('this pass has no end')
     },

@@ -49,7 +49,7 @@ it('with its end a pass tells how far it has seen, by the server’s clock', asy
   desk.vault.add('one')
   await desk.pass()
   const seenUs = Math.floor(desk.clock.now() / 1_000) * 1_000_000
-  expect([desk.watch.headUs, desk.watch.cursorUs]).toEqual([seenUs, seenUs])
+  expect([desk.reporter.headUs, desk.reporter.cursorUs]).toEqual([seenUs, seenUs])
 })
 
 it('whom and what no share names any more is forgotten with the end of a pass, and what is left is still known', async () => {

@@ -29,12 +29,12 @@ it.each(bodies.flatMap((body) => [1, 2].map((page) => [body, page] as const)))(
       expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
       await later(desk, 5 * SECOND)
     }
-    expect(desk.watch.sum('quarantined')).toBe(0)
+    expect(desk.reporter.sum('quarantined')).toBe(0)
     desk.vault.instead = () => undefined
     await desk.pass('forgiven')
     await desk.later(2)
     expect((await desk.types()).slice(6)).toEqual(['project_created'])
-    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
   },
 )
 
@@ -45,11 +45,11 @@ it.each(['null', '{"error":"not found"}'])(
     desk.vault.strays = [text]
     expect(await desk.step()).toMatchObject({ code: 'bad_reply' })
     expect(await desk.step()).toMatchObject({ code: 'bad_reply' })
-    expect(desk.watch.sum('quarantined')).toBe(0)
+    expect(desk.reporter.sum('quarantined')).toBe(0)
     await desk.pass()
     await desk.later(2)
     expect(await desk.types()).toHaveLength(3)
-    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 0])
+    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 0])
   },
 )
 
@@ -62,14 +62,14 @@ it('an element that differs at each answer is quarantined at the ninth, as a pos
   }
   for (let answers = 1; answers < 9; answers++) {
     expect(await desk.step()).toMatchObject({ code: 'bad_reply' })
-    expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([0, 0])
+    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
   }
   await desk.pass()
   expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
-  expect([desk.watch.sum('quarantined'), desk.watch.gaps]).toEqual([1, 1])
+  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 1])
   await desk.later(2)
   expect(await desk.types()).toHaveLength(3)
-  expect(desk.watch.gaps).toBe(1)
+  expect(desk.reporter.gaps).toBe(1)
 })
 
 it('a single run makes a pass of its own, also where another process was in the midst of one', async () => {

@@ -93,7 +93,7 @@ it.each([
 
 it('run once, the daemon ships the inventory and ends', async () => {
   const house = openHouse({ entries: 3 })
-  const { folder, outside, mock } = house
+  const { folder, environment, mock } = house
   const config = configSchema.parse({
     journal: { path: join(folder, 'a.db') },
     workspaces: [
@@ -107,10 +107,10 @@ it('run once, the daemon ships the inventory and ends', async () => {
     ],
     sinks: [{ name: 'archive', type: 'file', path: join(folder, 'out.ndjson') }],
   })
-  const app = await openApp(config, outside, { once: true })
+  const app = await openApp(config, environment, { once: true })
   try {
     const running = app.run()
-    while (app.singleRun() === 'working') await outside.clock.sleep(1_000)
+    while (app.singleRun() === 'working') await environment.clock.sleep(1_000)
     expect(app.singleRun()).toBe('done')
     await app.stop()
     await running

@@ -138,7 +138,7 @@ async function live(manner: Manner, history: readonly Act[]): Promise<VaultDesk>
   return desk
 }
 
-const runs = { numRuns: 40 }
+const slices = { numRuns: 40 }
 
 it('what is told, applied in order, is what is there; each project is told once, and none as deleted that is there', async () => {
   await fc.assert(
@@ -152,7 +152,7 @@ it('what is told, applied in order, is what is there; each project is told once,
         expect(new Set(ids).size).toBe(ids.length)
       }
     }),
-    runs,
+    slices,
   )
 })
 
@@ -165,7 +165,7 @@ it('the same where the pagination is missing or makes no sense, as long as no pr
       )
       expect(sorted(foldRecords(await desk.records()))).toEqual(sorted(foldedTruth(desk.vault)))
     }),
-    runs,
+    slices,
   )
 })
 
@@ -183,6 +183,6 @@ it('whatever moves, no project is told as deleted that is there, and none as cre
             Date.parse(`${(project as unknown as { created_at: string }).created_at}Z`),
           ).toBeGreaterThanOrEqual(began)
     }),
-    runs,
+    slices,
   )
 })

@@ -321,7 +321,7 @@ it('that a pass is whole is known before its last part lands: the part keeps whe
   const noting = (journal: Journal): Journal =>
     withMethods(journal, {
       append: (part) => {
-        caughtUps.push(desk.watch.caughtUps)
+        caughtUps.push(desk.reporter.caughtUps)
         return journal.append(part)
       },
     })
@@ -443,9 +443,9 @@ const sizesOf = (desk: VaultDesk) =>
 
 /** A pass to its end, however many of its requests fail. */
 async function passOver(desk: VaultDesk): Promise<void> {
-  const before = desk.watch.caughtUps
-  for (let i = 0; i < 500 && desk.watch.caughtUps === before; i++) await desk.step()
-  expect(desk.watch.caughtUps).toBe(before + 1)
+  const before = desk.reporter.caughtUps
+  for (let i = 0; i < 500 && desk.reporter.caughtUps === before; i++) await desk.step()
+  expect(desk.reporter.caughtUps).toBe(before + 1)
 }
 
 /** Pages of more than `most` fail. */
@@ -731,7 +731,7 @@ it(
 /** How often the cursor is written in the pass that comes. */
 async function writesOf(desk: VaultDesk): Promise<number> {
   let writes = 0
-  for (const before = desk.watch.caughtUps; desk.watch.caughtUps === before;) {
+  for (const before = desk.reporter.caughtUps; desk.reporter.caughtUps === before;) {
     const { cursor } = desk
     await desk.step()
     if (cursor !== desk.cursor) writes++
