@@ -3,8 +3,7 @@ import type { Appended, PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US, secondText } from '../../core/time.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, SET_BACK_MS, horizonUs, isFuture } from './clock.ts'
-import { goOn, walkFrom } from './cursor.ts'
-import type { AuditCursor, Position } from './cursor.ts'
+import type { AuditCursor } from './cursor.ts'
 import {
   REACH_MARGIN_US,
   anchorAt,
@@ -18,12 +17,14 @@ import {
   tellFailing,
 } from './lookup.ts'
 import type { Found } from './lookup.ts'
+import { readPage } from './page.ts'
 import type { PageView } from './page.ts'
 import { probeAfter, probeAt, skip } from './skip.ts'
 import type { Probe } from './skip.ts'
 import { currentPace, fromStart, lastChunk, middleChunk } from './step.ts'
 import type { OptionsAndCursor, Parts, Step } from './step.ts'
-import { readPage, takeAt } from './walk.ts'
+import { moveOn, takeAt, walkFrom } from './walk.ts'
+import type { Position } from './walk.ts'
 
 /** The instant from which on what came is new to `start: latest`, of a former try, by the server's clock; Infinity: there was none. */
 type Since = (serverAt: number | undefined) => number
@@ -52,7 +53,7 @@ export async function* anchor(step: Step): Parts {
   if (skipped.next === 'again' || skipped.next === 'on') {
     cursor.probe = skipped.probe
     if (skipped.next === 'again') yield lastChunk(step, { fault: brokenEntry() })
-    else yield lastChunk(step, found.unreadable ? { ...found.group, gaps: skipped.gaps } : {})
+    else yield lastChunk(step, found.unreadable ? { ...skipped.group, gaps: skipped.gaps } : {})
   } else if (skipped.next === 'outage') {
     cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
     yield lastChunk(step, { fault: brokenEntry() })
@@ -203,7 +204,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
       take: Math.max(2, takeAt(walk, MOST_FUTURE + 1)),
       stopUs: () => null,
       passedHead: false,
-      whole: (view) => {
+      complete: (view) => {
         seen.view = view
         const read = view.count - view.malformed
         // In small pages `from` itself, where that is included, would be half of what is counted.
@@ -212,7 +213,6 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
       },
       leave: () => {
         seen.isUnreadableAlone = true
-        return {}
       },
     })
     const { view, isUnreadableAlone = false } = seen
@@ -221,7 +221,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
     const next = view ? view.lastOfAll : await readableBehind(step, walk.from)
     if (!next || next.id === walk.from.id) return 'future'
     if (!view) walk.entries++
-    goOn(walk, next)
+    moveOn(walk, { is: 'progress', at: next })
   }
 }
 

@@ -1,7 +1,7 @@
 // Which entries are dated in the future: by the server's clock if it sends a believable one, else by ours.
 import { HOUR_MS, SECOND_US } from '../../core/time.ts'
 import { mayLeadUs } from '../shared.ts'
-import type { Position } from './cursor.ts'
+import type { Position } from './walk.ts'
 import type { PagingStep } from './step.ts'
 
 /** A server's clock that is further off from ours than this is not believed: one of them is wrong. */

@@ -4,39 +4,9 @@ import { DAY_MS } from '../../core/time.ts'
 import type { Fields } from '../shared.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, isText, openStored } from '../shared.ts'
 import type { Probe } from './skip.ts'
+import type { Position, Walk } from './walk.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
-
-/** An entry's place in the feed. */
-export interface Position {
-  readonly id: string
-  /** its own time, µs */
-  readonly at: number
-}
-
-/** Paging forward from an entry: a drain of the head, or a lookback. */
-export interface Walk {
-  from: Position
-  /** the position whose page led to `from`; absent: none did */
-  before?: Position
-  /** `take` after narrowing around a bad page; null: the usual */
-  narrowTake: number | null
-  /** how often the page at `from` failed in a row, or what is found by time in its place */
-  badTries: number
-  /** bytes of the largest of these answers, where their bytes are kept; absent: none were */
-  mostBadBytes?: number
-  /** when the first of these failures was, epoch ms; absent: there was none */
-  failingSince?: number
-  /** elements that a page must hold to show one behind the malformed ones that follow `from`; absent: none follow it */
-  atLeast?: number
-  /** good pages since the last narrowing */
-  goodPages: number
-  /** the page at `from` stays unreadable even alone: the way on by `search` */
-  probe: Probe | null
-  /** ids at which the last pages ended: one seen again is a feed that does not advance */
-  ends: string[]
-  stuckPages: number
-}
 
 /** One cycle of the head reader, from a due poll to its stop rule. */
 export interface Drain extends Walk {
@@ -48,8 +18,6 @@ export interface Drain extends Walk {
   passedHead: boolean
   /** pages were full: take all that one page can give */
   backlog: boolean
-  /** how an empty head is checked; see the table in head.ts */
-  doubt: 'none' | 'ask_latest' | 'read_again' | 'cursor_gone'
   /** empty answers in a row that nothing confirmed; absent: none */
   emptyAnswers?: number
   /** the cursor was found by time once in this drain already */
@@ -162,7 +130,28 @@ export function freshAuditCursor(now: number): AuditCursor {
 /** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
 export function openAuditCursor(cursor: Cursor | undefined, now: number, workspace: string): AuditCursor {
   if (cursor === undefined) return freshAuditCursor(now)
-  return openStored(cursor, { workspace, source: 'audit', isWhole })
+  return openStored(cursor, { workspace, source: 'audit', isWhole, upgrade: upgraded })
+}
+
+/** What a build before 1.0.0 called the states of a walk. */
+const oldStates: ReadonlyMap<unknown, Walk['state']> = new Map([
+  ['ask_latest', 'check_end'],
+  ['read_again', 'page_again'],
+  ['cursor_gone', 'find'],
+])
+
+function upgraded(fields: Fields): Fields {
+  const walkOf = (value: unknown) => {
+    const walk = fieldsOf(value)
+    return walk ? { state: oldStates.get(walk['doubt']) ?? 'page', ...walk } : value
+  }
+  const sweep = fieldsOf(fields['sweep'])
+  return {
+    ...fields,
+    drain: walkOf(fields['drain']),
+    ...(sweep && { sweep: { ...sweep, walk: walkOf(sweep['walk']) } }),
+    ...(fields['ahead'] !== undefined && { ahead: walkOf(fields['ahead']) }),
+  }
 }
 
 const isPosition = (value: unknown) => isText(fieldsOf(value)?.['id']) && areNumbers(value, 'at')
@@ -172,6 +161,7 @@ function isWalk(value: unknown): boolean {
   const walk = fieldsOf(value)
   return (
     areNumbers(walk, 'badTries', 'goodPages', 'stuckPages') &&
+    isText(walk?.['state']) &&
     isPosition(walk?.['from']) &&
     isNullOr(walk?.['probe'], isProbe) &&
     isListOf(walk?.['ends'], isText)
@@ -201,32 +191,6 @@ function isWhole(fields: Fields): fields is Fields & AuditCursor {
 
 export function closeAuditCursor(cursor: AuditCursor): Cursor {
   return JSON.stringify(cursor)
-}
-
-export function walkFrom(from: Position): Walk {
-  return { from, narrowTake: null, badTries: 0, goodPages: 0, probe: null, ends: [], stuckPages: 0 }
-}
-
-/** A good page at `walk.from` ended at `to`. */
-export function goOn(walk: Walk, to: Position): void {
-  if (to.id !== walk.from.id) walk.before = walk.from
-  delete walk.atLeast
-  walk.from = to
-}
-
-/** Continues at a position that no page of this walk led to. */
-export function jumpTo(walk: Walk, to: Position): void {
-  forgetFailures(walk)
-  delete walk.before
-  delete walk.atLeast
-  walk.from = to
-}
-
-/** A page at `walk.from` was good, the walk leaves it, or other pages fail too. */
-export function forgetFailures(walk: Walk): void {
-  walk.badTries = 0
-  delete walk.mostBadBytes
-  delete walk.failingSince
 }
 
 /** At least this much of what is known is read again at every poll. */

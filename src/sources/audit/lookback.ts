@@ -1,18 +1,21 @@
 // Lookback: reads the trailing span again for entries that became visible behind the cursor (invariant 6).
 // It uses spare permits only, and dedup drops what is known.
 import { believed } from '../../core/clock.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { HOUR_MS, MINUTE_MS } from '../../core/time.ts'
-import { isGone, isUnreadable } from '../http/reply.ts'
+import { isUnreadable } from '../http/reply.ts'
 import { anchorAt, brokenEntry } from './lookup.ts'
 import { SET_BACK_MS } from './clock.ts'
-import type { AuditCursor, Sweep, Walk } from './cursor.ts'
-import { goOn, walkFrom } from './cursor.ts'
-import { probeAfter, probeAt, skip } from './skip.ts'
+import type { AuditCursor, Sweep } from './cursor.ts'
+import { readPage } from './page.ts'
+import type { PageView } from './page.ts'
+import { probeAt, skip } from './skip.ts'
 import type { Probe } from './skip.ts'
 import type { AuditOptions, Step, Parts } from './step.ts'
-import { lastChunk, MAX_TAKE } from './step.ts'
-import { noteEnd, readPage, STUCK_PAGES, stuckPage, takeAt } from './walk.ts'
+import { lastChunk } from './step.ts'
+import { MAX_TAKE, moveOn, outcomeOf, recordEnd, STUCK_PAGES, stuckPage, takeAt, walkFrom } from './walk.ts'
+import type { Walk } from './walk.ts'
 
 /** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
 const FULL_PER_SPAN = 4
@@ -117,9 +120,9 @@ const nothingFound = () =>
 /** By time: where the lookback begins, and past what cannot be read. The next lookback tries that again. */
 async function* findPlace(step: Step, walk: Walk, probe: Probe): Parts {
   const { sweep, head } = step.cursor
+  const endUs = sweep.untilUs
   try {
     const found = await anchorAt(step, probe.atUs, 'lookback')
-    const endUs = sweep.untilUs
     const skipped = await skip(step, probe, found, { priority: 'lookback', knownUs: head?.at, endUs })
     let fault: ConnectorError | undefined
     if (skipped.next === 'again' || skipped.next === 'on') sweep.walk = { ...walk, probe: skipped.probe }
@@ -128,41 +131,40 @@ async function* findPlace(step: Step, walk: Walk, probe: Probe): Parts {
     else if (found.position || found.unreadable || probe.atUs >= endUs) endSweep(sweep, true)
     // Nothing where there must be something is no answer to go by.
     else fault = giveUp(step, nothingFound())
-    yield lastChunk(step, { ...(skipped.next !== 'again' && found.group), fault })
+    yield lastChunk(step, { ...('group' in skipped && skipped.group), fault })
   } catch (error) {
     if (!isUnreadable(error)) throw error
     yield lastChunk(step, { fault: giveUp(step, error) })
   }
 }
 
-async function* sweepPage(step: Step, walk: Walk): Parts {
-  const { sweep } = step.cursor
-  try {
-    yield* readPage(step, {
-      walk,
-      priority: 'lookback',
-      take: takeAt(walk, MAX_TAKE),
-      stopUs: () => null,
-      passedHead: false,
-      whole: (view) => {
-        const { last } = view
-        const isAtEnd = last === null || view.newestUs >= sweep.untilUs
-        if (isAtEnd && view.count === 0) return { fault: giveUp(step, nothingFound()) }
-        if (isAtEnd) endSweep(sweep, true)
-        else if (noteEnd(walk, view)) {
-          if (walk.stuckPages >= STUCK_PAGES) giveUp(step, stuckPage())
-          return { fault: stuckPage() }
-        } else goOn(walk, last)
-        return {}
-      },
-      leave: () => {
-        walk.probe = probeAfter(walk.from.at)
-        return {}
-      },
-    })
-  } catch (error) {
-    if (!isGone(error)) throw error
+function sweepPage(step: Step, walk: Walk): Parts {
+  const take = takeAt(walk, MAX_TAKE)
+  return readPage(step, {
+    walk,
+    priority: 'lookback',
+    take,
+    stopUs: () => null,
+    passedHead: false,
+    complete: (view) => afterPage(step, walk, view, take),
+    leave: (quarantined) => moveOn(walk, { is: 'unreadable', behindUs: walk.from.at, take: quarantined }),
     // Purged meanwhile: the next lookback finds its own start.
-    yield lastChunk(step, { fault: giveUp(step, nothingFound()) })
-  }
+    gone: () => ({ fault: giveUp(step, nothingFound()) }),
+  })
+}
+
+function afterPage(step: Step, walk: Walk, view: PageView, take: number): Partial<PageChunk> {
+  const { sweep } = step.cursor
+  const outcome = outcomeOf(walk, view)
+  const { count, last } = view
+  if (count === 0) return { fault: giveUp(step, nothingFound()) }
+  if (outcome === 'malformed' && count >= take)
+    moveOn(walk, { is: 'malformed', behindUs: walk.from.at, take: count, isFull: true })
+  else if (!last || outcome === 'malformed' || outcome === 'future' || view.newestUs >= sweep.untilUs)
+    endSweep(sweep, true)
+  else if (recordEnd(walk, view)) {
+    if (walk.stuckPages >= STUCK_PAGES) giveUp(step, stuckPage())
+    return { fault: stuckPage() }
+  } else moveOn(walk, { is: 'progress', at: last })
+  return {}
 }

@@ -11,7 +11,7 @@ import type { Group } from '../splitter/entries-builder.ts'
 import { splitOne } from '../splitter/splitter.ts'
 import type { SplitterOptions } from '../splitter/splitter.ts'
 import { isFuture } from './clock.ts'
-import type { Position } from './cursor.ts'
+import type { Position } from './walk.ts'
 import { entryOptions, fromStart } from './step.ts'
 import type { PagingStep, Step } from './step.ts'
 

@@ -36,7 +36,7 @@ export function freshFetches(now: number): Fetches {
 interface Recogniser {
   readonly instance: string
   /** User-Agents of tools that are known */
-  readonly expected: (userAgent: string) => boolean
+  readonly expectedUserAgent: (userAgent: string) => boolean
   /** by all that read this log, a backfill beside the live reader too; in memory alone */
   readonly sentTimes: SentTimes
 }
@@ -85,5 +85,5 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
   if (isAlike && atOurTime) return 'own'
   const mayBeOurs = isAlike && known.some((one) => isForgotten(one, at))
   if (user !== fetches.user || at < fetches.sinceUs || mayBeOurs) return 'other'
-  return by.expected(agent) ? 'other' : 'foreign'
+  return by.expectedUserAgent(agent) ? 'other' : 'foreign'
 }

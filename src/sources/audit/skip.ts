@@ -2,17 +2,18 @@
 // halves to the first that can. The one place that does so, for live reading, lookback, jobs and the very first read.
 import type { Priority } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
-import type { Position } from './cursor.ts'
+import type { Group } from '../splitter/entries-builder.ts'
 import { isReadByTime, quarantinedBytes, REACH_MARGIN_US, reachUs } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import type { PagingStep } from './step.ts'
+import type { Position } from './walk.ts'
 
 /** A page is asked for so often before it counts as bad, and so is each time on the way past one. */
 export const BAD_TRIES = 3
 /** Where nothing was read before, an unreadable answer is asked for so often: it may be an outage. */
 const FIRST_TRIES = 10
 
-/** PageChunk of a cursor. Instants are µs, and whole seconds, since `search` takes no others. */
+/** Part of a cursor. Instants are µs, and whole seconds, since `search` takes no others. */
 export interface Probe {
   /** where to ask next */
   atUs: number
@@ -63,12 +64,12 @@ interface SkipOptions {
   readonly endUs: number
 }
 
+/** `group`: what of the answer is kept. `gaps`: the entry where reading begins is left out. */
 export type Skipped =
+  | { readonly next: 'on'; readonly probe: Probe; readonly gaps: number; readonly group: Group | undefined }
+  | { readonly next: 'nothing'; readonly gaps: number; readonly group: Group | undefined }
+  | { readonly next: 'readable'; readonly position: Position; readonly group: Group | undefined }
   | { readonly next: 'again'; readonly probe: Probe }
-  /** `gaps`: the entry where reading begins is left out */
-  | { readonly next: 'on'; readonly probe: Probe; readonly gaps: number }
-  | { readonly next: 'nothing'; readonly gaps: number }
-  | { readonly next: 'readable'; readonly position: Position }
   | { readonly next: 'outage' }
 
 /**
@@ -86,32 +87,32 @@ export async function skip(
   found: Found,
   { priority, from, knownUs, endUs }: SkipOptions,
 ): Promise<Skipped> {
-  const { position, unreadable, unreadableUs } = found
-  const isPastEnd = probe.atUs >= endUs || (position?.at ?? unreadableUs ?? 0) >= endUs
-  if (isPastEnd || (!position && !unreadable)) return back(probe) ?? nothing(0)
-  if (position && position.id === from?.id) return forward(step, probe, undefined, endUs)
-  if (position) return back(probe) ?? { next: 'readable', position }
-  const again = askedAgain(probe, quarantinedBytes(found.group))
+  const { position, unreadable, unreadableUs, group } = found
+  const atUs = position?.at ?? unreadableUs
+  const isPastEnd = probe.atUs >= endUs || (atUs ?? 0) >= endUs
+  if (isPastEnd || (!position && !unreadable)) {
+    // An answer without a time may just have been cut: there is no evidence here to quarantine it.
+    const shown = atUs === undefined ? undefined : group
+    return onOr(readableAt(probe), 0, shown) ?? { next: 'nothing', gaps: 0, group: shown }
+  }
+  if (position && position.id !== from?.id)
+    return onOr(readableAt(probe), 0, group) ?? { next: 'readable', position, group }
+  const again = position ? undefined : askedAgain(probe, quarantinedBytes(group))
   if (again) return { next: 'again', probe: again }
-  if (!(await isReadByTime(step, knownUs, priority))) return { next: 'outage' }
-  return forward(step, probe, unreadableUs, endUs)
-}
-
-const nothing = (gaps: number): Skipped => ({ next: 'nothing', gaps })
-
-/** Before the unreadable entry the API shows nothing that can be found by time: its reach comes first. */
-function forward(step: PagingStep, probe: Probe, ownUs: number | undefined, endUs: number): Skipped {
+  if (!position && !(await isReadByTime(step, knownUs, priority))) return { next: 'outage' }
   const gaps = probe.steps < 0 ? 1 : 0
-  const reachedUs = wholeSecond(reachUs(step) + REACH_MARGIN_US)
-  let next: Probe | undefined = unreadableAt(probe, Math.max(ownUs ?? 0, reachedUs))
-  // Past the end nothing is asked for.
-  while (next && next.atUs >= endUs) next = readableAt(next)
-  return next ? { next: 'on', probe: next, gaps } : nothing(gaps)
+  return onOr(forward(step, probe, unreadableUs, endUs), gaps, group) ?? { next: 'nothing', gaps, group }
 }
 
-function back(probe: Probe): Skipped | undefined {
-  const next = readableAt(probe)
-  return next && { next: 'on', probe: next, gaps: 0 }
+const onOr = (probe: Probe | undefined, gaps: number, group: Group | undefined): Skipped | undefined =>
+  probe && { next: 'on', probe, gaps, group }
+
+/** Before the reach of `search` nothing is found but the entry that cannot be read. Past the end nothing is asked for. */
+function forward(step: PagingStep, probe: Probe, ownUs = 0, endUs: number): Probe | undefined {
+  const reachedUs = wholeSecond(reachUs(step) + REACH_MARGIN_US)
+  let next: Probe | undefined = unreadableAt(probe, Math.max(ownUs, reachedUs))
+  while (next && next.atUs >= endUs) next = readableAt(next)
+  return next
 }
 
 /**

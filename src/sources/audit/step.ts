@@ -89,8 +89,6 @@ interface Pace {
   readonly take: number
 }
 
-export const MAX_TAKE = 1000
-
 const tiers = {
   high: { intervalMs: 5 * 60_000, take: 1000 },
   medium: { intervalMs: 15 * 60_000, take: 500 },

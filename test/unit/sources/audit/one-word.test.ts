@@ -117,7 +117,7 @@ test('one stranger’s fetch in our second is not believed to be ours', () => {
     const raw = JSON.stringify({ id, timestamp: time, type, user, ip: '203.0.113.5', user_agent: agent })
     return classify(fetches, entriesOf([{ id, time, type, raw }]), 0, {
       instance: INSTANCE,
-      expected: () => false,
+      expectedUserAgent: () => false,
       sentTimes: { sent: [] },
     })
   }

@@ -10,7 +10,7 @@ import type { Desk } from '../../app/desk.ts'
 
 const by = {
   instance: INSTANCE,
-  expected: (agent: string) => agent.startsWith('known-tool/'),
+  expectedUserAgent: (agent: string) => agent.startsWith('known-tool/'),
   sentTimes: { sent: [] },
 }
 

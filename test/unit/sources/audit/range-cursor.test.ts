@@ -1,6 +1,11 @@
 // What a walk over the past remembers of its pages: enough to send nothing twice, and no more than a bound (invariant 4).
 import { expect, test } from 'vitest'
-import { freshPage, freshPlace, notePage, within } from '../../../../src/sources/audit/range-place.ts'
+import {
+  freshPage,
+  freshRangeCursor,
+  recordPage,
+  within,
+} from '../../../../src/sources/audit/range-cursor.ts'
 import { entriesOf, spec, START_US } from '../../../contract/journal-parts.ts'
 
 const MOST = 1_600
@@ -8,22 +13,22 @@ const groupFrom = (first: number, count: number) =>
   entriesOf(Array.from({ length: count }, (_, i) => spec(first + i)))
 
 test('of a page without end no more is remembered than a bound, and that is what the next page may repeat', () => {
-  const place = freshPlace(START_US, START_US * 2, 0)
+  const range = freshRangeCursor(START_US, START_US * 2, 0)
   const page = freshPage()
   for (let first = 0; first < 10_000; first += 1_000) {
-    expect(within(groupFrom(first, 1_000), place, page).count).toBe(1_000)
+    expect(within(groupFrom(first, 1_000), range, page).count).toBe(1_000)
     expect(page.keys.size).toBeLessThanOrEqual(MOST)
   }
-  expect(within(groupFrom(9_000, 1_000), place, page).count).toBe(0)
-  notePage(place, page)
-  expect(place.tail).toHaveLength(MOST)
-  expect(within(groupFrom(9_500, 1_000), place, freshPage()).count).toBe(500)
+  expect(within(groupFrom(9_000, 1_000), range, page).count).toBe(0)
+  recordPage(range, page)
+  expect(range.tail).toHaveLength(MOST)
+  expect(within(groupFrom(9_500, 1_000), range, freshPage()).count).toBe(500)
 })
 
 test('of a walk that went back, what is older than it had sent is left out until the page is past that, and only until then', () => {
-  const place = { ...freshPlace(START_US, START_US * 2, 0), sentUs: START_US + 5_000_000 }
+  const range = { ...freshRangeCursor(START_US, START_US * 2, 0), sentUs: START_US + 5_000_000 }
   const ids = (...numbers: number[]) => {
-    const kept = within(entriesOf(numbers.map((n) => spec(n))), place, page)
+    const kept = within(entriesOf(numbers.map((n) => spec(n))), range, page)
     return Array.from({ length: kept.count }, (_, i) => kept.id(i))
   }
   const page = freshPage()
