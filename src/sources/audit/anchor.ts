@@ -7,14 +7,14 @@ import type { AuditCursor } from './cursor.ts'
 import {
   REACH_MARGIN_US,
   anchorAt,
-  askLatestAlone,
+  tryLatest,
   brokenEntry,
   earliest,
   isAuditThere,
   reachUs,
   readLatest,
   search,
-  tellFailing,
+  logFailing,
 } from './lookup.ts'
 import type { Found } from './lookup.ts'
 import { readPage } from './page.ts'
@@ -86,7 +86,7 @@ function beginAt(step: Step, position: Position, { group, serverAt }: Found): Pa
   // Before it is the head: a first one dated far in the future is no proof of a slow clock.
   cursor.headUs = Math.min(position.at, horizonUs(step, serverAt))
   cursor.head = position
-  cursor.trail = [position]
+  cursor.overlap = [position]
   cursor.probe = null
   return lastChunk(step, group && fromStart(step, group))
 }
@@ -109,7 +109,7 @@ async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promis
 async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<PageChunk> {
   const { serverAt } = await earliest(step, 'live')
   // Not before: in an outage of all this one throws, and nothing is known of `latest`.
-  tellFailing(step, failure)
+  logFailing(step, failure)
   return awaitFirst(step, sinceUs, { group: undefined, serverAt })
 }
 
@@ -142,7 +142,7 @@ async function isContradicted(step: Step, { position, failure }: Found, wasEmpty
 
 function firstEntry(step: Step, fromNow: boolean): Promise<Found> {
   const { atUs, steps } = probeOf(step.cursor)
-  return fromNow && steps < 0 ? askLatestAlone(step, 'live') : anchorAt(step, atUs, 'live')
+  return fromNow && steps < 0 ? tryLatest(step, 'live') : anchorAt(step, atUs, 'live')
 }
 
 /** Before anything is skipped, at the start as it is set now: it may be set again. */
@@ -196,7 +196,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
   // A page that was unreadable before is asked for in smaller pieces, as in a drain.
   const walk = (step.cursor.ahead ??= { ...walkFrom(position), entries: 0 })
   for (;;) {
-    const seen: { view?: PageView; isUnreadableAlone?: true } = {}
+    const seen: { view?: PageView; isLeft?: true } = {}
     yield* readPage(step, {
       walk,
       priority: 'live',
@@ -212,11 +212,11 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
         return {}
       },
       leave: () => {
-        seen.isUnreadableAlone = true
+        seen.isLeft = true
       },
     })
-    const { view, isUnreadableAlone = false } = seen
-    if (!view && !isUnreadableAlone) return 'unknown'
+    const { view, isLeft = false } = seen
+    if (!view && !isLeft) return 'unknown'
     if (view?.last || walk.entries >= MOST_FUTURE) return 'now'
     const next = view ? view.lastOfAll : await readableBehind(step, walk.from)
     if (!next || next.id === walk.from.id) return 'future'

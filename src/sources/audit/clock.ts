@@ -20,7 +20,7 @@ export const SET_BACK_MS = HOUR_MS
  * Margin where the server sends no clock. Our clock, if it is kept at all, is wrong by no more than the hour of
  * a summer time that it missed.
  */
-const UNTOLD_MS = HOUR_MS
+const NO_CLOCK_MS = HOUR_MS
 
 type Around = Pick<PagingStep, 'options' | 'cursor'>
 
@@ -28,9 +28,9 @@ type Around = Pick<PagingStep, 'options' | 'cursor'>
 export function horizonUs({ options, cursor }: Around, serverAt?: number): number {
   const now = options.clock.now()
   if (serverAt !== undefined) return mayLeadUs(Math.max(now, serverAt))
-  const untoldUs = mayLeadUs(now + UNTOLD_MS)
+  const withoutClockUs = mayLeadUs(now + NO_CLOCK_MS)
   // The head itself is later: there were many such entries, or it was the first. Our clock is slow, so no horizon.
-  return cursor.head !== null && cursor.head.at > untoldUs ? Infinity : untoldUs
+  return cursor.head !== null && cursor.head.at > withoutClockUs ? Infinity : withoutClockUs
 }
 
 interface Dated {

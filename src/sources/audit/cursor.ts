@@ -28,7 +28,7 @@ export interface Drain extends Walk {
   pages: number
 }
 
-export interface Sweep {
+export interface Lookback {
   /** null: none under way */
   walk: Walk | null
   /** where this one ends, µs */
@@ -38,7 +38,7 @@ export interface Sweep {
   /** when the full one under way began, epoch ms; absent: none is */
   fullBeganAt?: number
   /** when the last full one began that came to its end, epoch ms; where none has, as if one had before the first; absent: none was due */
-  fullSweptAt?: number
+  fullDoneAt?: number
 }
 
 export interface AuditCursor {
@@ -55,7 +55,7 @@ export interface AuditCursor {
   latestUs: number
   drain: Drain | null
   /** recent entries to begin a poll from, oldest first, so that its first page overlaps what is known */
-  trail: Position[]
+  overlap: Position[]
   /** epoch ms of the next poll */
   dueAt: number
   caughtUp: boolean
@@ -65,7 +65,7 @@ export interface AuditCursor {
   gapBehind?: string
   /** the code with which `latest` fails, as logged; absent: it answers */
   latestFails?: string
-  sweep: Sweep
+  lookback: Lookback
   /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
   largestPage: number
   /** reading page by page to see whether the first entry is dated in the future; absent: not under way */
@@ -87,7 +87,7 @@ export interface AuditCursor {
 const MALFORMED_LENGTH = 100
 
 /** What is quarantined once is known from then on: it is no sign of an outage when it comes again without entries beside it. */
-export function noteMalformed(
+export function recordMalformed(
   cursor: AuditCursor,
   quarantined: readonly { readonly sha256: string }[],
 ): void {
@@ -112,13 +112,13 @@ export function freshAuditCursor(now: number): AuditCursor {
     headUs: 0,
     latestUs: 0,
     drain: null,
-    trail: [],
+    overlap: [],
     dueAt: now,
     caughtUp: false,
     lost: null,
     largestPage: 2,
     probe: null,
-    sweep: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
+    lookback: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
     lateUs: 0,
     lateSeenAt: 0,
     perHour: 0,
@@ -133,23 +133,25 @@ export function openAuditCursor(cursor: Cursor | undefined, now: number, workspa
   return openStored(cursor, { workspace, source: 'audit', isWhole, upgrade: upgraded })
 }
 
-/** What a build before 1.0.0 called the states of a walk. */
+/** What 0.1.0 called the states of a walk, the lookback and the positions at which a poll may begin. */
 const oldStates: ReadonlyMap<unknown, Walk['state']> = new Map([
   ['ask_latest', 'check_end'],
   ['read_again', 'page_again'],
   ['cursor_gone', 'find'],
 ])
 
-function upgraded(fields: Fields): Fields {
+function upgraded({ sweep, trail, ...fields }: Fields): Fields {
   const walkOf = (value: unknown) => {
     const walk = fieldsOf(value)
     return walk ? { state: oldStates.get(walk['doubt']) ?? 'page', ...walk } : value
   }
-  const sweep = fieldsOf(fields['sweep'])
+  const { fullSweptAt, walk, ...oldLookback } = fieldsOf(sweep) ?? {}
+  const doneAt = fullSweptAt === undefined ? {} : { fullDoneAt: fullSweptAt }
   return {
+    ...(trail !== undefined && { overlap: trail }),
+    ...(sweep !== undefined && { lookback: { ...oldLookback, ...doneAt, walk: walkOf(walk) } }),
     ...fields,
     drain: walkOf(fields['drain']),
-    ...(sweep && { sweep: { ...sweep, walk: walkOf(sweep['walk']) } }),
     ...(fields['ahead'] !== undefined && { ahead: walkOf(fields['ahead']) }),
   }
 }
@@ -169,7 +171,7 @@ function isWalk(value: unknown): boolean {
 }
 
 function isWhole(fields: Fields): fields is Fields & AuditCursor {
-  const sweep = fieldsOf(fields['sweep'])
+  const lookback = fieldsOf(fields['lookback'])
   const fetches = fieldsOf(fields['fetches'])
   return (
     areNumbers(fields, 'headUs', 'latestUs', 'dueAt', 'largestPage', 'lateUs', 'lateSeenAt') &&
@@ -181,9 +183,9 @@ function isWhole(fields: Fields): fields is Fields & AuditCursor {
     isNullOr(fields['drain'], isWalk) &&
     isNullOr(fields['probe'], isProbe) &&
     (fields['ahead'] === undefined || isWalk(fields['ahead'])) &&
-    isListOf(fields['trail'], isPosition) &&
-    areNumbers(sweep, 'untilUs', 'fullDueAt', 'quickDueAt') &&
-    isNullOr(sweep?.['walk'], isWalk) &&
+    isListOf(fields['overlap'], isPosition) &&
+    areNumbers(lookback, 'untilUs', 'fullDueAt', 'quickDueAt') &&
+    isNullOr(lookback?.['walk'], isWalk) &&
     areNumbers(fetches, 'sinceUs') &&
     isListOf(fetches?.['sent'], Number.isFinite)
   )
@@ -196,32 +198,32 @@ export function closeAuditCursor(cursor: AuditCursor): Cursor {
 /** At least this much of what is known is read again at every poll. */
 const OVERLAP_MIN_US = 120_000_000
 const OVERLAP_MAX_US = 900_000_000
-const TRAIL_LENGTH = 24
-/** Positions of the trail are so far apart that a full one covers the longest overlap. */
-const APART_US = OVERLAP_MAX_US / (TRAIL_LENGTH - 2)
+const OVERLAP_LENGTH = 24
+/** So far apart that all of them cover the longest overlap. */
+const APART_US = OVERLAP_MAX_US / (OVERLAP_LENGTH - 2)
 
 /**
- * Where a poll begins: the newest position of the trail that is no younger than the overlap, so that an entry that became
+ * Where a poll begins: the newest position that is no younger than the overlap, so that an entry that became
  * visible a little late is found without a request of its own. The oldest where none is that old.
  */
-export function overlapStart({ trail, headUs, lateUs }: AuditCursor, head: Position): Position {
+export function overlapStart({ overlap, headUs, lateUs }: AuditCursor, head: Position): Position {
   const overlapUs = Math.min(Math.max(OVERLAP_MIN_US, 2 * lateUs), OVERLAP_MAX_US)
-  return trail.findLast(({ at }) => at <= headUs - overlapUs) ?? trail[0] ?? head
+  return overlap.findLast(({ at }) => at <= headUs - overlapUs) ?? overlap[0] ?? head
 }
 
 /** Keeps a bounded number of positions, `marks` among them: the newest that is older than the longest overlap, and those after it. */
-export function leaveTrail(cursor: AuditCursor, marks: readonly Position[]): void {
-  const trail = [...cursor.trail]
+export function recordOverlap(cursor: AuditCursor, marks: readonly Position[]): void {
+  const overlap = [...cursor.overlap]
   for (const { id, at } of marks) {
-    const last = trail.at(-1)
-    if (!last || at >= last.at + APART_US) trail.push({ id, at })
+    const last = overlap.at(-1)
+    if (!last || at >= last.at + APART_US) overlap.push({ id, at })
   }
-  const covering = trail.findLastIndex(({ at }) => at <= cursor.headUs - OVERLAP_MAX_US)
-  cursor.trail = trail.slice(Math.max(0, covering)).slice(-TRAIL_LENGTH)
+  const covering = overlap.findLastIndex(({ at }) => at <= cursor.headUs - OVERLAP_MAX_US)
+  cursor.overlap = overlap.slice(Math.max(0, covering)).slice(-OVERLAP_LENGTH)
 }
 
 /** An entry was found this far behind the head. */
-export function noteLateness(cursor: AuditCursor, behindUs: number, now: number): void {
+export function recordLateness(cursor: AuditCursor, behindUs: number, now: number): void {
   const days = Math.max(0, Math.floor((now - cursor.lateSeenAt) / DAY_MS))
   const faded = cursor.lateUs / 2 ** Math.min(days, 40)
   if (behindUs <= 0 && days === 0) return

@@ -29,15 +29,16 @@ export async function* checkEnd(step: Step, drain: Drain): Parts {
   const { position } = found
   const empty = drain.emptyAnswers ?? 0
   // The newest element is quarantined already: the page ended with it, and nothing follows.
-  const isKept = isKnownMalformed(cursor, found.group?.quarantined)
-  const isNewer = position !== undefined && position.at > readToUs(cursor) && !isKept
+  const isQuarantined = isKnownMalformed(cursor, found.group?.quarantined)
+  const isNewer = position !== undefined && position.at > readToUs(cursor) && !isQuarantined
   // A malformed element with a time contradicts an empty page, but not a page of malformed elements.
   const isUnreadNewer = !position && empty > 0 && isLater(step, found)
   // The page held malformed elements only and `latest` fails: an entry may follow them.
   const isUndenied = found.failure !== undefined && empty === 0
   let fault: ConnectorError | undefined
   if (isNewer || isUnreadNewer || isUndenied) moveOn(drain, { is: 'later' })
-  else if (isKept || empty === 0 || (position && cursor.latestUs <= readToUs(cursor))) endDrain(step, drain)
+  else if (isQuarantined || empty === 0 || (position && cursor.latestUs <= readToUs(cursor)))
+    endDrain(step, drain)
   else if (empty >= EMPTY_ANSWERS) {
     yield* askSearch(step, drain)
     return
@@ -307,7 +308,7 @@ async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
 /** The page at `drain.from` stays unreadable: `take` of its elements are quarantined. */
 export function skipFrom(step: Step, drain: Drain, take: number | undefined): void {
   moveOn(drain, { is: 'unreadable', behindUs: readBehindUs(step, drain), take })
-  step.cursor.trail = []
+  step.cursor.overlap = []
 }
 
 /**
@@ -316,7 +317,7 @@ export function skipFrom(step: Step, drain: Drain, take: number | undefined): vo
  */
 export function skipMalformed(step: Step, drain: Drain, take: number, isFull: boolean): void {
   moveOn(drain, { is: 'malformed', behindUs: readBehindUs(step, drain), take, isFull })
-  if (drain.probe) step.cursor.trail = []
+  if (drain.probe) step.cursor.overlap = []
 }
 
 /** The first entry of all may have no time: then from where `search` reaches. */

@@ -3,7 +3,7 @@ import type { ConnectorError } from '../../core/errors.ts'
 import type { PageChunk } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { AuditCursor, Drain } from './cursor.ts'
-import { leaveTrail, overlapStart } from './cursor.ts'
+import { recordOverlap, overlapStart } from './cursor.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './clock.ts'
 import { NoAnswer, readPage } from './page.ts'
 import type { PageView } from './page.ts'
@@ -102,7 +102,7 @@ function leaveEntry(step: Step, drain: Drain, error: ConnectorError): Partial<Pa
 
 /** An older position leads nowhere, now and at the next polls. */
 function backToHead(cursor: AuditCursor, drain: Drain, head: Position): void {
-  cursor.trail = []
+  cursor.overlap = []
   moveOn(drain, { is: 'found', at: head })
   drain.passedHead = true
 }
@@ -136,7 +136,7 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
     cursor.head = last
     cursor.headUs = Math.max(cursor.headUs, view.newestUs)
     drain.entries += view.beyond - view.own
-    leaveTrail(cursor, view.marks)
+    recordOverlap(cursor, view.marks)
   }
   cursor.largestPage = Math.max(2, view.count, Math.floor(cursor.largestPage * FADING))
   if (isEnd(drain, view, full)) endDrain(step, drain)
@@ -146,8 +146,8 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
 /** Learns how much a server that caps its pages calls full. A narrowed page is full with what it was asked for. */
 function isFull({ cursor }: Step, { count, beyond }: PageView, take: number): boolean {
   // A single entry, and `from` itself where that is included: as much as the fetch of the page before makes.
-  const isLone = count <= 2 && beyond <= 1
-  return count >= (isLone ? take : Math.min(take, cursor.largestPage))
+  const isSingle = count <= 2 && beyond <= 1
+  return count >= (isSingle ? take : Math.min(take, cursor.largestPage))
 }
 
 /**

@@ -47,7 +47,7 @@ export type Kind = 'own' | 'foreign' | 'other'
 /** Clients may write anything into entries: what is not text is no user. */
 const textsOf = textsUnder(['user', 'ip', 'user_agent'])
 
-export function noteSent({ sent }: SentTimes, at: number): void {
+export function recordSent({ sent }: SentTimes, at: number): void {
   sent.push(at)
   if (sent.length > SENT_LENGTH) sent.splice(0, sent.length - SENT_LENGTH)
 }

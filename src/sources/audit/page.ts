@@ -7,11 +7,11 @@ import { MINUTE_MS } from '../../core/time.ts'
 import { BodySample, hold, OneBehind, readGroups } from '../http/groups.ts'
 import { isGone, isTooMuch, isUnreadable, toldAs } from '../http/reply.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { anchorAt, askLatestAlone, isOfAll, quarantinedBytes, reachUs } from './lookup.ts'
+import { anchorAt, tryLatest, isOfAll, quarantinedBytes, reachUs } from './lookup.ts'
 import { horizonUs } from './clock.ts'
 import type { AuditCursor } from './cursor.ts'
 import { isKnownMalformed } from './cursor.ts'
-import { classify, noteSent } from './own-fetches.ts'
+import { classify, recordSent } from './own-fetches.ts'
 import { BAD_TRIES, isCut, probeAfter } from './skip.ts'
 import type { QuarantinedPage } from './skip.ts'
 import type { PagingStep, Parts } from './step.ts'
@@ -20,7 +20,7 @@ import { forgetFailures, MAX_TAKE } from './walk.ts'
 import type { Position, Walk } from './walk.ts'
 
 /** A page that holds one entry, or `from` itself and one entry. */
-const ALONE_TAKE = 2
+const SINGLE_TAKE = 2
 /** An outage looks like too much: smaller than this no page is asked for on its account. */
 const LIGHT_TAKE = 100
 /** A page that cannot be smaller is left after this many failures, if a page elsewhere is good at each third of them. */
@@ -70,7 +70,7 @@ interface Exchange {
 }
 
 /** A page that holds one element which is not known yet. */
-const aloneTake = ({ atLeast = 0 }: Asked['walk']): number => Math.max(ALONE_TAKE, atLeast)
+const singleTake = ({ atLeast = 0 }: Asked['walk']): number => Math.max(SINGLE_TAKE, atLeast)
 
 const pathOf = ({ id }: Pick<Position, 'id'>, take: number) =>
   `/api/v1/logs/audit?from=${encodeURIComponent(id)}&take=${take}`
@@ -178,13 +178,13 @@ function groupsOf(step: PagingStep, request: Asked, exchange: Exchange, sample?:
   const { walk, take, priority } = request
   return options.client.get(pathOf(walk.from, take), priority, signal, (answer) => {
     const at = answer.serverAt ?? answer.sentAt
-    noteSent(cursor.fetches, at)
-    noteSent(options.sentTimes, at)
+    recordSent(cursor.fetches, at)
+    recordSent(options.sentTimes, at)
     request.answered?.(answer.serverAt, answer.sentAt)
     exchange.answered = true
     exchange.horizonUs = horizonUs(step, answer.serverAt)
     // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
-    return readGroups(answer, entryOptions(step.options), take <= aloneTake(walk) ? sample : undefined)
+    return readGroups(answer, entryOptions(step.options), take <= singleTake(walk) ? sample : undefined)
   })
 }
 
@@ -253,7 +253,7 @@ function isTooSmall(walk: Walk, take: number, { count, malformed, lastOfAll }: P
   if (!isAlone || count < take || take >= MAX_TAKE) return false
   if (malformed > 0) walk.atLeast = take + 1
   else if (take > 1) return false
-  else walk.narrowTake = ALONE_TAKE
+  else walk.narrowTake = SINGLE_TAKE
   return true
 }
 
@@ -324,7 +324,7 @@ function failureOf(
     const left = sample.isEmpty
       ? { quarantined: [], take: undefined }
       : { quarantined: [sample.quarantined('unreadable_page')], take }
-    return { error, leastTake: aloneTake(walk), left }
+    return { error, leastTake: singleTake(walk), left }
   }
   if (!isTooMuch(error, answered)) throw error
   return { error, leastTake: LIGHT_TAKE, left: undefined }
@@ -350,7 +350,7 @@ async function failPage(
       // All pages fail: that is no fault of this one.
       forgetFailures(walk)
       if (left) walk.narrowTake = null
-    } else if (!left && take > ALONE_TAKE) narrow(walk, take)
+    } else if (!left && take > SINGLE_TAKE) narrow(walk, take)
     else if (walk.badTries >= LEAVE_TRIES && isWaitedFor) {
       forgetFailures(walk)
       walk.narrowTake = null
@@ -394,7 +394,7 @@ async function isReadElsewhere(
     async () =>
       walk.before ??
       (await anchorAt(step, probeAfter(walk.from.at || reachUs(step)).atUs, priority)).position,
-    async () => (await askLatestAlone(step, priority)).position,
+    async () => (await tryLatest(step, priority)).position,
   ]
   for (const find of elsewhere) if (await isReadAt(step, find, { walk, priority, take })) return true
   return false

@@ -72,7 +72,7 @@ export function openRangeCursor(text: Cursor | undefined): RangeCursor | undefin
   return { ...fresh, ...(stored['anchorUs'] === undefined ? stored : upgraded(stored)) }
 }
 
-/** A build before 1.0.0 had no `walk` where its place was to be found by time, and kept the walk's state beside it. */
+/** 0.1.0 had no `walk` where its place was to be found by time, and kept the walk's state beside it. */
 function upgraded({ untilTold, anchorUs, walk, probe, checking, doubted, dead, ...fields }: Fields): Fields {
   const lost = { ...walkFrom({ id: typeof dead === 'string' ? dead : '', at: Number(anchorUs) }), probe }
   const state = checking === true ? 'check_end' : doubted === true ? 'page_again' : 'page'

@@ -4,9 +4,9 @@ import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US } from '../../core/time.ts'
 import { CLOCKS_APART_MS, nextSecondUs } from './clock.ts'
 import { freshAuditCursor } from './cursor.ts'
-import { anchorAt, askLatestAlone, brokenEntry, REACH_MARGIN_US, reachUs } from './lookup.ts'
+import { anchorAt, tryLatest, brokenEntry, REACH_MARGIN_US, reachUs } from './lookup.ts'
 import type { Found } from './lookup.ts'
-import { noteSent } from './own-fetches.ts'
+import { recordSent } from './own-fetches.ts'
 import { isRightBehind, readPage } from './page.ts'
 import type { PageView } from './page.ts'
 import {
@@ -56,7 +56,7 @@ export class AuditRange implements Source {
     const now = clock.now()
     const range = openRangeCursor(text) ?? freshRangeCursor(fromUs, Math.min(toUs, now * 1000), now)
     // What the process before this one asked for comes up in the feed too.
-    if (!this.#begun) for (const at of range.fetches.sent) noteSent(sentTimes, at)
+    if (!this.#begun) for (const at of range.fetches.sent) recordSent(sentTimes, at)
     this.#begun = true
     const cursor = { ...freshAuditCursor(now), startUs: fromUs, fetches: range.fetches }
     const step: RangeStep = { options: this.#options, cursor, headUs: 0, signal, range }
@@ -225,7 +225,7 @@ async function countSkipped(step: RangeStep, to: Position | undefined): Promise<
 /** There is nothing at this time or later. If `latest` contradicts that, asks again, and at last reports a gap. */
 async function endByTime(step: RangeStep, atUs: number): Promise<PageChunk> {
   const { range } = step
-  const { position, unreadable, failure } = await askLatestAlone(step, 'job')
+  const { position, unreadable, failure } = await tryLatest(step, 'job')
   // Entries of this log were read, so a `latest` that shows nothing does not prove the end.
   const isContradicted = position ? position.at >= atUs : unreadable || failure || range.newestUs > 0
   if (isContradicted && ++range.tries < TRIES) {
@@ -314,10 +314,10 @@ async function laterThan(step: RangeStep, afterUs: number): Promise<Found & { is
     if (atUs !== undefined && atUs >= range.untilUs && nextSecondUs(afterUs) < range.untilUs)
       return { ...found, position: undefined, unreadable: false, unreadableUs: undefined, isPastSpan: true }
     if (found.position) return found
-    const newest = await askLatestAlone(step, 'job')
+    const newest = await tryLatest(step, 'job')
     return found.unreadable && !newest.position ? found : newest
   }
-  return askLatestAlone(step, 'job')
+  return tryLatest(step, 'job')
 }
 
 /** Up to here all is read, µs. */

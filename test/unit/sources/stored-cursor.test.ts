@@ -10,8 +10,8 @@ function auditCursor(): string {
   const cursor = audit.freshAuditCursor(START)
   const head = { id: 'a', at: START * 1000 }
   cursor.head = head
-  cursor.trail.push(head)
-  cursor.sweep.walk = walkFrom(head)
+  cursor.overlap.push(head)
+  cursor.lookback.walk = walkFrom(head)
   return audit.closeAuditCursor(cursor)
 }
 

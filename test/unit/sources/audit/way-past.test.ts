@@ -128,7 +128,7 @@ test.each([0, 1, 2])(
       const broken = breaking(1, most)(send)
       return (request, signal) => (isSwept ? broken : send)(request, signal)
     }
-    const desk = await openDesk({ source: { sweepMs: DAY }, wrap })
+    const desk = await openDesk({ source: { lookbackMs: DAY }, wrap })
     const at = START - 9 * MINUTE
     desk.add(5, at - MINUTE)
     desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
@@ -159,7 +159,7 @@ test('the past: a step past three unreadable entries that leads beyond the end o
 })
 
 test('lookback: a step past two unreadable entries that leads beyond the newest one finds what is late before that', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   const at = START - 9 * MINUTE
   desk.add(5, at - MINUTE)
   for (const second of [0, 1]) desk.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' })
