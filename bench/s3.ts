@@ -24,7 +24,7 @@ const PAGE = 1_000
 const ENTRY_BYTES = 350
 const quiet: Log = { debug() {}, info() {}, warn() {}, error() {}, with: () => quiet }
 const nobody = () => undefined
-const unwatched: SinkReporter = { state: nobody, probed: nobody, tried: () => true, delivering: () => nobody, asked: () => ({ moved: nobody, over: nobody }), heard: nobody, request: nobody, retry: nobody, settled: nobody, delivered: nobody, success: nobody, certificateEnds: nobody } // prettier-ignore
+const unwatched: SinkReporter = { state: nobody, probed: nobody, tried: () => true, delivering: () => nobody, asked: () => ({ moved: nobody, over: nobody }), active: nobody, retry: nobody, acknowledged: nobody, delivered: nobody, success: nobody, certificateEnds: nobody } // prettier-ignore
 const never = new AbortController().signal
 
 /** Takes whatever is put, and forgets it; a name that it knows is there already. */

@@ -80,7 +80,14 @@ function frame(sink: Pick<Sink, 'frame'>, format: FormatName, run: ChunkSlice, o
     sink.frame(run, i, out, encode)
     ends[i] = out.length
   }
-  return { count: BATCH, bytes: out.view(), ends, seqs: new Float64Array(BATCH) }
+  const { stream, entries } = run
+  const entry = (i: number) => ({
+    stream,
+    id: entries.id(i),
+    version: entries.version(i),
+    timeUs: entries.at(i),
+  })
+  return { count: BATCH, bytes: out.view(), ends, seqs: new Float64Array(BATCH), entry }
 }
 
 async function measure(what: string, rounds: number, work: () => unknown): Promise<void> {

@@ -1,13 +1,13 @@
 // The planted bugs of the history and the vault, as data: see planted-bugs-list.ts.
 import type { PlantedBug } from './planted-bugs-list.ts'
 
-const late = 'the last days are read again, the youngest most often, and what came late is counted as late'
+const late = 'the last days are read again, the youngest most often, and late events are counted as late'
 const version = 'the same id with other content is a new version, and reaches the formats as one'
 
 const onGoodLine =
-  'on a good line a second failure in a row narrows, on one that is not known the sixth, and on a flaky one the tenth'
+  'on a good line a second failure in a row narrows, on an unknown one the sixth, and on a flaky one the tenth'
 const brokenOff =
-  'an answer that breaks off with an error beside its events is asked for again, and what it lacked is read'
+  'an answer that ends in an error beside its events is requested again, and the missing rest is read'
 
 export const areaBugs: readonly PlantedBug[] = [
   {
@@ -25,7 +25,7 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/history/crash.test.ts',
-        title: 'a process that dies between any two parts of an answer goes on as if it had not',
+        title: 'a process that dies between any two chunks of an answer continues as if it had not',
       },
     ],
     says: /AssertionError/,
@@ -93,14 +93,14 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/history/due.ts',
-        find: 'const { from, to, spentMs = 0 } = walk',
-        replace: 'const { from, to } = walk, spentMs = now - walk.begunAt',
+        find: 'const { from, to, spentMs = 0 } = rangeRead',
+        replace: 'const { from, to } = rangeRead, spentMs = now - rangeRead.begunAt',
       },
     ],
     tests: [
       {
         file: 'test/unit/sources/history/history.test.ts',
-        title: 'a pause while a day was read for the first time does not put off that it is read again',
+        title: 'a pause while a day was read for the first time does not delay that it is read again',
       },
     ],
     says: /AssertionError/,
@@ -118,7 +118,7 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/history/versions.test.ts',
-        title: 'rows of v1 are shipped byte for byte, called by their hash and their ordinal',
+        title: 'rows of v1 are delivered byte for byte, with their hash and their ordinal as id',
       },
     ],
     says: /AssertionError/,
@@ -137,7 +137,7 @@ export const areaBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/sources/history/versions.test.ts',
         title:
-          'rows without a readable time are dated with their day, and never shipped from a window that is none',
+          'rows without a readable time are dated with their day, and never delivered from an empty window',
       },
     ],
     says: /AssertionError/,
@@ -161,8 +161,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/history/unit.ts',
-        find: "naming && naming.leftOut > 0 ? 'rows' : 'nothing'",
-        replace: "naming && naming.leftOut > 1e9 ? 'rows' : 'nothing'",
+        find: "naming && naming.omitted > 0 ? 'rows' : 'nothing'",
+        replace: "naming && naming.omitted > 1e9 ? 'rows' : 'nothing'",
       },
     ],
     tests: [
@@ -203,7 +203,7 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/vault/vault.test.ts',
-        title: 'a project that is gone is told when two passes agree, the second a minute later',
+        title: 'a project that is gone is reported when two passes agree, the second a minute later',
       },
     ],
     says: /AssertionError/,
@@ -214,7 +214,7 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/vault/pass.ts',
-        find: "const gone = doubt === 'none' ? longer : []",
+        find: "const gone = unproven === 'none' ? longer : []",
         replace: 'const gone = longer',
       },
     ],
@@ -222,7 +222,7 @@ export const areaBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/sources/vault/vault.test.ts',
         title:
-          'a project that deletions hide from two passes in a row, with the totals as they should be, is not told as deleted',
+          'a project that deletions hide from two passes in a row, with plausible totals, is not reported as deleted',
       },
     ],
     says: /AssertionError/,
@@ -233,8 +233,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/jobs/compare.ts',
-        find: 'if (error || part.void) outcomes.clear()',
-        replace: 'if (part.void === "walk") outcomes.clear()',
+        find: 'if (fault || chunk.void) {',
+        replace: 'if (chunk.void === "walk") {',
       },
     ],
     tests: [
@@ -341,7 +341,7 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/app/app.test.ts',
-        title: 'a bucket that is not there holds its sink while it collects',
+        title: 'a missing bucket blocks its sink while it collects',
       },
     ],
     says: /waited in vain for: blocked/,

@@ -83,7 +83,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
-        find: '  await options.journal.recordInFlight(options.sink.name, inFlight)\n',
+        find: '      await journal.recordInFlight(sink.name, inFlight)\n',
         replace: '',
       },
       {
@@ -93,7 +93,10 @@ export const plantedBugs: readonly PlantedBug[] = [
       },
     ],
     tests: [
-      { file: 'test/unit/delivery/ship.test.ts', title: 'an intent is on the disk before its batch is sent' },
+      {
+        file: 'test/unit/delivery/ship.test.ts',
+        title: 'an in-flight record is on the disk before its batch is sent',
+      },
       someSeeds,
     ],
     says: /AssertionError|lines stand twice|in JSON at position/,
@@ -108,7 +111,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         replace: `      const counted = sending as unknown as { tries?: number }
       counted.tries = (counted.tries ?? 0) + 1
       if (counted.tries >= 8)
-        return await this.#answer({ inFlight, loaded, outcome: { settled: loaded.lines.count, refused: [] } }, signal)
+        return await this.#answer({ inFlight, loaded, outcome: { acknowledged: loaded.lines.count, rejected: [] } }, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error\n`,
@@ -117,7 +120,25 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/delivery/no-cap.test.ts',
-        title: 'a batch that failed a hundred times is still owed, and goes out as it was',
+        title: 'a batch that failed a hundred times is still pending and goes out unchanged',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a line that the receiver wants again counts as accepted',
+    law: '2: the position moves over no entry without a result',
+    edits: [
+      {
+        file: 'src/delivery/acknowledgements.ts',
+        find: 'if (!again.has(i)) this.left',
+        replace: 'if (again) this.left',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/delivery/line-results.test.ts',
+        title: 'whatever each try answers: every line is accepted once or a dead letter, and nothing else',
       },
     ],
     says: /AssertionError/,
@@ -136,7 +157,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/delivery/refusal-streak.test.ts',
         title:
-          'a collector behind a proxy that spoils every body judges no entry: few are parked, and the sink is held',
+          'a proxy that corrupts every body condemns no entry: few dead letters, and the sink is blocked',
       },
     ],
     says: /AssertionError/,
@@ -185,10 +206,10 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refused API key stops the process',
     law: '3: 401 and 403 are held and tried on slowly',
-    edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'hold'", replace: "unauthorized: 'exit'" }],
+    edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'block'", replace: "unauthorized: 'exit'" }],
     tests: [
       {
-        file: 'test/unit/ingest/hold.test.ts',
+        file: 'test/unit/ingest/blocked.test.ts',
         title: 'a key that is refused as unauthorized is held and tried on, for as long as it takes',
       },
     ],
@@ -229,8 +250,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/core/memory-budget.test.ts',
-        title:
-          'readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters',
+        title: 'readers and sinks hold no more than 32 MiB together, and no reader enters the sinks’ half',
       },
       {
         file: 'test/unit/app/app.test.ts',
@@ -252,8 +272,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/core/memory-budget.test.ts',
-        title:
-          'readers and sinks hold no more than 32 MiB together, and the sinks’ half of them no reader enters',
+        title: 'readers and sinks hold no more than 32 MiB together, and no reader enters the sinks’ half',
       },
     ],
     says: /AssertionError/,
@@ -264,7 +283,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/core/memory-budget.ts',
-        find: "new MemoryBudget(shareBytes, all, 'in_turn', large)",
+        find: "new MemoryBudget(sinkBytes, all, 'in_turn', large)",
         replace: "new MemoryBudget(SINKS_BYTES, all, 'in_turn', large)",
       },
     ],
@@ -272,11 +291,11 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/core/memory-budget.test.ts',
         title:
-          'each sink has an equal share, which nobody else enters: however many are full, its batch and the one looked ahead are in at once',
+          'each sink has an equal share of its own: however many are full, its batch and the prefetched one enter at once',
       },
       {
         file: 'test/unit/delivery/isolation.test.ts',
-        title: 'hung receivers, however many (12, batches of 16777216 bytes)',
+        title: 'hung receivers (12, batches of 16777216 bytes)',
       },
     ],
     says: /AssertionError/,
@@ -294,7 +313,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/http/rate-limiter.test.ts',
-        title: 'a place comes back a minute after its answer came, not after it was sent',
+        title: 'a permit comes back a minute after its answer came, not after it was sent',
       },
     ],
     says: /AssertionError/,
@@ -305,14 +324,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/http/rate-limiter.ts',
-        find: 'const used = this.#used + this.#keptFrom(priority)',
-        replace: "const used = this.#used + (priority === 'live' ? 0 : this.#keptFrom(priority))",
+        find: 'const used = this.#used + this.#reservedBefore(priority)',
+        replace: "const used = this.#used + (priority === 'live' ? 0 : this.#reservedBefore(priority))",
       },
     ],
     tests: [
       {
         file: 'test/unit/sources/http/guaranteed.test.ts',
-        title: 'where fewer are left than three times two, live reading, lookback and jobs have turns',
+        title: 'with a limit below three times two, live reading, lookback and jobs take turns',
       },
     ],
     says: /AssertionError/,
@@ -403,7 +422,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/core/time-zone.test.ts',
-        title: 'a time without a zone is UTC wherever the machine stands',
+        title: 'a time without a zone is UTC in every time zone of the machine',
       },
     ],
     says: /AssertionError/,
@@ -571,7 +590,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/http/client.test.ts',
-        title: 'a compression that we do not know is a bad reply, and its connection is left: constructor',
+        title: 'an unknown compression is a bad reply, and its connection is closed: constructor',
       },
     ],
     says: /AssertionError|Error/,
@@ -589,7 +608,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/core/pieces.test.ts',
-        title: 'single bytes are held in few parts, large pieces as they came',
+        title: 'single bytes are held in few buffers, large pieces as they came',
       },
     ],
     says: /AssertionError/,
@@ -619,7 +638,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       },
     ],
     tests: [
-      { file: 'test/unit/sinks/file/sink.test.ts', title: 'what was delivered outlives a power cut at once' },
+      { file: 'test/unit/sinks/file/sink.test.ts', title: 'a delivered batch survives a power cut at once' },
       someSeeds,
     ],
     says: /AssertionError|archive: .*is missing|not valid JSON|string literal in JSON/,
@@ -672,15 +691,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
-        find: "  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        find: "  return done(reply, { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason }] })",
         replace:
-          "  return done(reply, { settled: sent.count, refused: [{ index, code: 'refused', reason }] })",
+          "  return done(reply, { acknowledged: sent.count, rejected: [{ index, code: 'refused', reason }] })",
       },
     ],
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/sink.test.ts',
-        title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
+        title: 'code 6 with N takes 0..N-1, refuses N, and leaves the rest pending',
       },
     ],
     says: /AssertionError/,
@@ -691,15 +710,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
-        find: "  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })",
+        find: "  return done(reply, { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason }] })",
         replace:
-          "  return done(reply, { settled: sent.count, refused: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
+          "  return done(reply, { acknowledged: sent.count, rejected: Array.from({ length: sent.count }, (_, at) => ({ index: at, code: 'refused', reason })) })",
       },
     ],
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/sink.test.ts',
-        title: 'code 6 with N takes 0..N-1, refuses N, and owes the rest',
+        title: 'code 6 with N takes 0..N-1, refuses N, and leaves the rest pending',
       },
     ],
     says: /AssertionError/,
@@ -712,7 +731,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/sinks/splunk-hec/reply.ts',
         find: '  if (!hec || (status >= 300',
         replace:
-          '  if (ok && !hec) return done(reply, { settled: sent.count, refused: [] })\n  if (!hec || (status >= 300',
+          '  if (ok && !hec) return done(reply, { acknowledged: sent.count, rejected: [] })\n  if (!hec || (status >= 300',
       },
     ],
     tests: [someSeeds],
@@ -731,7 +750,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'a batch is owed until the indexers have it, and the next goes out meanwhile',
+        title: 'a batch is pending until the indexers have it, and the next goes out meanwhile',
       },
       someSeeds,
     ],
@@ -750,7 +769,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'an indexer that counts anew confirms nothing that it lost, even after a kill',
+        title: 'an indexer that restarts its count confirms nothing that it lost, even after a kill',
       },
     ],
     says: /AssertionError|settled before they were safe/,
@@ -768,7 +787,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
-        title: 'a channel on which something unheard may still be waiting confirms no other batch',
+        title: 'a channel on which a batch without an answer may still wait confirms no other batch',
       },
     ],
     says: /AssertionError/,
@@ -787,7 +806,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/sinks/splunk-hec/acks.test.ts',
         title:
-          'what an indexer lost before it was safe goes out again after ack_timeout, under a new channel',
+          'a batch that an indexer lost before it was safe goes out again after ack_timeout, under a new channel',
       },
       someSeeds,
     ],
@@ -824,7 +843,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/delivery/acknowledgements.test.ts',
-        title: 'after a crash the receiver is asked for what it took, and nothing of it is sent again',
+        title: 'after a crash the sink asks about what the receiver took and sends nothing again',
       },
     ],
     says: /AssertionError/,
@@ -843,7 +862,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/delivery/objects.test.ts',
         title:
-          'no field that its sink may not see, also after a crash; with the field it would be another object',
+          'no object has a field that its sink may not see, also after a crash; with the field it would be another object',
       },
     ],
     says: /AssertionError/,
@@ -861,7 +880,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/delivery/policy.test.ts',
-        title: 'comes under the policy of now, and one that is denied by now does not come at all',
+        title: 'follows the current policy; if that denies it, it is not sent',
       },
     ],
     says: /AssertionError/,
@@ -891,7 +910,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/canary/canary.ts',
-        find: '    await this.#note.save(memory)\n    const from = clock.elapsed()\n',
+        find: '    await this.#store.save(memory)\n    const from = clock.elapsed()\n',
         replace: '    const from = clock.elapsed()\n',
       },
     ],
@@ -982,8 +1001,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/cli/replay/plan.ts',
-        find: '=> day.still >= day.kept',
-        replace: '=> day.still > 0',
+        find: '=> day.stored >= day.kept',
+        replace: '=> day.stored > 0',
       },
     ],
     tests: [

@@ -1,15 +1,15 @@
-// The container's health check, small since it runs again and again: asks the listener of this machine /livez and /readyz, exits 0 or 1.
-// Knows no configuration: the listener is where AUDITFERRY_LISTEN says, which is the daemon's default in the image too.
+// The container's health check: requests /livez and /readyz of this machine, exits 0 or 1. Reads no
+// configuration, only AUDITFERRY_LISTEN, and imports little because it runs often.
 import { get } from 'node:http'
 
 const TIMEOUT_MS = 4_000
 
-/** host:port as it is listened on; what means all addresses is asked at the machine's own. */
+/** For a listener on all addresses: the loopback address. */
 function urlOf(listen: string): string {
   return `http://${listen.replace(/^0\.0\.0\.0:/, '127.0.0.1:').replace(/^\[::\]:/, '[::1]:')}`
 }
 
-/** undefined when all is well, else what is wrong */
+/** Resolves with the fault; undefined: none. */
 function ask(url: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const request = get(url, { signal: AbortSignal.timeout(TIMEOUT_MS) }, (reply) => {

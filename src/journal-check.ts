@@ -1,12 +1,14 @@
-// The check of a large journal, a program of its own: exits 0 where the file that it is given is sound. Knows no configuration, and ends with who asked.
+// Checks a large journal in a process of its own: exits 0 if the given file is sound. Ends with its
+// parent, and reads no configuration.
 import { isMainThread, Worker, workerData } from 'node:worker_threads'
 import { checkDatabase } from './journal/sqlite/database.ts'
 
 if (isMainThread) {
-  // The check is one long call, in which a thread hears nothing and cannot be ended. Left alone it would hold the file's lock to its end.
+  // The check is one long call that cannot be interrupted: without its parent it would keep the
+  // file's lock until it ends.
   process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
   const checking = new Worker(new URL(import.meta.url), { workerData: process.argv[2] })
-  // Who asked opens the file too, and has the words for what is wrong with it.
+  // The parent opens the file too, and reports the fault.
   checking.on('error', () => undefined)
   checking.once('exit', (code) => process.exit(code))
 } else {

@@ -1,25 +1,26 @@
 #!/usr/bin/env node
-// The program: looks at the Node version, then hands arguments, environment, signals and exit code over. Nothing else changes the process.
+// The program: checks the Node version, then passes arguments, environment, signals and exit code
+// between the process and the commands.
 import type { CommandContext } from './cli/shared/world.ts'
 import type { Log } from './core/log.ts'
 
 const needed = [22, 19] as const
 
-/** Nothing is imported before this is asked, and nothing here is newer than what old versions can parse. */
+/** Runs before any import, with syntax that old versions can parse. */
 function isOldNode(): boolean {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
   return major < needed[0] || (major === needed[0] && minor < needed[1])
 }
 
-/** The promise is 10 s. What hangs in the kernel past all our own bounds (a dead disk under a sink) is left there: the journal holds. */
+/** The promise is 10 s. A call that hangs in the kernel is abandoned: the journal has it all. */
 const FORCED_EXIT_MS = 9_300
 
-/** A log that is read slowly may be read to its end; where nobody reads, the process ends all the same. */
+/** Time for a slow reader of the log; without a reader the process ends anyway. */
 const LAST_LINES_MS = 500
 
 function stopSignal(): AbortSignal {
   const controller = new AbortController()
-  // Once each: a second signal of a kind ends the process the hard way.
+  // Once each: a second signal of the same kind ends the process at once.
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.once(signal, () => {
       controller.abort(new Error(signal))
@@ -29,8 +30,8 @@ function stopSignal(): AbortSignal {
 }
 
 /**
- * A SIGHUP in the first moments of `run` asks for the configuration as any later one does: it waits for who listens. `run --once` and
- * the other commands it ends.
+ * A SIGHUP in the first moments of `run` is remembered until the daemon listens for it. It ends
+ * `run --once` and all other commands.
  */
 function hangups([command, ...options]: readonly string[]): NonNullable<CommandContext['onHangup']> {
   let early = false
@@ -48,27 +49,29 @@ function bugs(
   report: (error: unknown) => void,
   bugLine?: (error: unknown) => string,
 ): NonNullable<CommandContext['onBug']> {
-  let tellBug = report
+  let reportBug = report
   process.on('uncaughtException', (error) => {
     try {
-      tellBug(error)
+      reportBug(error)
     } finally {
       if (bugLine) process.stderr.write(bugLine(error))
       process.exit(1)
     }
   })
-  return (listener) => void (tellBug = listener)
+  return (listener) => void (reportBug = listener)
 }
 
-/** Node prints its warnings as plain text, and libraries theirs: here each becomes a line of the log. */
+/** Node and libraries print warnings as plain text: here each becomes a line of the log. */
 function logWarnings(log: Log, thrownAt: (error: Error) => string): void {
-  // With --no-warnings nobody listens.
+  // With --no-warnings there is no listener.
   if (process.listenerCount('warning') > 0) {
     process.removeAllListeners('warning')
-    process.on('warning', ({ name, message }) => log.warn('Node.js has a warning', { name, reason: message }))
+    process.on('warning', ({ name, message }) =>
+      log.warn('Node.js printed a warning', { name, reason: message }),
+    )
   }
   const instead = () =>
-    log.warn('A library wrote to standard error; its text is left out, since it may hold content', {
+    log.warn('A library wrote to standard error; its text is omitted because it may contain content', {
       at: thrownAt(new Error('here')),
     })
   Object.assign(console, { warn: instead, error: instead, trace: instead })
@@ -79,40 +82,40 @@ async function main(): Promise<number> {
   const signal = stopSignal()
   const argv = process.argv.slice(2)
   const onHangup = hangups(argv)
-  // Node would open its debugger to every user of the machine, or end at once.
+  // Node would open its debugger to every user of the machine, or end.
   for (const unused of ['SIGUSR1', 'SIGUSR2'] as const) process.on(unused, () => undefined)
   const { bugLine, thrownAt } = await import('./core/errors.ts')
   const { logEnd, openLog } = await import('./observability/log.ts')
   const { isatty } = await import('node:tty')
   const terminal = isatty(2)
-  /** These have a log, and nothing but its lines goes to standard error where no person reads it. */
+  /** These write only log lines to standard error, unless it is a terminal. */
   const isLogged = !terminal && ['run', 'demo'].includes(argv[0] ?? '')
   const log = isLogged ? openLog({ level: 'warn' }) : undefined
   const onBug = log ? bugs(logEnd) : bugs(() => undefined, bugLine)
   if (log) logWarnings(log, thrownAt)
   const { tuneHeap } = await import('./platform/process.ts')
   const { drainStandardError } = await import('./platform/standard-streams.ts')
-  const { printTo, tellTo } = await import('./platform/standard-streams.ts')
+  const { printTo, writerTo } = await import('./platform/standard-streams.ts')
   tuneHeap()
   const { readFileSync } = await import('node:fs')
   const { runProgram } = await import('./cli/program.ts')
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   process.umask(0o077)
-  // A reader that went away (`| head`) is no crash: whoever needs to know learns it from `print`.
+  // A reader that went away (`| head`) is no crash: `print` reports it.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
-  const teller = tellTo(process.stdout)
+  const output = writerTo(process.stdout)
   const context: CommandContext = {
     env: process.env,
     pid: process.pid,
     version: (JSON.parse(manifest) as { version: string }).version,
-    stdout: teller.tell,
+    stdout: output.write,
     stderr: (text) => void process.stderr.write(text),
     terminal,
-    // https://no-color.org: set and not empty, whatever it says.
+    // https://no-color.org: set and not empty, with any value.
     colours: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
     print: printTo(process.stdout),
     stdin: () => process.stdin,
-    // Beside this one, in the sources as in what is built of them.
+    // Beside this file, in the sources and in the build.
     journalCheck: import.meta.filename.replace(/main(\.[jt]s)$/, 'journal-check$1'),
     signal,
     onHangup,
@@ -120,16 +123,16 @@ async function main(): Promise<number> {
   }
   const code = await runProgram(argv, context)
   await drainStandardError(LAST_LINES_MS)
-  const fault = await teller.fault()
+  const fault = await output.fault()
   if (fault === undefined) return code
-  if (log) log.error('Standard output could not be written whole', { reason: fault })
-  else context.stderr(`auditferry: standard output could not be written whole (${fault})\n`)
+  if (log) log.error('Standard output could not be written completely', { reason: fault })
+  else context.stderr(`auditferry: standard output could not be written completely (${fault})\n`)
   return code === 0 ? 1 : code
 }
 
 if (isOldNode()) {
   process.stderr.write(
-    `auditferry needs Node ${needed.join('.')} or newer, this is ${process.versions.node}: npm ci brings one, node_modules/.bin/node\n`,
+    `auditferry needs Node ${needed.join('.')} or newer, this is ${process.versions.node}: npm ci installs one as node_modules/.bin/node\n`,
   )
   process.exitCode = 1
 } else {

@@ -13,7 +13,7 @@ import type { Log } from '../core/log.ts'
 import type { MemoryBudget } from '../core/memory-budget.ts'
 import { MINUTE_MS, SECOND_MS } from '../core/time.ts'
 import type { IngestOptions } from '../ingest/loop.ts'
-import { keptReads } from '../ingest/read-times.ts'
+import { openReadTimes } from '../ingest/read-times.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import type { RateLimitStatus } from '../observability/status.ts'
 import type { Taps } from '../observability/taps.ts'
@@ -62,9 +62,9 @@ export class Access {
     const { clock, log } = shared.environment
     const about = workspace.name
     const warned = { code: 'clock_apart', about } as const
-    const hear = (aheadMs: number | undefined) =>
+    const onDifference = (aheadMs: number | undefined) =>
       shared.registry.warn(warned, aheadMs === undefined ? undefined : clocksText(about, aheadMs))
-    this.#send = warningOfClocks(network.send, clock, log.with({ workspace: about }), hear)
+    this.#send = warningOfClocks(network.send, clock, log.with({ workspace: about }), onDifference)
   }
 
   /** A client whose requests count for the given source. */
@@ -119,7 +119,7 @@ export class Access {
     const stream = { workspace: this.workspace.name, source: name }
     const log = environment.log.with({ workspace: stream.workspace, source: stream.source })
     // In a single run a source is silent after its end: that is no stall.
-    const reads = keptReads(stream, registry.source(stream, mode.once ? undefined : intervalMs), {
+    const reads = openReadTimes(stream, registry.source(stream, mode.once ? undefined : intervalMs), {
       journal,
       clock,
     })
@@ -152,7 +152,7 @@ export class Access {
     const others = this.shared.rateLimiters.sharedWith(this.workspace)
     return [...this.#rateLimiters].map(([area, { used, limitedUntil }]) => ({
       area,
-      used: used.places,
+      used: used.permits,
       limit: used.allowed,
       ...(used.allowed < used.limit && { lowered_from: used.limit }),
       ...(limitedUntil !== undefined && { limited_until: new Date(limitedUntil).toISOString() }),
@@ -212,7 +212,7 @@ const APART_MS = 10 * MINUTE_MS
 
 /**
  * Passes every call on. Logs the difference once, and once more when the clocks agree again; with
- * each answer `hear` gets the ms by which this clock is ahead while they differ, otherwise
+ * each answer `onDifference` gets the ms by which this clock is ahead while they differ, otherwise
  * undefined.
  * @internal for tests
  */
@@ -220,7 +220,7 @@ export function warningOfClocks(
   send: Transport,
   clock: Pick<Clock, 'now'>,
   log: Log,
-  hear: (aheadMs: number | undefined) => void,
+  onDifference: (aheadMs: number | undefined) => void,
 ): Transport {
   let apart = false
   return async (request, signal) => {
@@ -230,13 +230,13 @@ export function warningOfClocks(
     const aheadMs = clock.now() - serverAt
     const before = apart
     apart = Math.abs(aheadMs) > APART_MS
-    hear(apart ? aheadMs : undefined)
+    onDifference(apart ? aheadMs : undefined)
     if (apart && !before)
       log.warn(
-        'The clock of this machine and the API server’s are far apart: entries may be asked for at a wrong time, or be refused. Set the clock right; where it is right, it is the server’s, or that of something in between that answers from memory',
+        'The clocks of this machine and of the API server differ by more than 10 minutes, so requests by time may miss entries or be refused. Check the clock of this machine first, then the server’s, then any caching proxy in between',
         { minutesAhead: Math.round(aheadMs / MINUTE_MS) },
       )
-    if (before && !apart) log.info('The clock of this machine and the API server’s agree again')
+    if (before && !apart) log.info('The clocks of this machine and of the API server agree again')
     return reply
   }
 }

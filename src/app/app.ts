@@ -48,7 +48,7 @@ export interface App {
   readonly taps: Pick<Taps, 'next'>
   /** Backfills and replays: run by `run`, except with `once`. */
   readonly jobs: Jobs
-  /** Steps of reconcile. */
+  /** The comparisons of reconcile. */
   readonly comparing: Comparing
   /**
    * Starts every loop; rejects with errors that must stop the process. Resolves after `stop`; with
@@ -85,13 +85,13 @@ export async function openApp(
   const taps = new Taps(environment.clock)
   const instance = await instanceOf(journal, environment)
   const parts = { config, environment, mode, journal, registry, instance, taps }
-  const rooms = openMemoryBudgets(config.sinks.length)
-  const readings = await openReadings(parts, rooms)
+  const budgets = openMemoryBudgets(config.sinks.length)
+  const readings = await openReadings(parts, budgets)
   const readers = readings.flatMap((reading) => reading.readers)
   const { jobs, comparing } = jobsOf(parts, readings)
   const coming = mode.once ? comingOnce(readers, registry) : { nothingMoreComes: () => false }
   const sinkDeliveries = config.sinks.map((sink) =>
-    openSinkDelivery({ ...parts, memory: rooms.share() }, sink, coming),
+    openSinkDelivery({ ...parts, memory: budgets.forSink() }, sink, coming),
   )
   const running = new Running({ ...parts, jobs, comparing, readings, readers, sinkDeliveries })
   return {
@@ -126,14 +126,14 @@ interface RegistryParts extends Pick<Shared, 'config' | 'environment' | 'mode' |
 /**
  * The values that the status registry queries. They depend on the registry, so they are set later.
  */
-interface Asked {
+interface RegistryQueries {
   readonly readings: readonly Reading[]
   readonly jobs: StreamJobs
 }
 
 function registryOf(
   { config, environment, mode, journal, metrics }: RegistryParts,
-  asked: () => Asked,
+  queries: () => RegistryQueries,
 ): StatusRegistry {
   // Collected once: later re-reads change the values inside.
   const secrets = secretsIn(config)
@@ -146,19 +146,19 @@ function registryOf(
     journalPath: resolve(config.journal.path),
     secrets: () => secrets,
     rateLimiter: (name) => {
-      const { readings } = asked()
+      const { readings } = queries()
       return readings.find(({ workspace }) => workspace === name)?.rateLimiters() ?? []
     },
-    backfills: () => asked().jobs.list('backfill').map(backfillStatusOf),
+    backfills: () => queries().jobs.list('backfill').map(backfillStatusOf),
     replays: () =>
-      asked()
+      queries()
         .jobs.list('replay')
         .flatMap((job) => replayStatusOf(job) ?? []),
   })
 }
 
 /** The readers of each workspace, with the rate limiters that they share. */
-async function openReadings(parts: Shared, rooms: MemoryBudgets): Promise<readonly Reading[]> {
+async function openReadings(parts: Shared, budgets: MemoryBudgets): Promise<readonly Reading[]> {
   const { config, environment, mode, journal } = parts
   const { clock, random } = environment
   const jobsOnly = mode.jobsOnly === true
@@ -166,9 +166,9 @@ async function openReadings(parts: Shared, rooms: MemoryBudgets): Promise<readon
   const keyWaits = new KeyWaits(clock)
   const toRead = {
     ...parts,
-    memory: rooms.reading,
-    longMemory: rooms.long,
-    jobMemory: rooms.past,
+    memory: budgets.reading,
+    longMemory: budgets.long,
+    jobMemory: budgets.jobs,
     rateLimiters,
     keyWaits,
   }
@@ -180,10 +180,10 @@ async function openReadings(parts: Shared, rooms: MemoryBudgets): Promise<readon
 function jobsOf({ config, environment, journal, registry }: Shared, readings: readonly Reading[]) {
   const { clock, random, log } = environment
   const sources = readings.flatMap(({ readers }) => readers.map(({ source }) => source))
-  const common = { journal, clock, ranges: readings.flatMap(({ ranges }) => ranges) }
+  const common = { journal, clock, random, ranges: readings.flatMap(({ ranges }) => ranges) }
   const readTo = liveReadTo(journal, registry, sources)
   return {
-    jobs: new StreamJobs({ ...common, random, log, sinks: config.sinks, readTo }),
+    jobs: new StreamJobs({ ...common, log, sinks: config.sinks, readTo }),
     comparing: new Comparisons(common),
   }
 }
@@ -212,7 +212,7 @@ async function instanceOf(journal: Journal, { random }: Environment): Promise<st
 
 const PRUNE_EVERY_MS = 60_000
 /** How often the journal and each secret are checked in their place. */
-const LOOK_EVERY_MS = 20_000
+const CHECK_EVERY_MS = 20_000
 /**
  * At a stop a running delivery gets this long, so that its receiver does not get the same again.
  */
@@ -305,10 +305,11 @@ class Running {
       secrets.look()
       const lost = await journal.lost()
       if (lost !== undefined && lost !== known)
-        environment.log.error('The journal is not where it was opened', { why: lost })
-      if (lost === undefined && known !== undefined) environment.log.info('The journal is in its place again')
+        environment.log.error('The journal file was moved, replaced or removed while in use', { why: lost })
+      if (lost === undefined && known !== undefined)
+        environment.log.info('The journal file is back in its place')
       registry.journalLost((known = lost))
-      await environment.clock.sleep(LOOK_EVERY_MS, signal)
+      await environment.clock.sleep(CHECK_EVERY_MS, signal)
     }
   }
 
@@ -374,26 +375,26 @@ function singleRunOf(
     workspaces
       .find(({ name }) => name === stream.workspace)
       ?.sources.find(({ name }) => name === stream.source)?.state
-  const isHeld = (reader: Reader) => stateOf(reader) === 'blocked'
+  const isBlocked = (reader: Reader) => stateOf(reader) === 'blocked'
   // Delivered objects may still need a manifest, once nothing more comes.
   const unfinished = sinkDeliveries.filter(
-    ({ dispatcher }) => reading.every(isHeld) && dispatcher.unfinished === true,
+    ({ dispatcher }) => reading.every(isBlocked) && dispatcher.unfinished === true,
   )
   const names = new Set(unfinished.map(({ sink }) => sink.name))
-  const pendingByKey = sinks.filter((sink) => sink.pending_entries > 0 || names.has(sink.name))
-  if (reading.length === 0 && pendingByKey.length === 0) return 'done'
+  const unfinishedSinks = sinks.filter((sink) => sink.pending_entries > 0 || names.has(sink.name))
+  if (reading.length === 0 && unfinishedSinks.length === 0) return 'done'
   // Reading that waits for room continues when a sink does.
-  const blocked = (reader: Reader) =>
-    isHeld(reader) || (journal.paused && stateOf(reader) === 'paused' && pendingByKey.length > 0)
-  const stuck = reading.every(blocked) && pendingByKey.every((sink) => sink.state === 'blocked')
+  const cannotRead = (reader: Reader) =>
+    isBlocked(reader) || (journal.paused && stateOf(reader) === 'paused' && unfinishedSinks.length > 0)
+  const stuck = reading.every(cannotRead) && unfinishedSinks.every((sink) => sink.state === 'blocked')
   return stuck ? 'stuck' : 'working'
 }
 
 /** The reads of a single run that are still to come. */
 function comingOnce(readers: readonly Reader[], registry: Pick<StatusRegistry, 'reading'>): Coming {
-  const isHeld = ({ source }: Reader) => registry.reading(source.stream)?.isHeld() === true
+  const isBlocked = ({ source }: Reader) => registry.reading(source.stream)?.isBlocked() === true
   return {
     nothingMoreComes: () => readers.every(({ finished }) => finished),
-    nothingDue: () => readers.every((reader) => reader.finished || isHeld(reader)),
+    nothingDue: () => readers.every((reader) => reader.finished || isBlocked(reader)),
   }
 }

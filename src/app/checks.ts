@@ -14,7 +14,7 @@ import { within } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { MemoryBudget } from '../core/memory-budget.ts'
-import { placedSecretsIn } from '../core/secret.ts'
+import { secretsWithPaths } from '../core/secret.ts'
 import type { Secret } from '../core/secret.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import type { WarningStatus } from '../observability/status.ts'
@@ -24,7 +24,7 @@ import type { HistoryVersion } from '../sources/history/step.ts'
 import { eventOptions } from '../sources/history/window.ts'
 import { Client } from '../sources/http/client.ts'
 import type { Answer } from '../sources/http/client.ts'
-import { hold, readGroups } from '../sources/http/groups.ts'
+import { bufferBody, readGroups } from '../sources/http/groups.ts'
 import { RateLimiter } from '../sources/http/rate-limiter.ts'
 import type { SplitterLimits } from '../sources/splitter/splitter.ts'
 import { cutPage } from '../sources/vault/page.ts'
@@ -38,10 +38,10 @@ import type { Environment } from './environment.ts'
  * Reads an answer to its end; returns whether it contained anything. Throws ConnectorError
  * `bad_reply` if it has another format.
  */
-type Shape = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
+type AnswerFormat = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
 
 /** The answer of `latest`: one entry, or one of the many forms for none. */
-const oneEntry: Shape = async (answer, limits) => {
+const oneEntry: AnswerFormat = async (answer, limits) => {
   const { position, group } = await readFoundEntry(answer, entryOptions(limits))
   const [malformed] = group?.quarantined ?? []
   // An answer that is too large says nothing about the address.
@@ -49,13 +49,13 @@ const oneEntry: Shape = async (answer, limits) => {
   if (!group) return false
   throw new ConnectorError(
     'bad_reply',
-    'the reply is of another shape: one entry with its "id" was expected, alone or under "log"',
+    'the reply has an unexpected format: expected one entry with an "id", alone or under "log"',
   )
 }
 
 /** An array, in version 2 under `events`. */
 const historyList =
-  (version: HistoryVersion): Shape =>
+  (version: HistoryVersion): AnswerFormat =>
   async (answer, limits) => {
     let found = false
     for await (const { entries } of readGroups(answer, eventOptions(version, limits, undefined), undefined))
@@ -64,8 +64,8 @@ const historyList =
   }
 
 /** A page of the vault's list. */
-const projectPage: Shape = async (answer, limits) => {
-  const body = await hold(answer, WHOLE_BODY_BYTES)
+const projectPage: AnswerFormat = async (answer, limits) => {
+  const body = await bufferBody(answer, WHOLE_BODY_BYTES)
   return !body || cutPage(body, limits).projects.length > 0
 }
 
@@ -124,14 +124,14 @@ interface Question {
   readonly what: string
   readonly area: keyof WorkspaceConfig['rate_limits']
   readonly path: string
-  readonly shape: Shape
+  readonly format: AnswerFormat
   /** configuration keys to check if the answer has another format */
   readonly keys: string
   /**
    * The area may be empty, which may also be a 404: then the check shows whether the paths are
    * right. Absent: a 404 is an error.
    */
-  readonly isThere?: typeof isAuditThere
+  readonly existsThere?: typeof isAuditThere
   /** advice if the key is accepted but the answer is an error */
   readonly hint?: string
 }
@@ -140,16 +140,16 @@ const auditQuestion: Question = {
   what: 'audit log API',
   area: 'audit',
   path: '/api/v1/logs/audit/latest',
-  shape: oneEntry,
+  format: oneEntry,
   keys: 'base_url',
-  isThere: isAuditThere,
+  existsThere: isAuditThere,
 }
 
 const vaultQuestion: Question = {
   what: 'vault API (projects)',
   area: 'vault',
   path: `${vaultPaths.workspaceProjects}?page=1&per_page=1`,
-  shape: projectPage,
+  format: projectPage,
   keys: 'base_url',
   hint: "the key needs the permission 'View workspace projects'",
 }
@@ -161,7 +161,7 @@ function historyQuestion(kind: string, version: HistoryVersion, nowMs: number): 
     what: `history API (${kind}, ${version})`,
     area: 'history',
     path: `/api/${version}/history/${kind}?start_time=${second}&end_time=${second + 1}`,
-    shape: historyList(version),
+    format: historyList(version),
     keys: 'base_url and history.version',
     hint:
       version === 'v2'
@@ -244,19 +244,19 @@ interface Asking {
 async function checkArea(question: Question, asking: Asking): Promise<CheckResult> {
   const { workspace, environment, signal } = asking
   const client = clientBeside(workspace, question.area, environment, asking)
-  const asked = { what: `${workspace.name}: ${question.what}` }
+  const subject = { what: `${workspace.name}: ${question.what}` }
   const right = 'answers, accepts the key'
-  const rightAndEmpty = `${right}, and knows no entry yet`
+  const rightAndEmpty = `${right}, has no entries yet`
   try {
-    const isSome = await looked(client, question, asking)
-    return { ...asked, ok: true, message: isSome || !question.isThere ? right : rightAndEmpty }
+    const isSome = await hasContent(client, question, asking)
+    return { ...subject, ok: true, message: isSome || !question.existsThere ? right : rightAndEmpty }
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    if (error.code === 'not_found' && (await question.isThere?.(client, signal).catch(() => false)))
-      return { ...asked, ok: true, message: rightAndEmpty }
+    if (error.code === 'not_found' && (await question.existsThere?.(client, signal).catch(() => false)))
+      return { ...subject, ok: true, message: rightAndEmpty }
     const { hint } = question
     const more = hint !== undefined && ['not_found', 'forbidden'].includes(error.code) ? `; ${hint}` : ''
-    return { ...asked, ok: false, message: `${error.message}${more}` }
+    return { ...subject, ok: false, message: `${error.message}${more}` }
   }
 }
 
@@ -264,31 +264,31 @@ async function checkArea(question: Question, asking: Asking): Promise<CheckResul
  * Whether the answer contained anything. Throws as the client does, and `bad_reply` if it is no
  * answer of this API.
  */
-async function looked(
+async function hasContent(
   client: Client,
-  { path, shape, keys }: Question,
+  { path, format, keys }: Question,
   { limits, signal }: Asking,
 ): Promise<boolean> {
-  const looks = client.get(path, 'live', signal, async function* (answer) {
-    yield await shape(answer, limits).catch((error: unknown) => {
+  const answers = client.get(path, 'live', signal, async function* (answer) {
+    yield await format(answer, limits).catch((error: unknown) => {
       if (!(error instanceof ConnectorError) || error.code !== 'bad_reply') throw error
       const where = `GET ${path.split('?')[0] ?? path}`
-      const message = `${where}: ${error.message}; something else than the API may answer there: check ${keys}`
+      const message = `${where}: ${error.message}; perhaps another server answers there: check ${keys}`
       throw new ConnectorError('bad_reply', message, { cause: error })
     })
   })
   let isSome = false
-  for await (const look of looks) isSome = look
+  for await (const look of answers) isSome = look
   return isSome
 }
 
 async function checkSink(
-  whole: Config,
+  fullConfig: Config,
   config: SinkConfig,
   environment: Environment,
   signal: AbortSignal,
 ): Promise<readonly CheckResult[]> {
-  const opened = openSink(whole, config, environment, environment.log.with({ sink: config.name }))
+  const opened = openSink(fullConfig, config, environment, environment.log.with({ sink: config.name }))
   try {
     const results = await opened.sink.check(signal)
     return results.map((result) => ({ ...result, what: namedOnce(config.name, result) }))
@@ -304,7 +304,7 @@ const namedOnce = (sink: string, { what, message }: CheckResult): string =>
 // Reports secrets, and files named by sinks, that cannot be read again: the values in memory stay
 // in use, but a restart would not have them.
 
-interface Kept {
+interface Rereadable {
   readonly code: WarningStatus['code']
   /** owner and name: `acme api_key` */
   readonly about: string
@@ -312,10 +312,10 @@ interface Kept {
   readonly then: string
   /** why it cannot be read again; undefined: it can */
   readonly look: () => string | undefined
-  told?: string | undefined
+  reported?: string | undefined
 }
 
-function secretOf(config: Config, path: readonly (string | number)[], secret: Secret): Kept {
+function secretOf(config: Config, path: readonly (string | number)[], secret: Secret): Rereadable {
   const [part, index, ...rest] = path
   const owner = (part === 'workspaces' || part === 'sinks') && config[part][Number(index)]?.name
   const look = () => {
@@ -336,7 +336,7 @@ function fileFault({ path, fault }: NamedFile): string | undefined {
 }
 
 /** Reported only after it was readable once: before that, the sink reports its own error. */
-function fileOf(sink: string, file: NamedFile): Kept {
+function fileOf(sink: string, file: NamedFile): Rereadable {
   let wasGood = false
   const look = () => {
     const wrong = fileFault(file)
@@ -346,7 +346,7 @@ function fileOf(sink: string, file: NamedFile): Kept {
   return {
     code: 'file_unread',
     about: `${sink} ${file.field}`,
-    then: 'its sink would lack it after a restart',
+    then: 'its sink would not have it after a restart',
     look,
   }
 }
@@ -354,13 +354,13 @@ function fileOf(sink: string, file: NamedFile): Kept {
 export class UnreadSecrets {
   readonly #log: Pick<Log, 'info' | 'warn'>
   readonly #registry: Pick<StatusRegistry, 'warn'>
-  readonly #kept: readonly Kept[]
+  readonly #rereadables: readonly Rereadable[]
 
   constructor(config: Config, log: Pick<Log, 'info' | 'warn'>, registry: Pick<StatusRegistry, 'warn'>) {
     this.#log = log
     this.#registry = registry
-    this.#kept = [
-      ...placedSecretsIn(config).map(({ path, secret }) => secretOf(config, path, secret)),
+    this.#rereadables = [
+      ...secretsWithPaths(config).map(({ path, secret }) => secretOf(config, path, secret)),
       ...config.sinks.flatMap((sink) => sinkFiles(sink, 'files').map((file) => fileOf(sink.name, file))),
     ]
   }
@@ -370,11 +370,11 @@ export class UnreadSecrets {
    * when it is resolved.
    */
   look(): void {
-    for (const one of this.#kept) {
+    for (const one of this.#rereadables) {
       const { code, about, then } = one
       const unread = one.look()
-      if (unread === one.told) continue
-      one.told = unread
+      if (unread === one.reported) continue
+      one.reported = unread
       const message = unread && `${about} cannot be read again, and ${then}: ${unread}`
       this.#registry.warn({ code, about }, message)
       if (unread === undefined) this.#log.info('A secret or a file can be read again', { about })

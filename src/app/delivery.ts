@@ -11,7 +11,8 @@ import type { Journal, ChunkSlice } from '../contracts/journal.ts'
 import { addressOf } from '../contracts/platform.ts'
 import type { Connection } from '../contracts/platform.ts'
 import type { DeadLetter, DeadLetterQuery, LeftLetters, Retried } from '../contracts/records.ts'
-import type { SinkDeps } from '../contracts/sink-kind.ts'
+import { sinkWarnings } from '../contracts/sink-kind.ts'
+import type { SinkDeps, SinkWarning } from '../contracts/sink-kind.ts'
 import type { ObjectSink, Sink } from '../contracts/sink.ts'
 import { within } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
@@ -28,8 +29,9 @@ import type { Policy } from '../delivery/policy.ts'
 import { deniedBy } from '../delivery/redact.ts'
 import { formatNamed } from '../formats/index.ts'
 import { spoolPath } from '../journal/sqlite/files.ts'
-import { heardConnect, heardTransport } from '../observability/network-activity.ts'
-import type { Ear } from '../observability/network-activity.ts'
+import { observedConnect, observedTransport } from '../observability/network-activity.ts'
+import type { ActivityListener } from '../observability/network-activity.ts'
+import { observedSink } from '../observability/observed-sink.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import { kindOf, sinkKinds } from '../sinks/index.ts'
 import type { SharedWithSinks } from './access.ts'
@@ -41,7 +43,7 @@ const CLOSE_MS = 500
  * In a single run: how soon an open object or a lingering batch notices that nothing more will
  * come.
  */
-const LOOK_AGAIN_MS = 250
+const RECHECK_MS = 250
 
 export interface SinkDelivery extends LoopOptions {
   readonly sink: Sink | ObjectSink
@@ -59,21 +61,24 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
   const { clock, random } = environment
   const log = environment.log.with({ sink: config.name })
   const reporter = registry.sink(config.name, config.type, () => sink.assurance, sinkLingerMs(config))
-  const seen = earliest((endsAt) => reporter.certificateEnds(endsAt))
-  const ear: Ear = { asked: () => reporter.asked(), heard: () => reporter.heard() }
-  const removed = fileLoss('file_removed', config.name, registry, { journal, clock })
-  const cut = fileLoss('file_cut', config.name, registry, { journal, clock })
-  void removed.recall()
-  void cut.recall()
+  const seen = earliestEnd((endsAt) => reporter.certificateEnds(endsAt))
+  const activity: ActivityListener = { asked: () => reporter.asked(), active: () => reporter.active() }
+  const warnings = sinkWarningsOf(config.name, registry, { journal, clock })
+  void warnings.recall()
   const opened = openSink(shared.config, config, environment, log, {
     certificateEnds: seen,
-    fileRemoved: (message) => removed.tell(message),
-    fileCut: (message) => cut.tell(message),
-    lastEnd: lastEndOf(config.name, journal),
-    ear,
+    warn: (code, message) => warnings.warn(code, message),
+    state: {
+      get: (name) => journal.note(`${name}:${config.name}`),
+      put: (name, value) => journal.putNote(`${name}:${config.name}`, value),
+    },
+    activity,
   })
-  const heard = config.tap ? shared.taps.sink(opened.sink) : opened.sink
-  const sink = environment.tracing?.sink(heard) ?? heard
+  const { tracing } = environment
+  const sink = observedSink(opened.sink, [
+    ...(config.tap ? [shared.taps.observer(config.name)] : []),
+    ...(tracing ? [tracing.sink(opened.sink)] : []),
+  ])
   const loop: LoopOptions = { sink, journal, reporter, log, clock, random, ...coming }
   const dispatcher = openAfterKeys(config, readTextFile, (policy) =>
     openDispatcher(shared, config, sink, loop, policy),
@@ -91,8 +96,8 @@ function openDispatcher(
 ): Dispatcher {
   const { max_entries: maxEntries, max_bytes: maxBytes, linger: lingerMs } = config.batch
   const { redact } = policy
-  const wanted = policy.allowed(wantedBy(config))
-  const lookAgainMs = mode.once ? LOOK_AGAIN_MS : Infinity
+  const wanted = policy.allowed(entryFilterOf(config))
+  const lookAgainMs = mode.once ? RECHECK_MS : Infinity
   const common = { ...loop, format: formatNamed(config.format), wanted, redact, memory, lookAgainMs }
   if (takesObjects(sink)) {
     return new ObjectDispatcher({ ...common, sink, shape: objectFingerprint(config, sink, policy) })
@@ -131,14 +136,14 @@ export const objectFingerprint = (
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...sources, ...types, ...shapes])
 
-interface FileWatch extends Pick<SinkDeps, 'certificateEnds' | 'fileRemoved' | 'fileCut' | 'lastEnd'> {
-  readonly ear: Ear
+interface SinkHooks extends Pick<SinkDeps, 'certificateEnds' | 'warn' | 'state'> {
+  readonly activity: ActivityListener
 }
 
-const nobody: FileWatch = {
-  ear: {
+const noHooks: SinkHooks = {
+  activity: {
     asked: () => ({ moved: () => undefined, over: () => undefined }),
-    heard: () => undefined,
+    active: () => undefined,
   },
 }
 
@@ -154,20 +159,22 @@ export async function clearLeftovers(config: Config, { disk, log }: Environment)
     let files = 0
     for (const kind of Object.values(sinkKinds)) files += (await kind.clearSpools?.(disk, root)) ?? 0
     if (files > 0)
-      log.info('Objects that a former process left half sent were removed from the disk', { files })
+      log.info('Removed partly sent objects that an earlier process had left on the disk', { files })
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    log.warn('What a former process may have left on the disk could not be removed', { error: error.message })
+    log.warn('Partly sent objects of an earlier process could not be removed from the disk', {
+      error: error.message,
+    })
   }
 }
 
 /** A sink with its own networks; does not connect yet. */
 export function openSink(
-  whole: Config,
+  fullConfig: Config,
   config: SinkConfig,
   environment: Environment,
   log: Log,
-  { ear, ...watches }: FileWatch = nobody,
+  { activity, ...hooks }: SinkHooks = noHooks,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = environment
   const networks: Network[] = []
@@ -180,19 +187,19 @@ export function openSink(
     transport: (tls) => {
       const network = environment.network('sink', tls)
       networks.push(network)
-      return heardTransport(network.send, ear)
+      return observedTransport(network.send, activity)
     },
-    connect: heardConnect(async (...to) => {
+    connect: observedConnect(async (...to) => {
       const connection = await environment.connect(...to)
       connections = [...connections.filter(({ gone }) => !gone), connection]
       return connection
-    }, ear),
+    }, activity),
     datagrams: (to) => environment.datagrams(to),
-    ...watches,
+    ...hooks,
     print: (bytes) => environment.print(bytes),
     gzip: (bytes) => environment.gzip(bytes),
-    hostOf: (name) => hostOf(whole, name),
-    spoolFolder: join(spoolRoot(whole), config.name),
+    hostOf: (name) => hostOf(fullConfig, name),
+    spoolFolder: join(spoolRoot(fullConfig), config.name),
   }
   const sink = kindOf(config.type).open(config.name, config, deps)
   return {
@@ -207,12 +214,12 @@ export function openSink(
 }
 
 /** Reports when the first of several certificates expires; a renewed one replaces the old one. */
-function earliest(tell: (endsAt: number) => void): (which: string, endsAt: number) => void {
+function earliestEnd(report: (endsAt: number) => void): (which: string, endsAt: number) => void {
   const ends = new Map<string, number>()
   return (which, endsAt) => {
     if (ends.get(which) === endsAt) return
     ends.set(which, endsAt)
-    tell(Math.min(...ends.values()))
+    report(Math.min(...ends.values()))
   }
 }
 
@@ -221,10 +228,10 @@ function hostOf(config: Config, workspace: string): string {
   return url === undefined ? workspace : addressOf(url).host
 }
 
-// The warning that a sink's file was removed or truncated, kept in the journal for a day, so that a
-// restart or reload at night does not clear it unread.
+// Warnings of sinks, kept in the journal for their day, so that a restart or reload at night does not
+// clear them unread.
 
-const noteSchema = z.object({ message: z.string(), sinceAt: z.number() })
+const warningSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
 interface Around {
   readonly journal: Pick<Journal, 'note' | 'putNote'>
@@ -232,50 +239,44 @@ interface Around {
 }
 
 /** @internal for tests */
-export function fileLoss(
-  code: 'file_removed' | 'file_cut',
+export function sinkWarningsOf(
   sink: string,
   registry: Pick<StatusRegistry, 'warn'>,
   { journal, clock }: Around,
 ) {
-  const name = `${code}:${sink}`
-  const warned = { code, about: sink }
+  const show = (code: SinkWarning, message: string, sinceAt: number) =>
+    registry.warn({ code, about: sink }, message, { sinceAt, untilAt: sinceAt + DAY_MS })
   return {
-    /** `message` undefined: resolved. */
-    tell(message: string | undefined): void {
-      registry.warn(warned, message)
-      const note = message === undefined ? '' : JSON.stringify({ message, sinceAt: clock.now() })
+    warn(code: SinkWarning, message: string): void {
+      const sinceAt = clock.now()
+      show(code, message, sinceAt)
       // Delivery does not wait for it: if it cannot be stored, this process still reports it.
-      journal.putNote(name, note).catch(() => undefined)
+      journal.putNote(`${code}:${sink}`, JSON.stringify({ message, sinceAt })).catch(() => undefined)
     },
-    /** Reports the state stored by an earlier process. */
+    /** Reports what an earlier process reported, if its day is not over. */
     async recall(): Promise<void> {
-      const kept = jsonOf(noteSchema, (await journal.note(name).catch(() => undefined)) ?? '')
-      if (!kept) return
-      const now = clock.now()
-      // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
-      const sinceAt = Math.min(kept.sinceAt, now)
-      const untilAt = sinceAt + DAY_MS
-      if (now < untilAt) registry.warn(warned, kept.message, { sinceAt, untilAt })
+      for (const code of sinkWarnings) {
+        const text = await journal.note(`${code}:${sink}`).catch(() => undefined)
+        const warning = jsonOf(warningSchema, text ?? '')
+        if (!warning) continue
+        const now = clock.now()
+        // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
+        const sinceAt = Math.min(warning.sinceAt, now)
+        if (now < sinceAt + DAY_MS) show(code, warning.message, sinceAt)
+      }
     },
   }
-}
-
-/** The end of the sink's file at an orderly stop. */
-function lastEndOf(sink: string, journal: Around['journal']): Required<SinkDeps>['lastEnd'] {
-  const name = `file_end:${sink}`
-  return { kept: () => journal.note(name), keep: (end) => journal.putNote(name, end) }
 }
 
 // Puts dead letters back: only those that their sink still wants. Others would be acknowledged as
 // filtered, and lost.
 
-type Letters = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
+type DeadLetterStore = Pick<Journal, 'deadLetters' | 'deadLetterRaw' | 'retryDeadLetters'>
 type Why = LeftLetters['why'] | undefined
 
 /** `sinks`: the current ones, which will receive the dead letters. */
-export async function retryWanted(
-  journal: Letters,
+export async function retryAcceptedDeadLetters(
+  journal: DeadLetterStore,
   sinks: readonly SinkConfig[],
   query: DeadLetterQuery,
 ): Promise<Retried> {
@@ -297,19 +298,19 @@ export async function retryWanted(
  * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
  * the sink has a deny rule.
  */
-function judgeOf(journal: Letters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
-  const wanted = wantedBy(config)
+function judgeOf(journal: DeadLetterStore, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
+  const wanted = entryFilterOf(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
   return async (letter) => {
     if (!config.sources.some((source) => source === letter.stream.source)) return 'sources'
-    if (!wanted(runOf(letter, new Uint8Array()), 0)) return 'types'
+    if (!wanted(sliceOf(letter, new Uint8Array()), 0)) return 'types'
     const raw = denied ? await journal.deadLetterRaw(letter.id) : undefined
-    return raw && denied?.(runOf(letter, raw), 0) ? 'deny' : undefined
+    return raw && denied?.(sliceOf(letter, raw), 0) ? 'deny' : undefined
   }
 }
 
 /** The dead letter as it will be in the journal, as far as the checks need it. */
-function runOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): ChunkSlice {
+function sliceOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): ChunkSlice {
   const places = { raw: [0, raw.length], id: [0, 0], time: [0, 0], type: 0 } as const
   const columns = Uint32Array.from(columnsOf(places))
   const entries = new Entries(raw, 1, columns, new Float64Array(1), [type])
@@ -322,7 +323,7 @@ function runOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): ChunkS
  * The sink's own sources and types, also for replays; entries addressed to one sink are only for
  * that sink.
  */
-function wantedBy(config: SinkConfig): (run: ChunkSlice, index: number) => boolean {
+function entryFilterOf(config: SinkConfig): (run: ChunkSlice, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
   const everything = takesAll(config.types)

@@ -1,6 +1,6 @@
 // The rate limiters of all workspaces: workspaces with the same key on the same host share one
 // limit (invariant 5).
-import { askingAsOne, keyIdOf } from '../config/workspace.ts'
+import { sharingKey, keyIdOf } from '../config/workspace.ts'
 import type { WorkspaceConfig } from '../config/schema.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import type { Journal } from '../contracts/journal.ts'
@@ -37,7 +37,7 @@ const LINGER_MS = 2 * MINUTE_MS
 const WINDOW = 'requests:'
 const OLD_WINDOW = 'budget:'
 /** Which keys count a workspace's requests: a key changed while no daemon runs was rotated too. */
-const ASKED_WITH = 'asked-with:'
+const KEYS_USED = 'asked-with:'
 /** Until when each counts, epoch ms; null: the key in use. */
 type Counting = readonly (readonly [key: string, until: number | null])[]
 /** More than any journal has. */
@@ -56,8 +56,8 @@ export class RateLimiters {
    */
   readonly #counting = new Map<string, Map<string, number>>()
   /** by key: the workspaces that have used it */
-  readonly #holders = new Map<string, Set<Asking>>()
-  readonly #asked: (readonly [Asking, Area])[] = []
+  readonly #users = new Map<string, Set<Asking>>()
+  readonly #requested: (readonly [Asking, Area])[] = []
   /** by the name of their state entry */
   readonly #opened = new Map<string, RateLimiter>()
 
@@ -69,7 +69,7 @@ export class RateLimiters {
 
   /** The names of the other workspaces that share the limiters of this one. */
   sharedWith(workspace: Asking): readonly string[] {
-    const names = askingAsOne(workspace, this.#workspaces).map(({ name }) => name)
+    const names = sharingKey(workspace, this.#workspaces).map(({ name }) => name)
     return names.filter((name) => name !== workspace.name)
   }
 
@@ -80,11 +80,11 @@ export class RateLimiters {
   async load(): Promise<void> {
     const { journal, clock } = this.#options
     for (const workspace of this.#workspaces) {
-      const before = JSON.parse((await journal.note(ASKED_WITH + workspace.name)) ?? '[]') as Counting
+      const before = JSON.parse((await journal.note(KEYS_USED + workspace.name)) ?? '[]') as Counting
       for (const [key, until] of before)
         this.#linger(workspace, key, until === null ? LINGER_MS : Math.min(until - clock.now(), LINGER_MS))
     }
-    const rateLimiters = this.#asked.flatMap(([workspace, area]) => this.#rateLimitersOf(workspace, area))
+    const rateLimiters = this.#requested.flatMap(([workspace, area]) => this.#rateLimitersOf(workspace, area))
     await Promise.all(rateLimiters.map((rateLimiter) => rateLimiter.load()))
     await this.#tidy()
   }
@@ -94,7 +94,7 @@ export class RateLimiters {
    * lowest limit applies.
    */
   of(workspace: Asking, area: Area): RateLimiting {
-    this.#asked.push([workspace, area])
+    this.#requested.push([workspace, area])
     return new JointRateLimiter(() => this.#rateLimitersOf(workspace, area), this.#options.clock)
   }
 
@@ -112,7 +112,7 @@ export class RateLimiters {
       const isRotated = counting.size > 0
       counting.set(key, Infinity)
       this.#counting.set(workspace.name, counting)
-      this.#hold(workspace, key)
+      this.#addUser(workspace, key)
       if (isRotated) this.#remember(workspace)
     }
     for (const [other, until] of counting) if (until <= now) this.#leave(workspace, other)
@@ -124,7 +124,7 @@ export class RateLimiters {
     const counting = this.#counting.get(workspace.name)
     if (!counting || counting.has(key) || ms <= 0) return
     counting.set(key, this.#options.clock.elapsed() + ms)
-    this.#hold(workspace, key)
+    this.#addUser(workspace, key)
   }
 
   /**
@@ -133,13 +133,13 @@ export class RateLimiters {
    */
   #leave(workspace: Asking, key: string): void {
     this.#counting.get(workspace.name)?.delete(key)
-    const holders = this.#holders.get(key)
-    if (holders && holders.size > 1) holders.delete(workspace)
+    const users = this.#users.get(key)
+    if (users && users.size > 1) users.delete(workspace)
   }
 
-  #hold(workspace: Asking, key: string): void {
-    const holders = this.#holders.get(key) ?? new Set()
-    this.#holders.set(key, holders.add(workspace))
+  #addUser(workspace: Asking, key: string): void {
+    const users = this.#users.get(key) ?? new Set()
+    this.#users.set(key, users.add(workspace))
   }
 
   #rateLimiter(key: string, area: Area): RateLimiter {
@@ -147,46 +147,46 @@ export class RateLimiters {
     const known = this.#opened.get(note)
     if (known) return known
     const { journal, clock, random, jobsOnly = false } = this.#options
-    const holders = this.#holders.get(key) ?? new Set()
-    const old = [...holders].map(({ name }) => `${OLD_WINDOW}${name}:${area}`)
+    const users = this.#users.get(key) ?? new Set()
+    const old = [...users].map(({ name }) => `${OLD_WINDOW}${name}:${area}`)
     const store = {
       load: async () => lastSaved(await Promise.all([note, ...old].map((name) => journal.note(name)))),
       save: (value: string) => journal.changeNotes({ drop: old, put: [{ name: note, value }] }),
     }
-    const limit = () => Math.min(...[...holders].map(({ rate_limits: limits }) => limits[area]))
+    const limit = () => Math.min(...[...users].map(({ rate_limits: limits }) => limits[area]))
     const rateLimiter = new RateLimiter({ limit, clock, random, store, jobsOnly })
     this.#opened.set(note, rateLimiter)
     return rateLimiter
   }
 
-  #countingNote({ name }: Asking): { name: string; value: string } {
+  #countingEntry({ name }: Asking): { name: string; value: string } {
     const { clock } = this.#options
     const sinceMs = clock.now() - clock.elapsed()
     const counting: Counting = [...(this.#counting.get(name) ?? [])].map(([key, until]) => [
       key,
       until === Infinity ? null : until + sinceMs,
     ])
-    return { name: ASKED_WITH + name, value: JSON.stringify(counting) }
+    return { name: KEYS_USED + name, value: JSON.stringify(counting) }
   }
 
   #remember(workspace: Asking): void {
     const { journal } = this.#options
     // A disk error shows again when the request takes its permit.
-    journal.changeNotes({ drop: [], put: [this.#countingNote(workspace)] }).catch(() => undefined)
+    journal.changeNotes({ drop: [], put: [this.#countingEntry(workspace)] }).catch(() => undefined)
   }
 
   /** Stores which workspace uses which key, and deletes windows of keys and names that are gone. */
   async #tidy(): Promise<void> {
     const { journal, clock } = this.#options
-    const names = new Set(this.#workspaces.map(({ name }) => ASKED_WITH + name))
-    const known = await journal.notes(ASKED_WITH, ALL)
+    const names = new Set(this.#workspaces.map(({ name }) => KEYS_USED + name))
+    const known = await journal.notes(KEYS_USED, ALL)
     const windows = [...(await journal.notes(WINDOW, ALL)), ...(await journal.notes(OLD_WINDOW, ALL))]
     const drop = [
       ...known.filter(({ name }) => !names.has(name)),
       ...windows.filter(({ name, value }) => !this.#opened.has(name) && isStale(value, clock.now())),
     ].map(({ name }) => name)
     const put = this.#workspaces
-      .map((one) => this.#countingNote(one))
+      .map((one) => this.#countingEntry(one))
       .filter(({ name, value }) => !known.some((note) => note.name === name && note.value === value))
     if (drop.length + put.length === 0) return
     // A failed write is repeated at the next start: a full disk must not prevent the start.

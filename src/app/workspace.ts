@@ -22,10 +22,10 @@ import { openAuditCursor } from '../sources/audit/cursor.ts'
 import type { SentTimes } from '../sources/audit/own-fetches.ts'
 import { AuditRange } from '../sources/audit/range.ts'
 import { paceOf } from '../sources/audit/step.ts'
-import { openHistoryCursor, shippableFromUs } from '../sources/history/cursor.ts'
+import { openHistoryCursor, deliverableFromUs } from '../sources/history/cursor.ts'
 import { HistorySource } from '../sources/history/history.ts'
 import type { HistoryKind } from '../sources/history/history.ts'
-import { HistoryRange, openPlace, unreadOf } from '../sources/history/range.ts'
+import { HistoryRange, openRangeCursor, unreadOf } from '../sources/history/range.ts'
 import type { Client } from '../sources/http/client.ts'
 import { VaultSource } from '../sources/vault/vault.ts'
 import { Access } from './access.ts'
@@ -136,7 +136,7 @@ function historyReader(
         v1Until: history.v1_until,
         intervalMs: history.interval,
         start: history.start,
-        rereadMs: history.lookback,
+        lookbackMs: history.lookback,
         keepKeysMs: access.shared.config.journal.dedup_retention,
       })
     },
@@ -166,8 +166,8 @@ function historyRange(
     startUs: (live) =>
       live === undefined
         ? undefined
-        : shippableFromUs(openHistoryCursor(live, stream.workspace, stream.source)),
-    unread: (place) => unreadOf(openPlace(place, stream)),
+        : deliverableFromUs(openHistoryCursor(live, stream.workspace, stream.source)),
+    unread: (place) => unreadOf(openRangeCursor(place, stream)),
   }
 }
 
@@ -187,7 +187,7 @@ function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['
  * Added to three times the slowest source's interval and the longest wait of a sink: allows for a
  * busy minute, a restart, a slow receiver.
  */
-const SLACK_MS = 3_600_000
+const TRACE_SLACK_MS = 3_600_000
 
 interface CanaryProbe<Reader> {
   readonly canary: Canary
@@ -201,13 +201,13 @@ interface Asking {
   readonly keyWait: KeyWait
 }
 
-interface Looked {
+interface SearchedReader {
   readonly source: Source
   readonly intervalMs: number
 }
 
 /** Undefined if it is switched off, and in a single run, which would not wait for its traces. */
-function openProbe<Reader extends Looked>(
+function openProbe<Reader extends SearchedReader>(
   shared: Shared,
   workspace: WorkspaceConfig,
   readers: readonly Reader[],
@@ -220,19 +220,19 @@ function openProbe<Reader extends Looked>(
   const stream = { workspace: name, source: 'assistant' } as const
   // It reports its own state: it may pause far longer than its interval while it waits for traces.
   const reporter = registry.source(stream)
-  const sources = tellable(readers.map((reader) => reader.source.stream.source))
+  const sources = searchable(readers.map((reader) => reader.source.stream.source))
   const sinks = config.sinks.flatMap((sink) => destinationOf(sink, sources, workspace))
-  const looked = readers.filter(({ source }) =>
+  const searched = readers.filter(({ source }) =>
     (sources as readonly SourceName[]).includes(source.stream.source),
   )
-  const readMs = Math.max(0, ...looked.map(({ intervalMs }) => intervalMs))
+  const readMs = Math.max(0, ...searched.map(({ intervalMs }) => intervalMs))
   const sendMs = Math.max(0, ...config.sinks.map(sinkLingerMs))
   const intervalMs = workspace.canary.interval
   const expected = stagesOf(sources, sinks)
   const canary = new Canary({
     workspace: name,
     intervalMs,
-    boundMs: 3 * readMs + sendMs + SLACK_MS,
+    boundMs: 3 * readMs + sendMs + TRACE_SLACK_MS,
     sources,
     sinks,
     journal,
@@ -243,7 +243,7 @@ function openProbe<Reader extends Looked>(
     canary: registry.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
     log: environment.log.with(stream),
     ask: asking(shared, access.client('assistant', reporter)),
-    ready: () => isReady(looked, journal, clock, (source) => stateIn(shared, name, source)),
+    ready: () => isReady(searched, journal, clock, (source) => stateIn(shared, name, source)),
   })
   const show = (reader: Reader): Reader => {
     const { source } = reader.source.stream
@@ -267,7 +267,7 @@ function asking(
  * A usage event is recognised by its user, who is known only from the audit entry or the query
  * event.
  */
-function tellable(on: readonly SourceName[]): readonly TraceSource[] {
+function searchable(on: readonly SourceName[]): readonly TraceSource[] {
   const sources = traceSources.filter((source) => on.includes(source))
   return sources.length === 1 && sources[0] === 'history.usage' ? [] : sources
 }
@@ -292,7 +292,7 @@ function destinationOf(
  * @internal for tests
  */
 export async function isReady(
-  readers: readonly Looked[],
+  readers: readonly SearchedReader[],
   journal: Pick<Journal, 'cursor'>,
   clock: Clock,
   stateOf: (source: SourceName) => SourceState | undefined,

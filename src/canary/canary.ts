@@ -10,13 +10,13 @@ import type { KeyWait } from '../core/key-waits.ts'
 import type { Seq } from '../core/sequence.ts'
 import type { SourceName } from '../contracts/source.ts'
 import { FailureBackoff } from '../core/backoff.ts'
-import { awaited, MemoryNote, settledBy, stageOf } from './round.ts'
+import { awaited, CanaryStore, acknowledgedBy, stageOf } from './round.ts'
 import { delayAfter, Judge, type JudgeOptions } from './judge.ts'
 import type { CanaryMemory, Round } from './round.ts'
 import { isTraceSource, traceIn } from './traces.ts'
 
 /** Interval for checking sinks while the trace is pending at one of them. */
-const LOOK_MS = 1_000
+const CHECK_MS = 1_000
 /** Until a source has caught up, its trace would come after everything left to read. */
 const NOT_READY_MS = 30_000
 /** How far an event's own time may differ from its prompt: whole seconds, and a slow server. */
@@ -49,18 +49,18 @@ export interface CanaryOptions extends JudgeOptions {
 export class Canary {
   readonly #options: CanaryOptions
   readonly #judge: Judge
-  readonly #note: MemoryNote
+  readonly #store: CanaryStore
   readonly #failures: FailureBackoff
   #memory: CanaryMemory | undefined
   /** the prompt failed in this process: the next try need not wait for its interval */
-  #again = false
+  #retryNow = false
   #noticed = false
   #wake: () => void = () => undefined
 
   constructor(options: CanaryOptions) {
     this.#options = options
     this.#judge = new Judge(options)
-    this.#note = new MemoryNote(options.journal, options.workspace)
+    this.#store = new CanaryStore(options.journal, options.workspace)
     this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 
@@ -94,8 +94,8 @@ export class Canary {
     const { reporter, ready } = this.#options
     const { round } = memory
     if (round?.answered && isOpen(round)) {
-      await this.#look(memory, round)
-      await this.#note.save(memory)
+      await this.#checkSinks(memory, round)
+      await this.#store.save(memory)
       if (isOpen(round)) return this.#restMs(round)
     }
     const waitMs = this.#dueInMs(round)
@@ -119,7 +119,7 @@ export class Canary {
       } catch (error) {
         if (stopped()) return
         const delayMs = delayAfter(error, this.#options, this.#failures)
-        const isBlocked = error instanceof ConnectorError && error.action === 'hold'
+        const isBlocked = error instanceof ConnectorError && error.action === 'block'
         await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
       }
     }
@@ -134,14 +134,14 @@ export class Canary {
   }
 
   async #load(): Promise<CanaryMemory> {
-    const memory = await this.#note.load()
+    const memory = await this.#store.load()
     this.#judge.remember(memory)
     return memory
   }
 
   #dueInMs(round: Round | undefined): number {
     const { clock, intervalMs } = this.#options
-    if (!round || this.#again) return 0
+    if (!round || this.#retryNow) return 0
     const now = clock.now()
     return believed(round.sentAt + intervalMs, intervalMs, now) - now
   }
@@ -153,7 +153,7 @@ export class Canary {
     const round: Round = { nonce, sentAt, traces: {}, delivered: {}, parked: [], over: false }
     memory.round = round
     // Stored first: after a crash during the request the next prompt still waits for its interval.
-    await this.#note.save(memory)
+    await this.#store.save(memory)
     const from = clock.elapsed()
     let serverAt: number | undefined
     try {
@@ -162,12 +162,12 @@ export class Canary {
         signal,
       )
     } catch (error) {
-      this.#again = true
+      this.#retryNow = true
       round.over = true
       throw error
     }
-    this.#again = false
-    if (this.#failures.succeeded()) log.info('The canary asks again')
+    this.#retryNow = false
+    if (this.#failures.succeeded()) log.info('Canary prompts succeed again')
     const tookMs = clock.elapsed() - from
     const answeredAt = serverAt ?? sentAt + tookMs
     round.answered = {
@@ -176,13 +176,13 @@ export class Canary {
       toUs: (answeredAt + AFTER_MS) * 1000,
     }
     this.#judge.seen({ stage: 'request' }, round, sentAt + tookMs)
-    this.#judge.asked(memory)
-    await this.#note.save(memory)
+    this.#judge.promptAnswered(memory)
+    await this.#store.save(memory)
   }
 
-  async #look(memory: CanaryMemory, round: Round): Promise<void> {
+  async #checkSinks(memory: CanaryMemory, round: Round): Promise<void> {
     const { journal, clock, sinks } = this.#options
-    for (const name of await settledBy(round, sinks, journal)) {
+    for (const name of await acknowledgedBy(round, sinks, journal)) {
       const at = clock.now()
       round.delivered[name] = at
       this.#judge.seen({ stage: 'delivered', sink: name }, round, at)
@@ -191,7 +191,7 @@ export class Canary {
   }
 
   #restMs(round: Round): number {
-    if (awaited(round, this.#options.sinks).length > 0) return LOOK_MS
+    if (awaited(round, this.#options.sinks).length > 0) return CHECK_MS
     return Math.max(1, round.sentAt + this.#options.boundMs - this.#options.clock.now())
   }
 }

@@ -36,7 +36,7 @@ export class Judge {
   remember(memory: CanaryMemory): void {
     const { round, wholeAt, missed } = memory
     const { canary, sinks, reporter } = this.#options
-    if (wholeAt > 0) canary.whole(wholeAt)
+    if (wholeAt > 0) canary.complete(wholeAt)
     if (!round) return
     const readAt = round.answered ? round.sentAt + round.answered.tookMs : wholeAt
     if (readAt > 0) reporter.recalled({ readAt, caughtUpAt: wholeAt, gapAt: 0 })
@@ -48,8 +48,8 @@ export class Judge {
     }
     if (round.answered) this.seen({ stage: 'request' }, round, round.sentAt + round.answered.tookMs)
     if (!missed) return
-    const lacking = this.#lacking(missed)
-    if (lacking.length > 0) this.#alarm(missed, lacking)
+    const missing = this.#missing(missed)
+    if (missing.length > 0) this.#alarm(missed, missing)
     // Its missing traces are no longer searched.
     else memory.missed = undefined
   }
@@ -62,7 +62,7 @@ export class Judge {
    * A prompt was answered. Missing traces of an earlier one stay reported until a round is
    * complete.
    */
-  asked({ missed }: CanaryMemory): void {
+  promptAnswered({ missed }: CanaryMemory): void {
     const { reporter } = this.#options
     if (missed) reporter.state('failing', this.#alarmed)
     else {
@@ -75,43 +75,43 @@ export class Judge {
   judge(memory: CanaryMemory, round: Round): void {
     const { clock, reporter, log, boundMs } = this.#options
     const now = clock.now()
-    const lacking = this.#lacking(round)
+    const missing = this.#missing(round)
     reporter.state('idle')
-    if (lacking.length === 0) this.#whole(memory, round, now)
+    if (missing.length === 0) this.#complete(memory, round, now)
     else if (Math.abs(now - round.sentAt) >= boundMs) {
       round.over = true
       memory.missed = round
-      log.warn('The canary did not come back: a prompt of our own left no trace where it should', {
-        missing: lacking.map(nameOf).join(', '),
-        error: this.#alarm(round, lacking).message,
+      log.warn('The canary is incomplete: its prompt left no trace in some places', {
+        missing: missing.map(nameOf).join(', '),
+        error: this.#alarm(round, missing).message,
       })
     }
   }
 
-  #whole(memory: CanaryMemory, round: Round, now: number): void {
+  #complete(memory: CanaryMemory, round: Round, now: number): void {
     const { canary, reporter, log } = this.#options
-    if (memory.missed) log.info('The canary came back whole again')
+    if (memory.missed) log.info('The canary is complete again')
     round.over = true
     memory.missed = undefined
     memory.wholeAt = now
     canary.missing([])
-    canary.whole(now)
+    canary.complete(now)
     reporter.success()
     reporter.caughtUp()
   }
 
-  #alarm(round: Round, lacking: readonly CanaryTrace[]): ConnectorError {
+  #alarm(round: Round, missing: readonly CanaryTrace[]): ConnectorError {
     const { canary, reporter, boundMs } = this.#options
-    canary.missing(lacking)
-    const error = alarmOf(round, lacking, boundMs)
+    canary.missing(missing)
+    const error = alarmOf(round, missing, boundMs)
     reporter.state('failing', error)
     return (this.#alarmed = error)
   }
 
-  #lacking(round: Round): readonly CanaryTrace[] {
+  #missing(round: Round): readonly CanaryTrace[] {
     const { sources, sinks } = this.#options
-    const left = sources.filter((source) => !round.traces[source])
-    return stagesOf(left, undelivered(round, sinks))
+    const unseen = sources.filter((source) => !round.traces[source])
+    return stagesOf(unseen, undelivered(round, sinks))
   }
 }
 
@@ -121,15 +121,15 @@ const RETRY_BASE_MS = 60_000
 
 const nameOf = ({ stage, sink }: CanaryTrace): string => (sink === undefined ? stage : `${stage} ${sink}`)
 
-function alarmOf({ sentAt }: Round, lacking: readonly CanaryTrace[], boundMs: number): ConnectorError {
+function alarmOf({ sentAt }: Round, missing: readonly CanaryTrace[], boundMs: number): ConnectorError {
   const minutes = Math.round(boundMs / 60_000)
   return new ConnectorError(
     'timeout',
-    `The canary of ${new Date(sentAt).toISOString()} did not come back within ${minutes} min: missing ${lacking.map(nameOf).join(', ')}. docs/operations/canary.md explains each`,
+    `The canary of ${new Date(sentAt).toISOString()} is incomplete after ${minutes} min: missing ${missing.map(nameOf).join(', ')}. docs/operations/canary.md explains each`,
   )
 }
 
-interface Teller {
+interface FailureContext {
   readonly log: Log
   readonly reporter: StreamReporter
   readonly random: Random
@@ -142,15 +142,16 @@ interface Teller {
  */
 export function delayAfter(
   error: unknown,
-  { log, reporter, random, intervalMs }: Teller,
+  { log, reporter, random, intervalMs }: FailureContext,
   failures: FailureBackoff,
 ): number {
   if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  const { count, tell } = failures.next(error)
+  const { count, logDue } = failures.next(error)
   const { code, message, action } = error
-  if (tell) log.warn('The canary could not ask and will try again', { code, error: message, attempt: count })
+  if (logDue)
+    log.warn('The canary prompt failed and will be retried', { code, error: message, attempt: count })
   const span = { baseMs: RETRY_BASE_MS, capMs: Math.max(RETRY_BASE_MS, intervalMs) }
   const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
-  reporter.state(action === 'hold' ? 'blocked' : 'failing', error, delayMs)
+  reporter.state(action === 'block' ? 'blocked' : 'failing', error, delayMs)
   return delayMs
 }

@@ -45,13 +45,13 @@ export type CanaryMemory = z.output<typeof memory>
 const fresh = (): CanaryMemory => ({ wholeAt: 0 })
 
 /** The content of the state entry; one with another format or version is ignored. */
-function readMemory(note: string | undefined): CanaryMemory {
-  return (note === undefined ? undefined : jsonOf(memory, note)) ?? fresh()
+function readMemory(stored: string | undefined): CanaryMemory {
+  return (stored === undefined ? undefined : jsonOf(memory, stored)) ?? fresh()
 }
 
 // The canary's state as a state entry in the journal: loaded once, written on change.
 
-export class MemoryNote {
+export class CanaryStore {
   readonly #journal: Pick<Journal, 'note' | 'putNote'>
   readonly #name: string
   #saved = ''
@@ -102,7 +102,7 @@ export function awaited(round: Round, sinks: readonly Destination[]) {
  * The sinks that have acknowledged their trace by now; those that rejected it for good are recorded
  * in the round.
  */
-export async function settledBy(
+export async function acknowledgedBy(
   round: Round,
   sinks: readonly Destination[],
   journal: Pick<Journal, 'stats' | 'deadLetters'>,
@@ -110,14 +110,14 @@ export async function settledBy(
   const waiting = awaited(round, sinks)
   if (waiting.length === 0) return []
   const positions = new Map(journal.stats().sinks.map((one) => [one.sink, one]))
-  const settled: string[] = []
+  const acknowledged: string[] = []
   for (const { name, trace } of waiting) {
     const position = positions.get(name)
     if (!position || position.position < trace.seq) continue
     if (position.deadLetters > 0 && (await isDeadLetter(journal, name, trace.id))) round.parked.push(name)
-    else settled.push(name)
+    else acknowledged.push(name)
   }
-  return settled
+  return acknowledged
 }
 
 async function isDeadLetter(

@@ -32,7 +32,7 @@ interface Sought {
   readonly user: string | undefined
 }
 
-interface Found {
+interface Trace {
   /** of the entry */
   readonly id: string
   readonly user: string | undefined
@@ -42,9 +42,9 @@ interface Found {
  * The first entry that is a trace. An entry of a distant time or another type costs only a
  * comparison.
  */
-export function traceIn(source: TraceSource, entries: Entries, sought: Sought): Found | undefined {
+export function traceIn(source: TraceSource, entries: Entries, sought: Sought): Trace | undefined {
   for (const index of candidates(source, entries, sought)) {
-    const found = foundAt(source, entries, index, sought)
+    const found = traceAt(source, entries, index, sought)
     if (found) return found
   }
   return undefined
@@ -68,12 +68,12 @@ function* candidates(source: TraceSource, entries: Entries, { madeUs, sentAt }: 
 /** `email`: the name of the user field in v1 of the history (spec §2.4) */
 const textsOf = textsUnder(['user', 'email', 'user_agent'])
 
-function foundAt(
+function traceAt(
   source: TraceSource,
   entries: Entries,
   index: number,
   { nonce, user }: Sought,
-): Found | undefined {
+): Trace | undefined {
   const bytes = entries.raw(index)
   const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   if (source !== 'history.usage' && !raw.includes(nonce)) return undefined
@@ -94,7 +94,7 @@ type Notice = (entries: Entries, last: Seq) => void
  * Entries are foreign data: an observer may throw on one, and reading must continue. A trace missed
  * this way is reported as missing.
  */
-function look(notice: Notice, entries: Entries, last: Seq): void {
+function notify(notice: Notice, entries: Entries, last: Seq): void {
   try {
     notice(entries, last)
   } catch {
@@ -111,7 +111,7 @@ export function noticed(source: Source, notice: Notice): Source {
       try {
         for (let next = await parts.next(); !next.done;) {
           const appended = yield next.value
-          if (appended.last !== undefined) look(notice, next.value.entries, appended.last)
+          if (appended.last !== undefined) notify(notice, next.value.entries, appended.last)
           next = await parts.next(appended)
         }
       } finally {

@@ -1,4 +1,4 @@
-// `backfill`: has the running daemon read a span again, and follows it. It goes on without the command, and over restarts.
+// `backfill`: starts a backfill in the daemon and follows it. It continues without the command.
 import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
 import { progressOf } from '../contracts/jobs.ts'
@@ -15,7 +15,7 @@ import { spanOf } from './shared/instants.ts'
 import {
   follow,
   gapsText,
-  look,
+  showOrCancel,
   nameText,
   percentText,
   spanText,
@@ -37,7 +37,7 @@ export interface BackfillCommandOptions {
   readonly cancel: boolean
 }
 
-/** The API shows no earlier state of the vault, and the assistant's prompts are in the history. */
+/** Sources with a past: the vault shows only its current state, and prompts are in the history. */
 const again: readonly SourceName[] = ['audit', 'history.usage', 'history.query']
 
 export async function backfill(
@@ -51,7 +51,7 @@ export async function backfill(
   const isNone = name !== undefined && source === undefined
   const streams = { ...(workspace !== undefined && { workspace }), ...(source && { source }) }
   if (options.status || options.cancel)
-    return isNone ? withoutJobs(context, name) : look(context, file, texts, streams, !options.status)
+    return isNone ? withoutJobs(context, name) : showOrCancel(context, file, texts, streams, !options.status)
   if (options.from === undefined) {
     context.stderr('error: expected --from <time>, --status or --cancel\n')
     return exitCodes.usage
@@ -80,7 +80,7 @@ function withoutJobs({ stderr }: CommandContext, source: string): number {
   return exitCodes.usage
 }
 
-/** What is no longer known is taken for new. */
+/** Warns about entries whose keys are forgotten: they would count as new. */
 function warnOfRepeats({ stderr }: CommandContext, fromUs: number, { journal }: Config, clock: Clock): void {
   const sinceMs = clock.now() - journal.dedup_retention
   if (fromUs / 1000 >= sinceMs) return

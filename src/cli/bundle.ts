@@ -1,4 +1,4 @@
-// `bundle`: what somebody who helps needs to know, in one file that a person can read before sending it. No secret, no content.
+// `bundle`: a support bundle in one file, readable before it is sent. No secret and no content.
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { realFiles } from '../config/files.ts'
@@ -28,7 +28,7 @@ export async function bundle(
   const { place, config, faults, client } = await reachDaemon(source, context)
   const sections: Section[] = [
     { title: 'Program and machine', text: machine(context) },
-    // Which values of a faulty file are secrets is not known: only its faults are told, and those hold no values.
+    // In an invalid file it is unknown which values are secrets; its faults contain no values.
     faults
       ? { title: `Faults of the configuration (${source}), not shown`, text: faults.message }
       : { title: `Configuration (${source}), secrets masked`, text: configText(config) },
@@ -86,7 +86,7 @@ function freeOf(folder: string): string {
   }
 }
 
-/** An entry's id is left out: it leads to the entry. */
+/** Entry ids are left out because they lead to the entry. */
 function withoutIds({ findings, ...rest }: StatusReport) {
   return {
     ...rest,
@@ -100,7 +100,7 @@ function withoutIds({ findings, ...rest }: StatusReport) {
   }
 }
 
-/** What a receiver said of a letter may hold a word of its own: counted by code, not told. */
+/** Counted by code: a receiver's reason may quote the entry. */
 async function running(client: ControlClient): Promise<Section[]> {
   const status = await client.status()
   const letters = await client.deadLetters({ limit: 1000 })

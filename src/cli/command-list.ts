@@ -1,6 +1,6 @@
-// Every command: its name, what it does, how its arguments are read, and the function that does it.
+// Every command: name, summary, options and the function that runs it.
 import type { Command } from 'commander'
-import { MOST_LINES } from '../observability/taps.ts'
+import { MAX_LINES } from '../observability/taps.ts'
 import {
   apiOptions,
   cancelOption,
@@ -38,7 +38,7 @@ export interface CommandSpec {
   readonly name: string
   readonly summary: string
   readonly options?: (command: Command) => Command
-  /** Options as commander gives them; arguments follow in their order. */
+  /** Takes the options as commander parses them, then the arguments in order. */
   readonly run?: (context: CommandContext, options: never, ...args: never[]) => Promise<number>
   readonly commands?: readonly CommandSpec[]
 }
@@ -100,7 +100,7 @@ const quarantineCommands: readonly CommandSpec[] = [
   },
 ]
 
-/** One line a command. The mock and what can change a vault are loaded only where they are asked for: the daemon carries neither. */
+/** The daemon does not need mock, demo, api and verify: they are loaded when they run. */
 export const specs: readonly CommandSpec[] = [
   {
     name: 'run',
@@ -199,7 +199,7 @@ export const specs: readonly CommandSpec[] = [
     options: (command) =>
       withConfig(command)
         .requiredOption('--sink <name>', 'the sink')
-        .option('--limit <number>', `stop after this many lines; 1 to ${MOST_LINES}`, tapLimit, 10),
+        .option('--limit <number>', `stop after this many lines; 1 to ${MAX_LINES}`, tapLimit, 10),
     run: tap,
   },
   {

@@ -1,10 +1,10 @@
-// The options and arguments that several commands share, and those of the longest lists.
+// Options and arguments that several commands share, and the longest option lists.
 import { Argument, InvalidArgumentError, Option } from 'commander'
 import type { Command } from 'commander'
 import { operationNames } from './api/operations.ts'
 import { listen } from '../config/fields.ts'
 import { quarantineReasons, sourceNames } from '../contracts/source.ts'
-import { MOST_LINES } from '../observability/taps.ts'
+import { MAX_LINES } from '../observability/taps.ts'
 import { sinkKinds } from '../sinks/index.ts'
 
 export const withConfig = (command: Command) =>
@@ -13,10 +13,10 @@ export const withConfig = (command: Command) =>
     'configuration file (default: $AUDITFERRY_CONFIG, ./config/auditferry.yaml, /etc/auditferry/auditferry.yaml)',
   )
 
-/** Whoever asks for both may mean either. */
+/** `--status --cancel` together would be ambiguous. */
 export const cancelOption = (does: string) => new Option('--cancel', does).default(false).conflicts('status')
 
-/** Several may stand in one value: what each may be is for help and completion, and the command itself looks at them. */
+/** A comma-separated list: the choices serve help and completion, and `init` validates it. */
 export function sinkTypes(): Option {
   const option = new Option('--sink <types>', 'one or more sink types, such as splunk_hec,s3').default('file')
   option.argChoices = Object.keys(sinkKinds)
@@ -56,7 +56,7 @@ export const mockOptions = (command: Command) =>
     )
     .option('--control', 'also accept POST /mock/rotate-key {"old": …, "new": …}', false)
 
-/** The assistant's answers are nobody's entries. */
+/** Answers of the assistant are not entries. */
 const shippedSources = sourceNames.filter((name) => name !== 'assistant')
 
 const chosen = (command: Command) =>
@@ -120,7 +120,7 @@ export const replayOptions = (command: Command) =>
     .option('--status', 'show the progress of running replays from the API', false)
     .addOption(cancelOption('cancel replays from the API, of --sink or of all'))
 
-/** The command itself looks at the operation: an unknown one is reported without the whole list. */
+/** The command checks the operation itself, so that an error does not print the whole list. */
 export function apiOptions(command: Command): Command {
   const operation = new Argument(
     '[operation]',
@@ -142,7 +142,7 @@ export function apiOptions(command: Command): Command {
     )
 }
 
-// How numbers and repeated options are read from the command line; a bad one is wrong usage.
+// Parsers of numbers and repeated options. An invalid value is wrong usage.
 
 function wholeNumber(text: string): number {
   const value = /^\d{1,15}$/.test(text) ? Number(text) : NaN
@@ -150,7 +150,7 @@ function wholeNumber(text: string): number {
   return value
 }
 
-/** From 1: of none there is nothing to say. */
+/** A count or id, from 1. */
 function someNumber(text: string): number {
   const value = wholeNumber(text)
   if (value < 1) throw new InvalidArgumentError('Expected a whole number from 1 on.')
@@ -159,8 +159,8 @@ function someNumber(text: string): number {
 
 export function tapLimit(text: string): number {
   const value = wholeNumber(text)
-  if (value < 1 || value > MOST_LINES)
-    throw new InvalidArgumentError(`Expected a number from 1 to ${MOST_LINES}.`)
+  if (value < 1 || value > MAX_LINES)
+    throw new InvalidArgumentError(`Expected a number from 1 to ${MAX_LINES}.`)
   return value
 }
 
@@ -170,7 +170,7 @@ function port(text: string): number {
   return value
 }
 
-/** As `server.listen` of the configuration has it. */
+/** The same rules as `server.listen` in the configuration. */
 export function listenAddress(text: string): string {
   const { error } = listen().safeParse(text)
   if (error) throw new InvalidArgumentError('Expected host:port, such as 127.0.0.1:9464.')

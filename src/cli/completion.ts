@@ -1,27 +1,27 @@
-// `completion`: a script that lets a shell complete commands and options. Made from the list of commands, so that it knows all of them.
+// `completion`: a script for shell completion, generated from the command list.
 import { exitCodes, type CommandContext } from './shared/world.ts'
 
-/** A command as completion sees it: its full name, such as `dead-letters list`, and what may follow. */
+/** A command for completion: its full name, such as `dead-letters list`, and what may follow. */
 export interface CompletedCommand {
   readonly path: readonly string[]
   /** commands one level below, by name */
   readonly commands: readonly string[]
   /** long options, such as --config */
   readonly options: readonly string[]
-  /** what its argument may be; empty: anything */
+  /** allowed values of its argument; empty: anything */
   readonly words: readonly string[]
-  /** what an option may be, by its long name */
+  /** allowed values of an option, by its long name */
   readonly values: Readonly<Record<string, readonly string[]>>
 }
 
 export const shells = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof shells)[number]
 
-/** The words that may follow a command. A value of an option that has none of its own is a file name, as far as anybody can tell. */
+/** Words that may follow a command. An option without fixed values completes file names. */
 const follows = ({ commands, words, options }: CompletedCommand) =>
   [...commands, ...words, ...options].join(' ')
 
-/** Also for zsh, where `path` and `words` are its own, and a slice wants its length reckoned. */
+/** Also runs in zsh, which reserves `path` and `words` and needs slice lengths computed. */
 function bash(commands: readonly CompletedCommand[]): string {
   const cases = commands.map((command) => `    '${command.path.join(' ')}') offered='${follows(command)}' ;;`)
   const chosen = commands.flatMap(({ path, values }) =>
@@ -51,7 +51,7 @@ complete -F _auditferry auditferry
 `
 }
 
-/** zsh runs bash's functions where it is asked to. */
+/** zsh runs bash functions through bashcompinit. */
 const zsh = (commands: readonly CompletedCommand[]) =>
   `#compdef auditferry\nautoload -U +X bashcompinit && bashcompinit\n${bash(commands)}`
 

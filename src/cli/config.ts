@@ -1,4 +1,4 @@
-// `config print`: the configuration as the daemon would take it, defaults filled in, every secret masked.
+// `config print`: the effective configuration, with defaults filled in and secrets masked.
 import { loadToRun } from '../config/environment-checks.ts'
 import { realFiles } from '../config/files.ts'
 import { configText } from '../config/render.ts'
@@ -19,7 +19,7 @@ export async function configPrint(
   return exitCodes.done
 }
 
-// `init`: prints a configuration to begin with, every key with its meaning.
+// `init`: prints a starter configuration that explains every key.
 
 interface InitOptions {
   /** comma-separated types */

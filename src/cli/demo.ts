@@ -1,4 +1,4 @@
-// `auditferry demo`: the mock API with live traffic, the real daemon and a file sink, on this machine alone. No account, nothing to configure.
+// `demo`: mock API with live traffic, daemon and file sink on this machine. Needs no configuration.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { stringify } from 'yaml'
@@ -11,27 +11,27 @@ import { listenMock } from '../mock/listen.ts'
 import { openMock } from '../mock/mock.ts'
 import { systemClock } from '../platform/clock.ts'
 import { disk } from '../platform/disk.ts'
-import { runDaemon, withLastWords } from './run/daemon.ts'
+import { runDaemon, withErrorReport } from './run/daemon.ts'
 import { references } from './shared/config-file.ts'
 import { realEnvironment } from './shared/environment.ts'
 import { exitCodes } from './shared/world.ts'
 import type { CommandContext } from './shared/world.ts'
 
-/** A workspace of some size, busy at any hour: something flows within seconds even in its quiet minutes. */
+/** Busy at any hour, so that entries flow within seconds. */
 const ENTRIES_PER_HOUR = 10_800
-/** What was there before: so that something flows at once. */
+/** Entries that exist at the start, so that delivery begins at once. */
 const BACKLOG_MS = 20 * 60_000
-const NARRATE_MS = 5_000
+const PROGRESS_MS = 5_000
 
 export interface DemoOptions {
   readonly data: string
   readonly listen?: string
 }
 
-/** Runs until the signal, or until nobody can read what it says any more. Goes on from what an earlier demo left within the last hours. */
+/** Runs until the signal, or until its terminal is gone. Resumes a demo of the last hours. */
 export function demo(outer: CommandContext, options: DemoOptions): Promise<number> {
-  const context = { ...outer, signal: AbortSignal.any([outer.signal, terminalGone(outer)]) }
-  return withLastWords(context, (useLog) => open(context, options, useLog))
+  const context = { ...outer, signal: AbortSignal.any([outer.signal, terminalClosed(outer)]) }
+  return withErrorReport(context, (useLog) => open(context, options, useLog))
 }
 
 async function open(
@@ -45,13 +45,13 @@ async function open(
       `a demo is running on ${options.data} already: stop it, or name another folder with --data (npm start -- --data FOLDER)`,
     )
   const home = await openHome(options.data, systemClock.now(), BACKLOG_MS)
-  const { seed, since } = home.origins
+  const { seed, since } = home.mockSeed
   const mock = openMock({
     clock: systemClock,
     seed,
     workspaces: [{ name: 'demo', keys: [{ key: DEMO_KEY }] }],
     traffic: { entriesPerHour: ENTRIES_PER_HOUR, since, rhythm: 'steady' },
-    // Entries of our own reading live in the mock's memory alone: after a restart they would be missed.
+    // Self-audit entries live only in the mock's memory, so a restart would lose them.
     switches: { self_audit: 'off' },
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
@@ -64,7 +64,7 @@ async function open(
 
 interface Serving {
   readonly home: DemoHome
-  /** where the mock is */
+  /** base URL of the mock */
   readonly api: string
   readonly useLog: (log: Log) => void
 }
@@ -82,7 +82,7 @@ async function serve(
     useLog(environment.log)
     const started = (page: string) => {
       context.stdout(welcome(home, page, api, context.pid))
-      void narrate(journalIn(options.data), context)
+      void printProgress(journalIn(options.data), context)
     }
     const { signal, journalCheck } = context
     await runDaemon({ config, environment }, signal, { journalCheck, started })
@@ -92,15 +92,15 @@ async function serve(
   try {
     return await startOn(listen)
   } catch (error) {
-    // The demo should not fail because something else has the usual port.
+    // A process that already uses the default port must not make the demo fail.
     if (!(error instanceof ConnectorError) || !/in use by another process: /.test(error.message)) throw error
     context.stdout(`\n${listen} is in use by another process: the status page takes a free port instead.\n`)
     return startOn('127.0.0.1:0')
   }
 }
 
-/** A SIGHUP is no end as long as somebody may read what is told of it: a terminal that was closed takes nothing any more. */
-function terminalGone({ onHangup, print }: CommandContext): AbortSignal {
+/** SIGHUP ends the demo only if its terminal no longer accepts output. */
+function terminalClosed({ onHangup, print }: CommandContext): AbortSignal {
   const gone = new AbortController()
   onHangup?.(() => {
     const word = Buffer.from('\nSIGHUP: the demo has no configuration file to reload, and continues.\n')
@@ -109,11 +109,11 @@ function terminalGone({ onHangup, print }: CommandContext): AbortSignal {
   return gone.signal
 }
 
-/** Every few seconds what arrived meanwhile: that something flows is to be seen in this window already. */
-async function narrate(journal: string, context: CommandContext): Promise<void> {
+/** Prints every few seconds how many entries arrived, to show the flow in this window. */
+async function printProgress(journal: string, context: CommandContext): Promise<void> {
   let before = 0
   for (;;) {
-    await systemClock.sleep(NARRATE_MS, context.signal)
+    await systemClock.sleep(PROGRESS_MS, context.signal)
     if (context.signal.aborted) {
       context.stdout('\nStopping: what is under way is finished first, a few seconds at most.\n')
       return
@@ -126,18 +126,18 @@ async function narrate(journal: string, context: CommandContext): Promise<void> 
   }
 }
 
-/** How the program is called here: in a clone it is not installed. */
+/** In a checkout the program is not installed. */
 function program(): string {
   const [node, main] = ['node_modules/.bin/node', 'dist/main.js']
   return existsSync(node) && existsSync(main) ? `${node} ${main}` : 'auditferry'
 }
 
-const TWENTY = 'Twenty minutes of entries are there already, more follow every ten seconds.'
-const first: Readonly<Record<DemoHome['before'], string>> = {
-  nothing: TWENTY,
+const FRESH_START = 'Twenty minutes of entries are there already, more follow every ten seconds.'
+const introductions: Readonly<Record<DemoHome['before'], string>> = {
+  nothing: FRESH_START,
   resumed:
     'Continues where the last demo stopped: what its workspace did meanwhile is read now, nothing twice.',
-  removed: `The last demo here was too old to continue: its files were removed, and this one starts fresh.\n${TWENTY}`,
+  removed: `The last demo here was too old to continue: its files were removed, and this one starts fresh.\n${FRESH_START}`,
 }
 
 const farewell = ({ entries }: DemoHome, data: string) => `
@@ -151,11 +151,11 @@ Within ${RESUME_HOURS} hours it goes on where it was, and nothing is there twice
 
 function welcome({ config, entries, before }: DemoHome, page: string, api: string, pid = 0): string {
   const command = program()
-  // What listens on every address is looked at on this one.
+  // A listener on every address is reachable at the loopback address.
   const near = page.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
   return `
 Auditferry demo: a mock workspace, the real daemon, a file. Nothing leaves this machine.
-${first[before]}
+${introductions[before]}
 
   status page    ${near}
   metrics        ${near}metrics
@@ -172,12 +172,12 @@ nothing is there twice. Ctrl-C ends it.
 `
 }
 
-// The demo's folder: its configuration, its journal, and the seed of its mock, so that a demo that was killed goes on where it was.
+// The demo's folder: configuration, journal and seed of the mock, so that a killed demo resumes.
 
 export const DEMO_KEY = 'demo-key'
 
-/** What the mock's entries follow from: the same seed and start make the same entries again. */
-interface Origins {
+/** The same seed and start produce the same mock entries. */
+interface MockSeed {
   readonly seed: number
   /** epoch ms */
   readonly since: number
@@ -187,21 +187,21 @@ export interface DemoHome {
   readonly folder: string
   readonly config: string
   readonly entries: string
-  readonly origins: Origins
-  /** what was here before: nothing, a demo that goes on, or one that was too old for that and is gone */
+  readonly mockSeed: MockSeed
+  /** previous content of the folder; `removed`: a demo too old to resume */
   readonly before: 'nothing' | 'resumed' | 'removed'
 }
 
-/** An older demo's mock would hold too many entries by now: it begins anew. */
+/** After this time the mock would have to generate too many entries: the demo starts over. */
 export const RESUME_HOURS = 6
-const ORIGINS = 'mock.json'
+const MOCK_SEED = 'mock.json'
 const CONFIG = 'auditferry.yaml'
 const ENTRIES = 'entries.ndjson'
 const JOURNAL = 'auditferry.db'
 
-function originsIn(file: string): Origins | undefined {
+function mockSeedIn(file: string): MockSeed | undefined {
   try {
-    const { seed, since } = JSON.parse(readFileSync(file, 'utf8')) as Partial<Origins>
+    const { seed, since } = JSON.parse(readFileSync(file, 'utf8')) as Partial<MockSeed>
     return typeof seed === 'number' && typeof since === 'number' ? { seed, since } : undefined
   } catch {
     return undefined
@@ -209,7 +209,7 @@ function originsIn(file: string): Origins | undefined {
 }
 
 const folderIn = (data: string) => join(data, 'demo')
-/** As the daemon has it: where the control socket is depends on the length of the whole path. */
+/** Absolute, as in the daemon: the location of the control socket depends on the path's length. */
 export const journalIn = (data: string) => resolve(folderIn(data), JOURNAL)
 
 async function writeWhole(path: string, text: string): Promise<void> {
@@ -222,35 +222,35 @@ async function writeWhole(path: string, text: string): Promise<void> {
   }
 }
 
-/** Removes what an older demo left, by name, and nothing else; the file that says so last. Throws where no demo made the folder. */
+/** Removes the files of an older demo, marker file last. False: empty. Throws on foreign files. */
 async function clear(folder: string): Promise<boolean> {
   const names = (await disk.list(folder)).map(({ name }) => name)
   if (names.length === 0) return false
-  if (!names.includes(ORIGINS))
+  if (!names.includes(MOCK_SEED))
     throw new ConnectorError(
       'misconfigured',
-      `${folder} contains files that are not from a demo (there is no ${ORIGINS}): choose another folder with --data`,
+      `${folder} contains files that are not from a demo (there is no ${MOCK_SEED}): choose another folder with --data`,
     )
   const ours = names.filter((name) => name === CONFIG || name === ENTRIES || name.startsWith(JOURNAL))
-  for (const name of [...ours, ORIGINS]) await disk.remove(join(folder, name))
+  for (const name of [...ours, MOCK_SEED]) await disk.remove(join(folder, name))
   return true
 }
 
 /**
- * `backlogMs`: how far back a new demo's entries begin. No demo may be running in `data`. Throws ConnectorError where the folder
- * holds what no demo made, or cannot be written.
+ * No demo may be running in `data`. `backlogMs`: how far back the entries of a new demo begin.
+ * Throws ConnectorError if the folder contains foreign files or is not writable.
  */
 export async function openHome(data: string, now: number, backlogMs: number): Promise<DemoHome> {
   const folder = folderIn(data)
   const paths = { folder, config: join(folder, CONFIG), entries: join(folder, ENTRIES) }
-  const file = join(folder, ORIGINS)
-  const known = originsIn(file)
+  const file = join(folder, MOCK_SEED)
+  const known = mockSeedIn(file)
   if (known && known.since <= now && now - known.since < RESUME_HOURS * HOUR_MS + backlogMs)
-    return { ...paths, origins: known, before: 'resumed' }
+    return { ...paths, mockSeed: known, before: 'resumed' }
   const removed = await clear(folder)
-  const origins = { seed: now % 2 ** 31, since: now - backlogMs }
-  await writeWhole(file, `${JSON.stringify(origins)}\n`)
-  return { ...paths, origins, before: removed ? 'removed' : 'nothing' }
+  const mockSeed = { seed: now % 2 ** 31, since: now - backlogMs }
+  await writeWhole(file, `${JSON.stringify(mockSeed)}\n`)
+  return { ...paths, mockSeed, before: removed ? 'removed' : 'nothing' }
 }
 
 export async function writeConfig(home: DemoHome, baseUrl: string, listen: string): Promise<void> {

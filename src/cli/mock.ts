@@ -1,4 +1,4 @@
-// `mock`: the embedded API alone, as a server, for trying things out and for tests.
+// `mock`: only the mock API, as a server for trials and tests.
 import { once } from 'node:events'
 import { readTextFile } from '../config/files.ts'
 import { reasonOf } from '../config/references.ts'
@@ -17,7 +17,7 @@ export interface MockCommandOptions {
   readonly seed: number
   readonly entriesPerHour: number
   readonly backlog: number
-  /** for every area; 0 for none, the documented ones when absent */
+  /** for every area; 0: no limit; absent: the documented limits */
   readonly rateLimit?: number
   readonly switch: readonly string[]
   readonly fault: readonly string[]
@@ -38,7 +38,7 @@ function keyOf(file: string | undefined): string {
   }
 }
 
-/** Those of --key; the one of a file or of our own stands beside them only where it was asked for, or nothing else was. */
+/** The default key is added only if no other key is given. */
 function keysOf({ apiKeyFile, key }: MockCommandOptions): KeyOptions[] {
   const named = key.map((text) => readKey(text, `${WORKSPACE}.example`))
   return key.length > 0 && apiKeyFile === undefined ? named : [{ key: keyOf(apiKeyFile) }, ...named]
@@ -58,16 +58,16 @@ function mockOptions(options: MockCommandOptions): MockOptions {
   }
 }
 
-/** Its pages are rendered once for load, and sent as they are. Empty: all that was asked for can strike. */
+/** A warning if faults of entries or events cannot apply to the backlog, which is pre-rendered. */
 function backlogText({
   backlog,
   faults: wanted = {},
 }: Pick<MockOptions, 'faults'> & { backlog: number }): string {
-  const lost = faultNames.filter(
+  const unaffected = faultNames.filter(
     (name) => wanted[name] !== undefined && ['entry', 'event'].includes(faults[name].kind),
   )
-  if (backlog === 0 || lost.length === 0) return ''
-  return `mock API: of --backlog nothing has ${lost.join(', ')}: these strike entries and events of the traffic alone (--entries-per-hour)\n`
+  if (backlog === 0 || unaffected.length === 0) return ''
+  return `mock API: of --backlog nothing has ${unaffected.join(', ')}: these strike entries and events of the traffic alone (--entries-per-hour)\n`
 }
 
 async function listen(mock: Mock, { port, host, control }: MockCommandOptions): Promise<Listening> {
@@ -80,8 +80,8 @@ async function listen(mock: Mock, { port, host, control }: MockCommandOptions): 
   }
 }
 
-/** Secrets that somebody chose are not printed. */
-function whatKeys({ apiKeyFile, key }: MockCommandOptions): string {
+/** Keys given by the user are not printed. */
+function keysText({ apiKeyFile, key }: MockCommandOptions): string {
   const named = key.map((text) => text.slice(0, text.indexOf(':')))
   const first = apiKeyFile === undefined ? `API key ${KEY}` : `API key from ${apiKeyFile}`
   if (named.length === 0) return first
@@ -89,7 +89,7 @@ function whatKeys({ apiKeyFile, key }: MockCommandOptions): string {
   return apiKeyFile === undefined ? keys : `${first} and ${keys}`
 }
 
-/** Serves until the world's signal. */
+/** Runs until the signal. */
 export async function mock(context: CommandContext, options: MockCommandOptions): Promise<number> {
   let wanted: MockOptions
   try {
@@ -101,11 +101,11 @@ export async function mock(context: CommandContext, options: MockCommandOptions)
   }
   const api = openMock(wanted)
   context.stderr(backlogText({ ...wanted, backlog: options.backlog }))
-  // Its past is made when it is looked at first: before it is said that it serves.
+  // The first access generates the past, so generate it before announcing that the server is ready.
   context.stderr('mock API: making its past\n')
   api.projects()
   const listening = await listen(api, options)
-  const key = whatKeys(options)
+  const key = keysText(options)
   context.stdout(
     `mock API at ${listening.url}, workspace ${WORKSPACE}, ${key}, seed ${options.seed}; Ctrl-C ends it\n`,
   )

@@ -1,4 +1,4 @@
-// How a command is found and run; turns whatever it ends with into an exit code.
+// Finds and runs a command, and turns its result into an exit code.
 import { Argument, Command, CommanderError, Help, type Option } from 'commander'
 import { ConfigFaults } from '../config/faults.ts'
 import { bugLine, ConnectorError } from '../core/errors.ts'
@@ -7,7 +7,7 @@ import type { CompletedCommand } from './completion.ts'
 import { exitCodeOf, exitCodes, type CommandContext } from './shared/world.ts'
 import { type CommandSpec, specs } from './command-list.ts'
 
-/** The one command that knows all of them. */
+/** Defined here because it needs the list of all commands. */
 const completionSpec: CommandSpec = {
   name: 'completion',
   summary: 'print the completion script of a shell: source <(auditferry completion bash)',
@@ -16,7 +16,7 @@ const completionSpec: CommandSpec = {
 }
 const all = [...specs, completionSpec]
 
-/** Every command as the shells are to know it; the first is the program itself. */
+/** Every command, for completion; the first is the program itself. */
 function completed(): readonly CompletedCommand[] {
   const program = new Command('auditferry')
   for (const spec of all) register(program, spec, undefined, () => undefined)
@@ -55,21 +55,21 @@ function register(
 
 const usualHelp = new Help()
 
-/** That a switch is off unless it is named goes without saying. */
+/** Help omits `(default: false)`. */
 const optionDescription = (option: Option): string =>
   option.defaultValue === false ? option.description : usualHelp.optionDescription(option)
 
-/** An option that commands have, and that stands before the name of one. */
-function isMisplaced(error: CommanderError, [first = '']: readonly string[]): boolean {
+/** An option of a command was given before the command's name. */
+function isBeforeCommand(error: CommanderError, [first = '']: readonly string[]): boolean {
   if (error.code !== 'commander.unknownOption' || !first.startsWith('--')) return false
   const [option = ''] = first.split('=')
   return completed().some(({ options }) => options.includes(option))
 }
 
 function codeOf(error: unknown, argv: readonly string[], context: CommandContext): number {
-  // commander has said what is wrong already.
+  // commander has already printed the error.
   if (error instanceof CommanderError) {
-    if (isMisplaced(error, argv)) context.stderr('(options follow their command: auditferry run …)\n')
+    if (isBeforeCommand(error, argv)) context.stderr('(options follow their command: auditferry run …)\n')
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
   }
   if (error instanceof ConfigFaults) {
@@ -84,7 +84,7 @@ function codeOf(error: unknown, argv: readonly string[], context: CommandContext
   return exitCodeOf(error)
 }
 
-/** `argv` without the names of node and the program. Resolves with the exit code. */
+/** `argv`: without node and the program. Resolves with the exit code. */
 export async function runProgram(argv: readonly string[], context: CommandContext): Promise<number> {
   let code: number = exitCodes.done
   const program = new Command('auditferry')

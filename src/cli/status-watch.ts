@@ -1,4 +1,4 @@
-// `status --watch`: looks again and again, through a restart of the daemon too, and not for ever where nobody answers.
+// `status --watch`: refreshes until Ctrl-C or a long silence; survives a daemon restart.
 import { orAborted } from '../core/abort.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
@@ -7,20 +7,23 @@ import { spanText, utcText } from '../observability/words.ts'
 import { showContent } from './shared/export-file.ts'
 import { exitCodes, type CommandContext } from './shared/world.ts'
 
-/** What one look found: a report, or in words why there is none. */
+/** Result of one query: a report, or the message that explains its absence. */
 export type Look =
-  | { readonly report: StatusReport; readonly nobody?: undefined }
-  | { readonly report?: undefined; readonly nobody: string }
+  | { readonly report: StatusReport; readonly message?: undefined }
+  | { readonly report?: undefined; readonly message: string }
 
 const WATCH_MS = 2_000
-/** Somebody starts the daemon beside the watch, or has named the wrong file. */
-const NEVER_HEARD_MS = 30_000
-/** It restarts: one with a large journal checks that first. */
-const HEARD_MS = 5 * 60_000
-/** To the top left, and everything off the screen. */
+/** Before the first answer: the daemon is perhaps just starting, or the wrong file was given. */
+const FIRST_ANSWER_MS = 30_000
+/** After an answer: a restarting daemon checks a large journal before it answers. */
+const RESTART_MS = 5 * 60_000
+/** Moves to the top left and clears the screen. */
 const CLEAR = '\u001b[H\u001b[2J'
 
-/** Until the signal, or nobody reads any more: then what was seen last decides the exit code. Or until nobody has answered for long. */
+/**
+ * Runs until the signal, a long silence, or the end of the output's reader. The last answer decides
+ * the exit code.
+ */
 export async function watchStatus(
   context: CommandContext,
   look: () => Promise<Look>,
@@ -32,21 +35,21 @@ export async function watchStatus(
   let isWell = false
   const stopped = () => context.signal.aborted
   while (!stopped()) {
-    // A daemon that hangs keeps nobody from leaving.
-    const { report, nobody } = await orAborted(look(), context.signal).catch((error: unknown) => {
-      if (!stopped()) return asNobody(error)
-      return { report: undefined, nobody: '' }
+    // Ctrl-C must work while a hanging daemon does not answer.
+    const { report, message } = await orAborted(look(), context.signal).catch((error: unknown) => {
+      if (!stopped()) return unreachable(error)
+      return { report: undefined, message: '' }
     })
     if (stopped()) break
     if (report) {
       isWell = report.ok
-      silence.broken()
+      silence.ended()
       if (!(await showContent(context, Buffer.from(`${screen ? CLEAR : ''}${textOf(report)}`)))) break
     } else {
       isWell = false
-      const isNew = silence.goesOn()
+      const isNew = silence.continued()
       if (screen) context.stdout(CLEAR)
-      if (isNew || screen) context.stderr(nobody)
+      if (isNew || screen) context.stderr(message)
       context.stderr(silence.text)
       if (silence.isOver) break
     }
@@ -55,30 +58,30 @@ export async function watchStatus(
   return isWell ? exitCodes.done : exitCodes.failed
 }
 
-/** A daemon that stops may break off in the middle of its answer. */
-function asNobody(error: unknown): Look {
+/** A stopping daemon may break off its answer. */
+function unreachable(error: unknown): Look {
   if (error instanceof ConnectorError && (error.code === 'unreachable' || error.code === 'timeout'))
-    return { nobody: `auditferry: ${error.message}\n` }
+    return { message: `auditferry: ${error.message}\n` }
   throw error
 }
 
-/** How long nobody has answered, and how long that is waited out. */
+/** How long the daemon has been silent, and how long to keep waiting. */
 class Silence {
   readonly #clock: Clock
-  #patienceMs = NEVER_HEARD_MS
+  #patienceMs = FIRST_ANSWER_MS
   #since: { readonly at: number; readonly elapsed: number } | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  broken(): void {
+  ended(): void {
     this.#since = undefined
-    this.#patienceMs = HEARD_MS
+    this.#patienceMs = RESTART_MS
   }
 
-  /** True for the first look without an answer. */
-  goesOn(): boolean {
+  /** True for the first query without an answer. */
+  continued(): boolean {
     const isNew = this.#since === undefined
     this.#since ??= { at: this.#clock.now(), elapsed: this.#clock.elapsed() }
     return isNew

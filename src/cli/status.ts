@@ -1,4 +1,4 @@
-// `status`: what the running daemon knows, a screenful. Asks its control socket; where there is none, its listener.
+// `status`: the daemon's state on one screen, from its control socket or else its listener.
 import { realFiles } from '../config/files.ts'
 import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
@@ -6,7 +6,7 @@ import { hostPort } from '../contracts/platform.ts'
 import { connectControl } from '../control/client.ts'
 import { printable } from '../core/printable.ts'
 import { controlPath } from '../journal/sqlite/files.ts'
-import { budgetOf, isLagUnknown, noDelivery } from '../observability/status.ts'
+import { rateLimitOf, isLagUnknown, noDelivery } from '../observability/status.ts'
 import type {
   BackfillStatus,
   RateLimitStatus,
@@ -35,8 +35,8 @@ import {
 import { systemClock } from '../platform/clock.ts'
 import { configFile } from './shared/config-file.ts'
 import { gapsText, progressText, troubleText } from './shared/jobs.ts'
-import { configOrPlace, tellFaulty } from './shared/journal.ts'
-import type { DaemonPlace } from './shared/journal.ts'
+import { configOrAddress, warnInvalid } from './shared/journal.ts'
+import type { DaemonAddress } from './shared/journal.ts'
 import { columns } from './shared/terminal.ts'
 import type { Paint } from './shared/terminal.ts'
 import { exitCodes } from './shared/world.ts'
@@ -50,32 +50,36 @@ interface StatusOptions {
   readonly watch?: boolean
 }
 
-/** With `watch` again and again, as `watchStatus` says. */
+/** With `watch` it repeats, see `watchStatus`. */
 export async function status(
   context: CommandContext,
   options: StatusOptions,
   clock = systemClock,
 ): Promise<number> {
   const file = configFile(context, options.config)
-  const { place, config, faults } = configOrPlace(file, context)
-  let told = false
+  const { place, config, faults } = configOrAddress(file, context)
+  let isWarned = false
   const look = async (): Promise<Look> => {
     const { report, other } = await ask(place, config, context)
     if (faults && !report) throw faults
-    if (faults && !told) tellFaulty(file, context)
-    told = true
-    return report ? { report } : { nobody: nobodyText(file, place, other) }
+    if (faults && !isWarned) warnInvalid(file, context)
+    isWarned = true
+    return report ? { report } : { message: noDaemonText(file, place, other) }
   }
   const textOf = (report: StatusReport) =>
     `${(options.json ? JSON.stringify(report, null, 2) : statusText(report, context.colours)).trimEnd()}\n`
   if (options.watch === true) return watchStatus(context, look, textOf, clock)
-  const { report, nobody } = await look()
+  const { report, message } = await look()
   if (report) context.stdout(textOf(report))
-  else context.stderr(nobody)
+  else context.stderr(message)
   return report?.ok === true ? exitCodes.done : exitCodes.failed
 }
 
-async function ask(place: DaemonPlace, config: Config | undefined, context: CommandContext): Promise<Answer> {
+async function ask(
+  place: DaemonAddress,
+  config: Config | undefined,
+  context: CommandContext,
+): Promise<Answer> {
   const client = await connectControl(place.journal.path)
   if (client) return { report: await client.status() }
   const asked = await askListener(place, config)
@@ -84,7 +88,7 @@ async function ask(place: DaemonPlace, config: Config | undefined, context: Comm
   return asked
 }
 
-function nobodyText(file: string, config: DaemonPlace, other: string | undefined): string {
+function noDaemonText(file: string, config: DaemonAddress, other: string | undefined): string {
   const socket = controlPath(config.journal.path) ?? config.journal.path
   const url = listenerUrl(config)
   const whose = other === undefined ? '' : `; the daemon at ${url} has another journal, ${printable(other)}`
@@ -124,7 +128,7 @@ const colourOf: Readonly<Record<string, number>> = {
   sending: GREEN,
 }
 
-/** The state is said in words; colour only helps the eye to find it. */
+/** The text shows the state; colour is only an addition. */
 const painted: Paint = (padded, text) => {
   const colour = colourOf[text]
   return colour === undefined ? padded : `\u001b[${colour}m${padded}\u001b[0m`
@@ -157,7 +161,7 @@ function sourceLines(report: StatusReport, ago: Ago, paint?: Paint): string {
       ...source,
       never: neverTexts(source, Date.parse(report.reported_at)),
       name: `${name} ${source.name}`,
-      used: budgetText(budgetOf(source, { rate_limits })),
+      used: budgetText(rateLimitOf(source, { rate_limits })),
     })),
   )
   const rows = sources.map((source) => [
@@ -183,7 +187,7 @@ function answerLines(sources: readonly SourceStatus[], now: number): string {
     .join('')
 }
 
-/** Also of an area in which no source has met the 429 itself: it was before the start, or another one did. */
+/** Includes areas whose 429 came before the start, or through another source. */
 function limitLines({ workspaces, reported_at }: StatusReport): string {
   return workspaces
     .flatMap(({ name, rate_limits = [] }) => rate_limits.map((one) => ({ ...one, name })))
@@ -232,10 +236,10 @@ function gapLines({ workspaces }: StatusReport): string {
     .join('')
 }
 
-/** Of these the last few: the way to them is the entry in the SIEM. */
+/** Only the last few: details are in the SIEM. */
 const SHOWN_FINDINGS = 3
 
-/** A daemon of an older version names none. */
+/** An older daemon does not report them. */
 function findingLines({ findings = [] }: Partial<StatusReport>): string {
   const lines = findings.slice(0, SHOWN_FINDINGS).map(({ workspace, source, kind, entry_id, entry_at }) => {
     const of = entry_at === null ? '' : ` of ${utcText(entry_at)}`
@@ -251,30 +255,30 @@ function warningLines({ warnings = [] }: Partial<StatusReport>, ago: Ago): strin
     .join('')
 }
 
-// The report of a daemon without a control socket, from its listener: where it is the one of this configuration, not of another that has the address.
+// Without a control socket: the report from the listener, if it belongs to this configuration.
 
 const HTTP_MS = 3_000
 
-/** An address that means all of them is asked at this machine's own. */
-function listenerUrl({ server }: DaemonPlace): string {
+/** A wildcard address is requested at the loopback address. */
+function listenerUrl({ server }: DaemonAddress): string {
   const { host, port } = server.listen
   const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
   return `http://${hostPort({ host: name, port })}`
 }
 
-/** `report`: of our daemon; `other`: the journal of another one that has the address of its listener. */
+/** `report`: of our daemon; `other`: journal of another daemon at that address. */
 interface Answer {
   readonly report?: StatusReport
   readonly other?: string
 }
 
-async function askListener(place: DaemonPlace, config: Config | undefined): Promise<Answer> {
-  // Any free port: the configuration does not tell which.
+async function askListener(place: DaemonAddress, config: Config | undefined): Promise<Answer> {
+  // A random port: the configuration does not say which.
   if (place.server.listen.port === 0) return {}
   const report = await reportAt(`${listenerUrl(place)}/status`)
   if (!report) return {}
   const { path } = report.journal
-  // Of an older version: its parts are all that there is to go by.
+  // An older daemon without a journal path: compare the names.
   if (path === undefined) return !config || isNamedAs(config, report) ? { report } : {}
   return isSameFile(path, place.journal.path) ? { report } : { other: path }
 }
@@ -294,7 +298,7 @@ function isReport({ sinks, workspaces, summary, journal }: Partial<StatusReport>
   return isOne && journal !== undefined && ['string', 'undefined'].includes(typeof journal.path)
 }
 
-/** Links are followed. Of a daemon in a container only the name may be known out here. */
+/** Follows links. For a daemon in a container only the name may be known here. */
 const isSameFile = (one: string, other: string) => realFiles.identity(one) === realFiles.identity(other)
 
 function isNamedAs({ sinks, workspaces }: Config, report: StatusReport): boolean {
@@ -305,9 +309,9 @@ function isNamedAs({ sinks, workspaces }: Config, report: StatusReport): boolean
   )
 }
 
-// What `status` says of jobs under way: backfills, and replays from the API.
+// Running backfills, and replays from the API.
 
-/** Of each kind: the commands' own --status lists them all. */
+/** Per kind; `--status` of each command lists all. */
 const SHOWN = 10
 
 type JobStatus = Omit<BackfillStatus, 'new_entries'>
@@ -338,7 +342,7 @@ function sectionText<One extends JobStatus>(
   return [`${title}\n${open.slice(0, SHOWN).map(text).join('')}${more}`]
 }
 
-/** A section of each kind of which one is under way. */
+/** One section for each kind with running jobs. */
 function jobLines({ backfills = [], replays = [] }: Partial<StatusReport>): string[] {
   return [
     ...sectionText('BACKFILLS UNDER WAY', 'backfill', backfills, backfillText),

@@ -1,4 +1,4 @@
-// `tap`: live samples of what a sink is sent. They are content: only where the configuration allows it, only through the running daemon.
+// `tap`: live samples of a sink's lines. They are content, so the sink must allow it (`tap: true`).
 import type { StatusReport } from '../observability/status.ts'
 import { spanText } from '../observability/words.ts'
 import { printable } from '../core/printable.ts'
@@ -17,35 +17,35 @@ interface TapOptions {
 const WAIT_MS = 2_000
 const LF = Buffer.from('\n')
 
-/** Until so many lines were shown, until nobody reads them, or until the signal. */
+/** Ends after `limit` lines, when the reader of the output is gone, or at the signal. */
 export async function tap(
   context: CommandContext,
   { config: given, sink, limit }: TapOptions,
 ): Promise<number> {
   const file = configFile(context, given)
   const { config, client } = await reachDaemon(file, context)
-  // What the daemon runs with may not be what the file says by now.
+  // The daemon may run with an older configuration than the file.
   const { sinks } = client ? await client.status() : config
   if (!isKnown(context, 'sink', sink, sinks)) return exitCodes.usage
   if (!client) {
     context.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
     return exitCodes.failed
   }
-  // Whether it may be looked into the daemon says: nobody is told to wait for a refusal.
+  // The daemon rejects a sink without `tap: true`: ask before announcing the wait.
   await client.tap(sink, 1, 0)
   context.stderr(`auditferry: waiting for what ${sink} is sent next; Ctrl-C ends it\n`)
   const taken = config?.sinks.find(({ name }) => name === sink)?.sources
-  let told: string | undefined
-  let isDueTold = false
+  let printed: string | undefined
+  let isDuePrinted = false
   for (let left = limit; left > 0 && !context.signal.aborted;) {
     const lines = await client.tap(sink, left, WAIT_MS)
     const report = lines.length === 0 ? await client.status() : undefined
     const why = report && whyNothing(report, sink)
-    const due: string | undefined = report && !why && !isDueTold ? dueText(report, taken) : undefined
+    const due: string | undefined = report && !why && !isDuePrinted ? dueText(report, taken) : undefined
     if (due !== undefined) context.stderr(`auditferry: ${due}\n`)
-    isDueTold ||= due !== undefined
-    if (why !== undefined && why !== told) context.stderr(`auditferry: ${why}\n`)
-    told = why
+    isDuePrinted ||= due !== undefined
+    if (why !== undefined && why !== printed) context.stderr(`auditferry: ${why}\n`)
+    printed = why
     for (const line of lines)
       if (!(await showContent(context, line.at(-1) === LF[0] ? line : Buffer.concat([line, LF]))))
         return exitCodes.done
@@ -54,7 +54,7 @@ export async function tap(
   return exitCodes.done
 }
 
-/** What keeps lines from coming, where that is known. */
+/** Why no lines come, if known. */
 function whyNothing({ journal, sinks }: StatusReport, name: string): string | undefined {
   const sink = sinks.find((one) => one.name === name)
   if (sink && (sink.state === 'blocked' || sink.state === 'failing'))
@@ -63,7 +63,7 @@ function whyNothing({ journal, sinks }: StatusReport, name: string): string | un
   return 'reading is paused, so nothing new comes: auditferry status says why'
 }
 
-/** Where all is well, and nothing new is there: of the sources that it takes the one that is read first. */
+/** When nothing is wrong but nothing new has come: which source of the sink is read next. */
 function dueText(report: StatusReport, taken: readonly string[] | undefined): string | undefined {
   const now = Date.parse(report.reported_at)
   const [first] = report.workspaces

@@ -1,9 +1,9 @@
-// `validate`: is this configuration one to run with? Three layers: its text, what it refers to on this machine, and with --connect the other sides.
+// `validate`: checks the text, what it refers to on this machine, and with --connect the peers.
 import { faultLine, sortFaults } from '../config/faults.ts'
 import { realFiles } from '../config/files.ts'
 import { examineConfig } from '../config/load.ts'
 import { sourcesOf, type Config, type SinkConfig, type WorkspaceConfig } from '../config/schema.ts'
-import { lookAround } from '../config/environment-checks.ts'
+import { checkEnvironment } from '../config/environment-checks.ts'
 import { checkConnections } from '../app/checks.ts'
 import { printable } from '../core/printable.ts'
 import type { CheckResult } from '../contracts/sink.ts'
@@ -18,7 +18,7 @@ interface ValidateOptions {
   readonly connect: boolean
 }
 
-/** Asks every API and every sink of a configuration. */
+/** Checks the connection to every API and every sink. */
 export type ConnectChecks = (config: Config, context: CommandContext) => Promise<readonly CheckResult[]>
 
 function count(amount: number, noun: string): string {
@@ -29,20 +29,20 @@ function workspaceLine(workspace: WorkspaceConfig): string {
   return `  workspace ${workspace.name} reads ${sourcesOf(workspace).join(', ') || 'nothing'} from ${workspace.base_url}\n`
 }
 
-/** Of the sources that a sink names only those count that some workspace has switched on. */
+/** Lists only sources that some workspace has switched on. */
 function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
   const sources = sink.sources.filter((source) => read.has(source)).join(', ') || 'nothing'
   return `  sink ${sink.name} (${sink.type}, assurance: ${kindOf(sink.type).assurance(sink)}) takes ${sources} as ${sink.format}\n`
 }
 
-function tell(context: CommandContext, file: string, config: Config): void {
+function printSummary(context: CommandContext, file: string, config: Config): void {
   context.stdout(`${file}\n  journal ${config.journal.path}\n`)
   for (const workspace of config.workspaces) context.stdout(workspaceLine(workspace))
   const read = new Set<string>(config.workspaces.flatMap(sourcesOf))
   for (const sink of config.sinks) context.stdout(sinkLine(sink, read))
 }
 
-/** Asks each API and sink, and prints what each check found. */
+/** Runs each connection check and prints its result. */
 async function connect(
   config: Config,
   context: CommandContext,
@@ -57,7 +57,7 @@ async function connect(
   return { failed: results.filter(({ ok }) => !ok).length, all: results.length }
 }
 
-async function askAll(config: Config, context: CommandContext): Promise<readonly CheckResult[]> {
+async function checkAll(config: Config, context: CommandContext): Promise<readonly CheckResult[]> {
   const instance = await instanceOf(config)
   return checkConnections(config, quietEnvironment(config, context), context.signal, instance)
 }
@@ -65,18 +65,18 @@ async function askAll(config: Config, context: CommandContext): Promise<readonly
 export async function validate(
   context: CommandContext,
   options: ValidateOptions,
-  connectChecks: ConnectChecks = askAll,
+  connectChecks: ConnectChecks = checkAll,
 ): Promise<number> {
   const file = configFile(context, options.config)
   const examined = examineConfig(file, references(context))
-  const around = examined.loaded && lookAround(examined.loaded, realFiles, systemClock.now())
+  const around = examined.loaded && checkEnvironment(examined.loaded, realFiles, systemClock.now())
   for (const warning of sortFaults(around?.warnings ?? []))
     context.stderr(`${faultLine({ ...warning, message: `warning: ${warning.message}` })}\n`)
   const faults = sortFaults([...examined.faults, ...(around?.faults ?? [])])
   for (const fault of faults) context.stderr(`${faultLine(fault)}\n`)
   if (!examined.loaded || faults.length > 0) return exitCodes.config
   const { config } = examined.loaded
-  tell(context, file, config)
+  printSummary(context, file, config)
   const checked = options.connect ? await connect(config, context, connectChecks) : undefined
   if (checked && checked.failed > 0) {
     context.stderr(

@@ -1,4 +1,4 @@
-// `verify`: whether a bucket, or a folder copied from one, holds what its signed manifests say. Reads only; needs no daemon and no journal.
+// `verify`: does a bucket, or a copy in a folder, hold what its signed manifests list? Reads only.
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isExposed } from '../config/fields.ts'
@@ -56,7 +56,7 @@ async function verifyPlace(
   const acceptedGaps = (options.acceptGap ?? []).map(gapOf)
   const { store, storedIn, close } = verifyPlaceOf(context, options, where)
   try {
-    // What cannot be verified at all needs no key.
+    // After the place is checked: a wrong place is reported even without a key.
     const keys = keysOf(options.publicKey)
     const pause = (ms: number) => systemClock.sleep(ms, context.signal)
     const verified = await verifyEvidence(
@@ -106,7 +106,7 @@ function gapOf(text: string): Range {
   throw new WrongUsage(`--accept-gap ${text}: expected two sequence numbers such as 101-250`)
 }
 
-// Which evidence `verify` reads: a folder, a bucket by its address, or the bucket of a sink that a configuration names.
+// Finds the evidence: a folder, a bucket by address, or the bucket of a configured sink.
 
 export interface VerifyPlaceOptions {
   readonly endpoint?: string
@@ -116,18 +116,18 @@ export interface VerifyPlaceOptions {
   readonly sink?: string
 }
 
-/** What was asked makes no sense: told, exit 2. */
+/** Invalid arguments: reported with exit code 2. */
 export class WrongUsage extends Error {}
 
-/** Where the objects are and who reads them. */
+/** The objects and how to read them. */
 interface VerifyPlace {
   readonly store: EvidenceStore
-  /** a folder does not know */
+  /** absent for a folder */
   readonly storedIn?: StoredIn
   readonly close: () => Promise<void>
 }
 
-/** Throws WrongUsage where what was given names no place, or two. */
+/** Throws WrongUsage if the arguments name no place, or two. */
 export function verifyPlaceOf(
   context: CommandContext,
   options: VerifyPlaceOptions,
@@ -135,7 +135,7 @@ export function verifyPlaceOf(
 ): VerifyPlace {
   const address = where === undefined ? undefined : /^s3:\/\/([^/]+)\/?(.*)$/i.exec(where)
   if (where !== undefined && !address && options.sink === undefined && !where.includes('://')) {
-    const deeper = deeperThan(where)
+    const deeper = manifestFolderIn(where)
     if (deeper !== undefined)
       throw new WrongUsage(`${where}: it has no manifest folder; did you mean ${printableName(deeper)}?`)
     return { store: folderEvidence(where), close: () => Promise.resolve() }
@@ -153,8 +153,8 @@ export function verifyPlaceOf(
   return bucketPlace(context, known ? { ...known, ...named } : optionsOf(options, named))
 }
 
-/** A copy of a whole bucket has the sink's prefix as a folder of its own. */
-function deeperThan(folder: string): string | undefined {
+/** In a copy of a whole bucket, the sink's prefix is a folder of its own. */
+function manifestFolderIn(folder: string): string | undefined {
   const hasManifests = (name: string) => existsSync(join(name, 'manifest'))
   if (!existsSync(folder) || !statSync(folder).isDirectory() || hasManifests(folder)) return undefined
   return readdirSync(folder)
@@ -162,7 +162,7 @@ function deeperThan(folder: string): string | undefined {
     .find(hasManifests)
 }
 
-/** The bucket as the daemon's configuration has it. */
+/** Bucket and keys of a sink in the daemon's configuration. */
 function sinkOf(context: CommandContext, { config }: VerifyPlaceOptions, name: string): S3Options {
   const all = knownConfig(configFile(context, config), context).sinks
   const sinks = all.filter((sink) => sink.type === 's3')
@@ -174,7 +174,7 @@ function sinkOf(context: CommandContext, { config }: VerifyPlaceOptions, name: s
   throw new WrongUsage(unknownName('s3 sink', name, sinks))
 }
 
-/** Keys come from the environment, as for any tool that speaks to a bucket. */
+/** Keys come from the environment, as with other S3 tools. */
 function optionsOf(options: VerifyPlaceOptions, named: object): S3Options {
   const { endpoint, region, allowInsecure = false } = options
   const parsed = s3Options.safeParse({
@@ -213,7 +213,7 @@ function bucketPlace(context: CommandContext, options: S3Options): VerifyPlace {
   }
 }
 
-// What `verify` says at its end: what is proved, of which chains, and what no manifest can prove. Pure.
+// The final report: the proof, its chains, and what no manifest can prove. Pure.
 
 const many = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
 
@@ -230,7 +230,7 @@ function chainLines({ sink, journal, manifests, last, after, through }: WalkedCh
   ]
 }
 
-/** Of each chain what it does not hold, so that nobody takes the number of lines for the number of entries that were read. */
+/** What the chains do not contain: the number of lines is not the number of entries read. */
 function leftOut(chains: readonly WalkedChain[]): string[] {
   const sum = (of: (chain: WalkedChain) => number) => chains.reduce((total, chain) => total + of(chain), 0)
   const filtered = sum((chain) => chain.filtered)
@@ -264,7 +264,7 @@ function spanText({ first, last, from, until }: Span): string {
   return `sequence numbers ${first} to ${last}${time}`
 }
 
-/** How far the faults reach, for whoever has to say what is lost. */
+/** The extent of the faults, for a damage report. */
 function touchedLines({ touched: { listed, planted }, chains }: Verified): string[] {
   const blind = chains.flatMap(({ sink, journal, blind: ranges }) =>
     ranges
@@ -283,7 +283,7 @@ function touchedLines({ touched: { listed, planted }, chains }: Verified): strin
   ]
 }
 
-/** `bounded`: the end was compared with something from outside. */
+/** `bounded`: the end was checked against a value from outside the bucket. */
 export function reportOf(verified: Verified, bounded: boolean): string {
   const { chains, objects, entries, faults, byLines, unread } = verified
   const all = `${many(objects, 'object')} with ${entriesText(entries)}`

@@ -1,16 +1,16 @@
-// YAML text to plain values, with the place of every key and value. Bounded: neither aliases nor depth can make it large.
+// Converts YAML to plain values with the position of each key and value. Bounded in size and depth.
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml'
 import type { Alias, Document, Node, YAMLError } from 'yaml'
 import { isShowable, type Fault, type Path, type Place } from './faults.ts'
 
-/** Far above any real configuration; aliases of aliases stop here. */
+/** Far above any real configuration; nested aliases end here. */
 const MOST_NODES = 50_000
 const MOST_DEPTH = 40
 
 export interface ConfigDocument {
   readonly value: unknown
   readonly faults: readonly Fault[]
-  /** Place of the value under `path`; of the nearest parent that is there, where it is missing. */
+  /** Position of the value under `path`, or of its nearest existing parent. */
   valueAt(path: Path): Place
   keyAt(path: Path): Place
   has(path: Path): boolean
@@ -20,8 +20,8 @@ export function pathKey(path: Path): string {
   return JSON.stringify(path)
 }
 
-// yaml's own messages may quote the text, and so a secret: they are said again without it.
-const sentences: Readonly<Partial<Record<YAMLError['code'], string>>> = {
+// yaml's own messages may quote the text, and so a secret.
+const syntaxMessages: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   TAB_AS_INDENT: 'a tab indents here: use spaces',
   BAD_INDENT: 'the indentation fits no line above, or a bracket is not closed: line it up, or close it',
   BLOCK_AS_IMPLICIT_KEY:
@@ -38,7 +38,7 @@ const sentences: Readonly<Partial<Record<YAMLError['code'], string>>> = {
     'not valid here: within { } and [ ] put ${…} in quotes; otherwise check the quotes and the indentation of this line and the one above',
 }
 
-/** What each alias stands for: the last anchor of its name before it. Found in one go, since yaml's `resolve` walks the whole document for each. */
+/** Resolves all aliases in one pass: yaml's `resolve` walks the whole document each time. */
 function aliasesOf(document: Document): ReadonlyMap<Alias, Node> {
   const anchors = new Map<string, Node>()
   const aliases = new Map<Alias, Node>()
@@ -59,12 +59,12 @@ interface Walk {
   readonly places: Map<string, { key: number; value: number }>
   readonly faults: { path: Path; at: number; message: string }[]
   nodes: number
-  /** told once, then the walk only comes home */
-  spent: boolean
+  /** reported once; the rest of the walk only returns */
+  isOverLimit: boolean
 }
 
-/** A name read as another one is a rule that holds for nothing: what stands for bytes that are no UTF-8 is refused wherever it counts. */
-function refuseForeign(walk: Walk, text: unknown, path: Path, at: number): void {
+/** Rejects text with invalid UTF-8: a misread name would make a rule match nothing. */
+function rejectInvalidUtf8(walk: Walk, text: unknown, path: Path, at: number): void {
   if (typeof text !== 'string' || !text.includes('\ufffd')) return
   const message = 'the file has bytes here that are not UTF-8: save it as UTF-8'
   walk.faults.push({ path, at, message })
@@ -73,10 +73,10 @@ function refuseForeign(walk: Walk, text: unknown, path: Path, at: number): void 
 function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, depth: number): unknown {
   const at = given?.range?.[0] ?? keyOffset
   walk.places.set(pathKey(path), { key: keyOffset, value: at })
-  if (walk.spent) return undefined
+  if (walk.isOverLimit) return undefined
   if (++walk.nodes > MOST_NODES || depth > MOST_DEPTH) {
-    walk.spent = true
-    // Deep within itself it has no name that helps.
+    walk.isOverLimit = true
+    // A path deep inside a cycle would not help.
     walk.faults.push({
       path: path.slice(0, 1),
       at,
@@ -95,14 +95,14 @@ function valueOf(walk: Walk, given: Node | null, path: Path, keyOffset: number, 
   if (isSeq(node))
     return node.items.map((item, i) => valueOf(walk, item as Node, [...path, i], at, depth + 1))
   if (!isScalar(node)) return undefined
-  refuseForeign(walk, node.value, path, at)
+  rejectInvalidUtf8(walk, node.value, path, at)
   return node.value
 }
 
 type Pairs = readonly { readonly key: unknown; readonly value: unknown }[]
 
 function mapOf(walk: Walk, pairs: Pairs, path: Path, depth: number): Record<string, unknown> {
-  // Without a prototype: `__proto__` is a key like any other, and refused as an unknown one.
+  // No prototype: `__proto__` is an ordinary key and rejected as unknown.
   const map = Object.create(null) as Record<string, unknown>
   for (const pair of pairs) {
     const node = pair.key as Node | null
@@ -117,7 +117,7 @@ function mapOf(walk: Walk, pairs: Pairs, path: Path, depth: number): Record<stri
       continue
     }
     const under = [...path, key]
-    refuseForeign(walk, key, path, at)
+    rejectInvalidUtf8(walk, key, path, at)
     if (key in map) {
       walk.faults.push({
         path: under,
@@ -131,23 +131,23 @@ function mapOf(walk: Walk, pairs: Pairs, path: Path, depth: number): Record<stri
   return map
 }
 
-/** The first of a line; what cannot be placed after a first fault is only its echo. */
+/** The first error of each line; later errors without a clear cause are usually consequences. */
 function syntaxFaults(document: Document, placeOf: (offset: number) => Place, file: string): Fault[] {
   const byLine = new Map<number, Fault>()
   for (const error of [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])) {
     const place = placeOf(error.pos[0])
     if (byLine.has(place.line) || (byLine.size > 0 && error.code === 'UNEXPECTED_TOKEN')) continue
-    const message = `not valid YAML: ${sentences[error.code] ?? 'not understood'}`
+    const message = `not valid YAML: ${syntaxMessages[error.code] ?? 'not understood'}`
     byLine.set(place.line, { file, ...place, path: [], message })
   }
   return [...byLine.values()]
 }
 
-/** UTF-16 as it looks where UTF-8 was wanted: its byte order mark is none there, and every other byte of it is zero. */
+/** UTF-16 read as UTF-8: its byte order mark is invalid, and every other byte is zero. */
 const isUtf16 = (text: string): boolean => /^\ufffd\ufffd|\0/.test(text)
 
 export function readDocument(file: string, text: string): ConfigDocument {
-  // A byte order mark is no column of the first line: no editor shows it.
+  // Editors do not count a byte order mark as a column.
   if (!isUtf16(text)) return documentOf(file, text.replace(/^\ufeff/, ''))
   const message = 'the file is not UTF-8, perhaps UTF-16: save it as UTF-8'
   return { ...documentOf(file, ''), faults: [{ file, line: 1, column: 1, path: [], message }] }
@@ -155,7 +155,7 @@ export function readDocument(file: string, text: string): ConfigDocument {
 
 function documentOf(file: string, text: string): ConfigDocument {
   const lineCounter = new LineCounter()
-  // Duplicate keys are found in the walk, which knows their path.
+  // `valueOf` finds duplicate keys, since it knows their path.
   const document = parseDocument(text, {
     lineCounter,
     prettyErrors: false,
@@ -167,8 +167,8 @@ function documentOf(file: string, text: string): ConfigDocument {
   }
   const syntax = syntaxFaults(document, placeOf, file)
   const aliases = syntax.length > 0 ? new Map<Alias, Node>() : aliasesOf(document)
-  const walk: Walk = { aliases, places: new Map(), faults: [], nodes: 0, spent: false }
-  // Of a broken document nothing further is told: it would speak of what the break made of it.
+  const walk: Walk = { aliases, places: new Map(), faults: [], nodes: 0, isOverLimit: false }
+  // Further checks of a broken document would report only consequences.
   const read = syntax.length > 0 ? undefined : valueOf(walk, document.contents, [], 0, 0)
   const nearest = (path: Path): { key: number; value: number } => {
     for (let length = path.length; length > 0; length--) {
@@ -178,7 +178,7 @@ function documentOf(file: string, text: string): ConfigDocument {
     return walk.places.get(pathKey([])) ?? { key: 0, value: 0 }
   }
   return {
-    value: walk.spent ? undefined : read,
+    value: walk.isOverLimit ? undefined : read,
     faults: [
       ...syntax,
       ...walk.faults.map(({ path, at, message }) => ({ file, ...placeOf(at), path, message })),

@@ -1,23 +1,23 @@
-// The second layer of `validate`: what the configuration refers to on this machine; `doubts.ts` has what in it can hardly be meant so. Reads only.
+// Second layer of `validate`: files, folders and permissions that the configuration refers to.
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import type { NamedFile } from '../contracts/sink-kind.ts'
 import { folderFault, folderWarning, ownerFault, publicWarning } from '../core/file-owners.ts'
 import { besideJournal, openWarnings, strayFault, unsafeFault } from '../journal/sqlite/files.ts'
-import { placedSecretsIn, Secret } from '../core/secret.ts'
+import { secretsWithPaths, Secret } from '../core/secret.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { isJournalThere, journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { isReference, reasonOf, type References } from './references.ts'
-import { crampedOn } from './journal.ts'
-import { doubts } from './lint.ts'
+import { smallVolumeText } from './journal.ts'
+import { lint } from './lint.ts'
 import { sinkFiles, sinkPlace } from './schema.ts'
 
-interface Surroundings {
+interface EnvironmentFindings {
   readonly faults: readonly Fault[]
   readonly warnings: readonly Fault[]
 }
 
-interface Look {
+interface Checking {
   readonly loaded: LoadedConfig
   readonly files: Files
   readonly fault: (path: Path, message: string) => void
@@ -27,7 +27,7 @@ interface Look {
 interface Named {
   readonly path: Path
   readonly name: string
-  /** as `NamedFile` has it */
+  /** see `NamedFile` */
   readonly rotatedTo?: number | undefined
 }
 
@@ -39,7 +39,7 @@ function namedFiles(
 ): readonly (Named & { readonly faultOf: NonNullable<NamedFile['fault']> })[] {
   return loaded.config.sinks.flatMap((sink, index) =>
     sinkFiles(sink, which).map(({ field, path, fault, rotatedTo }) => ({
-      // `redact.0.key_file` is in the first of a list.
+      // Numbers index lists, as in `redact.0.key_file`.
       path: ['sinks', index, ...field.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step))],
       name: path,
       rotatedTo,
@@ -48,17 +48,17 @@ function namedFiles(
   )
 }
 
-/** A start must not fail because one sink's file is late: what `run` does where this is a fault of `validate`. */
-const HELD =
+/** `run` starts without a sink's file, since one late file must not stop the other sinks. */
+const STILL_STARTS =
   ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)'
 
-function lookAtReadFiles({ loaded, files, fault }: Look): void {
+function checkReadFiles({ loaded, files, fault }: Checking): void {
   for (const { path, name, faultOf } of namedFiles(loaded, 'files'))
     try {
       const wrong = faultOf(files.read(name), (other) => files.read(other))
-      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}${HELD}`)
+      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}${STILL_STARTS}`)
     } catch (error) {
-      fault(path, `the file cannot be used: ${reasonOf(error)}${HELD}`)
+      fault(path, `the file cannot be used: ${reasonOf(error)}${STILL_STARTS}`)
     }
 }
 
@@ -68,8 +68,8 @@ function writtenFiles(loaded: LoadedConfig): readonly Named[] {
 
 const ownerAt = (path: Path) => (path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
 
-/** Two writers on one file overwrite each other, by whatever two names they know it. */
-function lookAtSharedFiles({ loaded, files, fault }: Look): void {
+/** Two writers on one file would overwrite each other, even under different names. */
+function checkSharedFiles({ loaded, files, fault }: Checking): void {
   const owners = new Map<string, string>()
   for (const { path, name } of writtenFiles(loaded)) {
     const identity = files.identity(name)
@@ -79,8 +79,8 @@ function lookAtSharedFiles({ loaded, files, fault }: Look): void {
   }
 }
 
-/** Its log, its ballast, its socket: what a sink wrote there would be taken for the journal's own, or removed. */
-function lookBesideTheJournal({ loaded, files, fault }: Look): void {
+/** The journal would use or remove what a sink wrote to its WAL, ballast or socket. */
+function checkJournalNeighbours({ loaded, files, fault }: Checking): void {
   const { path: journal } = loaded.config.journal
   const beside = new Set(besideJournal(journal, files.place(journal)).map((name) => files.identity(name)))
   for (const { path, name } of namedFiles(loaded, 'outputs'))
@@ -88,8 +88,8 @@ function lookBesideTheJournal({ loaded, files, fault }: Look): void {
       fault(path, 'is a file that the journal has beside it: use another name')
 }
 
-/** What a sink wrote there would be the next configuration, or the next key. */
-function lookAtOwnFiles({ loaded, files, fault }: Look): void {
+/** A sink would overwrite the configuration or a key. */
+function checkOwnFiles({ loaded, files, fault }: Checking): void {
   const named = [...loaded.references.flatMap(({ files: named }) => named), loaded.file]
   const read = [...named, ...namedFiles(loaded, 'files').map(({ name }) => name)]
   const identities = new Set(read.map((name) => files.identity(name)))
@@ -98,11 +98,11 @@ function lookAtOwnFiles({ loaded, files, fault }: Look): void {
       fault(path, 'is a file that the configuration is read from: use another file')
 }
 
-/** A full file is moved to `path.1`, and those before it one on: over whatever another one writes there. */
-function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
+/** Rotation moves a full file to `path.1` and so on, over a file that another sink writes there. */
+function checkRotatedFiles({ loaded, files, fault }: Checking): void {
   const written = writtenFiles(loaded)
   for (const { path: rotating, name, rotatedTo = 0 } of written) {
-    // A link itself is moved: the names lie in its own folder, not in that of its other end.
+    // Rotation renames the link itself, in its own folder.
     const stem = `${join(files.place(dirname(resolve(name))), basename(name))}.`
     for (const other of written) {
       const place = files.place(other.name)
@@ -117,8 +117,8 @@ function lookAtRotatedFiles({ loaded, files, fault }: Look): void {
   }
 }
 
-/** Two sinks in one place: each line would stand there twice, and what testifies for one would not know the other's. */
-function lookAtSharedPlaces({ loaded, fault }: Look): void {
+/** Two sinks in one place would store each line twice and invalidate each other's manifests. */
+function checkSharedPlaces({ loaded, fault }: Checking): void {
   const owners = new Map<string, number>()
   for (const [index, sink] of loaded.config.sinks.entries()) {
     const place = sinkPlace(sink)
@@ -134,8 +134,8 @@ function lookAtSharedPlaces({ loaded, fault }: Look): void {
   }
 }
 
-/** `faultOf`: what is wrong with a file that is to be written. */
-function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writeFault): void {
+/** `faultOf`: checks a file that will be written. */
+function checkWrittenFiles({ loaded, files, fault }: Checking, faultOf: typeof writeFault): void {
   for (const { path, name } of writtenFiles(loaded)) {
     const message = faultOf(resolve(name), files)
     if (message === undefined) continue
@@ -144,8 +144,8 @@ function lookAtWrittenFiles({ loaded, files, fault }: Look, faultOf: typeof writ
   }
 }
 
-/** An earlier build took a relative `journal.path` from the working directory. What it left there may not be delivered yet. */
-function lookAtOldJournal({ loaded, files, fault }: Look): void {
+/** An old journal in the working directory may contain undelivered entries. */
+function checkOldJournal({ loaded, files, fault }: Checking): void {
   const { path } = loaded.config.journal
   const at = ['journal', 'path']
   const written = loaded.references.find((one) => one.path.join('.') === at.join('.'))?.resolved
@@ -159,7 +159,7 @@ function lookAtOldJournal({ loaded, files, fault }: Look): void {
   )
 }
 
-function lookAtJournal({ loaded, files, fault, warning }: Look): void {
+function checkJournal({ loaded, files, fault, warning }: Checking): void {
   const { journal } = loaded.config
   const place = files.place(journal.path)
   for (const message of [
@@ -174,20 +174,20 @@ function lookAtJournal({ loaded, files, fault, warning }: Look): void {
       ['journal', 'path'],
       `would lie on a network file system (${network}), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume`,
     )
-  const cramped = crampedOn(files.volumeBytes(journal.path), journal)
+  const cramped = smallVolumeText(files.volumeBytes(journal.path), journal)
   if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)
 }
 
-/** Whoever else may put a sink's file in place: its sink is blocked by that. */
-function lookAtOwners({ loaded, files, fault }: Look): void {
+/** Another user could replace a sink's file, so the sink would be blocked. */
+function checkOwners({ loaded, files, fault }: Checking): void {
   for (const { path, name } of namedFiles(loaded, 'outputs')) {
     const wrong = ownerFault(name, files.owners) ?? ownerFault(files.place(name), files.owners)
     if (wrong !== undefined) fault(path, wrong)
   }
 }
 
-/** Whoever else may read what is written, or change it. Also at each start, so: asks for names only. */
-function lookAtPrivacy({ loaded, files, warning }: Look): void {
+/** Other users may access written files. Runs at each start, so it opens none. */
+function checkPrivacy({ loaded, files, warning }: Checking): void {
   for (const text of openWarnings(files.place(loaded.config.journal.path), files.owners))
     warning(['journal', 'path'], text)
   for (const { path, name } of namedFiles(loaded, 'outputs')) {
@@ -197,8 +197,8 @@ function lookAtPrivacy({ loaded, files, warning }: Look): void {
   }
 }
 
-/** The folders that the configuration, keys and certificates are read from: who can write there can replace them. */
-function lookAtReadFolders({ loaded, files, warning }: Look): void {
+/** Write access to these folders allows replacing configuration, keys and certificates. */
+function checkReadFolders({ loaded, files, warning }: Checking): void {
   const read = [
     ...loaded.references.flatMap(({ path, files: names }) => names.map((name) => ({ path, name }))),
     ...namedFiles(loaded, 'files'),
@@ -214,10 +214,10 @@ function lookAtReadFolders({ loaded, files, warning }: Look): void {
     }
 }
 
-/** How Kubernetes mounts a secret: readable in its own pod, whatever its mode. */
+/** Kubernetes mounts secrets like this: readable only in the pod, whatever their mode. */
 const isMountedSecret = (place: string) => /\/\.\.\d{4}_/.test(place)
 
-function lookAtSecretFiles({ loaded, files, warning }: Look): void {
+function checkSecretFiles({ loaded, files, warning }: Checking): void {
   const isOpen = (name: string) => ((files.look(name)?.mode ?? 0) & 0o004) !== 0
   const look = (path: Path, name: string, text: string) => {
     const place = files.place(name)
@@ -230,7 +230,7 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
     if (owned !== undefined) warning(path, owned)
   }
   const isReferred = (path: Path) => isReference(under(loaded.document.value, path))
-  for (const { path } of isOpen(loaded.file) ? placedSecretsIn(loaded.config) : [])
+  for (const { path } of isOpen(loaded.file) ? secretsWithPaths(loaded.config) : [])
     if (!isReferred(path))
       warning(
         path,
@@ -243,7 +243,10 @@ function lookAtSecretFiles({ loaded, files, warning }: Look): void {
     if (String(path.at(-1)).endsWith('key_file')) look(path, name, name)
 }
 
-function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Fault[]; warnings: Fault[] } {
+function collecting(
+  loaded: LoadedConfig,
+  files: Files,
+): { look: Checking; faults: Fault[]; warnings: Fault[] } {
   const faults: Fault[] = []
   const warnings: Fault[] = []
   const into = (list: Fault[]) => (path: Path, message: string) => {
@@ -252,49 +255,49 @@ function looking(loaded: LoadedConfig, files: Files): { look: Look; faults: Faul
   return { look: { loaded, files, fault: into(faults), warning: into(warnings) }, faults, warnings }
 }
 
-/** All of it, never only the first. `nowAt`: epoch ms. */
-export function lookAround(loaded: LoadedConfig, files: Files, nowAt: number): Surroundings {
-  const { look, faults, warnings } = looking(loaded, files)
-  lookAtReadFiles(look)
-  lookAtSharedFiles(look)
-  lookBesideTheJournal(look)
-  lookAtOwnFiles(look)
-  lookAtRotatedFiles(look)
-  lookAtSharedPlaces(look)
-  lookAtWrittenFiles(look, writeFault)
-  lookAtJournal(look)
-  lookAtOldJournal(look)
-  lookAtOwners(look)
-  lookAtPrivacy(look)
-  lookAtReadFolders(look)
-  lookAtSecretFiles(look)
-  doubts(loaded, nowAt, look.warning)
+/** Reports all faults, not only the first. `nowAt`: epoch ms. */
+export function checkEnvironment(loaded: LoadedConfig, files: Files, nowAt: number): EnvironmentFindings {
+  const { look, faults, warnings } = collecting(loaded, files)
+  checkReadFiles(look)
+  checkSharedFiles(look)
+  checkJournalNeighbours(look)
+  checkOwnFiles(look)
+  checkRotatedFiles(look)
+  checkSharedPlaces(look)
+  checkWrittenFiles(look, writeFault)
+  checkJournal(look)
+  checkOldJournal(look)
+  checkOwners(look)
+  checkPrivacy(look)
+  checkReadFolders(look)
+  checkSecretFiles(look)
+  lint(loaded, nowAt, look.warning)
   return { faults, warnings }
 }
 
-/** `warnings`: of the files that it writes. */
+/** `warnings`: about the files that it writes. */
 interface ToRun extends LoadedConfig {
   readonly warnings: readonly Fault[]
 }
 
 /**
- * A configuration to run with. Settings that would destroy data, or name a path that can never be a file, are refused here
- * too, without `validate`. A missing folder or permission blocks only its sink. `isStart`: this process has no journal open
- * yet. Throws ConfigFaults.
+ * Loads a configuration to run. Throws ConfigFaults. Also rejects settings that would destroy data,
+ * or paths that can never be files. A missing folder or permission blocks only its sink. `isStart`:
+ * this process has not opened the journal yet.
  */
 export function loadToRun(file: string, context: References, files: Files, isStart = false): ToRun {
   const { faults, loaded } = examineConfig(file, context)
   if (!loaded) throw new ConfigFaults(faults)
-  const { look, faults: found, warnings } = looking(loaded, files)
-  lookAtSharedFiles(look)
-  lookBesideTheJournal(look)
-  lookAtOwnFiles(look)
-  lookAtRotatedFiles(look)
-  lookAtSharedPlaces(look)
-  lookAtWrittenFiles(look, kindFault)
-  lookAtPrivacy(look)
-  lookAtReadFolders(look)
-  if (isStart) lookAtOldJournal(look)
+  const { look, faults: found, warnings } = collecting(loaded, files)
+  checkSharedFiles(look)
+  checkJournalNeighbours(look)
+  checkOwnFiles(look)
+  checkRotatedFiles(look)
+  checkSharedPlaces(look)
+  checkWrittenFiles(look, kindFault)
+  checkPrivacy(look)
+  checkReadFolders(look)
+  if (isStart) checkOldJournal(look)
   const all = [...faults, ...found]
   if (all.length > 0) throw new ConfigFaults(all)
   return { ...loaded, warnings }

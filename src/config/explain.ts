@@ -1,4 +1,4 @@
-// What the schema refuses, in words for an operator: what is wrong and what would be right, at its place, without any value.
+// Turns schema errors into messages for an operator: position, fault and remedy, without any value.
 import type { z } from 'zod'
 import { durationPattern, sizePattern } from '../core/units.ts'
 import type { ConfigDocument } from './document.ts'
@@ -8,7 +8,7 @@ import { isRecord } from './fields.ts'
 
 type Shape = Readonly<Record<string, unknown>>
 
-/** The part of the JSON Schema under `path`; of several kinds the one that the value names by `type`. */
+/** The part of the JSON Schema under `path`. The value's `type` selects among several kinds. */
 function shapeAt(schema: Shape, value: unknown, path: Path): Shape | undefined {
   const [step, ...rest] = path
   const kinds = schema['oneOf']
@@ -53,7 +53,7 @@ const wanted: Readonly<Record<string, string>> = {
 function oneOf(words: readonly unknown[], given: unknown): string {
   const list = `expected ${words.length > 1 ? 'one of ' : ''}${words.map(String).join(', ')}`
   if (typeof given !== 'string') return list
-  if (laterWords.includes(given)) return `${given} is not in this version yet: ${list}`
+  if (announcedFormats.includes(given)) return `${given} is not in this version yet: ${list}`
   if (words.some((word) => typeof word !== 'string' && String(word) === given))
     return `${list}, without quotes around it`
   const meant = nearest(given, words.map(String))
@@ -67,8 +67,8 @@ const bound = (issue: { readonly origin: string }, amount: string): string =>
       ? `${amount} characters`
       : amount
 
-/** zod asks here for each message that the schema itself does not give. */
-function sentence(issue: z.core.$ZodRawIssue): string {
+/** zod calls this for each message that the schema itself does not define. */
+function messageFor(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       return `expected ${wanted[issue.expected] ?? issue.expected}, got ${kindOf(issue.input)}`
@@ -90,12 +90,12 @@ function sentence(issue: z.core.$ZodRawIssue): string {
   }
 }
 
-/** Checks `value`; messages come from the schema or from `sentence`. */
+/** Validates `value` with messages from the schema or from `sentence`. */
 export function check<Schema extends z.ZodType>(schema: Schema, value: unknown) {
-  return schema.safeParse(value, { error: sentence })
+  return schema.safeParse(value, { error: messageFor })
 }
 
-/** Where a mapping of `schema` has the key, if only one has. */
+/** Path of the key in a nested mapping, if exactly one has it. */
 function placeBelow(key: string, schema: Shape | undefined): string | undefined {
   const inner = Object.entries(schema ? propertiesOf(schema) : {})
   const places = inner.filter(([, part]) => isRecord(part) && Object.hasOwn(propertiesOf(part), key))
@@ -103,7 +103,7 @@ function placeBelow(key: string, schema: Shape | undefined): string | undefined 
   return place && !another ? `${place[0]}.${key}` : undefined
 }
 
-/** Keys that have another name since version 2 of the configuration, by their path. */
+/** Keys that were renamed in version 2 of the configuration, by path. */
 const renamed: ReadonlyMap<string, string> = new Map([
   ['journal.keep_keys', 'dedup_retention'],
   ['journal.keep_settled', 'keep_delivered'],
@@ -131,7 +131,7 @@ function missing(issue: z.core.$ZodIssue, schema: Shape | undefined): string {
     : `is missing: ${issue.message}`
 }
 
-/** A bare number where a unit belongs, and a key without a value, deserve better than the type's name. */
+/** Better messages for a number without a unit and for a key without a value. */
 function wrongType(issue: z.core.$ZodIssue, schema: Shape | undefined, input: unknown): string {
   if (typeof input === 'number' && schema?.['pattern'] === durationPattern.source)
     return `expected a duration with its unit, such as ${input === 0 ? '0s' : '30s, 5m, 24h or 35d'}`
@@ -142,7 +142,7 @@ function wrongType(issue: z.core.$ZodIssue, schema: Shape | undefined, input: un
   return issue.message
 }
 
-/** `json` is the JSON Schema of the same schema: it knows the keys and what they mean. */
+/** `json`: the JSON Schema of the same schema, with its keys and descriptions. */
 export function explain(
   error: z.ZodError,
   json: Shape,
@@ -170,14 +170,14 @@ export function explain(
   })
 }
 
-// What is announced and not in this version yet: refused with a word that says so.
+// Announced features that this version lacks, reported as such.
 
-/** Formats that an operator may ask for. */
-const laterWords: readonly string[] = ['ecs', 'ocsf']
+/** Formats that an operator may expect. */
+const announcedFormats: readonly string[] = ['ecs', 'ocsf']
 
-// The word that somebody probably meant.
+// Suggestions for misspelled words.
 
-/** Insertions, removals, replacements and swaps of neighbours that lead from one word to the other. */
+/** Edit distance: insertions, removals, replacements and swaps of neighbours. */
 function distance(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
   for (let i = 1; i <= a.length; i++) {
@@ -200,19 +200,19 @@ function distance(a: string, b: string): number {
 
 const plain = (text: string): string => text.toLowerCase().replaceAll(/[-_]/g, '')
 
-/** Hyphens, case and underscores do not count; what begins alike is one step away. */
-function farness(word: string, known: string): number {
+/** Ignores hyphens, case and underscores; a common prefix counts as one step. */
+function nameDistance(word: string, known: string): number {
   const steps = distance(word, known)
   const isBeginning =
     Math.min(word.length, known.length) >= 3 && (word.startsWith(known) || known.startsWith(word))
   return isBeginning ? Math.min(steps, 1) : steps
 }
 
-/** The nearest of `words`, when it is near enough to be meant. */
+/** The most similar of `words`, if it is similar enough. */
 export function nearest(word: string, words: readonly string[]): string | undefined {
   const wanted = plain(word)
   const ranked = words
-    .map((known) => ({ known, far: farness(wanted, plain(known)) }))
+    .map((known) => ({ known, far: nameDistance(wanted, plain(known)) }))
     .sort((a, b) => a.far - b.far)
   const best = ranked[0]
   return best && best.far <= Math.max(1, Math.floor(wanted.length / 3)) ? best.known : undefined

@@ -1,9 +1,9 @@
-// What is wrong with a configuration, and where: one line a fault, never with a value in it, since any value may be a secret.
+// Faults of a configuration with their positions; never with a value, which may be a secret.
 import { ConnectorError } from '../core/errors.ts'
 
 export type Path = readonly PropertyKey[]
 
-/** What stands under `path`, in whatever was made of a document; undefined where nothing does. */
+/** The value under `path`; undefined if absent. */
 export function under(tree: unknown, path: Path): unknown {
   return path.reduce<unknown>(
     (inner, step) =>
@@ -23,7 +23,7 @@ export interface Fault extends Place {
   readonly message: string
 }
 
-/** What is no plain word may be a value in the wrong place, such as `api_key:secret` without its space. */
+/** Other text may be a value in the wrong place, such as `api_key:secret` without its space. */
 export function isShowable(key: string): boolean {
   return /^[A-Za-z0-9_.-]{1,64}$/.test(key)
 }
@@ -43,7 +43,7 @@ export function faultLine(fault: Fault): string {
   return `${fault.file}:${fault.line}:${fault.column}: ${pathText(fault.path)}: ${fault.message}`
 }
 
-/** By place, each line once. */
+/** Sorted by position, without duplicates. */
 export function sortFaults(faults: readonly Fault[]): readonly Fault[] {
   const byLine = new Map(faults.map((fault) => [faultLine(fault), fault]))
   return [...byLine.values()].sort((a, b) => a.line - b.line || a.column - b.column)

@@ -1,4 +1,4 @@
-// The small pieces that workspaces, sinks and the journal share: names, patterns, bounded spans and sizes, addresses. Each turns text into what the rooms use.
+// Field types that several parts of the schema share: names, patterns, durations, sizes, addresses.
 import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { isPlausibleInstant, parseInstantText, plausibleInstants } from '../core/time.ts'
@@ -10,14 +10,14 @@ export const partName = () =>
     .string()
     .regex(/^(?=.*[a-z0-9])[a-z0-9-]{1,63}$/, 'expected small letters, digits and hyphens, 63 at most')
 
-/** Globs over an entry's type; `!` takes away again. */
+/** Globs over an entry's type; `!` excludes. */
 export const typeGlobs = () =>
   z
     .array(z.string().regex(/^!?[^!\s]+$/, 'expected a pattern such as auth:* or !user:client_view_history'))
     .min(1)
     .prefault(['*'])
 
-/** A span that a loop waits: never so short that the loop spins. */
+/** Delay of a loop: long enough that it does not spin. */
 export const interval = () => duration().refine((ms) => ms >= 1000, 'expected at least 1s')
 
 /** A size of at least `leastBytes`. */
@@ -45,7 +45,7 @@ function isStart(text: string): boolean {
 const startFault =
   'expected earliest, latest, a span such as 30d, a UTC day such as 2026-01-31, or a time with its seconds such as 2026-01-31T00:00:00Z'
 
-/** Where reading begins when nothing was read yet. */
+/** Where the first read begins. */
 export const start = () =>
   z
     .string(startFault)
@@ -69,36 +69,36 @@ function parseListen(text: string): Listen {
   return { host: bracketed ?? plain ?? '', port: Number(port) }
 }
 
-/** What a name or an IPv4 address is made of. */
+/** Characters of a host name or IPv4 address. */
 const hostPattern = /^[A-Za-z0-9._-]+$/
 
-/** A name as a Host header has it, without a port. */
+/** A name as in the Host header, without a port. */
 export const hostName = () =>
   z.string().regex(hostPattern, 'expected a host name without a port, such as auditferry.example.com')
 
-const listenWanted = 'expected host:port, such as 127.0.0.1:9464 or [::1]:9464'
+const listenExpected = 'expected host:port, such as 127.0.0.1:9464 or [::1]:9464'
 
 function listenFault(text: string): string | undefined {
   const { host, port } = parseListen(text)
   if (port > 65_535 || (host === '' && /^:\d{5,}$/.test(text) && Number(text.slice(1)) > 65_535))
-    return `has a port beyond 65535: ${listenWanted}`
+    return `has a port beyond 65535: ${listenExpected}`
   if (/^:\d+$/.test(text))
-    return `has no host: ${listenWanted}, or 0.0.0.0:9464 for every address of this machine`
-  if (host === '') return listenWanted
+    return `has no host: ${listenExpected}, or 0.0.0.0:9464 for every address of this machine`
+  if (host === '') return listenExpected
   if (hostPattern.test(host) || isIPv6(host)) return undefined
   return 'has no host to listen on: for every address of this machine use 0.0.0.0:9464 or [::]:9464'
 }
 
 export const listen = () =>
   z
-    .string(listenWanted)
+    .string(listenExpected)
     .superRefine((text, context) => {
       const message = listenFault(text)
       if (message !== undefined) context.addIssue({ code: 'custom', message })
     })
     .transform(parseListen)
 
-/** What is wrong with an address that we are to ask under; undefined when nothing is. */
+/** The fault of a base URL; undefined if it is valid. */
 function addressFault(text: string): string | undefined {
   if (!text.includes('://')) return 'has no scheme: expected an address such as https://api.example.com'
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -124,7 +124,7 @@ export const baseUrl = () =>
     })
     .transform((text) => text.replace(/\/+$/, ''))
 
-/** True when `url` would carry a secret in the clear over a network. What is no address at all is somebody else's fault to tell. */
+/** True if a secret sent to `url` would cross a network unencrypted. False for invalid URLs. */
 export function isExposed(url: string): boolean {
   if (!URL.canParse(url)) return false
   const { protocol, hostname } = new URL(url)
@@ -139,11 +139,11 @@ export function isExposed(url: string): boolean {
 export const exposedFault =
   'is plain http to another machine: use https, or set allow_insecure: true beside it'
 
-/** By this the schema's keys for files are named: a test holds each of them to it. */
+/** Keys of the schema that name files; a test checks each of them. */
 export const namesFile = (key: unknown): boolean =>
   key === 'path' || (typeof key === 'string' && key.endsWith('_file'))
 
-/** Anything that YAML can hold under a key, as far as a rule may look into it while other parts are still at fault. */
+/** A mapping, for rules that inspect a value before it is fully validated. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

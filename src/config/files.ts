@@ -1,4 +1,4 @@
-// The disk, as far as a configuration refers to it. The real one reads; nothing here writes.
+// File system checks for the configuration. Reads only.
 import {
   accessSync,
   closeSync,
@@ -30,7 +30,7 @@ import { type LinkCalls, resolvedPath } from '../core/paths.ts'
 const MOST_BYTES = 2 ** 20
 
 interface Look {
-  /** `nowhere`: a link whose other end is not there */
+  /** `nowhere`: a link without a target */
   readonly kind: 'file' | 'folder' | 'other' | 'nowhere'
   readonly mode: number
 }
@@ -38,23 +38,23 @@ interface Look {
 export interface Files {
   /** Throws as node:fs does. */
   read(path: string): string
-  /** Its first bytes. Throws as node:fs does. Not for a journal that this process has open: closing the file would drop its lock. */
+  /** Throws like node:fs. Never for a journal open in this process: closing drops its lock. */
   head(path: string, bytes: number): Buffer
   /** The working directory of this process. */
   cwd(): string
-  /** In bytes; undefined where there is nothing. */
+  /** In bytes; undefined if there is no file. */
   size(path: string): number | undefined
   readonly owners: OwnerCalls
-  /** Permission bits and kind of what a name leads to; undefined where there is nothing. */
+  /** Permissions and kind, links followed; undefined if there is nothing. */
   look(path: string): Look | undefined
   writable(path: string): boolean
-  /** A name for the file that stays the same whatever path or link leads to it; also for one that is yet to be made. */
+  /** Identity of the file whatever path or link leads to it; also if it does not exist yet. */
   identity(path: string): string
-  /** Where a name comes to lie once every link is followed; also for one that is yet to be made. */
+  /** The path with every link resolved; also if it does not exist yet. */
   place(path: string): string
-  /** How much the file system of that name holds for this user, full and free; undefined where it does not say. */
+  /** Capacity of the file system for this user; undefined if unknown. */
   volumeBytes(path: string): number | undefined
-  /** `statfs` type of the file system that holds a folder that is there; 0 where that tells nothing. */
+  /** `statfs` type of an existing folder's file system; 0 if unknown. */
   fileSystemType(folder: string): number
 }
 
@@ -68,7 +68,7 @@ function identityOf(path: string): string {
     const { dev, ino } = statSync(path, { bigint: true })
     return `${dev}:${ino}`
   } catch {
-    // Not there yet: the folders that are there decide, and where a link leads.
+    // The file does not exist yet: resolve existing folders and links.
     return resolvedPath(path, linkCalls)
   }
 }
@@ -83,14 +83,14 @@ function isLink(path: string): boolean {
 
 const unusable = (code: string): Error => Object.assign(new Error(code), { code })
 
-/** A file's text, 1 MiB at most. Throws as node:fs does, with EFBIG over the limit, and NOT_REGULAR for what may never end or answer. */
+/** Throws like node:fs, EFBIG over 1 MiB, and NOT_REGULAR for pipes and devices. */
 export function readTextFile(path: string): string {
   const stats = statSync(path)
   if (!stats.isFile() && !stats.isDirectory()) throw unusable('NOT_REGULAR')
   return readConfigFile(path)
 }
 
-/** The configuration itself may come through a pipe: `--config /dev/stdin`, `--config <(…)`. */
+/** The configuration itself may be a pipe: `--config /dev/stdin`, `--config <(…)`. */
 export function readConfigFile(path: string): string {
   if (statSync(path).size > MOST_BYTES) throw unusable('EFBIG')
   return readFileSync(path, 'utf8')
@@ -109,7 +109,7 @@ function headOf(path: string, bytes: number): Buffer {
 function volumeBytesOf(path: string): number | undefined {
   try {
     const { blocks, bfree, bavail, bsize } = statfsSync(path)
-    // Some that are made of other machines' disks answer nought.
+    // Some network file systems report zero.
     return (blocks - bfree + bavail) * bsize || undefined
   } catch {
     return dirname(path) === path ? undefined : volumeBytesOf(dirname(path))
@@ -145,7 +145,7 @@ export const realFiles: Files = {
   },
 }
 
-/** What stands at `path` and can never be a file to write to; undefined where a file is, or nothing. */
+/** The fault if `path` can never be a file; undefined for a file or a free name. */
 export function kindFault(path: string, files: Files): string | undefined {
   const there = files.look(path)
   if (there?.kind === 'folder') return 'is a folder: expected a file name'
@@ -153,12 +153,12 @@ export function kindFault(path: string, files: Files): string | undefined {
   return undefined
 }
 
-/** Why a file could not be created or opened for writing at `path`; undefined when it could. Creates nothing. */
+/** Why no file can be created or written at `path`; undefined if it can. Creates nothing. */
 export function writeFault(path: string, files: Files): string | undefined {
   const wrongKind = kindFault(path, files)
   if (wrongKind !== undefined) return wrongKind
   const there = files.look(path)
-  if (there?.kind === 'nowhere') return throughLink(path, files)
+  if (there?.kind === 'nowhere') return linkFault(path, files)
   if (there) return files.writable(path) ? undefined : 'cannot be written: give this user the permission'
   const folder = folderOf(path, files)
   if (files.look(folder)?.kind === 'nowhere')
@@ -171,31 +171,31 @@ export function writeFault(path: string, files: Files): string | undefined {
     : `cannot be created: this user cannot write to ${folder}; give it the permission`
 }
 
-/** A link whose other end is yet to be made. */
-function throughLink(path: string, files: Files): string | undefined {
+/** A link whose target does not exist yet. */
+function linkFault(path: string, files: Files): string | undefined {
   const end = files.identity(path)
   return files.look(end)?.kind === 'nowhere'
     ? 'is a link in a circle: expected a file name'
     : writeFault(end, files)
 }
 
-/** The nearest that is there: those between are created at start. */
+/** The nearest existing folder: missing ones are created at start. */
 function folderOf(path: string, files: Files): string {
   let folder = dirname(path)
   while (!files.look(folder) && dirname(folder) !== folder) folder = dirname(folder)
   return folder
 }
 
-/** The name of the network file system that a journal would lie on; undefined where it is none. */
+/** Name of the network file system under the path; undefined for a local one. */
 export function networkUnder(path: string, files: Files): string | undefined {
   const folder = folderOf(files.place(path), files)
   return files.look(folder)?.kind === 'folder' ? networkFileSystem(files.fileSystemType(folder)) : undefined
 }
 
-/** Within so much of a log stands what made a database of its file. */
+/** A WAL contains the page that initialised the database within this many bytes. */
 const LOG_BYTES = 4 * 2 ** 20
 
-/** The first page as SQLite would see it: what the log beside the file has of it is newer. */
+/** The first page as SQLite sees it: the WAL may have a newer one. */
 function firstPage(path: string, files: Files, head: Buffer): Buffer {
   try {
     return firstPageIn(files.head(`${files.place(path)}-wal`, LOG_BYTES)) ?? head
@@ -204,7 +204,7 @@ function firstPage(path: string, files: Files, head: Buffer): Buffer {
   }
 }
 
-/** Whether there is a journal of this program at `path`. Not for one that this process has open, like `head`. */
+/** True if `path` is a journal. Never for one that this process has open, see `head`. */
 export function isJournalThere(path: string, files: Files): boolean {
   try {
     return (
@@ -216,17 +216,17 @@ export function isJournalThere(path: string, files: Files): boolean {
   }
 }
 
-/** What stands at `path` and is no journal, or one that is not ours to open, nor can become one; undefined where it may be. */
+/** The fault if the file at `path` is not a journal of this version; else undefined. */
 export function journalFault(path: string, files: Files): string | undefined {
   if (files.look(path)?.kind !== 'file') return undefined
   let head: Buffer
   try {
     head = files.head(path, MOST_PAGE_BYTES)
   } catch {
-    // That it may not be read is told of its permissions.
+    // Missing permissions are reported elsewhere.
     return undefined
   }
-  // An empty one becomes a journal.
+  // An empty file becomes a journal.
   if (head.length === 0) return undefined
   const page = isSqlite(head) ? firstPage(path, files, head) : head
   if (isSqlite(page) && !isForeign(page)) return newerPageFault(page)

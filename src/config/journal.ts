@@ -1,4 +1,4 @@
-// What the configuration says of the journal, as the room of the journal wants it.
+// Converts the configuration into the journal's options.
 import { besideBytes, wantedBytes } from '../journal/sqlite/files.ts'
 import { isoFromUs } from '../core/time.ts'
 import type { Start } from '../sources/shared.ts'
@@ -15,7 +15,7 @@ const startsOf = ({ audit, history }: Config['workspaces'][number]) => ({
   ...(history && { historyStart: startText(history.start) }),
 })
 
-/** Of what it is filled, for the daemon alone: that a workspace came or left is told once, and by the one that reads. */
+/** Workspaces with their starts, only for the daemon, which logs when one is added or removed. */
 export const journalWorkspaces = ({ workspaces }: Config) =>
   workspaces.map((one) => ({ name: one.name, starts: startsOf(one) }))
 
@@ -25,7 +25,7 @@ const boundsOf = (journal: Config['journal']) => ({
   maxEntryBytes: journal.limits.max_entry_bytes,
 })
 
-/** Where it lies, its bounds, and the sinks that it owes to. */
+/** Path, bounds and sinks. */
 export function journalSettings({ journal, sinks }: Config) {
   return {
     path: journal.path,
@@ -37,8 +37,11 @@ export function journalSettings({ journal, sinks }: Config) {
 
 const MIB = 2 ** 20
 
-/** What to say where a volume of that size cannot hold all that the bounds let the journal take; undefined where it can, or nobody knows. */
-export function crampedOn(volumeBytes: number | undefined, journal: Config['journal']): string | undefined {
+/** A warning if a volume of this size is too small; undefined if it fits or is unknown. */
+export function smallVolumeText(
+  volumeBytes: number | undefined,
+  journal: Config['journal'],
+): string | undefined {
   const bounds = boundsOf(journal)
   const [beside, mayTake] = [besideBytes(bounds), wantedBytes(bounds)]
   if (volumeBytes === undefined || volumeBytes >= mayTake) return undefined

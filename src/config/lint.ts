@@ -1,4 +1,4 @@
-// What in a valid configuration can hardly be meant so: warnings, by the configuration alone and the clock.
+// Warnings about settings that are valid but probably not intended.
 import { globFilter } from '../core/globs.ts'
 import { MINUTE_MS, isoFromUs } from '../core/time.ts'
 import { documentedTypes } from '../formats/event-types.ts'
@@ -10,22 +10,22 @@ import type { Path } from './faults.ts'
 import type { LoadedConfig } from './load.ts'
 import { folderOf, pathFrom } from './references.ts'
 import { durationText } from './render.ts'
-import { sinkFiles, sinkIdle, sourcesOf } from './schema.ts'
-import { askingAsOne } from './workspace.ts'
+import { sinkFiles, ineffectiveSettings, sourcesOf } from './schema.ts'
+import { sharingKey } from './workspace.ts'
 import type { WorkspaceConfig } from './workspace.ts'
 
 type Warn = (path: Path, message: string) => void
 
-interface Doubting {
+interface Linting {
   readonly loaded: LoadedConfig
   readonly warning: Warn
 }
 
-function lookAtSources({ loaded, warning }: Doubting): void {
+function checkSources({ loaded, warning }: Linting): void {
   const on = new Set<string>(loaded.config.workspaces.flatMap(sourcesOf))
   for (const [index, { sources }] of loaded.config.sinks.entries()) {
     const path = ['sinks', index, 'sources']
-    // The default names more than most have switched on: only what somebody wrote is worth a word.
+    // The default lists more sources than most have; only explicitly named ones get a warning.
     if (loaded.document.has(path))
       for (const [i, source] of sources.entries())
         if (!on.has(source)) warning([...path, i], `no workspace has ${source} switched on`)
@@ -42,8 +42,8 @@ function lookAtSources({ loaded, warning }: Doubting): void {
         )
 }
 
-/** Audit log and history are on where they stand there; the vault is not, and this is the one place that says so in time. */
-function lookAtVaults({ loaded, warning }: Doubting): void {
+/** Unlike the audit log and the history, the vault needs an explicit `projects: true`. */
+function checkVaults({ loaded, warning }: Linting): void {
   for (const [index, { vault }] of loaded.config.workspaces.entries()) {
     const path = ['workspaces', index, 'vault']
     if (vault?.projects === false && !loaded.document.has([...path, 'projects']))
@@ -51,15 +51,15 @@ function lookAtVaults({ loaded, warning }: Doubting): void {
   }
 }
 
-function lookAtIntervals({ loaded, warning }: Doubting): void {
+function checkIntervals({ loaded, warning }: Linting): void {
   const { workspaces } = loaded.config
   for (const [index, workspace] of workspaces.entries())
-    for (const { area, why } of crowdedOf(workspace, workspaces))
+    for (const { area, why } of crowdedIntervals(workspace, workspaces))
       warning(['workspaces', index, area, 'interval'], why)
 }
 
-/** What a poll reads a second time has to be known from the one before. */
-function lookAtKeptKeys({ loaded, warning }: Doubting): void {
+/** A poll must still know the entries of the previous one. */
+function checkKeptKeys({ loaded, warning }: Linting): void {
   const { journal, workspaces } = loaded.config
   const look = (path: Path, intervalMs: number | undefined) => {
     if (intervalMs === undefined || intervalMs < journal.dedup_retention) return
@@ -79,9 +79,9 @@ function lookAtKeptKeys({ loaded, warning }: Doubting): void {
   }
 }
 
-function lookAtIdleKeys({ loaded, warning }: Doubting): void {
+function checkIdleKeys({ loaded, warning }: Linting): void {
   for (const [index, sink] of loaded.config.sinks.entries())
-    for (const { path: within, why } of sinkIdle(sink)) {
+    for (const { path: within, why } of ineffectiveSettings(sink)) {
       const path = ['sinks', index, ...within]
       if (loaded.document.has(path)) warning(path, why)
     }
@@ -92,35 +92,35 @@ const typesOf = (isVault: boolean) =>
 const auditTypes = typesOf(false)
 const vaultTypes = typesOf(true)
 
-/** A glob that somebody may have meant: a type of these, or all of a group. */
-function meantGlob(glob: string, types: readonly string[]): string | undefined {
+/** The most similar glob: a known type, or all types of a group. */
+function similarGlob(glob: string, types: readonly string[]): string | undefined {
   const groups = new Set(types.map((type) => `${type.slice(0, type.indexOf(':'))}:*`))
   return nearest(glob, [...groups, ...types])
 }
 
-/** New types may come at any time, so that a glob for one is no fault; of a slip nobody would hear, since all else is filtered in silence. */
-function lookAtGlobs(warning: Warn, path: Path, globs: readonly string[], types: readonly string[]): void {
+/** Only a warning, since the API may add types; but a typo would silently filter entries. */
+function checkGlobs(warning: Warn, path: Path, globs: readonly string[], types: readonly string[]): void {
   for (const [index, written] of globs.entries()) {
     const glob = written.replace(/^!/, '')
     if (types.length === 0 || types.some(globFilter([glob]))) continue
-    const meant = meantGlob(glob, types)
+    const meant = similarGlob(glob, types)
     const slip = meant === undefined ? 'a typo?' : `did you mean ${meant}?`
     warning([...path, index], `matches no documented type (of ${types.length}): ${slip}`)
   }
 }
 
-function lookAtTypes({ loaded, warning }: Doubting): void {
+function checkTypes({ loaded, warning }: Linting): void {
   const { workspaces, sinks } = loaded.config
   for (const [index, { audit }] of workspaces.entries())
-    lookAtGlobs(warning, ['workspaces', index, 'audit', 'types'], audit?.types ?? [], auditTypes)
+    checkGlobs(warning, ['workspaces', index, 'audit', 'types'], audit?.types ?? [], auditTypes)
   for (const [index, { sources, types }] of sinks.entries()) {
     const audit = sources.includes('audit') ? auditTypes : []
     const vault = sources.includes('vault.projects') ? vaultTypes : []
-    lookAtGlobs(warning, ['sinks', index, 'types'], types, [...audit, ...vault])
+    checkGlobs(warning, ['sinks', index, 'types'], types, [...audit, ...vault])
   }
 }
 
-function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
+function checkStarts({ loaded, warning }: Linting, nowAt: number): void {
   const look = (path: Path, start: Start | undefined) => {
     if (start?.kind === 'time' && start.atUs > nowAt * 1000)
       warning(
@@ -134,8 +134,8 @@ function lookAtStarts({ loaded, warning }: Doubting, nowAt: number): void {
   }
 }
 
-/** No shell expands it: a folder called `~` would be made beside the configuration. */
-function lookAtHomes({ loaded, warning }: Doubting): void {
+/** `~` is not expanded: it would create a folder of that name. */
+function checkHomes({ loaded, warning }: Linting): void {
   const { journal, sinks } = loaded.config
   const outputs = sinks.flatMap((sink, index) =>
     sinkFiles(sink, 'outputs').map(({ field, path }) => ({
@@ -152,36 +152,36 @@ function lookAtHomes({ loaded, warning }: Doubting): void {
       )
 }
 
-/** All of them. `nowAt`: epoch ms. */
-export function doubts(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
-  const doubting = { loaded, warning }
-  lookAtSources(doubting)
-  lookAtTypes(doubting)
-  lookAtStarts(doubting, nowAt)
-  lookAtVaults(doubting)
-  lookAtIntervals(doubting)
-  lookAtKeptKeys(doubting)
-  lookAtIdleKeys(doubting)
-  lookAtHomes(doubting)
+/** Emits all warnings. `nowAt`: epoch ms. */
+export function lint(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
+  const linting = { loaded, warning }
+  checkSources(linting)
+  checkTypes(linting)
+  checkStarts(linting, nowAt)
+  checkVaults(linting)
+  checkIntervals(linting)
+  checkKeptKeys(linting)
+  checkIdleKeys(linting)
+  checkHomes(linting)
 }
 
-// What the polls of a workspace leave of its requests to lookback and jobs (invariant 6), and what a job that waits for the rate limit can say of that.
+// How much of the rate limit polling leaves to lookback and jobs (invariant 6).
 
-/** Lookback leaves the last quarter of the limit alone, so polls that take half of it leave it another quarter; jobs, a tenth. */
+/** With half the limit used by polls, lookback may use a quarter and jobs a tenth. */
 const MOST_SHARE = 0.5
-/** Jobs leave so much of it alone: live reading that takes more of it takes theirs. */
+/** Jobs leave this share of the limit free: live reading that uses more takes theirs. */
 const LEFT_BY_JOBS = 0.4
-/** A poll that finds much asks for more than usual: so many times the usual is still polling, and more is a backlog. */
+/** Busy polls send more requests; beyond this factor live reading has a backlog. */
 const BUSY_POLLS = 2
-/** A page with something new, and `latest`, which proves that it was the last. */
+/** One page with new entries, and `latest` to prove that it was the last. */
 const AUDIT_REQUESTS = 2
 
 interface Polls {
   readonly area: 'audit' | 'history'
   readonly intervalMs: number
-  /** of one poll */
+  /** per poll */
   readonly requests: number
-  /** false: nothing is read again for late entries */
+  /** false: no lookback for late entries */
   readonly isLookingBack: boolean
 }
 
@@ -204,18 +204,18 @@ function pollsOf({ audit, history }: WorkspaceConfig): readonly Polls[] {
   return polls
 }
 
-/** A minute's requests of one area. */
+/** Requests per minute of one area. */
 const rateOf = ({ intervalMs, requests }: Polls): number => (requests * MINUTE_MS) / intervalMs
 
 /**
- * Where intervals are so short that lookback and jobs have little more than their guaranteed requests: the area, and what
- * is wrong with its interval. `all` may have others that share its key, and so its requests.
+ * Areas whose intervals are so short that lookback and jobs get little more than their guaranteed
+ * requests. `all`: includes other workspaces that share the key.
  */
-function crowdedOf(
+function crowdedIntervals(
   workspace: WorkspaceConfig,
   all: readonly WorkspaceConfig[],
 ): readonly { readonly area: string; readonly why: string }[] {
-  const sharing = askingAsOne(workspace, all)
+  const sharing = sharingKey(workspace, all)
   return pollsOf(workspace).flatMap(({ area, isLookingBack }) => {
     const limit = Math.min(...sharing.map(({ rate_limits: limits }) => limits[area]))
     const polls = sharing.flatMap(pollsOf).filter((one) => one.area === area)
@@ -234,9 +234,9 @@ function crowdedOf(
   })
 }
 
-/** Of the last minute: requests, those of live reading among them, what may be used just now, and the configured limit. */
+/** Requests of the last minute: total, by live reading, allowed now, and the configured limit. */
 interface MinuteUse {
-  readonly places: number
+  readonly permits: number
   readonly live: number
   readonly allowed: number
   readonly limit: number
@@ -247,15 +247,15 @@ export function slowText(
   area: string,
   workspace: WorkspaceConfig,
   all: readonly WorkspaceConfig[],
-  { places, live, allowed, limit }: MinuteUse,
+  { permits, live, allowed, limit }: MinuteUse,
 ): string {
   const lowered = allowed < limit ? ` (${limit} before the API answered 429)` : ''
   const most = `${allowed} requests/min${lowered}`
   if (live <= allowed * LEFT_BY_JOBS)
-    return places >= allowed
+    return permits >= allowed
       ? `all ${most} are used`
-      : `${places} of ${most} are used, the rest is kept for live polling`
-  const sharing = askingAsOne(workspace, all)
+      : `${permits} of ${most} are used, the rest is kept for live polling`
+  const sharing = sharingKey(workspace, all)
   const polls = sharing.flatMap((one) => pollsOf(one).filter((poll) => poll.area === area))
   const backlog = `live reading uses ${live} of ${most} to read a backlog. Jobs get at least ${guaranteedOf(allowed)} until that is read`
   if (sum(polls.map(rateOf)) * BUSY_POLLS < live) return backlog

@@ -1,4 +1,4 @@
-// From a file's name to a checked configuration, or to all of its faults at once.
+// Loads and checks a configuration file, or returns all of its faults at once.
 import type { z } from 'zod'
 import { errnoOf } from '../core/errors.ts'
 import { Secret } from '../core/secret.ts'
@@ -17,19 +17,19 @@ import {
 } from './references.ts'
 import { configJsonSchema, configSchema, type Config } from './schema.ts'
 
-/** A scalar with references in it, as it was written, and what came of it. */
+/** A scalar with references: as written, and resolved. */
 export interface Reference {
   readonly path: Path
   readonly text: string
   readonly resolved: string
-  /** the files that it names, as whole paths */
+  /** absolute paths of the files that it names */
   readonly files: readonly string[]
 }
 
-/** A configuration with the places of its keys, for whoever has more to say about it. */
+/** A configuration with the positions of its keys, for further checks. */
 export interface LoadedConfig {
   readonly file: string
-  /** as it was read */
+  /** the file's text */
   readonly text: string
   readonly config: Config
   readonly document: ConfigDocument
@@ -60,7 +60,7 @@ function resolveScalar(text: string, path: Path, { context, references, broken }
       path,
       message: 'contains a NUL character, which no path, name or secret can have: remove it',
     })
-    // Nobody looks for a file of such a name.
+    // Continue without it, so that no file with such a name is looked up.
     return text.replaceAll('\0', '')
   }
   if (!text.includes('$')) return text
@@ -78,7 +78,7 @@ function resolveScalar(text: string, path: Path, { context, references, broken }
   }
 }
 
-/** In a container the image or the chart says where the listener is and by which names it is asked, whatever the configuration is. */
+/** In containers the environment sets the listener and its host names, whatever the file says. */
 function withListener(value: unknown, { env }: References): unknown {
   const listen = env['AUDITFERRY_LISTEN']
   const hosts = (env['AUDITFERRY_ALLOWED_HOSTS'] ?? '').split(',').filter((name) => name.trim() !== '')
@@ -99,12 +99,12 @@ function withListener(value: unknown, { env }: References): unknown {
   }
 }
 
-/** What a text stands for where the schema wants no text; undefined where it is nothing of the kind. */
-function meant(text: string, issue: z.core.$ZodIssue): unknown {
+/** The number or boolean that a text represents where the schema expects one; else undefined. */
+function converted(text: string, issue: z.core.$ZodIssue): unknown {
   if (issue.code === 'invalid_union')
     return issue.errors
       .flat()
-      .map((inner) => (inner.path.length === 0 ? meant(text, inner) : undefined))
+      .map((inner) => (inner.path.length === 0 ? converted(text, inner) : undefined))
       .find((value) => value !== undefined)
   if (issue.code === 'invalid_value')
     return issue.values.find((value) => typeof value !== 'string' && String(value) === text)
@@ -115,17 +115,17 @@ function meant(text: string, issue: z.core.$ZodIssue): unknown {
 }
 
 /**
- * A variable or a file can only give a text; where the schema wants a number or yes and no, alone or as one of several, the text is
- * read as one. True when something changed and the check is worth doing again.
+ * Values from a variable or file are texts: converts them where the schema expects a number or
+ * boolean. True if something changed, so that the check must be repeated.
  */
-function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], references: readonly Reference[]) {
+function convertTexts(value: unknown, issues: readonly z.core.$ZodIssue[], references: readonly Reference[]) {
   const referenced = new Set(references.map(({ path }) => pathKey(path)))
   let changed = false
   for (const issue of issues) {
     const text = under(value, issue.path)
     const last = issue.path.at(-1)
     if (typeof text !== 'string' || last === undefined || !referenced.has(pathKey(issue.path))) continue
-    const found = meant(text, issue)
+    const found = converted(text, issue)
     if (found === undefined) continue
     const parent = under(value, issue.path.slice(0, -1)) as Record<PropertyKey, unknown>
     parent[last] = found
@@ -134,7 +134,7 @@ function readAsWanted(value: unknown, issues: readonly z.core.$ZodIssue[], refer
   return changed
 }
 
-/** Secrets that came by reference know the way back, so that they can be read again. */
+/** Secrets from references keep the reference, so that they can be read again. */
 function followSecrets(config: Config, references: readonly Reference[], context: References): void {
   for (const { path, text, files } of references) {
     const value = under(config, path)
@@ -143,7 +143,7 @@ function followSecrets(config: Config, references: readonly Reference[], context
   }
 }
 
-/** Those whose change makes another configuration: a secret that changes is the same one still. */
+/** References outside secrets: a changed secret does not make another configuration. */
 export const plainReferences = ({ config, references }: LoadedConfig): readonly Reference[] =>
   references.filter(({ path }) => !(under(config, path) instanceof Secret))
 
@@ -159,11 +159,11 @@ function textOf(file: string, context: References): string | Fault {
 
 interface Examined {
   readonly faults: readonly Fault[]
-  /** Present where no fault kept the rest from being read: for a look at what else is wrong, not to run with. */
+  /** Present if the file could be parsed: for further checks, not to run with. */
   readonly loaded: LoadedConfig | undefined
 }
 
-/** All faults of a file at once; throws none. */
+/** All faults of a file at once. Does not throw. */
 export function examineConfig(file: string, given: References): Examined {
   const context = { ...given, folder: folderOf(file) }
   const text = textOf(file, context)
@@ -175,7 +175,7 @@ export function examineConfig(file: string, given: References): Examined {
   const value = withListener(resolveAll(document.value, [], resolving), context)
   const { references, broken } = resolving
   let result = check(configSchema, value)
-  if (!result.success && readAsWanted(value, result.error.issues, references))
+  if (!result.success && convertTexts(value, result.error.issues, references))
     result = check(configSchema, value)
   const faults: Fault[] = [
     ...document.faults,
@@ -189,11 +189,11 @@ export function examineConfig(file: string, given: References): Examined {
         : { ...result.data, referenced: references.map(({ path }) => path) }
     return { faults, loaded: { file, text, config, document, references } }
   }
-  // What could not be read is told once; what the schema thinks of it says nothing.
-  const told = new Set(faults.map(({ path }) => pathKey(path)))
+  // A value that could not be resolved is reported once; schema errors about it are consequences.
+  const reported = new Set(faults.map(({ path }) => pathKey(path)))
   const more = explain(result.error, configJsonSchema(), document, value, file)
   return {
-    faults: [...faults, ...more.filter(({ path }) => !told.has(pathKey(path)))],
+    faults: [...faults, ...more.filter(({ path }) => !reported.has(pathKey(path)))],
     loaded: undefined,
   }
 }

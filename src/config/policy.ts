@@ -1,7 +1,7 @@
-// A sink's content policy in the configuration: which top-level fields are changed before anything is sent, and which entries are kept back.
+// A sink's content policy: top-level fields to change before sending, and entries to exclude.
 import { z } from 'zod'
 import { hashKeyFault } from '../core/secret.ts'
-import { knownBy } from '../core/json.ts'
+import { isIdentifyingField } from '../core/json.ts'
 import type { NamedFile } from '../contracts/sink-kind.ts'
 import { isRecord } from './fields.ts'
 
@@ -13,8 +13,8 @@ const changes = ['drop', 'hash', 'truncate'] as const
 
 type Issue = (path: PropertyKey[], message: string) => void
 
-/** Each key where it belongs, and nowhere else: a rule that is half another one would do less than was meant. */
-function keysThatFit(rule: Readonly<Record<string, unknown>>, issue: Issue): void {
+/** Rejects missing and superfluous keys: half a rule would do less than intended. */
+function checkKeys(rule: Readonly<Record<string, unknown>>, issue: Issue): void {
   const needs = { hash: 'key_file', truncate: 'bytes' } as const
   for (const [change, key] of Object.entries(needs)) {
     if (rule['with'] === change && rule[key] === undefined)
@@ -29,7 +29,10 @@ const rule = () =>
     .strictObject({
       fields: z
         .array(
-          fieldName().refine((name) => !knownBy(name), 'is what an entry is known by: it is never changed'),
+          fieldName().refine(
+            (name) => !isIdentifyingField(name),
+            'is what an entry is known by: it is never changed',
+          ),
         )
         .min(1)
         .describe('Names of top-level fields; a field that an entry lacks is passed over.'),
@@ -51,15 +54,15 @@ const rule = () =>
         .describe('Of truncate: how many bytes of the value stay, as UTF-8.'),
     })
     .superRefine((value, context) => {
-      keysThatFit(value, (path, message) => context.addIssue({ code: 'custom', path, message }))
+      checkKeys(value, (path, message) => context.addIssue({ code: 'custom', path, message }))
     })
     .transform(({ fields, with: change, key_file: keyFile = '', bytes = 0 }) => {
       if (change === 'hash') return { fields, with: change, keyFile }
       return change === 'truncate' ? { fields, with: change, bytes } : { fields, with: change }
     })
 
-/** Two rules for one field: nobody could say which of them holds. */
-function oneRuleAField(rules: unknown, issue: Issue): void {
+/** With two rules for a field it would be unclear which one applies. */
+function checkUniqueFields(rules: unknown, issue: Issue): void {
   if (!Array.isArray(rules)) return
   const owners = new Map<unknown, number>()
   for (const [index, one] of (rules as unknown[]).entries()) {
@@ -76,8 +79,8 @@ function oneRuleAField(rules: unknown, issue: Issue): void {
 export const redact = () =>
   z.array(rule()).superRefine(
     (rules: unknown, context) =>
-      oneRuleAField(rules, (path, message) => context.addIssue({ code: 'custom', path, message })),
-    // Told even while a rule is at fault: all faults at once.
+      checkUniqueFields(rules, (path, message) => context.addIssue({ code: 'custom', path, message })),
+    // Runs even if a rule is invalid, to report all faults at once.
     { when: () => true },
   )
 
@@ -86,8 +89,8 @@ const deniedValue = () =>
 
 export const deny = () => z.record(fieldName(), z.array(deniedValue()).min(1))
 
-/** Values are compared character by character, and one text can be written in two ways: what is not in the usual one meets little. */
-export function decomposed(denied: z.output<ReturnType<typeof deny>> = {}) {
+/** Values are compared by character: one that is not in NFC matches few entries. */
+export function notNormalized(denied: z.output<ReturnType<typeof deny>> = {}) {
   const why =
     'is not in Unicode NFC (accents are separate characters): an entry that writes them as one character, as most programs do, is not denied; write it in NFC, or list both'
   return Object.entries(denied).flatMap(([name, values]) =>
@@ -95,7 +98,7 @@ export function decomposed(denied: z.output<ReturnType<typeof deny>> = {}) {
   )
 }
 
-/** The key files of a policy, each with the field that names it. */
+/** The policy's key files, each with its field. */
 export function policyFiles(rules: z.output<ReturnType<typeof redact>> = []): readonly NamedFile[] {
   return rules.flatMap((one, index) =>
     one.with === 'hash'

@@ -1,18 +1,20 @@
-// `${file:/path}` and `${env:NAME}` within a scalar, and `$$` for a dollar: resolved after parsing, so that what stands in a file can never change the configuration's structure.
+// Resolves `${file:/path}`, `${env:NAME}` and `$$` after parsing: content never changes structure.
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { errnoOf, OUT_OF_FILES } from '../core/errors.ts'
 
-/** Where references lead. `read` gives a file's text and throws as node:fs does. */
+/** How references are resolved. `readFile` throws like node:fs. */
 export interface References {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly readFile: (path: string) => string
-  /** Reads the configuration itself; absent: it is read like any file. */
+  /** Reads the configuration itself; absent: like any file. */
   readonly readConfig?: (path: string) => string
-  /** Where relative paths begin; absent: at the folder that the process runs in. */
+  /** Base of relative paths; absent: the working directory. */
   readonly folder?: string
 }
 
-/** Relative paths in a configuration begin at its folder, by the name it was given: links are not followed. One from a pipe has no folder. */
+/**
+ * Base of relative paths: the file's folder, links not followed; for a pipe the working directory.
+ */
 export function folderOf(file: string): string {
   const folder = dirname(resolve(file))
   return /^\/(?:dev|proc)(?:\/|$)/.test(folder) ? process.cwd() : folder
@@ -21,7 +23,7 @@ export function folderOf(file: string): string {
 export const pathFrom = (folder: string, path: string): string =>
   isAbsolute(path) ? path : join(folder, path)
 
-/** What an operator can be told: names the reference, never a value. */
+/** The message names the reference, never a value. */
 export class BrokenReference extends Error {}
 
 const reasons: Readonly<Record<string, string>> = {
@@ -37,24 +39,24 @@ const reasons: Readonly<Record<string, string>> = {
   NOT_UTF8: 'it is not UTF-8: save it as UTF-8',
 }
 
-/** Why a file cannot be used, from what node:fs threw. */
+/** The reason of a node:fs error. */
 export function reasonOf(error: unknown): string {
   const code = errnoOf(error, '')
   return reasons[code] ?? (code === '' ? 'it cannot be read' : `it cannot be read (${code})`)
 }
 
-/** What Node puts in the place of bytes that are no UTF-8. */
-const isForeign = (text: string): boolean => text.includes('\ufffd')
+/** Node replaces invalid UTF-8 by U+FFFD. */
+const isInvalidUtf8 = (text: string): boolean => text.includes('\ufffd')
 
 function readable(text: string): string {
-  if (isForeign(text)) throw Object.assign(new Error('NOT_UTF8'), { code: 'NOT_UTF8' })
+  if (isInvalidUtf8(text)) throw Object.assign(new Error('NOT_UTF8'), { code: 'NOT_UTF8' })
   return text
 }
 
 function fileText(name: string, context: References): string {
   const path = pathFrom(context.folder ?? process.cwd(), name)
   try {
-    // Editors and `echo` end a file with a line end; no secret ends with one.
+    // Editors and `echo` add a newline; no secret ends with one.
     return readable(context.readFile(path).replace(/[\r\n]+$/, ''))
   } catch (error) {
     const where = path === name ? '' : ` (it is looked for at ${path})`
@@ -67,30 +69,30 @@ function fileText(name: string, context: References): string {
 function variable(name: string, context: References): string {
   const value = Object.hasOwn(context.env, name) ? context.env[name] : undefined
   if (value === undefined) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not set`)
-  if (isForeign(value)) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not UTF-8`)
+  if (isInvalidUtf8(value)) throw new BrokenReference(`\${env:${name}} cannot be resolved: it is not UTF-8`)
   return value
 }
 
-// `$$`, a whole reference, or the beginning of something that is none.
+// `$$`, a complete reference, or the start of an invalid one.
 const pieces = /\$\$|\$\{(file|env):([^}]*)\}|\$\{/g
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** True of what was meant as one, be it one that leads nowhere. */
+/** True for anything written as a reference, even an unresolvable one. */
 export const isReference = (text: unknown): boolean =>
   typeof text === 'string' && [...text.matchAll(pieces)].some(([whole]) => whole !== '$$')
 
-/** Where `text` leads to, in order. */
+/** The referenced files, in order. */
 export function filesIn(text: string): readonly string[] {
   return [...text.matchAll(pieces)].flatMap(([, kind, name]) => (kind === 'file' && name ? [name] : []))
 }
 
-/** Throws BrokenReference. What a reference brings in is not looked at again. */
+/** Throws BrokenReference. References inside resolved values are not resolved. */
 export function resolveText(text: string, context: References): string {
   return text.replace(pieces, (whole: string, kind: string | undefined, name: string | undefined) => {
     if (whole === '$$') return '$'
     if (kind === 'file' && name) return fileText(name, context)
     if (kind === 'env' && name !== undefined && variableName.test(name)) return variable(name, context)
-    // The text may be a secret with a dollar in it: not shown.
+    // The text may be a secret with a dollar sign, so it is not shown.
     throw new BrokenReference(
       'unknown kind of reference: expected ${file:/path} or ${env:NAME}, or $$ for a $',
     )

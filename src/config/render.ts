@@ -1,4 +1,5 @@
-// The configuration that is in force, as an operator would write it: defaults filled in, units put back. Every secret, every denied value and what came from a file or a variable is `***`, the last unless its key is harmless.
+// Renders the effective configuration as YAML. Secrets, denied values, and values from files or
+// variables with other than harmless keys are masked.
 import { stringify } from 'yaml'
 import { Secret } from '../core/secret.ts'
 import { isoFromUs } from '../core/time.ts'
@@ -8,7 +9,7 @@ import type { Path } from './faults.ts'
 import { isRecord, namesFile } from './fields.ts'
 import { configJsonSchema, type Config } from './schema.ts'
 
-/** What is read of JSON Schema here. */
+/** The parts of JSON Schema that are used here. */
 interface Shape {
   readonly pattern?: string
   readonly type?: string
@@ -37,7 +38,7 @@ const sizes: Units = [
   ['B', 1],
 ]
 
-/** The largest unit that leaves no fraction: 90000 is `90s`. */
+/** Uses the largest unit without a fraction: 90000 ms is `90s`. */
 function inUnits(amount: number, units: Units, ofNothing: string): string {
   if (amount === 0) return `0${ofNothing}`
   const [unit = '', size = 1] = units.find(([, each]) => amount % each === 0) ?? []
@@ -53,7 +54,7 @@ function numberText(value: number, shape: Shape): number | string {
   return value
 }
 
-/** What was one scalar in the file and is an object here: where to start, where to listen. */
+/** Objects that are one scalar in the file: start and listen address. */
 function scalarOf(value: Record<string, unknown>): string | undefined {
   const { kind, ms, atUs, host, port } = value
   if (kind === 'span' && typeof ms === 'number') return inUnits(ms, spans, 's')
@@ -66,10 +67,10 @@ function scalarOf(value: Record<string, unknown>): string | undefined {
 
 const MASK = '***'
 
-/** Keys are snake_case in a file, whatever a room made of them. */
+/** Keys are snake_case in the file; options may be camelCase. */
 const written = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** The kind, among several, that has the value's `type`. */
+/** The variant with the value's `type`. */
 function variantOf(shape: Shape, value: Record<string, unknown>): Shape {
   const variants = shape.oneOf ?? shape.anyOf
   if (!variants) return shape
@@ -77,7 +78,7 @@ function variantOf(shape: Shape, value: Record<string, unknown>): Shape {
   return named ?? variants.find(({ properties }) => properties !== undefined) ?? shape
 }
 
-/** Where a secret is not put by mistake, and what an operator looks for: names and places. */
+/** Names and places, which operators need and which rarely contain a secret. */
 const harmlessKeys = new Set([
   'name',
   'types',
@@ -91,7 +92,7 @@ const harmlessKeys = new Set([
 
 function isHarmless(path: Path, shape: Shape): boolean {
   const key = path.findLast((step) => typeof step === 'string')
-  // One word of a list that the schema has.
+  // A word from an enumeration.
   const isWord = [shape, ...(shape.anyOf ?? [])].some((one) => one.enum ?? 'const' in one)
   return isWord || harmlessKeys.has(String(key)) || namesFile(key)
 }
@@ -128,14 +129,14 @@ class Shown {
   }
 }
 
-/** What a sink may not have says of what and of whom entries are: content, of which only the number is told. */
+/** Denied values reveal content, so only their number is shown. */
 function counted(deny: unknown): unknown {
   if (!isRecord(deny)) return deny
   const masked = (values: unknown) => (Array.isArray(values) ? values.map(() => MASK) : MASK)
   return Object.fromEntries(Object.entries(deny).map(([field, values]) => [field, masked(values)]))
 }
 
-/** As YAML, which `validate` would take but for what is masked. */
+/** YAML that `validate` accepts, except for masked values. */
 export function configText({ referenced = [], ...config }: Config): string {
   return stringify(new Shown(referenced).of(config, configJsonSchema(), []), { lineWidth: 0 })
 }

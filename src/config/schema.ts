@@ -1,4 +1,4 @@
-// The whole configuration as one schema: every key, its default and its meaning. Durations leave it as ms, sizes as bytes, secrets as Secret.
+// The configuration schema: every key, default and description. Durations are ms, sizes bytes.
 import { z } from 'zod'
 import { duration } from '../core/units.ts'
 import type { Path } from './faults.ts'
@@ -8,7 +8,7 @@ import { type WorkspaceConfig, workspace } from './workspace.ts'
 import { sink } from './sink.ts'
 
 export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
-export { sinkFiles, sinkIdle, sinkPlace, type SinkConfig } from './sink.ts'
+export { sinkFiles, ineffectiveSettings, sinkPlace, type SinkConfig } from './sink.ts'
 
 const MOST_ENTRY_BYTES = 256 * 2 ** 20
 
@@ -92,7 +92,7 @@ function uniqueNames(group: string, list: readonly unknown[], issue: Issue): voi
 }
 
 function someSource(workspaces: readonly unknown[], issue: Issue): void {
-  // A source that is on but faulty has its own fault: it counts as on here.
+  // A switched-on source with faults counts as on: the faults are reported separately.
   const on = workspaces.some(
     (part) =>
       !isRecord(part) ||
@@ -137,11 +137,11 @@ export const configSchema = z
   )
 
 export type Config = z.output<typeof configSchema> & {
-  /** Where values came from a file or a variable: they are shown as `***` unless their keys are harmless. */
+  /** Paths of values from files or variables, which are masked unless their keys are harmless. */
   readonly referenced?: readonly Path[]
 }
 
-/** JSON Schema (draft-07) of what an operator writes. */
+/** JSON Schema (draft-07) of the configuration file. */
 export function configJsonSchema(): Record<string, unknown> {
   return z.toJSONSchema(configSchema, { io: 'input', target: 'draft-7' })
 }

@@ -1,17 +1,17 @@
-// A sink of the configuration: the keys that every sink has, joined with each kind's own options.
+// One sink: keys that every sink has, joined with the options of each kind.
 import { z } from 'zod'
 import { formatNames } from '../formats/index.ts'
-import type { NamedFile, NamedPlace } from '../contracts/sink-kind.ts'
+import type { NamedFile, Destination } from '../contracts/sink-kind.ts'
 import { DAY_MS } from '../core/time.ts'
 import { duration, eachOnce, twiceFault } from '../core/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
-import { decomposed, deny, policyFiles, redact } from './policy.ts'
+import { notNormalized, deny, policyFiles, redact } from './policy.ts'
 
-/** What may be named as a source of a sink. */
+/** Sources that a sink may take. */
 const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
 
-/** A batch grows to its sink's share of the room at most (`ship/share.ts`), whatever is allowed here. */
+/** The sink's share of the memory budget may limit batches further. */
 const MOST_BATCH_BYTES = 16 * 2 ** 20
 
 const batch = () =>
@@ -64,7 +64,7 @@ const common = {
     .describe('Allow `auditferry tap` to show live samples of what this sink is sent: content.'),
 }
 
-/** Addresses of a sink whose options may still be at fault in part: then there may be none. */
+/** URLs of a sink; empty while its options are invalid. */
 function urlsOf(kind: AnyKind, options: Record<string, unknown>): readonly string[] {
   try {
     return kind.urls?.(options).filter((url) => typeof url === 'string') ?? []
@@ -73,7 +73,7 @@ function urlsOf(kind: AnyKind, options: Record<string, unknown>): readonly strin
   }
 }
 
-/** Where under the sink an address stands: `url`, or `urls` and its index. */
+/** Path of a URL in the sink's options: `url`, or `urls` and an index. */
 function placeOf(options: Readonly<Record<string, unknown>>, url: string): PropertyKey[] {
   for (const [key, value] of Object.entries(options)) {
     if (value === url) return [key]
@@ -99,7 +99,7 @@ function sinkOf(type: string, kind: AnyKind) {
 type Kinds = typeof sinkKinds
 type CommonKeys = z.output<z.ZodObject<typeof common>>
 
-/** One sink, by its type. */
+/** One sink, by type. */
 export type SinkConfig = {
   [Type in SinkType]: z.output<Kinds[Type]['options']> & CommonKeys & { readonly type: Type }
 }[SinkType]
@@ -107,33 +107,33 @@ export type SinkConfig = {
 const [first, ...others] = Object.entries(sinkKinds).map(([type, kind]) => sinkOf(type, kind))
 if (!first) throw new Error('unknown type of sink')
 
-/** The types lost in the loop above are told again here; a test parses one sink of each kind. */
+/** The loop above loses the types; a test parses one sink of each kind. */
 export const sink = z
   .discriminatedUnion('type', [first, ...others])
   .describe('One receiver.') as unknown as z.ZodType<SinkConfig>
 
-/** Where elsewhere a sink's lines come to lie; undefined where sinks cannot meet. */
-export function sinkPlace(config: SinkConfig): NamedPlace | undefined {
-  return kindOf(config.type).place?.(config)
+/** The external place of a sink's lines; undefined if sinks cannot collide. */
+export function sinkPlace(config: SinkConfig): Destination | undefined {
+  return kindOf(config.type).destination?.(config)
 }
 
-/** What it was told in vain, were it written. */
-export function sinkIdle(
+/** Settings without effect. */
+export function ineffectiveSettings(
   config: SinkConfig,
 ): readonly { readonly path: PropertyKey[]; readonly why: string }[] {
   const own = kindOf(config.type).idle?.(config) ?? []
   return [
     ...own.map(({ field, why }) => ({ path: [field], why })),
-    ...decomposed(config.deny).map(({ path, why }) => ({ path: ['deny', ...path], why })),
+    ...notNormalized(config.deny).map(({ path, why }) => ({ path: ['deny', ...path], why })),
   ]
 }
 
-/** How long a sink may wait until it sends what it has, ms. */
+/** The longest time until a sink sends its entries, ms. */
 export function sinkLingerMs(config: SinkConfig): number {
   return kindOf(config.type).maxAgeMs?.(config) ?? config.batch.linger
 }
 
-/** The files that a sink names: to be read, or to be written by it alone. */
+/** Files of a sink: those it reads (`files`), or those that only it writes (`outputs`). */
 export function sinkFiles(config: SinkConfig, which: 'files' | 'outputs'): readonly NamedFile[] {
   const own = kindOf(config.type)[which]?.(config) ?? []
   return which === 'files' ? [...own, ...policyFiles(config.redact)] : own

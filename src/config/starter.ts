@@ -1,8 +1,8 @@
-// A configuration to begin with: keys with their meaning, what must be filled in filled in by example, the rest behind # with its default.
+// Generates a starter configuration: required keys with examples, the rest commented out.
 import { stringify } from 'yaml'
 import { configJsonSchema } from './schema.ts'
 
-/** What is read of JSON Schema here. */
+/** The parts of JSON Schema that are used here. */
 interface Shape {
   readonly description?: string
   readonly default?: unknown
@@ -13,7 +13,7 @@ interface Shape {
   readonly required?: readonly string[]
 }
 
-/** Keys that have no default, or that a newcomer should look at; by their path, a sink's under its type. */
+/** Keys without a default, or important for a new user, by path; those of a sink under its type. */
 const examples: Readonly<Record<string, unknown>> = {
   'journal.path': '/var/lib/auditferry/auditferry.db',
   'workspaces.name': 'acme',
@@ -36,7 +36,7 @@ const examples: Readonly<Record<string, unknown>> = {
   'log.level': 'info',
 }
 
-/** Keys that the example leaves out, since another one stands in their place. */
+/** Keys that are omitted because an alternative is shown. */
 const skipped: ReadonlySet<string> = new Set(['sinks.splunk_hec.urls'])
 
 const WIDTH = 100
@@ -54,11 +54,11 @@ function comment(text: string): string[] {
   return [...lines, line]
 }
 
-/** One line: `key: value`, flow style inside. */
+/** One line; nested values in flow style. */
 const scalar = (value: unknown): string =>
   typeof value === 'object' ? JSON.stringify(value) : stringify(value, { lineWidth: 0 }).trimEnd()
 
-/** The lines of a mapping's keys, without indent. `path` is that of the keys in `examples`. */
+/** Lines of a mapping's keys, not indented. `path`: prefix of its keys in `examples`. */
 function mapping(shape: Shape, path: string): string[] {
   return Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
     const own = path === '' ? key : `${path}.${key}`
@@ -75,13 +75,13 @@ function keyLines(key: string, shape: Shape, path: string): string[] {
   return [...about, `${key}:`, ...indented(mapping(shape, path))]
 }
 
-/** What is on by example, and shown key by key. */
+/** An empty mapping in `examples`: shown key by key. */
 const isSection = (example: unknown): boolean =>
   typeof example === 'object' && example !== null && Object.keys(example).length === 0
 
 const indented = (lines: readonly string[]): string[] => lines.map((line) => (line === '' ? '' : `  ${line}`))
 
-/** The default, or all that a mapping has of them on one line. */
+/** The default; for a mapping the defaults of its keys in flow style. */
 function valueOf(shape: Shape): string {
   if (shape.properties) return ` ${flow(shape)}`
   return shape.default === undefined ? '' : ` ${scalar(shape.default)}`
@@ -95,13 +95,13 @@ function flow(shape: Shape): string {
   return parts.length === 0 ? '{}' : `{ ${parts.join(', ')} }`
 }
 
-/** The first line of an item of a list gets its hyphen; a comment before it stands above. */
+/** Adds the hyphen of a list item to its first line that is not a comment. */
 function item(lines: readonly string[]): string[] {
   const first = lines.findIndex((line) => !line.startsWith('#'))
   return lines.map((line, index) => `${index === first ? '- ' : '  '}${line}`)
 }
 
-/** A configuration with one sink of each type of `types`, as YAML. `validate` takes it where its secrets are there. */
+/** YAML with one sink of each of `types`. `validate` accepts it if its secrets exist. */
 export function starterText(types: readonly string[]): string {
   const { properties = {} } = configJsonSchema() as Shape
   const variants = properties['sinks']?.items?.oneOf ?? []

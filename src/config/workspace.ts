@@ -1,4 +1,4 @@
-// One workspace of the configuration: where its API is, the key, what to read and how often.
+// One workspace: its API, key, sources and schedules.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { SourceName } from '../contracts/source.ts'
@@ -6,7 +6,7 @@ import { DAY_MS } from '../core/time.ts'
 import { duration, secret } from '../core/units.ts'
 import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
 
-// The canary of a workspace in the configuration: whether a prompt of our own is sent now and then, and how often.
+// The canary: whether and how often a test prompt is sent.
 
 const canary = () =>
   z.strictObject({
@@ -20,22 +20,22 @@ const canary = () =>
       .describe('How often to send one.'),
   })
 
-// The history of one workspace in the configuration: which events, of which version, how often and how far back.
+// The history: events, version, schedule and lookback.
 
 const dayPattern = /^\d{4}-\d\d-\d\d$/
 
 const midnight = (text: string): number => Date.parse(`${text}T00:00:00Z`)
 
-/** A date parser takes 2026-02-30 for the second of March: such a day is none. */
+/** Date.parse accepts 2026-02-30 as 2 March; such a day is invalid. */
 function isDay(text: string): boolean {
   const at = midnight(text)
   return dayPattern.test(text) && Number.isFinite(at) && new Date(at).toISOString().startsWith(text)
 }
 
-/** A UTC day such as 2026-04-01, as the epoch ms of its midnight. */
+/** A UTC day such as 2026-04-01, parsed to epoch ms of its midnight. */
 const day = () => z.string().refine(isDay, 'expected a UTC day such as 2026-04-01').transform(midnight)
 
-function refuseContradictions(value: unknown, context: z.RefinementCtx): void {
+function checkContradictions(value: unknown, context: z.RefinementCtx): void {
   if (!isRecord(value)) return
   if (value['usage'] === false && (value['query'] ?? false) === false)
     context.addIssue({
@@ -80,16 +80,16 @@ const history = () =>
           'The trailing span whose days are read again for events that come late or change; 0s turns it off.',
         ),
     })
-    .superRefine(refuseContradictions, { when: () => true })
+    .superRefine(checkContradictions, { when: () => true })
 
-/** Read again after their keys are forgotten, events would count as new. Whole days are read again, so a day more is wanted. */
+/** Events whose keys are forgotten would count as new. Whole days are read: one day more. */
 export function historyLookbackFault(lookbackMs: unknown, retentionMs: unknown): string | undefined {
   if (typeof lookbackMs !== 'number' || typeof retentionMs !== 'number') return undefined
   if (lookbackMs === 0 || lookbackMs + DAY_MS <= retentionMs) return undefined
   return 'with the day that it begins in it is longer than journal.dedup_retention: events read again would count as new and be sent twice; shorten it or lengthen dedup_retention'
 }
 
-// The vault of one workspace in the configuration: whether its projects are read, and how often.
+// The vault: whether and how often projects are read.
 
 const vault = () =>
   z.strictObject({
@@ -174,12 +174,12 @@ export const workspace = z
       if (typeof url === 'string' && isExposed(url))
         context.addIssue({ code: 'custom', path: ['base_url'], message: exposedFault })
     },
-    // Told even while another field of the workspace is at fault: all faults at once.
+    // Runs even if another field is invalid, to report all faults at once.
     { when: () => true },
   )
   .describe('One workspace: its API, its key and what to read.')
 
-/** Read again after their keys are forgotten, entries would count as new. The default goes as far back as there are keys. */
+/** Entries whose keys are forgotten would count as new. The default adapts to the retention. */
 export function auditLookbackFault(lookbackMs: unknown, retentionMs: unknown): string | undefined {
   if (typeof lookbackMs !== 'number' || typeof retentionMs !== 'number') return undefined
   if (lookbackMs <= retentionMs || lookbackMs === DAY_MS) return undefined
@@ -188,7 +188,7 @@ export function auditLookbackFault(lookbackMs: unknown, retentionMs: unknown): s
 
 export type WorkspaceConfig = z.output<typeof workspace>
 
-/** The sources that are switched on. */
+/** Sources that are switched on. */
 export function sourcesOf({ audit, history, vault }: WorkspaceConfig): readonly SourceName[] {
   const on: readonly (readonly [SourceName, boolean])[] = [
     ['audit', Boolean(audit)],
@@ -199,14 +199,14 @@ export function sourcesOf({ audit, history, vault }: WorkspaceConfig): readonly 
   return on.filter(([, isOn]) => isOn).map(([name]) => name)
 }
 
-// Who asks as one: a key on a host, by a hash that is cut short. It stands in the journal, and names no key.
+// Workspaces that share a key on a host, by a truncated hash that the journal may store.
 
 type Keyed = Pick<WorkspaceConfig, 'base_url' | 'api_key'>
 
-/** Every plan asks for it: hashed once a key. */
+/** Used by every plan, so the hash is cached per key. */
 const keyIds = new WeakMap<Keyed, { readonly key: string; readonly id: string }>()
 
-/** As the key is now: it may be rotated. */
+/** Uses the current key, which may be rotated. */
 export function keyIdOf(workspace: Keyed): string {
   const key = workspace.api_key.reveal()
   const known = keyIds.get(workspace)
@@ -217,8 +217,8 @@ export function keyIdOf(workspace: Keyed): string {
   return id
 }
 
-/** Those of `all` that ask as one with this workspace, itself among them. */
-export function askingAsOne<T extends Keyed>(workspace: Keyed, all: readonly T[]): readonly T[] {
+/** Workspaces of `all` with the same key and host, including itself. */
+export function sharingKey<T extends Keyed>(workspace: Keyed, all: readonly T[]): readonly T[] {
   const key = keyIdOf(workspace)
   return all.filter((other) => keyIdOf(other) === key)
 }

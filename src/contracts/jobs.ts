@@ -215,16 +215,13 @@ export function assertJobShare(filling: Filling): void {
   )
 }
 
-// Reconcile: the command requests step after step; each reads a page and compares it with the
-// journal. Nothing is stored.
+// Reconcile: the daemon reads a span again and compares it with the journal. Nothing is stored.
 
-/** One step. */
-export interface CompareQuery extends JobSpan {
-  readonly stream: Stream
-  /** as returned by the last step; undefined at first */
-  readonly place: string | undefined
-  /** distinguishes this command from another one on the same stream */
+export interface CompareRequest extends JobSpan {
+  /** identifies the command */
   readonly job: string
+  /** absent: all of them */
+  readonly workspace?: string
 }
 
 /** fetched = known + changed + filtered + malformed + early + unknown. */
@@ -243,49 +240,54 @@ export interface ComparedDay {
   readonly filtered: number
   /** malformed: counted on the day where it was read if it has no readable time */
   readonly malformed: number
-  /** unknown, and from before the start of live reading; absent: a daemon of an older version */
-  readonly early?: number
+  /** unknown, and from before the start of live reading */
+  readonly early: number
   readonly unknown: number
 }
 
-export const emptyDay = (day: number): Required<ComparedDay> => ({
+export const emptyDay = (day: number): ComparedDay => ({
   day,
   ...{ fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 },
 })
 
 /** Both counts of one day. */
-export function summed(a: ComparedDay, b: ComparedDay): Required<ComparedDay> {
-  const sum = emptyDay(a.day) as { -readonly [name in keyof ComparedDay]-?: number }
+export function summed(a: ComparedDay, b: ComparedDay): ComparedDay {
+  const sum = emptyDay(a.day) as { -readonly [name in keyof ComparedDay]: number }
   for (const name of Object.keys(sum) as (keyof ComparedDay)[])
-    if (name !== 'day') sum[name] = (a[name] ?? 0) + (b[name] ?? 0)
+    if (name !== 'day') sum[name] = a[name] + b[name]
   return sum
 }
 
-export interface Compared extends JobProgress {
+export interface ComparedStream {
+  readonly stream: Stream
+  /** in order */
   readonly days: readonly ComparedDay[]
-  /** ids of some of the unknown ones */
+  /** the first unknown entries */
   readonly unknown: readonly { readonly id: string; readonly day: number }[]
+  /** places that could not be read completely */
   readonly gaps: number
-  /** cumulative, as far as its source knows */
+  /** these places, if the source knows them */
   readonly unread: readonly Unread[]
-  /** the span is read again from its start: results of earlier steps are repeated */
-  readonly anew: boolean
-  readonly place: string | undefined
-  readonly done: boolean
-  /** Nothing was read: request the next step after this delay. */
-  readonly waitMs: number
-  /** live reading never reads anything before this time, µs; absent: unknown, or it reads all */
+  /** start of live reading, µs: it reads nothing before; absent: unknown, or it reads everything */
   readonly startUs?: number | undefined
-  /** the user of our key in the audit log, if one of our own fetches was found */
-  readonly user: string | undefined
+  /** user of our key in the audit log; absent: none of our own fetches was found */
+  readonly user?: string | undefined
+}
+
+/** All counts so far; progress of the last stream. Done with an error: that stream cannot be read. */
+export interface Compared extends JobProgress {
+  /** streams that have begun, in the order of the configuration */
+  readonly streams: readonly ComparedStream[]
+  readonly isDone: boolean
 }
 
 export interface Comparing {
   /**
-   * One bounded step: a page, or none. Throws ConnectorError, `misconfigured` if another reconcile
-   * uses the stream.
+   * Starts the comparison of this job, or continues to wait for it; answers within a second. Throws
+   * ConnectorError `misconfigured` if another reconcile uses one of the streams, and `aborted` if the
+   * daemon stops.
    */
-  compare(query: CompareQuery): Promise<Compared>
-  /** The command is finished: its streams are released at once instead of after a timeout. */
+  compare(request: CompareRequest): Promise<Compared>
+  /** The command has ended: its streams are free at once, instead of after a timeout. */
   endCompare(job: string): Promise<void>
 }

@@ -3,7 +3,7 @@
 import type { ConnectorError } from '../core/errors.ts'
 import type { Journal } from './journal.ts'
 import type { Transport } from './platform.ts'
-import type { ObjectSink, Sink } from './sink.ts'
+import type { Delivery, ObjectContent, Outcome, Sink, StoredObject } from './sink.ts'
 import type { Appended, Stream, Source } from './source.ts'
 
 export const sourceStates = [
@@ -113,7 +113,7 @@ export interface CanaryReporter {
   /** Exactly these were missing at the deadline. */
   missing(traces: readonly CanaryTrace[]): void
   /** Time at which one was found in every place, epoch ms. */
-  whole(at: number): void
+  complete(at: number): void
 }
 
 /** One request to a receiver. */
@@ -137,16 +137,14 @@ export interface SinkReporter {
   probed(error?: ConnectorError, tryInMs?: number): void
   /** A delivery is over, successfully or not: that proves more than a probe. */
   tried(): boolean
-  /** A delivery begins; call the result when it is over, successfully or not. */
+  /** A delivery begins; call the result when it is over, successfully or not: it is counted. */
   delivering(): () => void
   asked(): Asked
   /** The receiver accepted or answered something outside of a request. */
-  heard(): void
-  /** One delivery is over, successfully or not. */
-  request(durationMs: number): void
+  active(): void
   /** `reason`: an error's code */
   retry(reason: string): void
-  settled(counts: { accepted: number; deadLettered: number; filtered: number }): void
+  acknowledged(counts: { accepted: number; deadLettered: number; filtered: number }): void
   /**
    * entries whose delay from own time to acceptance is in one bucket of `deliveryBucketsSeconds`:
    * their mean, and how many
@@ -158,11 +156,22 @@ export interface SinkReporter {
   certificateEnds(endsAt: number): void
 }
 
+/** Sees what a sink sends. */
+export interface SinkObserver {
+  /** Runs `send`, which delivers this batch, and returns its outcome. */
+  deliver?(delivery: Delivery, send: () => Promise<Outcome>): Promise<Outcome>
+  /** Lines are about to be written to an object. */
+  write?(lines: Uint8Array): void
+  /** Runs `send`, which stores this object, and returns its result. */
+  put?(content: ObjectContent, send: () => Promise<StoredObject>): Promise<StoredObject>
+}
+
 // Tracing: wraps the parts of the program, which behave as before. Without tracing nothing is
 // wrapped.
 
 /**
- * Each method returns its argument, or the same with spans around its work. Spans contain names of
+ * Each method returns its argument, or the same with spans around its work; `sink` returns an
+ * observer. Spans contain names of
  * the configuration, counts, bytes and codes: never content or secrets.
  */
 export interface Tracing {
@@ -170,7 +179,7 @@ export interface Tracing {
   source(source: Source): Source
   /** The requests of this source. */
   transport(stream: Stream, send: Transport): Transport
-  sink<S extends Sink | ObjectSink>(sink: S): S
+  sink(sink: Pick<Sink, 'name' | 'type'>): SinkObserver
   /** Sends waiting spans, for a bounded time. Never throws. */
   close(): Promise<void>
 }

@@ -6,6 +6,9 @@ import type { Connect, Disk, OpenDatagrams, TlsOptions, Transport } from './plat
 import type { Log } from '../core/log.ts'
 import type { Assurance, ObjectSink, Sink } from './sink.ts'
 
+export const sinkWarnings = ['file_removed', 'file_cut'] as const
+export type SinkWarning = (typeof sinkWarnings)[number]
+
 /** The environment as a sink sees it. */
 export interface SinkDeps {
   readonly clock: Clock
@@ -23,19 +26,14 @@ export interface SinkDeps {
    */
   readonly certificateEnds?: (which: string, endsAt: number) => void
   /**
-   * The sink's file was removed with its content, as text for a person; undefined: resolved.
-   * Absent: not reported.
+   * Warning for a person, shown for a day, across restarts; a later one of the same code replaces
+   * it. Absent: not reported.
    */
-  readonly fileRemoved?: (message: string | undefined) => void
-  /** Likewise, for a file that was truncated. */
-  readonly fileCut?: (message: string | undefined) => void
-  /**
-   * Where the sink's file ended, kept for the next process; '': nothing is kept. Absent: not
-   * stored.
-   */
-  readonly lastEnd?: {
-    kept(): Promise<string | undefined>
-    keep(end: string): Promise<void>
+  readonly warn?: (code: SinkWarning, message: string) => void
+  /** Small facts of the sink, kept for the next process. Absent: not stored. */
+  readonly state?: {
+    get(name: string): Promise<string | undefined>
+    put(name: string, value: string): Promise<void>
   }
   /** Where `stdout` writes; resolves when the bytes were accepted. */
   print(bytes: Uint8Array): Promise<void>
@@ -70,7 +68,7 @@ interface IdleKey {
   readonly why: string
 }
 
-export interface NamedPlace {
+export interface Destination {
   readonly field: string
   /** as text, for messages */
   readonly name: string
@@ -107,7 +105,7 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
    * Remote place of its lines, with the field that distinguishes it: two sinks with one place are
    * an error.
    */
-  place?(options: z.output<Schema>): NamedPlace
+  destination?(options: z.output<Schema>): Destination
   /**
    * Runs before any sink: removes files that a killed process left in the spool folders under
    * `root`, one per sink, and returns how many. Absent: it leaves none.

@@ -1,6 +1,7 @@
 // Contract of a sink: it frames lines, delivers a batch of them and returns how far it got; or it
 // stores objects.
 import type { ByteWriter } from '../core/bytes.ts'
+import type { ConnectorError } from '../core/errors.ts'
 import type { Seq } from '../core/sequence.ts'
 import type { Journal, ChunkSlice } from './journal.ts'
 import type { Note } from './records.ts'
@@ -34,34 +35,58 @@ export interface Lines {
   readonly ends: Uint32Array
   /** sequence number of line i */
   readonly seqs: Float64Array
+  /** The entry of line i, for a document id or a message key. Made at each call: keep the result. */
+  entry(index: number): LineEntry
+}
+
+export interface LineEntry {
+  readonly stream: Stream
+  /** As the API sent it; unique in its stream together with `version`. */
+  readonly id: string
+  /** 0: the first content seen under this id; 2, 3, …: the same id again with other content */
+  readonly version: number
+  /** own time, µs; NaN if it has none */
+  readonly timeUs: number
 }
 
 export interface Delivery {
   readonly lines: Lines
-  /** result of `prepare` for exactly these lines; '' for a sink without it */
+  /** result of `prepare` for this batch; '' for a sink without it */
   readonly detail: string
   /** True if an earlier process or try may have sent some or all of it. */
   readonly possibleDuplicate: boolean
 }
 
 /**
- * The first `settled` lines are done: accepted, or refused for good by name. The rest is still
- * pending. A sink that knows nothing for sure throws instead.
+ * The receiver answered for the first `acknowledged` lines: each is accepted, except those that
+ * `rejected` or `retry` names. The lines after them are sent again. A sink that knows nothing for
+ * sure throws instead.
  */
 export interface Outcome {
-  readonly settled: number
-  readonly refused: readonly Refusal[]
+  readonly acknowledged: number
+  readonly rejected: readonly Rejection[]
+  /** The receiver answered for each line, and some may be accepted later. */
+  readonly retry?: Retry | undefined
   /**
-   * The accepted lines are not durable yet, and stay pending until they are. No accepted line
-   * follows a refused one then.
+   * The accepted lines are not durable yet, and stay pending until they are. Never with `retry`,
+   * and no accepted line follows a rejected one then.
    */
-  readonly later?: Later | undefined
+  readonly confirmation?: Confirmation | undefined
 }
 
 /**
- * Lines that the receiver has taken and will confirm later; further batches may be sent meanwhile.
+ * Lines that were not accepted now. They are sent again alone, after the pause that `error` asks
+ * for; the batch is acknowledged once each of its lines has a result. After a restart the whole
+ * batch is sent again.
  */
-export interface Later {
+export interface Retry {
+  /** ascending, below `acknowledged`, not in `rejected` */
+  readonly indices: readonly number[]
+  readonly error: ConnectorError
+}
+
+/** How to learn that accepted lines are durable; further batches may be sent meanwhile. */
+export interface Confirmation {
   /**
    * Replaces the detail of the in-flight record: `resume` uses it to continue polling after a
    * restart.
@@ -74,8 +99,8 @@ export interface Later {
   confirmed(signal: AbortSignal): Promise<void>
 }
 
-export interface Refusal {
-  /** below `settled` */
+export interface Rejection {
+  /** below `acknowledged` */
   readonly index: number
   readonly code: string
   readonly reason: string
@@ -141,7 +166,7 @@ export interface Sink extends Receiver {
    * After a restart: continues to poll for a batch that was taken but not confirmed. Undefined:
    * `detail` names none, and the batch is sent again.
    */
-  resume?(detail: string): Later | undefined
+  resume?(detail: string): Confirmation | undefined
 }
 
 export interface ObjectLimits {
@@ -245,7 +270,7 @@ export interface StoredObject extends ObjectContent {
   readonly bodySha256: string
   readonly bodyBytes: number
   /** An earlier try had stored it: its body may be compressed differently. */
-  readonly there: boolean
+  readonly alreadyStored: boolean
 }
 
 /** An object while it is written, on disk and not in memory. Calls are sequential. */
@@ -265,7 +290,7 @@ export interface ReadyObject {
    */
   put(signal: AbortSignal): Promise<StoredObject>
   /** True once the disk returned other bytes than were written: only writing it again helps. */
-  readonly spoiled?: () => boolean
+  readonly isDamaged?: () => boolean
   /** Removes it from the disk; never throws. */
   discard(): Promise<void>
 }

@@ -12,10 +12,10 @@ import type { Compared, Comparing, Job, Jobs, StartedJob } from '../contracts/jo
 import type { Stream } from '../contracts/source.ts'
 import { ownerCalls, ownerFault } from '../core/file-owners.ts'
 import { controlPath } from '../journal/sqlite/files.ts'
-import type { AskedJournal, Retry } from './questions.ts'
+import type { OperatorJournal, Retry } from './questions.ts'
 import type { StatusReport } from '../observability/status.ts'
 
-export interface ControlClient extends AskedJournal, Comparing {
+export interface ControlClient extends OperatorJournal, Comparing {
   readonly jobs: Jobs
   status(): Promise<StatusReport>
   readonly retry: Retry
@@ -30,23 +30,24 @@ const TIMEOUT_MS = 30_000
 /** The largest entry is 16 MiB unless the configuration allows more. */
 const MAX_REPLY_BYTES = 1024 * 1024 * 1024
 
-interface Heard {
+interface RawReply {
   readonly status: number
   readonly bytes: Buffer
 }
 
-async function read(reply: IncomingMessage): Promise<Heard> {
+async function read(reply: IncomingMessage): Promise<RawReply> {
   const pieces: Buffer[] = []
   let length = 0
   for await (const piece of reply as AsyncIterable<Buffer>) {
     length += piece.length
-    if (length > MAX_REPLY_BYTES) throw new ConnectorError('bad_reply', 'The daemon answers without end')
+    if (length > MAX_REPLY_BYTES)
+      throw new ConnectorError('bad_reply', 'The reply of the daemon is larger than 1 GiB')
     pieces.push(piece)
   }
   return { status: reply.statusCode ?? 0, bytes: Buffer.concat(pieces) }
 }
 
-function ask(socketPath: string, method: string, path: string, body?: object): Promise<Heard> {
+function ask(socketPath: string, method: string, path: string, body?: object): Promise<RawReply> {
   return new Promise((resolve, reject) => {
     const sent = request({
       socketPath,
@@ -73,7 +74,7 @@ function ask(socketPath: string, method: string, path: string, body?: object): P
 }
 
 /** No listener: there is no socket, or a killed daemon left it. */
-function isNobody(error: unknown): boolean {
+function isNoListener(error: unknown): boolean {
   const code = errnoOf(error)
   return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR' || code === 'ENOTSOCK'
 }
@@ -84,12 +85,12 @@ function explained(error: unknown, socketPath: string): unknown {
   const why =
     code === 'EACCES' || code === 'EPERM'
       ? 'may not be used by this user: run the command as the user of the daemon'
-      : `broke off (${code}): the daemon may be stopping, try again`
+      : `closed the connection (${code}): the daemon may be stopping, try again`
   return new ConnectorError('unreachable', `The control socket ${socketPath} ${why}`, { cause: error })
 }
 
 /** The daemon's error is thrown here again. */
-function bytesOf({ status, bytes }: Heard): Buffer | undefined {
+function bytesOf({ status, bytes }: RawReply): Buffer | undefined {
   if (status === 200) return bytes
   if (status === 404) return undefined
   const { code = 'bad_reply', message = `The daemon answered ${status}` } = parse(bytes)
@@ -110,7 +111,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
   if (socketPath === undefined) return undefined
   const foreign = ownerFault(socketPath, ownerCalls(lstatSync))
   if (foreign !== undefined) throw new ConnectorError('misconfigured', `The control socket ${foreign}`)
-  const hear = async (method: string, path: string, body?: object) => {
+  const exchange = async (method: string, path: string, body?: object) => {
     try {
       return bytesOf(await ask(socketPath, method, path, body))
     } catch (error) {
@@ -118,14 +119,18 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     }
   }
   const json = async <T>(path: string, body?: object): Promise<T> => {
-    const bytes = await hear(body ? 'POST' : 'GET', path, body)
-    if (!bytes) throw new ConnectorError('bad_reply', 'The daemon does not know this question: is it older?')
+    const bytes = await exchange(body ? 'POST' : 'GET', path, body)
+    if (!bytes)
+      throw new ConnectorError(
+        'bad_reply',
+        'The daemon does not know this request: it may be an older version',
+      )
     return JSON.parse(bytes.toString()) as T
   }
   try {
     await ask(socketPath, 'GET', '/instance')
   } catch (error) {
-    if (isNobody(error)) return undefined
+    if (isNoListener(error)) return undefined
     throw explained(error, socketPath)
   }
   return {
@@ -137,27 +142,27 @@ export async function connectControl(journalPath: string): Promise<ControlClient
       return lines.map((line) => Buffer.from(line, 'base64'))
     },
     deadLetters: (query) => json<readonly DeadLetter[]>('/dead-letters', query),
-    deadLetterRaw: (id) => hear('POST', '/dead-letters/raw', { id }),
+    deadLetterRaw: (id) => exchange('POST', '/dead-letters/raw', { id }),
     retry: (query) => json<Retried>('/dead-letters/retry', query),
     dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
     counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
-    pending: (sink, after) => json<PendingStep>('/owed', { sink, after }),
-    storedDays: (after) => json<PendingStep>('/shelved', { after }),
+    pending: (sink, after) => json<PendingStep>('/pending', { sink, after }),
+    storedDays: (after) => json<PendingStep>('/stored-days', { after }),
     jobs: {
-      origins: () => json<Stream[]>('/jobs/origins'),
+      origins: () => json<Stream[]>('/jobs/streams'),
       backfill: (streams, span) => json<StartedJob[]>('/jobs/backfill', { ...streams, ...span }),
       replay: (request) => json<StartedJob[]>('/jobs/replay', request),
       all: (kind) => json<Job[]>('/jobs', { kind }),
       cancel: async (kind, which) =>
         (await json<{ count: number }>('/jobs/cancel', { kind, ...which })).count,
     },
-    compare: (query) => json<Compared>('/compare', query),
+    compare: (request) => json<Compared>('/compare', request),
     endCompare: async (job) => {
       await json('/compare/end', { job })
     },
     replay: (query) => json<Replayed>('/replay', query),
     quarantined: (query) => json<readonly QuarantineRecord[]>('/quarantine', query),
-    quarantinedRaw: (id) => hear('POST', '/quarantine/raw', { id }),
+    quarantinedRaw: (id) => exchange('POST', '/quarantine/raw', { id }),
     dropQuarantined: async (query) => (await json<{ count: number }>('/quarantine/drop', query)).count,
   }
 }

@@ -8,11 +8,11 @@ import type { DeadLetterQuery, Retried } from '../contracts/records.ts'
 import { sourceNames } from '../contracts/source.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import type { Metrics } from '../observability/metrics.ts'
-import { MOST_LINES } from '../observability/taps.ts'
+import { MAX_LINES } from '../observability/taps.ts'
 import type { Taps } from '../observability/taps.ts'
 
 /** Journal methods for operators: dead letters, quarantine, and what is to be delivered again. */
-export type AskedJournal = Pick<
+export type OperatorJournal = Pick<
   Journal,
   | 'deadLetters'
   | 'deadLetterRaw'
@@ -32,7 +32,7 @@ export type Retry = (query: DeadLetterQuery) => Promise<Retried>
 export interface ControlOptions {
   readonly journalPath: string
   readonly registry: Pick<StatusRegistry, 'status'>
-  readonly journal: AskedJournal & Pick<Journal, 'note'>
+  readonly journal: OperatorJournal & Pick<Journal, 'note'>
   readonly taps: Pick<Taps, 'next'>
   readonly retry: Retry
   readonly jobs: Jobs
@@ -49,7 +49,7 @@ const MAX_WAIT_MS = 10_000
 
 const page = { limit: z.int().min(1).max(MAX_ROWS).default(MAX_ROWS), after: z.int().min(0).default(0) }
 const ids = z.array(z.int().min(1)).max(MAX_ROWS).exactOptional()
-const letterQuery = z.strictObject({ ...page, ids, sink: z.string().exactOptional() })
+const deadLetterQuery = z.strictObject({ ...page, ids, sink: z.string().exactOptional() })
 const quarantineQuery = z.strictObject({ ...page, ids })
 const one = z.strictObject({ id: z.int().min(1) })
 const stream = z.strictObject({ workspace: z.string(), source: z.enum(sourceNames) })
@@ -79,7 +79,7 @@ const replayRequest = z.strictObject({
 })
 const jobsQuery = z.strictObject({ kind })
 const cancelQuery = z.strictObject({ kind, ...streams, sink: z.string().exactOptional() })
-const compareQuery = z.strictObject({ stream, ...span, place: z.string().optional(), job: z.string() })
+const compareRequest = z.strictObject({ ...span, job: z.string(), workspace: z.string().exactOptional() })
 const endQuery = z.strictObject({ job: z.string() })
 const countsQuery = z.strictObject({ fromDay: z.int(), toDay: z.int() })
 const afterQuery = z.strictObject({ after: z.int().min(0).optional() })
@@ -91,7 +91,7 @@ type Question = (options: ControlOptions, asked: unknown) => Promise<Reply>
 
 const tapQuery = z.strictObject({
   sink: z.string(),
-  limit: z.int().min(1).max(MOST_LINES),
+  limit: z.int().min(1).max(MAX_LINES),
   waitMs: z.int().min(0).max(MAX_WAIT_MS),
 })
 
@@ -116,11 +116,6 @@ async function cancel({ jobs }: ControlOptions, asked: unknown) {
   return { count: await jobs.cancel(meant, which) }
 }
 
-function compare({ comparing }: ControlOptions, asked: unknown) {
-  const { place, ...rest } = compareQuery.parse(asked)
-  return comparing.compare({ ...rest, place })
-}
-
 async function endCompare({ comparing }: ControlOptions, asked: unknown) {
   await comparing.endCompare(endQuery.parse(asked).job)
   return {}
@@ -135,26 +130,26 @@ function pending({ journal }: ControlOptions, asked: unknown) {
 export const questions: ReadonlyMap<string, Question> = new Map<string, Question>([
   ['GET /status', async ({ registry }) => registry.status()],
   ['GET /instance', async ({ journal }) => ({ instance: await journal.note('instance') })],
-  ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(letterQuery.parse(asked))],
+  ['POST /dead-letters', ({ journal }, asked) => journal.deadLetters(deadLetterQuery.parse(asked))],
   ['POST /dead-letters/raw', ({ journal }, asked) => journal.deadLetterRaw(one.parse(asked).id)],
-  ['POST /dead-letters/retry', ({ retry }, asked) => retry(letterQuery.parse(asked))],
+  ['POST /dead-letters/retry', ({ retry }, asked) => retry(deadLetterQuery.parse(asked))],
   [
     'POST /dead-letters/drop',
-    async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(letterQuery.parse(asked)) }),
+    async ({ journal }, asked) => ({ count: await journal.dropDeadLetters(deadLetterQuery.parse(asked)) }),
   ],
   ['GET /metrics', async ({ metrics }) => ({ text: await metrics.render() })],
   ['POST /tap', tap],
   ['POST /replay', ({ journal }, asked) => journal.replay(replay(asked))],
-  ['POST /shelved', ({ journal }, asked) => journal.storedDays(afterQuery.parse(asked).after)],
+  ['POST /stored-days', ({ journal }, asked) => journal.storedDays(afterQuery.parse(asked).after)],
   ['POST /jobs', ({ jobs }, asked) => jobs.all(jobsQuery.parse(asked).kind)],
-  ['GET /jobs/origins', ({ jobs }) => jobs.origins()],
+  ['GET /jobs/streams', ({ jobs }) => jobs.origins()],
   ['POST /jobs/backfill', backfill],
   ['POST /jobs/replay', ({ jobs }, asked) => jobs.replay(replayRequest.parse(asked))],
   ['POST /jobs/cancel', cancel],
-  ['POST /compare', compare],
+  ['POST /compare', ({ comparing }, asked) => comparing.compare(compareRequest.parse(asked))],
   ['POST /compare/end', endCompare],
   ['POST /counts', ({ journal }, asked) => journal.counts(countsQuery.parse(asked))],
-  ['POST /owed', pending],
+  ['POST /pending', pending],
   ['POST /quarantine', ({ journal }, asked) => journal.quarantined(quarantineQuery.parse(asked))],
   ['POST /quarantine/raw', ({ journal }, asked) => journal.quarantinedRaw(one.parse(asked).id)],
   [

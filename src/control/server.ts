@@ -37,7 +37,7 @@ interface Answer {
 
 async function answerTo(request: IncomingMessage, options: ControlOptions): Promise<Answer> {
   const question = questions.get(`${request.method ?? ''} ${request.url ?? ''}`)
-  if (!question) return { status: 404, body: { message: 'no such question' } }
+  if (!question) return { status: 404, body: { message: 'unknown request' } }
   try {
     const asked = await bodyOf(request)
     await options.afterChange?.()
@@ -47,15 +47,15 @@ async function answerTo(request: IncomingMessage, options: ControlOptions): Prom
     if (error instanceof ConnectorError)
       return { status: 500, body: { code: error.code, message: error.message } }
     if (error instanceof z.ZodError || error instanceof SyntaxError)
-      return { status: 400, body: { message: 'the question is malformed' } }
+      return { status: 400, body: { message: 'the request is malformed' } }
     const cause = error instanceof Error ? error.cause : undefined
     // Our own error messages may be sent; those of other errors may quote content.
-    options.log.error('A command could not be answered', {
+    options.log.error('A request on the control socket failed', {
       question: `${request.method ?? ''} ${request.url ?? ''}`,
       error: error instanceof Error ? error.name : 'unknown',
       ...(cause instanceof ConnectorError && { code: cause.code, cause: cause.message }),
     })
-    return { status: 500, body: { message: 'the daemon could not answer; its log names the fault' } }
+    return { status: 500, body: { message: 'the daemon could not answer; see its log for the error' } }
   }
 }
 
@@ -126,7 +126,7 @@ export async function openControl(options: ControlOptions): Promise<Control> {
   } catch (error) {
     if (server.listening) await closing(server)
     const code = errnoOf(error, 'unknown')
-    log.warn('There is no control socket: it cannot be made beside the journal', { path, code, lost })
+    log.warn('There is no control socket: it cannot be created beside the journal', { path, code, lost })
     return without
   }
   return { close: () => closing(server) }

@@ -31,7 +31,7 @@ export const vaultFields = {
   sortBy: 'sort_by',
   sortOrder: 'sort_order',
   pageSize: 'limit',
-  /** of `uploadFiles` (spec §4.3 names the first two): `file_paths` and `file` are repeated in pairs */
+  /** of `uploadFiles` (spec §4.3 names the first two); the last two are repeated in pairs */
   projectId: 'project_id',
   filePaths: 'file_paths',
   file: 'file',

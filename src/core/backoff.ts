@@ -95,19 +95,19 @@ export class LogThrottle {
 // Failure backoff: failures in a row by code, how long to wait, and how often to log them.
 
 /** A cause this recent is not new, even with a success in between. */
-const NEWS_MS = 10 * 60_000
+const RECENT_MS = 10 * 60_000
 /** After this time another failure is logged, even if its count alone would not cause that. */
-const LAST_WORD_MS = 60_000
+const RELOG_MS = 60_000
 /**
  * Causes per code; further ones count as one, since messages that never repeat would all be new.
  */
-const MOST_CAUSES = 8
+const MAX_CAUSES = 8
 
 interface Attempt {
   /** failures in a row with this code, from 1 */
   readonly count: number
   /** few enough lines that an operator finds it */
-  readonly tell: boolean
+  readonly logDue: boolean
 }
 
 interface Known {
@@ -130,8 +130,8 @@ export class FailureBackoff {
   #isDue = false
   #failedAt = -Infinity
   /** the last log line: the count of a cause, undefined for success */
-  #lastWord: Known | undefined
-  #lastWordAt = -Infinity
+  #lastLogged: Known | undefined
+  #lastLoggedAt = -Infinity
 
   /** `elapsed`: the clock's */
   constructor(elapsed: () => number) {
@@ -143,14 +143,14 @@ export class FailureBackoff {
     this.#code = code
     const at = this.#elapsed()
     const known = this.#knownOf(code, causeOf(message), at)
-    known.count = at - known.at < NEWS_MS ? known.count + 1 : 1
+    known.count = at - known.at < RECENT_MS ? known.count + 1 : 1
     known.at = at
     this.#failedAt = at
     const isDue = (known.count & (known.count - 1)) === 0
     this.#isDue ||= isDue
-    const tell = isDue || this.#isNews(known, at)
-    if (tell) this.#say(known, at)
-    return { count: this.#count, tell }
+    const logDue = isDue || this.#isLastLogOutdated(known, at)
+    if (logDue) this.#recordLog(known, at)
+    return { count: this.#count, logDue }
   }
 
   /**
@@ -163,27 +163,27 @@ export class FailureBackoff {
     this.#count = 0
     this.#isDue = false
     const at = this.#elapsed()
-    if (!this.#lastWord || (!isDue && at - this.#failedAt < LAST_WORD_MS)) return false
-    this.#say(undefined, at)
+    if (!this.#lastLogged || (!isDue && at - this.#failedAt < RELOG_MS)) return false
+    this.#recordLog(undefined, at)
     return true
   }
 
-  #isNews(known: Known, at: number): boolean {
-    if (!this.#lastWord) return true
-    return known !== this.#lastWord && at - this.#lastWordAt >= LAST_WORD_MS
+  #isLastLogOutdated(known: Known, at: number): boolean {
+    if (!this.#lastLogged) return true
+    return known !== this.#lastLogged && at - this.#lastLoggedAt >= RELOG_MS
   }
 
-  #say(word: Known | undefined, at: number): void {
-    this.#lastWord = word
-    this.#lastWordAt = at
+  #recordLog(logged: Known | undefined, at: number): void {
+    this.#lastLogged = logged
+    this.#lastLoggedAt = at
   }
 
   #knownOf(code: ErrorCode, cause: string, at: number): Known {
     const causes = this.#known.get(code) ?? new Map<string, Known>()
     this.#known.set(code, causes)
-    if (!causes.has(cause) && causes.size >= MOST_CAUSES)
-      for (const [old, known] of causes) if (at - known.at >= NEWS_MS) causes.delete(old)
-    const key = causes.has(cause) || causes.size < MOST_CAUSES ? cause : ''
+    if (!causes.has(cause) && causes.size >= MAX_CAUSES)
+      for (const [old, known] of causes) if (at - known.at >= RECENT_MS) causes.delete(old)
+    const key = causes.has(cause) || causes.size < MAX_CAUSES ? cause : ''
     const known = causes.get(key) ?? { count: 0, at }
     causes.set(key, known)
     return known
@@ -199,7 +199,7 @@ interface Failure {
 /** Logs the failure if it is new. Throws errors that waiting cannot fix. */
 export function logFailure(log: Log, sentence: string, failures: FailureBackoff, error: unknown): Failure {
   if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
-  const { count, tell } = failures.next(error)
-  if (tell) log.warn(sentence, { code: error.code, error: error.message, attempt: count })
+  const { count, logDue } = failures.next(error)
+  if (logDue) log.warn(sentence, { code: error.code, error: error.message, attempt: count })
   return { failure: error, count }
 }

@@ -40,9 +40,9 @@ const MAPPED_BYTES = 33 * 1024 * 1024
 
 export const isLarge = (bytes: number): boolean => bytes >= LARGE_BYTES
 
-type Collect = (how?: { readonly type: 'minor' }) => void
+type CollectGarbage = (how?: { readonly type: 'minor' }) => void
 
-let collect: Collect | undefined
+let collectGarbage: CollectGarbage | undefined
 
 /**
  * Call before allocating this many bytes: frees unused buffers now, in some 20 ms. V8 counts the
@@ -51,14 +51,14 @@ let collect: Collect | undefined
  */
 export function makeWay(bytes: number): void {
   if (!isLarge(bytes)) return
-  if (!collect) {
+  if (!collectGarbage) {
     setFlagsFromString('--expose-gc')
-    collect = runInNewContext('gc') as Collect
+    collectGarbage = runInNewContext('gc') as CollectGarbage
   }
-  collect()
+  collectGarbage()
   // A collection frees dead buffers in a thread of its own, at an unknown time; the next collection
   // waits for it, and a small one takes 0.2 ms.
-  collect({ type: 'minor' })
+  collectGarbage({ type: 'minor' })
 }
 
 /**
@@ -116,7 +116,7 @@ export class Pieces {
     return this.#parts
   }
 
-  whole(): Buffer {
+  toBuffer(): Buffer {
     return Buffer.concat(this.parts, this.length)
   }
 
@@ -139,7 +139,7 @@ const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: 
  */
 const HUGE_BYTES = 12 * 1024 * 1024
 /** How much a huge line may grow in place: unwritten parts use no memory. */
-const ROOM_BEHIND_BYTES = 64 * 1024 * 1024
+const HUGE_SPARE_BYTES = 64 * 1024 * 1024
 const USUAL_BYTES = 64 * 1024
 
 export class ByteWriter {
@@ -154,7 +154,7 @@ export class ByteWriter {
   reserve(more: number): void {
     const needed = this.length + more
     if (needed <= this.bytes.length) return
-    const grown = needed < HUGE_BYTES ? this.#roomyBlock(needed, more) : allocate(needed + ROOM_BEHIND_BYTES)
+    const grown = needed < HUGE_BYTES ? this.#doubledBlock(needed, more) : allocate(needed + HUGE_SPARE_BYTES)
     this.bytes.copy(grown, 0, 0, this.length)
     this.bytes = grown
   }
@@ -162,7 +162,7 @@ export class ByteWriter {
   /**
    * A batch may often grow large line by line: only a large single growth justifies a collection.
    */
-  #roomyBlock(needed: number, more: number): Buffer<ArrayBuffer> {
+  #doubledBlock(needed: number, more: number): Buffer<ArrayBuffer> {
     makeWay(more)
     return Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.bytes.length * 2, HUGE_BYTES)))
   }

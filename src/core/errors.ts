@@ -7,7 +7,7 @@ type Action =
   /** retry after a backoff, for ever */
   | 'retry'
   /** the configuration is wrong: log once, keep trying slowly, fail no probe */
-  | 'hold'
+  | 'block'
   /** no room: stop ingest, continue delivery */
   | 'pause'
   /**
@@ -24,13 +24,13 @@ const actions = {
   aborted: 'stop',
   config_invalid: 'exit',
   // asking and sending
-  unauthorized: 'hold',
-  forbidden: 'hold',
-  not_found: 'hold',
-  bad_request: 'hold',
-  redirected: 'hold',
-  tls_invalid: 'hold',
-  misconfigured: 'hold',
+  unauthorized: 'block',
+  forbidden: 'block',
+  not_found: 'block',
+  bad_request: 'block',
+  redirected: 'block',
+  tls_invalid: 'block',
+  misconfigured: 'block',
   rate_limited: 'retry',
   server_error: 'retry',
   unreachable: 'retry',
@@ -89,9 +89,9 @@ export function isAbort(error: unknown): boolean {
 }
 
 /** Error codes of the system for a full disk, a quota or a limit. */
-const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+const DISK_FULL_CODES = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
-export const isNoRoom = (code: string): boolean => NO_ROOM.has(code)
+export const isDiskFull = (code: string): boolean => DISK_FULL_CODES.has(code)
 
 /**
  * No file or connection can be opened until another one is closed: says nothing about the requested

@@ -66,7 +66,7 @@ const octal = (mode: number) => `mode ${(mode & 0o7777).toString(8).padStart(4, 
  * A volume whose group Kubernetes set (`fsGroup`), or one set up in the same way: its group is
  * meant to share it.
  */
-const isGroups = (folder: FileFacts | undefined, gid: number) =>
+const isSharedWithGroup = (folder: FileFacts | undefined, gid: number) =>
   folder !== undefined && (folder.mode & SETGID) !== 0 && folder.gid === gid
 
 /**
@@ -78,7 +78,7 @@ export function ownerFault(path: string, { facts, user }: OwnerCalls): string | 
   if (!there || !user) return undefined
   const folder = facts(dirname(path))
   const { uid } = there
-  if (uid === user.uid || uid === ROOT || isGroups(folder, there.gid)) return undefined
+  if (uid === user.uid || uid === ROOT || isSharedWithGroup(folder, there.gid)) return undefined
   if (user.uid === ROOT && folder && (folder.uid === uid || (folder.mode & OTHERS_WRITE) === 0))
     return undefined
   const what = there.kind === 'link' ? 'a link of' : 'of'
@@ -120,20 +120,20 @@ export function privateFault(path: string, calls: OwnerCalls): string | undefine
 /** The same for a file whose name no operator chooses or links elsewhere. */
 export function besideFault(path: string, calls: OwnerCalls): string | undefined {
   if (calls.facts(path)?.kind !== 'link' || !calls.user) return privateFault(path, calls)
-  return `${path} is a link, and this program makes none there: find out who made it, and remove it`
+  return `${path} is a link, which this program never creates there: find out who created it, and remove it`
 }
 
 /**
- * Whether every user may read or change a file. `kept`: the part of its mode that remains once
+ * Whether every user may read or change a file. `allowedMode`: the part of its mode that remains once
  * corrected.
  */
-export function publicWarning(path: string, calls: OwnerCalls, kept = 0o660): string | undefined {
+export function publicWarning(path: string, calls: OwnerCalls, allowedMode = 0o660): string | undefined {
   const there = calls.facts(path)
   if (there?.kind !== 'file' || !calls.user) return undefined
   const { mode } = there
   if ((mode & (OTHERS_READ | OTHERS_WRITE)) === 0) return undefined
   const what = (mode & OTHERS_WRITE) === 0 ? 'read' : 'changed'
-  return `${path} can be ${what} by every user of this machine (${octal(mode)}): chmod it to ${octal(mode & kept).slice(-4)}`
+  return `${path} can be ${what} by every user of this machine (${octal(mode)}): chmod it to ${octal(mode & allowedMode).slice(-4)}`
 }
 
 /** Whether a group may read or change a file that should be one user's. */
@@ -141,7 +141,8 @@ export function groupFileWarning(path: string, calls: OwnerCalls): string | unde
   const there = calls.facts(path)
   if (there?.kind !== 'file' || !calls.user) return undefined
   const { mode, gid } = there
-  if ((mode & (GROUP_READ | GROUP_WRITE)) === 0 || isGroups(calls.facts(dirname(path)), gid)) return undefined
+  if ((mode & (GROUP_READ | GROUP_WRITE)) === 0 || isSharedWithGroup(calls.facts(dirname(path)), gid))
+    return undefined
   return `${path} can be read by its group (gid ${gid}, ${octal(mode)}): chmod it to 0600`
 }
 

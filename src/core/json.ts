@@ -16,7 +16,7 @@ const HEX = Buffer.from('0123456789abcdef')
 const UNICODE = Buffer.from('\\u00')
 
 /** The longest escape of one byte: `\u001f`. */
-const LONGEST = 6
+const MAX_ESCAPE_BYTES = 6
 /**
  * A huge text is escaped in pieces of this size: in one step, six times its length would have to be
  * reserved.
@@ -30,7 +30,7 @@ export function writeEscaped(out: ByteWriter, bytes: Uint8Array, start: number, 
 }
 
 function writePiece(out: ByteWriter, bytes: Uint8Array, start: number, end: number): void {
-  out.reserve((end - start) * LONGEST)
+  out.reserve((end - start) * MAX_ESCAPE_BYTES)
   const { bytes: into } = out
   let at = out.length
   for (let i = start; i < end; i++) {
@@ -76,7 +76,7 @@ export function quote(out: ByteWriter, from: number): void {
 }
 
 function writtenBytes(byte: number): number {
-  if (byte < SPACE) return LONGEST
+  if (byte < SPACE) return MAX_ESCAPE_BYTES
   return byte === QUOTE || byte === BACKSLASH ? 2 : 1
 }
 
@@ -178,7 +178,7 @@ function valueEnd(raw: Uint8Array, at: number): number {
 const DROPPED = 'auditferry_dropped'
 
 /** Identifying members of entries of any source: id, times and type are kept, however large. */
-const keptFields: ReadonlySet<string> = new Set([
+const identifyingFields: ReadonlySet<string> = new Set([
   'id',
   'timestamp',
   'type',
@@ -191,8 +191,8 @@ const keptFields: ReadonlySet<string> = new Set([
   'project_updated_at',
 ])
 /** True for the name of an identifying member. */
-export const knownBy = (field: string): boolean => keptFields.has(field)
-const longestKept = Math.max(...[DROPPED, ...keptFields].map((field) => field.length))
+export const isIdentifyingField = (field: string): boolean => identifyingFields.has(field)
+const longestIdentifying = Math.max(...[DROPPED, ...identifyingFields].map((field) => field.length))
 
 const MARK = `"${DROPPED}":[`
 const FIELD = '{"field":'
@@ -222,28 +222,28 @@ export function compactEntry(raw: Uint8Array, maxBytes: number): Uint8Array | un
 
 // A sortable number: first the value's size, then the position, so that of equal sizes the first
 // goes first.
-const PLACES = 2 ** 22
+const MAX_MEMBERS = 2 ** 22
 const FORGED = 2 ** 52
 
 function ordinalOf(rank: number): number {
-  return PLACES - 1 - (rank % PLACES)
+  return MAX_MEMBERS - 1 - (rank % MAX_MEMBERS)
 }
 
 /** Negative: it stays, because it must, or because naming it would take as many bytes. */
 function rankOf(raw: Uint8Array, member: Readonly<Member>, ordinal: number): number {
   const { keyStart, keyEnd, valueStart, valueEnd } = member
   if (valueEnd - valueStart < FIELD.length && keyEnd - keyStart < DROPPED.length) return -1
-  const place = PLACES - 1 - ordinal
-  if (place < 0) return -1
+  const position = MAX_MEMBERS - 1 - ordinal
+  if (position < 0) return -1
   // Six bytes a character is the longest way to write it.
-  if (keyEnd - keyStart <= 6 * longestKept + 2) {
+  if (keyEnd - keyStart <= 6 * longestIdentifying + 2) {
     const key = stringAt(raw, keyStart, keyEnd)
     // A foreign mark is always removed: a reader must be able to trust the one present.
-    if (key === DROPPED) return FORGED + place
-    if (keptFields.has(key)) return -1
+    if (key === DROPPED) return FORGED + position
+    if (identifyingFields.has(key)) return -1
   }
   if (gainOf(member) <= 0) return -1
-  return (valueEnd - valueStart) * PLACES + place
+  return (valueEnd - valueStart) * MAX_MEMBERS + position
 }
 
 function gainOf({ start, keyStart, keyEnd, valueStart, valueEnd, end }: Readonly<Member>): number {
@@ -340,7 +340,7 @@ export function jsonOf<T>(form: ZodType<T>, text: string): T | undefined {
 // would take twenty times that.
 
 /** A longer text is not a name, address or time: it is ignored. */
-const LONGEST_BYTES = 64 * 1024
+const MAX_TEXT_BYTES = 64 * 1024
 
 type Texts<Name extends string> = Partial<Record<Name, string | undefined>>
 
@@ -355,7 +355,7 @@ export function textsUnder<Name extends string>(names: readonly Name[]): (raw: U
     eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
       const name = names[find(raw, keyStart, keyEnd)]
       if (name === undefined) return
-      const isText = raw[valueStart] === QUOTE && valueEnd - valueStart <= LONGEST_BYTES
+      const isText = raw[valueStart] === QUOTE && valueEnd - valueStart <= MAX_TEXT_BYTES
       texts[name] = isText ? stringAt(raw, valueStart, valueEnd) : undefined
     })
     return texts

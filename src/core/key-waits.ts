@@ -4,7 +4,7 @@ import type { Clock } from './clock.ts'
 
 /** How a part of the program waits for its key. */
 export interface KeyWait {
-  /** Resolves after `ms`, when the signal aborts, or when another part succeeds with the same key. */
+  /** Resolves after `ms`, when the signal aborts, or when another part succeeds with this key. */
   sleep(ms: number, signal: AbortSignal): Promise<void>
   /** Call at the first success after a refusal. */
   accepted(): void

@@ -33,7 +33,7 @@ interface Waiter {
   enter(): void
 }
 
-interface Onwards {
+interface NextBudget {
   readonly memory: MemoryBudget
   readonly bytes: number
   readonly elsewhereBytes: number
@@ -57,7 +57,7 @@ export class MemoryBudget {
   readonly #rank: Rank
   readonly #beyond: MemoryBudget | undefined
   #usedBytes = 0
-  #looking: Promise<void> = Promise.resolve()
+  #lastLoad: Promise<void> = Promise.resolve()
   readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
   /**
@@ -90,62 +90,62 @@ export class MemoryBudget {
    * when `signal` aborts. `elsewhereBytes`: how much of `bytes` is already counted in another part,
    * such as a sink's.
    */
-  async enter(bytes: number, signal: AbortSignal, rank = this.#rank, elsewhereBytes = 0): Promise<Release> {
+  async reserve(bytes: number, signal: AbortSignal, rank = this.#rank, elsewhereBytes = 0): Promise<Release> {
     signal.throwIfAborted()
-    const wanted = this.#wanted(bytes, elsewhereBytes)
-    if (this.#isFree(wanted, rank)) this.#usedBytes += wanted
-    else await this.#turn(wanted, signal, rank)
-    const giveBack = this.#release(wanted, elsewhereBytes)
-    const next = this.#onwards(bytes, elsewhereBytes)
-    if (!next) return giveBack
+    const ownBytes = this.#ownBytes(bytes, elsewhereBytes)
+    if (this.#isFree(ownBytes, rank)) this.#usedBytes += ownBytes
+    else await this.#turn(ownBytes, signal, rank)
+    const release = this.#release(ownBytes, elsewhereBytes)
+    const next = this.#next(bytes, elsewhereBytes)
+    if (!next) return release
     try {
-      return both(await next.memory.enter(next.bytes, signal, rank, next.elsewhereBytes), giveBack)
+      return both(await next.memory.reserve(next.bytes, signal, rank, next.elsewhereBytes), release)
     } catch (error) {
-      giveBack()
+      release()
       throw error
     }
   }
 
   /** The release function, or undefined if there is no room right now: for optional work. */
-  tryEnter(bytes: number, rank = this.#rank, elsewhereBytes = 0): Release | undefined {
-    const wanted = this.#wanted(bytes, elsewhereBytes)
-    if (!this.#isFree(wanted, rank)) return undefined
-    const next = this.#onwards(bytes, elsewhereBytes)
-    const giveBackNext = next?.memory.tryEnter(next.bytes, rank, next.elsewhereBytes)
-    if (next && !giveBackNext) return undefined
-    this.#usedBytes += wanted
-    const giveBack = this.#release(wanted, elsewhereBytes)
-    return giveBackNext ? both(giveBackNext, giveBack) : giveBack
+  tryReserve(bytes: number, rank = this.#rank, elsewhereBytes = 0): Release | undefined {
+    const ownBytes = this.#ownBytes(bytes, elsewhereBytes)
+    if (!this.#isFree(ownBytes, rank)) return undefined
+    const next = this.#next(bytes, elsewhereBytes)
+    const releaseNext = next?.memory.tryReserve(next.bytes, rank, next.elsewhereBytes)
+    if (next && !releaseNext) return undefined
+    this.#usedBytes += ownBytes
+    const release = this.#release(ownBytes, elsewhereBytes)
+    return releaseNext ? both(releaseNext, release) : release
   }
 
   /**
    * For callers that must load data to know how much memory it needs: in all parts together one
    * loads at a time.
    */
-  oneByOne<T>(look: () => Promise<T>): Promise<T> {
-    if (this.#around) return this.#around.oneByOne(look)
-    const looked = this.#looking.then(look)
-    this.#looking = looked.then(
+  oneByOne<T>(load: () => Promise<T>): Promise<T> {
+    if (this.#around) return this.#around.oneByOne(load)
+    const loaded = this.#lastLoad.then(load)
+    this.#lastLoad = loaded.then(
       () => undefined,
       () => undefined,
     )
-    return looked
+    return loaded
   }
 
   /**
    * The bytes to count here: in a part those that no other part counts, in the budget around all
    * parts all of them.
    */
-  #wanted(bytes: number, elsewhereBytes: number): number {
-    const wanted = this.#around ? Math.max(0, bytes - elsewhereBytes) : bytes
-    return Math.min(wanted, this.capacityBytes)
+  #ownBytes(bytes: number, elsewhereBytes: number): number {
+    const ownBytes = this.#around ? Math.max(0, bytes - elsewhereBytes) : bytes
+    return Math.min(ownBytes, this.capacityBytes)
   }
 
   /**
    * The budget to enter next, and with how many bytes. Around all parts no more is counted than in
    * them: a large request never takes from the parts of others what it may not have in its own.
    */
-  #onwards(bytes: number, elsewhereBytes: number): Onwards | undefined {
+  #next(bytes: number, elsewhereBytes: number): NextBudget | undefined {
     if (this.#beyond && bytes > this.capacityBytes)
       return { memory: this.#beyond, bytes, elsewhereBytes: this.capacityBytes }
     const memory = this.#around
@@ -165,10 +165,10 @@ export class MemoryBudget {
   #release(bytes: number, elsewhereBytes: number): Release {
     let usedBytes = bytes
     return (keptBytes = 0) => {
-      const left = usedBytes - this.#wanted(keptBytes, elsewhereBytes)
-      if (left <= 0) return
-      usedBytes -= left
-      this.#usedBytes -= left
+      const freedBytes = usedBytes - this.#ownBytes(keptBytes, elsewhereBytes)
+      if (freedBytes <= 0) return
+      usedBytes -= freedBytes
+      this.#usedBytes -= freedBytes
       this.#admit()
     }
   }
@@ -213,9 +213,9 @@ export interface MemoryBudgets {
   /** the part of that for answers that may stream for hours */
   readonly long: MemoryBudget
   /** the part of that for jobs */
-  readonly past: MemoryBudget
+  readonly jobs: MemoryBudget
   /** The part of one sink. */
-  readonly share: () => MemoryBudget
+  readonly forSink: () => MemoryBudget
 }
 
 /** The budget of a process with this many sinks. */
@@ -224,9 +224,9 @@ export function openMemoryBudgets(sinks: number): MemoryBudgets {
   const reading = new MemoryBudget(READING_BYTES, all)
   const large = new MemoryBudget(LARGE_BYTES, reading)
   const long = new MemoryBudget(LONG_BYTES, reading)
-  const past = new MemoryBudget(JOB_BYTES, long, 'behind')
-  const shareBytes = Math.floor(SINKS_BYTES / sinks)
-  return { all, reading, long, past, share: () => new MemoryBudget(shareBytes, all, 'in_turn', large) }
+  const jobs = new MemoryBudget(JOB_BYTES, long, 'behind')
+  const sinkBytes = Math.floor(SINKS_BYTES / sinks)
+  return { all, reading, long, jobs, forSink: () => new MemoryBudget(sinkBytes, all, 'in_turn', large) }
 }
 
 const both = (one: Release, other: Release) => (keptBytes?: number) => {

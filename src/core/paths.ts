@@ -11,11 +11,11 @@ export interface FolderCalls {
   sync(path: string): Promise<void>
 }
 
-function inTheWay(path: string): Error {
-  return Object.assign(new Error(`${path} is no folder`), { code: 'ENOTDIR', path })
+function notAFolder(path: string): Error {
+  return Object.assign(new Error(`${path} is not a folder`), { code: 'ENOTDIR', path })
 }
 
-async function isThere(path: string, calls: FolderCalls): Promise<boolean> {
+async function folderExists(path: string, calls: FolderCalls): Promise<boolean> {
   let found: { isDirectory(): boolean }
   try {
     found = await calls.stat(path)
@@ -23,7 +23,7 @@ async function isThere(path: string, calls: FolderCalls): Promise<boolean> {
     if (errnoOf(error) === 'ENOENT') return false
     throw error
   }
-  if (!found.isDirectory()) throw inTheWay(path)
+  if (!found.isDirectory()) throw notAFolder(path)
   return true
 }
 
@@ -32,19 +32,19 @@ async function isThere(path: string, calls: FolderCalls): Promise<boolean> {
  * its calls.
  */
 export async function makeFolders(folder: string, calls: FolderCalls): Promise<void> {
-  const lacking: string[] = []
-  for (let at = resolve(folder); !(await isThere(at, calls)) && at !== dirname(at); at = dirname(at))
-    lacking.unshift(at)
-  const made: string[] = []
-  for (const path of lacking)
+  const missing: string[] = []
+  for (let at = resolve(folder); !(await folderExists(at, calls)) && at !== dirname(at); at = dirname(at))
+    missing.unshift(at)
+  const created: string[] = []
+  for (const path of missing)
     try {
       await calls.mkdir(path, { mode: 0o700 })
-      made.push(path)
+      created.push(path)
     } catch (error) {
-      // Another process was faster; or it is a dangling link, which exists and is no folder.
-      if (errnoOf(error) !== 'EEXIST' || !(await isThere(path, calls))) throw error
+      // Another process was faster; or it is a dangling link, which exists and is not a folder.
+      if (errnoOf(error) !== 'EEXIST' || !(await folderExists(path, calls))) throw error
     }
-  for (const path of made.toReversed()) await calls.sync(dirname(path))
+  for (const path of created.toReversed()) await calls.sync(dirname(path))
 }
 
 // Resolves a name through every link; also for one that does not exist yet.
@@ -56,16 +56,16 @@ export interface LinkCalls {
 }
 
 /** More links than this in a row are a cycle. */
-const MOST_LINKS = 40
+const MAX_LINKS = 40
 
-export function resolvedPath(path: string, calls: LinkCalls, links = MOST_LINKS): string {
-  const whole = resolve(path)
-  const folder = dirname(whole)
-  if (folder === whole) return whole
-  const target = linkTarget(whole, calls)
-  const place = realFolder(folder, calls)
-  if (target !== undefined && links > 0) return resolvedPath(resolve(place, target), calls, links - 1)
-  return join(place, basename(whole))
+export function resolvedPath(path: string, calls: LinkCalls, links = MAX_LINKS): string {
+  const absolute = resolve(path)
+  const folder = dirname(absolute)
+  if (folder === absolute) return absolute
+  const target = linkTarget(absolute, calls)
+  const realParent = realFolder(folder, calls)
+  if (target !== undefined && links > 0) return resolvedPath(resolve(realParent, target), calls, links - 1)
+  return join(realParent, basename(absolute))
 }
 
 /** The target as written in the link; undefined if there is none. */

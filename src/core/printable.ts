@@ -5,12 +5,12 @@
  * Control, format and private-use characters, line ends, halves of surrogate pairs, and invisible
  * or unusual blanks.
  */
-const unfit = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu
+const unprintable = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu
 
 const escapeOf = (character: string): string => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`
 
 /** On one line, without control sequences or characters that change the reading order. */
-export const printable = (text: string): string => text.replace(unfit, escapeOf)
+export const printable = (text: string): string => text.replace(unprintable, escapeOf)
 
 /** A name within a sentence: quoted if it could be read as several words. */
 export function printableName(name: string): string {

@@ -22,26 +22,26 @@ export function secretFault(value: string): string | undefined {
  * Interval for re-reading the sources of secrets, since they rotate (spec §2.2
  * `api:token_mgmt_rotate`).
  */
-const LOOK_MS = 1000
+const REREAD_MS = 1000
 
 /** Where an operator has to change it. */
-export type SecretPlace = 'file' | 'environment' | 'configuration'
+export type SecretSource = 'file' | 'environment' | 'configuration'
 
 export class Secret {
   #value: string
   #reread: (() => string) | undefined
   #from = ''
-  #place: SecretPlace
+  #source: SecretSource
   #unread: string | undefined
 
   constructor(value: string, reread?: () => string) {
     this.#value = value
     this.#reread = reread
-    this.#place = reread ? 'file' : 'configuration'
+    this.#source = reread ? 'file' : 'configuration'
   }
 
-  get place(): SecretPlace {
-    return this.#place
+  get source(): SecretSource {
+    return this.#source
   }
 
   /** The value itself: use only where it is sent. */
@@ -53,10 +53,10 @@ export class Secret {
    * The source of the value, so that it can be read again; `from` is its name, which is never
    * printed.
    */
-  follow(reread: () => string, from = '', place: SecretPlace = 'file'): void {
+  follow(reread: () => string, from = '', source: SecretSource = 'file'): void {
     this.#reread = reread
     this.#from = from
-    this.#place = place
+    this.#source = source
   }
 
   /** True if the secret comes from a source that may change later. */
@@ -118,7 +118,7 @@ export class Secret {
 export class SecretLook {
   readonly #secrets: readonly Secret[]
   readonly #clock: Pick<Clock, 'elapsed'>
-  #lookedAt = -Infinity
+  #rereadAt = -Infinity
   #seen: readonly (string | undefined)[] = []
 
   constructor(secrets: readonly Secret[], clock: Pick<Clock, 'elapsed'>) {
@@ -133,8 +133,8 @@ export class SecretLook {
    */
   look(): boolean {
     const now = this.#clock.elapsed()
-    if (now - this.#lookedAt < LOOK_MS) return false
-    this.#lookedAt = now
+    if (now - this.#rereadAt < REREAD_MS) return false
+    this.#rereadAt = now
     return this.#take(false)
   }
 
@@ -147,9 +147,9 @@ export class SecretLook {
    * After a refusal: re-reads at once and accepts a partial change too, since the old values are
    * useless now. True if a request would use other values now, whichever caller noticed the change.
    */
-  refresh(bore = this.values): boolean {
+  refresh(sent = this.values): boolean {
     this.#take(true)
-    return this.values.some((value, i) => value !== bore[i])
+    return this.values.some((value, i) => value !== sent[i])
   }
 
   #take(isPartTaken: boolean): boolean {
@@ -158,34 +158,37 @@ export class SecretLook {
     this.#seen = fresh
     const changed = this.#secrets.filter((secret, i) => secret.reveal() !== fresh[i]).length
     if (changed === 0 || fresh.includes(undefined)) return false
-    const isSettled = changed === fresh.length || fresh.every((value, i) => value === before[i])
-    if (!isSettled && !isPartTaken) return false
+    const isStable = changed === fresh.length || fresh.every((value, i) => value === before[i])
+    if (!isStable && !isPartTaken) return false
     for (const [i, secret] of this.#secrets.entries()) secret.become(fresh[i] ?? secret.reveal())
     return true
   }
 }
 
-interface PlacedSecret {
+interface SecretWithPath {
   readonly path: readonly (string | number)[]
   readonly secret: Secret
 }
 
 /** Every secret of a configuration, at any depth, with its path. */
-export function placedSecretsIn(value: unknown, path: PlacedSecret['path'] = []): readonly PlacedSecret[] {
+export function secretsWithPaths(
+  value: unknown,
+  path: SecretWithPath['path'] = [],
+): readonly SecretWithPath[] {
   if (value instanceof Secret) return [{ path, secret: value }]
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([key, inner]) =>
-    placedSecretsIn(inner, [...path, Array.isArray(value) ? Number(key) : key]),
+    secretsWithPaths(inner, [...path, Array.isArray(value) ? Number(key) : key]),
   )
 }
 
 export const secretsIn = (value: unknown): readonly Secret[] =>
-  placedSecretsIn(value).map(({ secret }) => secret)
+  secretsWithPaths(value).map(({ secret }) => secret)
 
 // The key of a keyed hash as stored in a file: text, long enough to be unguessable.
 
 /** RFC 2104 §3: a key shorter than the hash's output weakens it. */
-const LEAST_BYTES = 32
+const MIN_BYTES = 32
 const ADVICE = 'make one with: openssl rand -hex 32'
 
 /** The key is the text without surrounding white space, as UTF-8. */
@@ -193,8 +196,8 @@ const keyOf = (text: string): Buffer => Buffer.from(text.trim())
 
 /** Why the text of a key file is invalid, without quoting it; undefined: it is valid. */
 export function hashKeyFault(text: string): string | undefined {
-  if (text.includes('\ufffd')) return `it is no text: ${ADVICE}`
-  if (keyOf(text).length < LEAST_BYTES) return `its key is shorter than ${LEAST_BYTES} bytes: ${ADVICE}`
+  if (text.includes('\ufffd')) return `it is not text: ${ADVICE}`
+  if (keyOf(text).length < MIN_BYTES) return `its key is shorter than ${MIN_BYTES} bytes: ${ADVICE}`
   return undefined
 }
 
@@ -237,10 +240,10 @@ const isThrown = (work: () => unknown): boolean => {
  */
 export function certificateFault(pem: string): string | undefined {
   const begun = pem.match(begins)?.length ?? 0
-  const whole = pem.match(blocks) ?? []
+  const complete = pem.match(blocks) ?? []
   if (begun === 0) return 'it contains no certificate in PEM (BEGIN CERTIFICATE)'
-  return whole.length < begun || whole.some((block) => isThrown(() => new X509Certificate(block)))
-    ? 'a certificate in it is cut short or spoiled'
+  return complete.length < begun || complete.some((block) => isThrown(() => new X509Certificate(block)))
+    ? 'a certificate in it is incomplete or damaged'
     : undefined
 }
 
@@ -249,6 +252,6 @@ export function privateKeyFault(key: string, cert: string | undefined): string |
   if (isThrown(() => createPrivateKey(key))) return 'it contains no private key in PEM without a passphrase'
   if (cert === undefined || certificateFault(cert) !== undefined) return undefined
   return isThrown(() => createSecureContext({ cert, key }))
-    ? 'TLS does not take it with cert_file: it must be the key of that certificate'
+    ? 'it does not belong to the certificate in cert_file'
     : undefined
 }

@@ -39,20 +39,20 @@ export function sizeBytes(text: string): number {
 }
 
 /** Ten years: a longer span is a typo, and some exceed the calendar. */
-const MOST_MS = 3650 * 86_400_000
+const MAX_MS = 3650 * 86_400_000
 /** No single disk is larger, and SQLite's largest file is twice that. */
-const MOST_BYTES = 16 * 2 ** 40
+const MAX_BYTES = 16 * 2 ** 40
 
-export const isSpan = (ms: number): boolean => ms <= MOST_MS
+export const isSpan = (ms: number): boolean => ms <= MAX_MS
 export const spanFault = 'expected at most 3650d'
 
 /** If only a space is wrong, the error says so. */
 const unspaced =
-  (pattern: RegExp, wanted: string) =>
+  (pattern: RegExp, expectation: string) =>
   ({ input }: { readonly input?: unknown }): string =>
     typeof input === 'string' && pattern.test(input.replaceAll(/\s/g, ''))
-      ? `${wanted}, without a space in it`
-      : wanted
+      ? `${expectation}, without a space in it`
+      : expectation
 
 /** A span of time such as `30s`, `5m`, `24h`, `35d`; parsed to milliseconds. */
 export const duration = () =>
@@ -70,11 +70,11 @@ export const size = () =>
     .string()
     .regex(sizePattern, { error: unspaced(sizePattern, 'expected a size such as 512KiB, 1MiB or 2GiB') })
     .transform(sizeBytes)
-    .refine((bytes) => bytes <= MOST_BYTES, 'expected at most 16TiB')
+    .refine((bytes) => bytes <= MAX_BYTES, 'expected at most 16TiB')
 
 /** True for a list without duplicates. */
 export const eachOnce = (list: readonly string[]): boolean => new Set(list).size === list.length
-export const twiceFault = 'names one of them twice: list each once'
+export const twiceFault = 'contains a value twice: list each once'
 
 /** A secret, best given as `${file:/path}`; printed as `***` from here on. */
 export const secret = () =>

@@ -2,9 +2,10 @@
 // polled until it is acknowledged or sent again.
 import type { DayOutcomes } from '../contracts/accounts.ts'
 import type { InFlight, Rejected, Acknowledgement } from '../contracts/journal.ts'
-import type { Later, Outcome, Sink } from '../contracts/sink.ts'
+import type { Confirmation, Lines, Outcome, Rejection, Sink } from '../contracts/sink.ts'
 import { Tether, untilAborted } from '../core/abort.ts'
 import { ConnectorError } from '../core/errors.ts'
+import type { Seq } from '../core/sequence.ts'
 import type { Loaded } from './loader.ts'
 import type { LoopOptions } from './loop.ts'
 import { outcomesOf } from './reporting.ts'
@@ -55,28 +56,28 @@ export class Unconfirmed {
   }
 
   /**
-   * Polls for what was taken until it is confirmed; entries refused behind it become dead letters.
+   * Polls for what was taken until it is confirmed; entries rejected after it become dead letters.
    */
-  async keep(
+  async add(
     inFlight: InFlight,
     loaded: Loaded,
-    outcome: Outcome & { readonly later: Later },
+    outcome: Outcome & { readonly confirmation: Confirmation },
     signal: AbortSignal,
   ): Promise<void> {
     const { journal, sink } = this.#options
-    const { later } = outcome
-    const { refusedBehind, ...taken } = takenOf(sink.name, inFlight, loaded, outcome, later)
+    const { confirmation } = outcome
+    const { rejectedBehind, ...taken } = takenOf(sink.name, inFlight, loaded, outcome, confirmation)
     await journal.recordInFlight(sink.name, taken.inFlight)
-    if (refusedBehind) {
-      await journal.ack(sink.name, refusedBehind)
-      const { parked, outcomes } = refusedBehind
-      this.#reports.settled({ times: NO_TIMES, filtered: filteredOf(outcomes), parked })
+    if (rejectedBehind) {
+      await journal.ack(sink.name, rejectedBehind)
+      const { parked, outcomes } = rejectedBehind
+      this.#reports.acknowledged({ times: NO_TIMES, filtered: filteredOf(outcomes), parked })
     }
-    this.#add(taken, later, signal)
+    this.#add(taken, confirmation, signal)
   }
 
   /** A batch taken before a crash, known from its in-flight record. */
-  keepFound(inFlight: InFlight, loaded: Loaded, later: Later, signal: AbortSignal): void {
+  resume(inFlight: InFlight, loaded: Loaded, later: Confirmation, signal: AbortSignal): void {
     this.#add(takenBefore(this.#options.sink.name, inFlight, loaded), later, signal)
   }
 
@@ -87,7 +88,7 @@ export class Unconfirmed {
     const { first, last } = inFlight
     await journal.ack(sink.name, { first, through: last, parked: [], outcomes })
     this.#remove(judged)
-    this.#reports.settled({ times, filtered: filteredOf(outcomes), parked: [] })
+    this.#reports.acknowledged({ times, filtered: filteredOf(outcomes), parked: [] })
   }
 
   /**
@@ -98,7 +99,7 @@ export class Unconfirmed {
   async hearOut(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
-        this.takeLapsed()
+        this.takeExpired()
         const { judged } = this
         if (judged) await this.ack(judged)
         else if (this.size === 0 || signal.aborted) return
@@ -110,10 +111,10 @@ export class Unconfirmed {
   }
 
   /** All batches to send again, in the order in which they were sent. */
-  takeLapsed(): readonly Judged[] {
-    const lapsed = this.#waiting.flatMap(({ judged }) => (judged?.error === undefined ? [] : [judged]))
-    for (const judged of lapsed) this.#remove(judged)
-    return lapsed
+  takeExpired(): readonly Judged[] {
+    const expired = this.#waiting.flatMap(({ judged }) => (judged?.error === undefined ? [] : [judged]))
+    for (const judged of expired) this.#remove(judged)
+    return expired
   }
 
   /** Resolves when one has a result, after `withinMs`, or when `signal` aborts. */
@@ -147,7 +148,7 @@ export class Unconfirmed {
     }
   }
 
-  #add(batch: TakenBatch, later: Later, signal: AbortSignal): void {
+  #add(batch: TakenBatch, later: Confirmation, signal: AbortSignal): void {
     const waiting: Waiting = {
       ...batch,
       judged: undefined,
@@ -164,6 +165,42 @@ export class Unconfirmed {
       this.#waiting.findIndex((waiting) => waiting.inFlight === inFlight),
       1,
     )
+  }
+}
+
+/**
+ * The results of a batch whose lines get them in several tries. Kept in memory only: after a crash
+ * the whole batch is sent again.
+ */
+export class LineResults {
+  readonly #seqs: Float64Array
+  readonly #times: Float64Array
+  readonly #rejected: Rejection[] = []
+  /** lines without a result, ascending */
+  readonly left: Set<Seq>
+
+  constructor({ lines: { seqs }, times }: Loaded) {
+    this.#seqs = seqs
+    this.#times = times
+    this.left = new Set(seqs)
+  }
+
+  add({ seqs }: Lines, { acknowledged, rejected, retry, confirmation }: Outcome): void {
+    if (confirmation) throw new Error('A sink returned `retry` and `confirmation` for one batch')
+    const again = new Set(retry?.indices)
+    for (let i = 0; i < acknowledged; i++) if (!again.has(i)) this.left.delete(seqs[i] as Seq)
+    for (const rejection of rejected)
+      this.#rejected.push({ ...rejection, index: this.#seqs.indexOf(seqs[rejection.index] as Seq) })
+  }
+
+  /** The batch as if it had been answered in one try. `loaded`: its last try. */
+  whole(loaded: Loaded): { readonly loaded: Loaded; readonly outcome: Outcome } {
+    const lines = { ...loaded.lines, count: this.#seqs.length, seqs: this.#seqs }
+    const rejected = this.#rejected.sort((one, other) => one.index - other.index)
+    return {
+      loaded: { ...loaded, lines, times: this.#times },
+      outcome: { acknowledged: lines.count, rejected },
+    }
   }
 }
 
@@ -192,16 +229,16 @@ export function acknowledgementOf(sink: string, loaded: Loaded, outcome: Outcome
   }
 }
 
-function acceptedTimes({ times }: Loaded, { settled, refused }: Outcome): Float64Array {
-  const answered = times.subarray(0, settled)
-  if (refused.length === 0) return answered
-  const indices = new Set(refused.map(({ index }) => index))
+function acceptedTimes({ times }: Loaded, { acknowledged, rejected }: Outcome): Float64Array {
+  const answered = times.subarray(0, acknowledged)
+  if (rejected.length === 0) return answered
+  const indices = new Set(rejected.map(({ index }) => index))
   return answered.filter((_, index) => !indices.has(index))
 }
 
-function answeredOf({ first, last, lines }: Loaded, { settled, refused }: Outcome) {
-  const through = settled === lines.count ? last : (lines.seqs[settled] ?? first) - 1
-  const parked = refused.map(({ index, code, reason }): Rejected => ({
+function answeredOf({ first, last, lines }: Loaded, { acknowledged, rejected }: Outcome) {
+  const through = acknowledged === lines.count ? last : (lines.seqs[acknowledged] ?? first) - 1
+  const parked = rejected.map(({ index, code, reason }): Rejected => ({
     seq: lines.seqs[index] ?? 0,
     code,
     reason,
@@ -233,22 +270,28 @@ interface TakenBatch {
 }
 
 interface Taken extends TakenBatch {
-  /** refused behind it; undefined: nothing */
-  readonly refusedBehind: Counted | undefined
+  /** rejected after it; undefined: nothing */
+  readonly rejectedBehind: Counted | undefined
 }
 
 /** The taken part of the batch; it keeps its in-flight record until it is confirmed. */
-function takenOf(sink: string, inFlight: InFlight, loaded: Loaded, outcome: Outcome, later: Later): Taken {
+function takenOf(
+  sink: string,
+  inFlight: InFlight,
+  loaded: Loaded,
+  outcome: Outcome,
+  later: Confirmation,
+): Taken {
   const { first, lines, times } = loaded
-  const refusedAt = outcome.refused[0]?.index
-  const end = refusedAt ?? outcome.settled
+  const refusedAt = outcome.rejected[0]?.index
+  const end = refusedAt ?? outcome.acknowledged
   const last = end === lines.count ? loaded.last : (lines.seqs[end] ?? 0) - 1
   const behind = { ...answeredOf(loaded, outcome), first: last + 1 }
   return {
     inFlight: { ...inFlight, first, last, detail: later.detail },
     times: times.slice(0, end),
     outcomes: counted(sink, loaded, { first, through: last, parked: [] }).outcomes,
-    refusedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
+    rejectedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
   }
 }
 

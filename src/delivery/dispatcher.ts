@@ -1,13 +1,13 @@
 // Delivery in batches, one dispatcher per sink: load a batch, write its in-flight record, deliver
 // it, acknowledge what the receiver answered for.
-import type { InFlight, Journal } from '../contracts/journal.ts'
+import type { InFlight } from '../contracts/journal.ts'
 import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
-import { Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
+import type { Seq } from '../core/sequence.ts'
+import { LineResults, Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
 import type { Judged } from './acknowledgements.ts'
 import { Loader, limitsIn } from './loader.ts'
-import type { BatchLimits, Loaded, LoaderOptions, Wish } from './loader.ts'
+import type { Loaded, LoaderOptions, Wish } from './loader.ts'
 import type { StepResult, Dispatcher } from './loop.ts'
 import { DeliveryReports } from './reporting.ts'
 
@@ -21,6 +21,8 @@ interface Sending {
   /** No memory is kept between two tries: a dead sink must not use the memory of the others. */
   loaded: Loaded | undefined
   possibleDuplicate: boolean
+  /** Some of its lines have a result and the others are sent again; undefined: none has one. */
+  results?: LineResults
 }
 
 /**
@@ -34,14 +36,15 @@ interface Answered {
   readonly outcome: Outcome
 }
 
-const NOTHING: Outcome = { settled: 0, refused: [] }
+const NOTHING: Outcome = { acknowledged: 0, rejected: [] }
 
 /**
  * State machine: the first state that applies decides what `step()` does. State, meaning, what follows:
  * answered | answered by the receiver, not recorded yet    | acknowledged, or unconfirmed
  * left     | in-flight record of an earlier process        | unconfirmed, or one of again
  * judged   | was unconfirmed and now has a result          | confirmed: acknowledged; expired: again, with all that expired
- * sending  | its record is written; else the next of again | answered; on failure unchanged; refused whole: framed again, smaller
+ * sending  | its record is written; else the next of again | answered; on failure unchanged; rejected whole: framed again, smaller;
+ *          |                                               | answered in part (retry): unchanged, with the lines that are left
  * none     | nothing is in flight                          | sending, with the prefetched batch or one loaded now; or a wait
  */
 export class BatchDispatcher implements Dispatcher {
@@ -52,7 +55,7 @@ export class BatchDispatcher implements Dispatcher {
   readonly #unconfirmed: Unconfirmed
   readonly #leftInFlight: LeftInFlight
   readonly #bisection: Bisection
-  readonly #refusals: RejectionRun
+  readonly #rejectionRun: RejectionRun
   /** sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
   #sending: Sending | undefined
@@ -67,7 +70,7 @@ export class BatchDispatcher implements Dispatcher {
     this.#unconfirmed = new Unconfirmed(options, this.#reports)
     this.#leftInFlight = new LeftInFlight(options, this.#loader, this.#unconfirmed)
     this.#bisection = new Bisection(options)
-    this.#refusals = new RejectionRun(options.sink.name)
+    this.#rejectionRun = new RejectionRun(options.sink.name)
   }
 
   /**
@@ -111,7 +114,7 @@ export class BatchDispatcher implements Dispatcher {
     if (this.#unconfirmed.size === 0) {
       if (this.#options.nothingMoreComes()) return loadInMs
       // With nothing left to send, a receiver that refused everything has not proven that it works.
-      this.#refusals.check()
+      this.#rejectionRun.check()
       return waitMs
     }
     await this.#unconfirmed.waitOrMore(waitMs, signal)
@@ -124,21 +127,27 @@ export class BatchDispatcher implements Dispatcher {
     const busy = [...this.#unconfirmed.inFlightBatches, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
     const maxEntries = Math.min(this.#bisection.maxEntries, sink.maxEntries ?? Infinity, limits.maxEntries)
-    return { maxEntries, busy, oneLine: this.#refusals.isTooLong }
+    return { maxEntries, busy, oneLine: this.#rejectionRun.isTooLong }
   }
 
   /** Batches are smaller than usual, to find the entry that the receiver refuses. */
   get #isIsolating(): boolean {
-    return this.#bisection.isUnderWay || this.#refusals.isTooLong
+    return this.#bisection.isUnderWay || this.#rejectionRun.isTooLong
   }
 
+  /** Throws what the sink throws. */
+  async #inFlightOf({ first, last, lines }: Loaded, signal: AbortSignal): Promise<InFlight> {
+    const { sink, shape } = this.#options
+    return { first, last, shape, detail: (await sink.prepare?.(lines, signal)) ?? '' }
+  }
+
+  /** Before a batch is sent: after a crash it is the possible duplicate. */
   async #recordInFlight(loaded: Loaded, signal: AbortSignal): Promise<Sending> {
+    const { journal, sink } = this.#options
     try {
-      return {
-        loaded,
-        inFlight: await writeInFlight(this.#options, loaded, signal),
-        possibleDuplicate: false,
-      }
+      const inFlight = await this.#inFlightOf(loaded, signal)
+      await journal.recordInFlight(sink.name, inFlight)
+      return { loaded, inFlight, possibleDuplicate: false }
     } catch (error) {
       this.#loader.free(loaded)
       throw error
@@ -146,11 +155,11 @@ export class BatchDispatcher implements Dispatcher {
   }
 
   async #send(sending: Sending, signal: AbortSignal): Promise<StepResult> {
-    const { sink, reporter, clock } = this.#options
+    const { sink, reporter } = this.#options
     const { inFlight } = sending
     // Do not wait for memory while keeping an unsent batch: that batch may be using the memory.
     if (!sending.loaded) this.#ahead.drop()
-    const loaded = (sending.loaded ??= await this.#loader.reload(inFlight, signal))
+    const loaded = (sending.loaded ??= await this.#loader.reload(inFlight, signal, this.#linesLeft(sending)))
     // The sink may not want any of it now: its settings changed since the crash.
     if (loaded.lines.count === 0) return this.#answer({ inFlight, loaded, outcome: NOTHING }, signal)
     const delivery: Delivery = {
@@ -161,7 +170,6 @@ export class BatchDispatcher implements Dispatcher {
     // From here on the receiver may have it, even if no answer arrives.
     sending.possibleDuplicate = true
     reporter.state('sending')
-    const startedAt = clock.elapsed()
     const delivered = reporter.delivering()
     // Not while a refusal is isolated: the next batch is then a part of this one, or a single
     // entry. An error here is ignored: the batch meets it again when it is sent.
@@ -171,71 +179,102 @@ export class BatchDispatcher implements Dispatcher {
     let outcome: Outcome
     try {
       outcome = await sink.deliver(delivery, signal)
-      if (outcome.settled === 0)
+      if (outcome.acknowledged === 0 && !outcome.retry)
         throw new ConnectorError('bad_reply', 'The sink acknowledged nothing and did not say why')
     } catch (error) {
       this.#reports.logDue()
       await looking
       if (error instanceof ConnectorError && error.action === 'split')
-        return await this.#refused({ inFlight, loaded }, error, signal)
+        return await this.#rejected(sending, loaded, error, signal)
       this.#release(loaded)
       sending.loaded = undefined
       throw error
     } finally {
       delivered()
-      reporter.request(clock.elapsed() - startedAt)
     }
     await looking
-    return this.#answer({ inFlight, loaded, outcome }, signal)
+    // Lines that the receiver names were not taken by this try.
+    if (outcome.retry) sending.possibleDuplicate = delivery.possibleDuplicate
+    return this.#concludeTry(sending, loaded, outcome, signal)
   }
 
-  /** The receiver refused the batch as a whole. */
-  async #refused(
-    { inFlight, loaded }: Pick<Answered, 'inFlight' | 'loaded'>,
+  /** The receiver rejected all lines of a try as a whole. */
+  async #rejected(
+    sending: Sending,
+    loaded: Loaded,
     error: ConnectorError,
     signal: AbortSignal,
   ): Promise<StepResult> {
     const outcome = this.#bisection.narrow(loaded.lines.count, error)
-    if (outcome) return this.#answer({ inFlight, loaded, outcome }, signal)
+    if (outcome) return this.#concludeTry(sending, loaded, outcome, signal)
     this.#release(loaded)
-    this.#sending = undefined
+    sending.loaded = undefined
+    if (!sending.results) this.#sending = undefined
     return 'worked'
+  }
+
+  /** Throws the reason why lines of the batch must be sent again, if there are any. */
+  async #concludeTry(
+    sending: Sending,
+    loaded: Loaded,
+    outcome: Outcome,
+    signal: AbortSignal,
+  ): Promise<StepResult> {
+    const { inFlight } = sending
+    const { retry } = outcome
+    this.#rejectionRun.count(outcome)
+    if (retry) sending.results ??= new LineResults(loaded)
+    const { results } = sending
+    if (!results) return this.#answer({ inFlight, loaded, outcome }, signal)
+    results.add(loaded.lines, outcome)
+    if (results.left.size === 0) return this.#answer({ inFlight, ...results.whole(loaded) }, signal)
+    this.#release(loaded)
+    sending.loaded = undefined
+    this.#bisection.widen()
+    if (retry) throw retry.error
+    this.#rejectionRun.check()
+    return 'worked'
+  }
+
+  /** The next lines of a batch that was answered in part; undefined: all of its lines. */
+  #linesLeft({ results }: Sending): ReadonlySet<Seq> | undefined {
+    const most = this.#rejectionRun.isTooLong ? 1 : this.#bisection.maxEntries
+    return results && new Set([...results.left].slice(0, most))
   }
 
   #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
     this.#answered = answered
-    this.#refusals.count(answered.outcome)
     return this.#noteAnswer(answered, signal)
   }
 
   async #noteAnswer({ inFlight, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
-    const { later } = outcome
-    if (later && inFlight) {
-      await this.#unconfirmed.keep(inFlight, loaded, { ...outcome, later }, signal)
+    const { confirmation } = outcome
+    if (confirmation && inFlight) {
+      await this.#unconfirmed.add(inFlight, loaded, { ...outcome, confirmation }, signal)
       this.#answered = undefined
       this.#sending = undefined
     } else await this.#ack(loaded, outcome, signal)
     this.#bisection.widen()
-    if (outcome.settled === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
+    if (outcome.acknowledged === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
     else this.#release(loaded)
-    if (outcome.refused.some(({ own }) => own !== true)) this.#refusals.check()
+    if (outcome.rejected.some(({ own }) => own !== true)) this.#rejectionRun.check()
     return 'worked'
   }
 
   async #ack(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
     const { journal, sink } = this.#options
     const { acknowledgement, times, filtered } = acknowledgementOf(sink.name, loaded, outcome)
-    const whole = outcome.settled === loaded.lines.count
+    const whole = outcome.acknowledged === loaded.lines.count
     const ahead = whole && !this.#isIsolating ? this.#ahead.wanted : undefined
     // Written in the transaction of this acknowledgement. A batch that cannot be prepared reports
     // its error when it is sent.
-    const next = ahead && (await inFlightOf(this.#options, ahead, signal).catch(() => undefined))
+    const next = ahead && (await this.#inFlightOf(ahead, signal).catch(() => undefined))
     if (acknowledgement.through >= acknowledgement.first)
       await journal.ack(sink.name, { ...acknowledgement, next })
     this.#answered = undefined
     this.#sending = undefined
     if (next) this.#sending = { loaded: this.#ahead.take(), inFlight: next, possibleDuplicate: false }
-    this.#reports.settled({ times, filtered, parked: acknowledgement.parked })
+    this.#reports.acknowledged({ times, filtered, parked: acknowledgement.parked })
   }
 
   /** Throws the reason why a batch was never confirmed; it is sent again before anything new. */
@@ -245,7 +284,7 @@ export class BatchDispatcher implements Dispatcher {
       return 'worked'
     }
     // Batches that expired together are sent again together, after one pause rather than one each.
-    for (const { inFlight } of this.#unconfirmed.takeLapsed()) this.#sendAgain(inFlight)
+    for (const { inFlight } of this.#unconfirmed.takeExpired()) this.#sendAgain(inFlight)
     throw judged.error as Error
   }
 
@@ -303,26 +342,17 @@ class Prefetch {
 // Bisects a batch that the receiver refuses as a whole: halves it until a single entry is left.
 // Then batches grow again.
 
-interface BisectionOptions {
-  readonly limits: { readonly maxEntries: number }
-  readonly log: Log
-}
-
 class Bisection {
-  readonly #options: BisectionOptions
-  #maxEntries = Infinity
+  readonly #options: Pick<DispatcherOptions, 'limits' | 'log'>
+  /** limit of the next batch */
+  maxEntries = Infinity
 
-  constructor(options: BisectionOptions) {
+  constructor(options: Pick<DispatcherOptions, 'limits' | 'log'>) {
     this.#options = options
   }
 
-  /** Limits of the next batch. */
-  get maxEntries(): number {
-    return this.#maxEntries
-  }
-
   get isUnderWay(): boolean {
-    return this.#maxEntries !== Infinity
+    return this.maxEntries !== Infinity
   }
 
   /**
@@ -330,8 +360,8 @@ class Bisection {
    * half of them is next.
    */
   narrow(count: number, { code, message }: ConnectorError): Outcome | undefined {
-    if (count === 1) return { settled: 1, refused: [{ index: 0, code, reason: message }] }
-    this.#maxEntries = Math.floor(count / 2)
+    if (count === 1) return { acknowledged: 1, rejected: [{ index: 0, code, reason: message }] }
+    this.maxEntries = Math.floor(count / 2)
     const fields = { code, entries: count, error: message }
     this.#options.log.info('The receiver refused a batch, trying half of it', fields)
     return undefined
@@ -339,61 +369,23 @@ class Bisection {
 
   /** A batch was acknowledged. */
   widen(): void {
-    const twice = this.#maxEntries * 2
-    this.#maxEntries = twice < this.#options.limits.maxEntries ? twice : Infinity
+    const twice = this.maxEntries * 2
+    this.maxEntries = twice < this.#options.limits.maxEntries ? twice : Infinity
   }
-}
-
-// In-flight record, written before a batch is sent: after a crash that batch is the possible
-// duplicate.
-
-interface InFlightOptions {
-  readonly sink: Sink
-  /** what the bytes of the lines depend on besides the entries */
-  readonly shape: string
-}
-
-/** Throws what the sink throws. */
-async function inFlightOf(
-  { sink, shape }: InFlightOptions,
-  { first, last, lines }: Loaded,
-  signal: AbortSignal,
-): Promise<InFlight> {
-  const detail = (await sink.prepare?.(lines, signal)) ?? ''
-  return { first, last, shape, detail }
-}
-
-/** Throws errors of the sink or the journal; nothing is written then. */
-async function writeInFlight(
-  options: InFlightOptions & { readonly journal: Pick<Journal, 'recordInFlight'> },
-  loaded: Loaded,
-  signal: AbortSignal,
-): Promise<InFlight> {
-  const inFlight = await inFlightOf(options, loaded, signal)
-  await options.journal.recordInFlight(options.sink.name, inFlight)
-  return inFlight
 }
 
 // In-flight records of an earlier process, handled one after the other: the batch is polled if its
 // receiver has taken it, else sent again.
 
-interface LeftInFlightOptions {
-  readonly sink: Pick<Sink, 'name' | 'resume'>
-  readonly journal: Pick<Journal, 'inFlightBatches' | 'take'>
-  readonly limits: Pick<BatchLimits, 'maxEntries' | 'maxBytes'>
-  readonly shape: string
-  readonly log: Log
-}
-
 class LeftInFlight {
-  readonly #options: LeftInFlightOptions
+  readonly #options: DispatcherOptions
   readonly #loader: Loader
   readonly #unconfirmed: Unconfirmed
   /** not handled yet; undefined: not read from the journal yet */
   #inFlightBatches: InFlight[] | undefined
   readonly #again: InFlight[] = []
 
-  constructor(options: LeftInFlightOptions, loader: Loader, unconfirmed: Unconfirmed) {
+  constructor(options: DispatcherOptions, loader: Loader, unconfirmed: Unconfirmed) {
     this.#options = options
     this.#loader = loader
     this.#unconfirmed = unconfirmed
@@ -419,7 +411,7 @@ class LeftInFlight {
     const later = sink.resume?.(inFlight.detail)
     if (later) {
       const loaded = await this.#loader.reload(inFlight, signal)
-      this.#unconfirmed.keepFound(inFlight, loaded, later, signal)
+      this.#unconfirmed.resume(inFlight, loaded, later, signal)
       this.#loader.free(loaded)
       return
     }
@@ -457,10 +449,12 @@ export class RejectionRun {
   }
 
   /** Call once per answer. */
-  count({ settled, refused }: Outcome): void {
-    const owns = new Map(refused.map(({ index, own = false }) => [index, own]))
+  count({ acknowledged, rejected, retry }: Outcome): void {
+    const owns = new Map(rejected.map(({ index, own = false }) => [index, own]))
+    const later = new Set(retry?.indices)
     let last = 0
-    for (let index = settled - 1; index >= 0; index--) {
+    for (let index = acknowledged - 1; index >= 0; index--) {
+      if (later.has(index)) continue
       const own = owns.get(index)
       if (own === undefined) {
         this.#inARow = last

@@ -1,8 +1,9 @@
 // Loads the next pending entries as lines: reads the journal once enough is there, and frames them
 // within the sink's memory budget.
+import { ID_END, ID_START } from '../contracts/entries.ts'
 import type { Batch, ChunkSlice, TooLarge } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
-import type { Format, Frame, Lines } from '../contracts/sink.ts'
+import type { Format, Frame, LineEntry, Lines } from '../contracts/sink.ts'
 import { ByteWriter, isLarge } from '../core/bytes.ts'
 import { believed } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
@@ -100,10 +101,18 @@ export class Loader {
     return journal.stats().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
-  /** The whole range, regardless of the current limits: the batch of an in-flight record. */
-  async reload({ first, last }: SequenceRange, signal: AbortSignal): Promise<Loaded> {
+  /**
+   * The whole range, regardless of the current limits: the batch of an in-flight record. `only`:
+   * just these of its lines.
+   */
+  async reload(
+    { first, last }: SequenceRange,
+    signal: AbortSignal,
+    only?: ReadonlySet<Seq>,
+  ): Promise<Loaded> {
     const read = () => this.#options.journal.range(first, last)
-    return this.#frame(await takeIntoMemory<never>(this.#options, read, Infinity, signal), Infinity)
+    const wanted = only && ((slice: ChunkSlice, index: number) => only.has(slice.firstSeq + index))
+    return this.#frame(await takeIntoMemory<never>(this.#options, read, Infinity, signal), Infinity, wanted)
   }
 
   /** Call once: the buffer belongs to another batch afterwards. */
@@ -112,11 +121,11 @@ export class Loader {
     if (writer.bytes.length <= BATCH_SPARE_BYTES) this.#spare.push(writer)
   }
 
-  #frame({ batch, giveBack }: Held, maxBytes: number): Loaded {
+  #frame({ batch, giveBack }: Held, maxBytes: number, wanted = this.#framing.wanted): Loaded {
     try {
       return frameBatch(
         batch,
-        { ...this.#framing, maxBytes },
+        { ...this.#framing, wanted, maxBytes },
         this.#spare.pop() ?? new ByteWriter(),
         giveBack,
       )
@@ -173,7 +182,7 @@ export interface Loaded {
 
 /**
  * Frames as many entries of the batch as fit into `maxBytes`, then releases their raw bytes: only
- * the lines stay counted in memory.
+ * the lines and ids stay counted in memory.
  * @internal for tests
  */
 export function frameBatch(
@@ -183,20 +192,50 @@ export function frameBatch(
   giveBack: Release,
 ): Loaded {
   writer.clear()
-  const ends = new Uint32Array(batch.count)
-  const seqs = new Float64Array(batch.count)
-  const times = new Float64Array(batch.count)
-  const { count, last } = frameSlices(batch, framing, writer, { ends, seqs, times })
-  const lines = { count, bytes: writer.view(), ends: ends.subarray(0, count), seqs: seqs.subarray(0, count) }
-  giveBack(writer.length)
+  const into: Columns = {
+    ends: new Uint32Array(batch.count),
+    seqs: new Float64Array(batch.count),
+    times: new Float64Array(batch.count),
+    ids: new ByteWriter(batch.count * USUAL_ID_BYTES),
+    idEnds: new Uint32Array(batch.count),
+    versions: new Uint32Array(batch.count),
+  }
+  const { count, last } = frameSlices(batch, framing, writer, into)
+  const ends = into.ends.subarray(0, count)
+  const seqs = into.seqs.subarray(0, count)
+  const times = into.times.subarray(0, count)
+  giveBack(writer.length + into.ids.length)
   const slices = batch.slices.map(countedSlice)
-  return { first: batch.first, last, lines, slices, times: times.subarray(0, count), writer, giveBack }
+  const entry = (index: number) => entryOf(into, slices, index)
+  const lines = { count, bytes: writer.view(), ends, seqs, entry }
+  return { first: batch.first, last, lines, slices, times, writer, giveBack }
 }
 
+const USUAL_ID_BYTES = 36
+
+/** One value per line. */
 interface Columns {
   readonly ends: Uint32Array
   readonly seqs: Float64Array
   readonly times: Float64Array
+  readonly ids: ByteWriter
+  readonly idEnds: Uint32Array
+  readonly versions: Uint32Array
+}
+
+function entryOf(
+  { seqs, times, ids, idEnds, versions }: Columns,
+  slices: readonly CountedSlice[],
+  index: number,
+): LineEntry {
+  const slice = slices.findLast(({ firstSeq }) => firstSeq <= (seqs[index] as number))
+  if (!slice) throw new Error(`The batch has no line ${index}`)
+  return {
+    stream: slice.stream,
+    id: ids.view().toString('utf8', idEnds[index - 1] ?? 0, idEnds[index]),
+    version: versions[index] as number,
+    timeUs: times[index] as number,
+  }
 }
 
 function frameSlices(
@@ -217,8 +256,12 @@ function frameSlices(
           writer.length = before
           return { count, last }
         }
+        const { entries } = run
         into.seqs[count] = run.firstSeq + i
-        into.times[count] = run.entries.times[i] as number
+        into.times[count] = entries.times[i] as number
+        into.ids.copy(entries.bytes, entries.column(i, ID_START), entries.column(i, ID_END))
+        into.idEnds[count] = into.ids.length
+        into.versions[count] = entries.version(i)
         into.ends[count++] = writer.length
       }
       last = run.firstSeq + i
@@ -278,7 +321,7 @@ async function look<Nothing extends number | undefined>(
     if (typeof found !== 'object') return found
     if ('rawBytes' in found) return { wantedBytes: FORMS * found.rawBytes }
     const wantedBytes = memoryBytes(found)
-    const giveBack = memory.tryEnter(wantedBytes)
+    const giveBack = memory.tryReserve(wantedBytes)
     return giveBack ? { batch: found, giveBack } : { wantedBytes }
   })
 }
@@ -309,7 +352,7 @@ export async function takeIntoMemory<Nothing extends number | undefined>(
   if (typeof found !== 'object' || 'batch' in found) return found
   // A sink with entries to send is not idle: this wait counts as sending.
   reporter.state('sending')
-  const giveBack = await memory.enter(found.wantedBytes, signal)
+  const giveBack = await memory.reserve(found.wantedBytes, signal)
   try {
     // The party that freed memory may have been resumed by the end of an answer, and keeps that
     // answer in memory until its turn of the event loop ends.

@@ -73,7 +73,7 @@ function delayAfter(
   const { failure, count } = logFailure(log, 'Delivery failed and will be tried again', failures, error)
   reporter.retry(failure.code)
   const delayMs = retryDelayMs(failure, count, random)
-  reporter.state(failure.action === 'hold' ? 'blocked' : 'failing', failure, delayMs)
+  reporter.state(failure.action === 'block' ? 'blocked' : 'failing', failure, delayMs)
   return delayMs
 }
 
@@ -88,7 +88,7 @@ export function retryDelayMs(
   random: Random,
 ): number {
   // A blocked sink needs a person, so a retry hint is not trusted for long.
-  if (action === 'hold') return Math.max(Math.min(retryAfterMs, HELD.capMs), backoffMs(count, HELD, random))
+  if (action === 'block') return Math.max(Math.min(retryAfterMs, HELD.capMs), backoffMs(count, HELD, random))
   return Math.max(retryAfterMs, backoffMs(count, RETRY, random))
 }
 

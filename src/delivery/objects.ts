@@ -161,7 +161,7 @@ export class ObjectDispatcher implements Dispatcher {
     const notes = this.#noted({ first, last, parked: 0, objects: [] })
     await journal.ack(sink.name, { first, through: last, parked: [], outcomes, notes })
     this.#open = new OpenRange()
-    reporter.settled({ accepted: 0, deadLettered: 0, filtered })
+    reporter.acknowledged({ accepted: 0, deadLettered: 0, filtered })
     return 'worked'
   }
 
@@ -179,9 +179,7 @@ export class ObjectDispatcher implements Dispatcher {
     { group, ready, contents }: WaitingObject,
     signal: AbortSignal,
   ): Promise<void> {
-    const { reporter, clock } = this.#options
-    const startedAt = clock.elapsed()
-    const delivered = reporter.delivering()
+    const delivered = this.#options.reporter.delivering()
     try {
       const stored = await ready.put(signal)
       closed.waiting.shift()
@@ -189,11 +187,10 @@ export class ObjectDispatcher implements Dispatcher {
       closed.stored.push(stored)
       closed.contents.push(contents)
     } catch (error) {
-      if (ready.spoiled?.()) await writeAnew(closed)
+      if (ready.isDamaged?.()) await writeAnew(closed)
       throw error
     } finally {
       delivered()
-      reporter.request(clock.elapsed() - startedAt)
     }
     await ready.discard()
   }
@@ -206,8 +203,8 @@ export class ObjectDispatcher implements Dispatcher {
     const notes = this.#noted({ first, last, parked: 0, objects: stored })
     await journal.ack(sink.name, { first, through: last, parked: [], outcomes: outcomes.sums, notes })
     this.#closed = undefined
-    reporter.settled({ accepted, deadLettered: 0, filtered })
-    for (const { delays } of contents) delays.tell(reporter, clock.now())
+    reporter.acknowledged({ accepted, deadLettered: 0, filtered })
+    for (const { delays } of contents) delays.report(reporter, clock.now())
     if (accepted > 0) reporter.success()
   }
 }

@@ -40,9 +40,9 @@ export class DeliveryReports {
     this.#throttle = new LogThrottle(() => listeners.clock.elapsed(), MINUTE_MS)
   }
 
-  settled({ times, filtered, parked }: Settled): void {
+  acknowledged({ times, filtered, parked }: Settled): void {
     const { reporter, clock } = this.#listeners
-    reporter.settled({ accepted: times.length, deadLettered: parked.length, filtered })
+    reporter.acknowledged({ accepted: times.length, deadLettered: parked.length, filtered })
     if (times.length > 0) reportAccepted(reporter, clock.now(), times)
     for (const { code, reason } of parked) {
       this.#codes.add(code)
@@ -136,7 +136,7 @@ export class Delays {
   }
 
   /** Reports the delays of all that were added: they are accepted now. */
-  tell(reporter: SinkReporter, nowMs: number): void {
+  report(reporter: SinkReporter, nowMs: number): void {
     this.#times.forEach((meanAtMs, count) => reporter.delivered(Math.max(0, nowMs - meanAtMs), count))
   }
 }

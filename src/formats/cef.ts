@@ -3,13 +3,13 @@ import type { Format } from '../contracts/sink.ts'
 import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'
 import { fieldFormat } from './field-format.ts'
-import type { Dialect, Place } from './fields.ts'
+import type { Dialect, FieldLayout } from './fields.ts'
 import { neutralText } from './one-line.ts'
 
-const LONGEST_CLASS_ID = 255
+const MAX_CLASS_ID = 255
 const OPENING = 'CEF:0|Auditferry|Workspace|1|'
 
-function place(key: string, longest: number, label?: string): Place {
+function field(key: string, longest: number, label?: string): FieldLayout {
   return {
     opening: Buffer.from(` ${key}=`),
     longest,
@@ -18,24 +18,26 @@ function place(key: string, longest: number, label?: string): Place {
 }
 
 /** A key whose meaning is in a second key, its label. */
-const labelled = (key: string, longest: number): Place => place(key, longest, `${key}Label`)
+const labelled = (key: string, longest: number): FieldLayout => field(key, longest, `${key}Label`)
 
-/** Lengths are from the dictionary. Ids and JSON are never cut here, but a receiver may cut them: see docs/formats.md. */
-const places: Dialect['places'] = {
-  id: place('externalId', Infinity),
-  workspace: place('deviceExternalId', 255),
+/**
+ * Lengths as in the dictionary. Ids and JSON are not cut here; a receiver may (docs/formats.md).
+ */
+const fields: Dialect['fields'] = {
+  id: field('externalId', Infinity),
+  workspace: field('deviceExternalId', 255),
   source: labelled('cs3', Infinity),
   time: labelled('cs2', Infinity),
-  category: place('cat', 1023),
-  action: place('act', 63),
-  outcome: place('outcome', 63),
+  category: field('cat', 1023),
+  action: field('act', 63),
+  outcome: field('outcome', 63),
   version: labelled('cn1', 19),
   replay: labelled('cs6', Infinity),
-  user: place('suser', 1023),
-  ipv4: place('src', 15),
+  user: field('suser', 1023),
+  ipv4: field('src', 15),
   ipv6: labelled('c6a2', 45),
-  agent: place('requestClientApplication', 1023),
-  url: place('request', 1023),
+  agent: field('requestClientApplication', 1023),
+  url: field('request', 1023),
   matter: labelled('cs5', 4000),
   thread: labelled('cn2', 19),
   name: labelled('cs5', 4000),
@@ -48,13 +50,13 @@ const places: Dialect['places'] = {
 const breaks: Readonly<Record<string, string>> = { '\r': '\\r', '\n': '\\n' }
 
 function head(out: ByteWriter, { classId, name, severity }: EventType): boolean {
-  const fit = neutralText(classId.slice(0, LONGEST_CLASS_ID), '')
+  const fit = neutralText(classId.slice(0, MAX_CLASS_ID), '')
   out.text(`${OPENING}${fit.replace(/[\\|]/g, '\\$&')}|${name}|${severity}|rt=`)
   return fit === classId && classId.trim() === classId
 }
 
 const dialect: Dialect = {
-  places,
+  fields,
   escapes: true,
   neutral: (text) => neutralText(text, '\r\n'),
   escape: (text) => text.replace(/[\\=\r\n]/g, (found) => breaks[found] ?? `\\${found}`),

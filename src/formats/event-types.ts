@@ -1,5 +1,5 @@
-// Name and severity (0 to 10) of each type of audit entry: one table for all formats with a severity.
-// docs/formats.md shows all of it.
+// Name and severity (0 to 10) of each type of audit entry: one table for all formats with a
+// severity. docs/formats.md shows all of it.
 import type { SourceName } from '../contracts/source.ts'
 
 /** What a format derives from the type of an entry. */
@@ -151,7 +151,7 @@ const bySource: Readonly<Record<SourceName, EventType>> = {
 /** Entries of the other sources have no type of their own. */
 export const hasTypes = (source: SourceName): boolean => source === 'audit' || source === 'vault.projects'
 
-/** New types may appear at any time: an undocumented one is passed on as it is, with a medium-low severity. */
+/** New types may appear at any time: an undocumented one keeps its name and gets severity 3. */
 export function eventType(source: SourceName, type: string): EventType {
   if (!hasTypes(source) || type === '') return bySource[source]
   const known = documented.get(type)

@@ -1,5 +1,5 @@
-// Writes an entry as named fields in a dialect. Values that a field cannot hold exactly are kept as bytes among the others,
-// so that nothing is lost.
+// Writes an entry as named fields in a dialect. Values that a field cannot hold exactly are kept as
+// bytes among the others, so that nothing is lost.
 import { isIPv4, isIPv6 } from 'node:net'
 import { ID_END, ID_START, TIME_END, TIME_START } from '../contracts/entries.ts'
 import { perStream } from '../contracts/journal.ts'
@@ -10,37 +10,37 @@ import { ByteWriter, CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE } from '../core/byt
 import { eachMember, isWritten, stringAt } from '../core/json.ts'
 import { eventType, hasTypes } from './event-types.ts'
 import { findMembers, openTables } from './fields.ts'
-import type { Dialect, FieldName, Found, Row, Table } from './fields.ts'
+import type { Dialect, FieldName, FoundMembers, Row, Table } from './fields.ts'
 import { isPlain, textAt, writeJson } from './one-line.ts'
 
 /** The constant part of each line of one type, written once. */
-interface Head {
+interface Header {
   readonly bytes: Buffer
   readonly typeIsExact: boolean
   readonly typed: Buffer
 }
 
 /** Types come from outside: further or longer ones are written each time. */
-const MOST_HEADS = 1000
-const LONGEST_KEPT_TYPE = 255
+const MAX_HEADERS = 1000
+const MAX_CACHED_TYPE = 255
 
 export function fieldFormat(dialect: Dialect): Format {
   const tables = openTables()
   const scratch = new ByteWriter(4096)
-  const sourceHeads = new Map<SourceName, Head>()
-  const auditHeads = new Map<string, Head>()
-  const vaultHeads = new Map<string, Head>()
-  const originOf = perStream((shared) => makeOrigin(dialect, scratch, shared))
+  const sourceHeaders = new Map<SourceName, Header>()
+  const auditHeaders = new Map<string, Header>()
+  const vaultHeaders = new Map<string, Header>()
+  const streamFieldsOf = perStream((shared) => makeStreamFields(dialect, scratch, shared))
 
-  function headOf(source: SourceName, type: string): Head {
+  function headerOf(source: SourceName, type: string): Header {
     const typed = hasTypes(source) && type !== ''
-    const typeHeads = source === 'audit' ? auditHeads : vaultHeads
-    const met = typed ? typeHeads.get(type) : sourceHeads.get(source)
-    if (met) return met
-    const made = makeHead(dialect, scratch, source, type)
-    if (typeHeads.size >= MOST_HEADS) typeHeads.clear()
-    if (!typed) sourceHeads.set(source, made)
-    else if (type.length <= LONGEST_KEPT_TYPE) typeHeads.set(type, made)
+    const typeHeaders = source === 'audit' ? auditHeaders : vaultHeaders
+    const cached = typed ? typeHeaders.get(type) : sourceHeaders.get(source)
+    if (cached) return cached
+    const made = makeHeader(dialect, scratch, source, type)
+    if (typeHeaders.size >= MAX_HEADERS) typeHeaders.clear()
+    if (!typed) sourceHeaders.set(source, made)
+    else if (type.length <= MAX_CACHED_TYPE) typeHeaders.set(type, made)
     return made
   }
 
@@ -50,8 +50,8 @@ export function fieldFormat(dialect: Dialect): Format {
     const writing = { dialect, out, raw: entries.raw(index) }
     const table = tables[source]
     findMembers(writing.raw, table)
-    const stream = originOf(run)
-    const { bytes, typeIsExact, typed } = headOf(source, entries.type(index))
+    const stream = streamFieldsOf(run)
+    const { bytes, typeIsExact, typed } = headerOf(source, entries.type(index))
     out.copy(bytes)
     out.text(String(Math.floor(entries.at(index) / 1000)))
     const idIsExact = writeColumn(writing, run, index, ID_START, 'id', 'id')
@@ -59,29 +59,29 @@ export function fieldFormat(dialect: Dialect): Format {
     const version = entries.version(index)
     if (version > 0) writeText(writing, 'version', String(version), 'version')
     out.copy(typed)
-    const timeMember = holdColumns(writing.raw, run, index, table, typeIsExact, idIsExact)
+    const timeMember = markColumns(writing.raw, run, index, table, typeIsExact, idIsExact)
     writeColumn(writing, run, index, TIME_START, 'time', timeMember)
     writeMembers(writing, table)
     writeOthers(writing, table)
   }
 }
 
-function makeHead(dialect: Dialect, out: ByteWriter, source: SourceName, type: string): Head {
+function makeHeader(dialect: Dialect, out: ByteWriter, source: SourceName, type: string): Header {
   const event = eventType(source, type)
   const { category, action, outcome } = event
   const writing = { dialect, out, raw: out.bytes }
   out.clear()
-  // Without a type the source replaces it, so a type with the name of its source would look like none.
+  // Without a type the source replaces it: a type named like its source would look like none.
   const typeIsExact = dialect.head(out, event) && type !== '' && type !== source
-  const headBytes = out.length
+  const headerBytes = out.length
   writeText(writing, 'category', category, '')
   writeText(writing, 'action', action, '')
   writeText(writing, 'outcome', outcome, '')
   const all = Buffer.from(out.view())
-  return { bytes: all.subarray(0, headBytes), typeIsExact, typed: all.subarray(headBytes) }
+  return { bytes: all.subarray(0, headerBytes), typeIsExact, typed: all.subarray(headerBytes) }
 }
 
-function makeOrigin(dialect: Dialect, out: ByteWriter, { stream, replay }: Shared): Buffer {
+function makeStreamFields(dialect: Dialect, out: ByteWriter, { stream, replay }: Shared): Buffer {
   const writing = { dialect, out, raw: out.bytes }
   out.clear()
   writeText(writing, 'workspace', stream.workspace, '')
@@ -105,8 +105,8 @@ function writeColumn(
   return writeText(writing, field, Buffer.from(entries.bytes.subarray(start, end)).toString(), label)
 }
 
-/** Marks the members that are already written as id, time and type; returns which member the time is. */
-function holdColumns(
+/** Marks members that are already written as id, time and type; returns the one used as time. */
+function markColumns(
   raw: Uint8Array,
   { entries }: ChunkSlice,
   index: number,
@@ -125,19 +125,19 @@ function holdColumns(
     const start = found.starts[row] as number
     const end = found.ends[row] as number
     if (field === 'time') {
-      if (timeMember === '' && isString(raw, start, end, time)) timeMember = hold(found, row, member)
+      if (timeMember === '' && isString(raw, start, end, time)) timeMember = markExact(found, row, member)
     } else if (field === 'id') {
-      if (idIsExact && isString(raw, start, end, id)) hold(found, row, member)
+      if (idIsExact && isString(raw, start, end, id)) markExact(found, row, member)
     } else if (field === 'type' && typeIsExact) {
-      if (isString(raw, start, end, Buffer.from(type))) hold(found, row, member)
+      if (isString(raw, start, end, Buffer.from(type))) markExact(found, row, member)
     }
   }
   return timeMember === '' ? 'time' : timeMember
 }
 
 /** A repeated member is exact in no field: its field has the last value, the others have both. */
-function hold({ counts, held }: Found, row: number, member: string): string {
-  if (counts[row] === 1) held[row] = 1
+function markExact({ counts, exact }: FoundMembers, row: number, member: string): string {
+  if (counts[row] === 1) exact[row] = 1
   return member
 }
 
@@ -150,33 +150,33 @@ function isString(raw: Uint8Array, start: number, end: number, text: Uint8Array)
   return meant.isWellFormed() && Buffer.from(meant).equals(text)
 }
 
-/** The members with a field of their own; JSON comes last, so that a receiver cuts off the least important part. */
+/** The members with a field of their own; JSON comes last: a receiver cuts the end off first. */
 function writeMembers(writing: Writing, { rows, found }: Table): void {
   for (let row = 0; row < rows.length; row++) {
     if (found.counts[row] === 0) continue
-    const [member, field, spare] = rows[row] as Row
+    const [member, field, isFallback] = rows[row] as Row
     if (field === 'id' || field === 'time' || field === 'type') continue
     // JSON may be large: a repeated member is not written a third time.
     if (field === 'details' && found.counts[row] !== 1) continue
     const start = found.starts[row] as number
     const end = found.ends[row] as number
-    if (spare) {
+    if (isFallback) {
       if (found.counts[row - 1] === 0) writeMember(writing, field, member, start, end)
-    } else if (writeMember(writing, field, member, start, end)) hold(found, row, member)
+    } else if (writeMember(writing, field, member, start, end)) markExact(found, row, member)
   }
 }
 
 /** All members that no field holds exactly, as an object, in their order. */
 function writeOthers(writing: Writing, { rows, found }: Table): void {
   const { dialect, out, raw } = writing
-  const { held, starts } = found
-  let left = found.members
-  for (let row = 0; row < rows.length; row++) left -= held[row] as number
-  if (left === 0) return
-  out.copy(dialect.places.others.opening)
+  const { exact, starts } = found
+  let remaining = found.members
+  for (let row = 0; row < rows.length; row++) remaining -= exact[row] as number
+  if (remaining === 0) return
+  out.copy(dialect.fields.others.opening)
   let separator = OPEN_OBJECT
   eachMember(raw, ({ keyStart, valueStart, valueEnd }) => {
-    for (let row = 0; row < rows.length; row++) if (held[row] === 1 && starts[row] === valueStart) return
+    for (let row = 0; row < rows.length; row++) if (exact[row] === 1 && starts[row] === valueStart) return
     out.byte(separator)
     separator = COMMA
     writeJson(out, raw, keyStart, valueEnd, dialect.escapes)
@@ -185,7 +185,7 @@ function writeOthers(writing: Writing, { rows, found }: Table): void {
   writeLabel(writing, 'others', 'other_fields')
 }
 
-// Writes one value into one field of a dialect: each function returns whether the field now holds it exactly.
+// Writes one value into one field; each function returns whether the field contains it exactly.
 
 /** of the longest address as text, with quotes */
 const ADDRESS_BYTES = 47
@@ -210,7 +210,7 @@ function writeMember(
 ): boolean {
   const { dialect, out, raw } = writing
   if (field === 'details') {
-    out.copy(dialect.places.details.opening)
+    out.copy(dialect.fields.details.opening)
     writeJson(out, raw, start, end, dialect.escapes)
     writeLabel(writing, field, member)
     return true
@@ -222,7 +222,7 @@ function writeMember(
   }
   if (!isText) return false
   if (field === 'address') return writeAddress(writing, start, end)
-  const { longest } = dialect.places[field]
+  const { longest } = dialect.fields[field]
   if (end - start - 2 <= longest && isPlain(raw, start + 1, end - 1))
     return writePlain(writing, field, start + 1, end - 1, member)
   return writeText(writing, field, textAt(raw, start, end, longest), member)
@@ -243,7 +243,7 @@ function writeAddress(writing: Writing, start: number, end: number): boolean {
 function writePlain(writing: Writing, field: FieldName, start: number, end: number, label: string): boolean {
   const { dialect, out, raw } = writing
   if (start === end) return false
-  out.copy(dialect.places[field].opening)
+  out.copy(dialect.fields[field].opening)
   out.copy(raw, start, end)
   writeLabel(writing, field, label)
   return true
@@ -253,7 +253,7 @@ function writePlain(writing: Writing, field: FieldName, start: number, end: numb
 function writeText(writing: Writing, field: FieldName, text: string, label: string): boolean {
   const { dialect, out } = writing
   if (text === '') return false
-  const { opening, longest } = dialect.places[field]
+  const { opening, longest } = dialect.fields[field]
   const fit = dialect.neutral(cut(text, longest))
   out.copy(opening)
   out.text(dialect.escape(cut(fit, longest)))
@@ -267,7 +267,7 @@ function cut(text: string, longest: number): string {
 }
 
 function writeLabel({ dialect, out }: Writing, field: FieldName, text: string): void {
-  const { label } = dialect.places[field]
+  const { label } = dialect.fields[field]
   if (!label) return
   out.copy(label)
   out.text(text)

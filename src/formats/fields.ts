@@ -5,13 +5,13 @@ import type { SourceName } from '../contracts/source.ts'
 import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'
 
-/** The content of a field. `others` is an object of all members that no other field holds exactly. */
+/** The content of a field. `others`: an object of all members that no other field shows exactly. */
 export type FieldName =
   | 'id' | 'workspace' | 'source' | 'time' | 'category' | 'action' | 'outcome' | 'version' | 'replay'
   | 'user' | 'ipv4' | 'ipv6' | 'agent' | 'url' | 'matter' | 'thread' | 'name' | 'files' | 'size'
   | 'details' | 'others' // prettier-ignore
 
-export interface Place {
+export interface FieldLayout {
   /** the text before the value: separator, key, `=` */
   readonly opening: Buffer
   /** characters at most */
@@ -22,19 +22,19 @@ export interface Place {
 
 /** How a format writes fields. The texts that it gets may be anything. */
 export interface Dialect {
-  readonly places: Readonly<Record<FieldName, Place>>
+  readonly fields: Readonly<Record<FieldName, FieldLayout>>
   /** a backslash before each `\` and `=` */
   readonly escapes: boolean
   /** Replaces only what a value must not contain. */
   neutral(text: string): string
   escape(text: string): string
-  /** Writes the header, and everything up to the value of the time. True if it contains the class id exactly. */
+  /** Writes the header up to the value of the time. True if it contains the class id exactly. */
   head(out: ByteWriter, type: EventType): boolean
 }
 
 /**
- * A spare replaces the row before it if the entry lacks that one. It also stays among the others, because no field shows the
- * replacement.
+ * A spare replaces the row before it if the entry lacks that one. It also stays among the others,
+ * because no field shows the replacement.
  */
 export type Row = readonly [member: string, field: FieldName | 'type' | 'address', spare?: 'spare']
 
@@ -80,13 +80,13 @@ const rowsOf: Readonly<Record<SourceName, readonly Row[]>> = {
 }
 
 /** Where the members of one entry are; the arrays have one element per row. */
-export interface Found {
+export interface FoundMembers {
   readonly starts: Int32Array
   readonly ends: Int32Array
   /** how often the member occurs; its last value counts, and a repeated one is never exact */
   readonly counts: Uint8Array
   /** 1: a field holds it exactly */
-  readonly held: Uint8Array
+  readonly exact: Uint8Array
   members: number
 }
 
@@ -95,7 +95,7 @@ export interface Table {
   readonly rows: readonly Row[]
   /** the row of a member's key */
   readonly rowAt: FindName
-  readonly found: Found
+  readonly found: FoundMembers
 }
 
 function tableOf(rows: readonly Row[]): Table {
@@ -107,13 +107,13 @@ function tableOf(rows: readonly Row[]): Table {
       starts: new Int32Array(length),
       ends: new Int32Array(length),
       counts: new Uint8Array(length),
-      held: new Uint8Array(length),
+      exact: new Uint8Array(length),
       members: 0,
     },
   }
 }
 
-/** One table per source. Each format needs its own, because they keep the places of the current entry. */
+/** One table per source, separate for each format: they keep the offsets of the current entry. */
 export function openTables(): Readonly<Record<SourceName, Table>> {
   return {
     audit: tableOf(rowsOf.audit),
@@ -128,7 +128,7 @@ export function findMembers(raw: Uint8Array, table: Table): void {
   const { found, rowAt } = table
   const { starts, ends, counts } = found
   counts.fill(0)
-  found.held.fill(0)
+  found.exact.fill(0)
   found.members = 0
   eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
     found.members++

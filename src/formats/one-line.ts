@@ -3,12 +3,12 @@
 import { BACKSLASH, DEL, EQUALS, QUESTION_MARK, SMALL_U, SPACE } from '../core/bytes.ts'
 import type { ByteWriter } from '../core/bytes.ts'
 
-/** Not allowed in a line: control characters, the two line separators of Unicode, and halves of surrogate pairs. */
-const unfit = /[\p{Cc}\p{Cs}\u2028\u2029]/gu
+/** Not allowed in a line: control characters, Unicode's two line separators, lone surrogates. */
+const forbidden = /[\p{Cc}\p{Cs}\u2028\u2029]/gu
 
 /** Replaces each such character with `\u` and four hex digits, except those in `keep`. */
 export function neutralText(text: string, keep: string): string {
-  return text.replace(unfit, (found) => (keep.includes(found) ? found : escapeOf(found.charCodeAt(0))))
+  return text.replace(forbidden, (found) => (keep.includes(found) ? found : escapeOf(found.charCodeAt(0))))
 }
 
 function escapeOf(unit: number): string {
@@ -19,8 +19,8 @@ function escapeOf(unit: number): string {
 const WRITTEN_BYTES = 6
 
 /**
- * Decodes the string `raw[start, end)`, which includes its quotes: whole, or more than `longest` characters of it. Only the
- * beginning of a very long string is decoded.
+ * Decodes the string `raw[start, end)`, which includes its quotes: whole, or more than `longest`
+ * characters of it. Only the beginning of a very long string is decoded.
  */
 export function textAt(raw: Uint8Array, start: number, end: number, longest: number): string {
   const enough = start + 1 + (longest + 2) * WRITTEN_BYTES
@@ -30,7 +30,7 @@ export function textAt(raw: Uint8Array, start: number, end: number, longest: num
   return inside.includes(BACKSLASH) ? (JSON.parse(`"${text}"`) as string) : text
 }
 
-/** A position at or just after `least` that is not within an escape; a split character is after the wanted part. */
+/** A position at or just after `least` that is not inside an escape. */
 function cutAt(raw: Uint8Array, from: number, least: number): number {
   let at = from
   while (at < least) {
@@ -40,7 +40,7 @@ function cutAt(raw: Uint8Array, from: number, least: number): number {
   return at
 }
 
-/** Printable ASCII without anything that a format escapes, and without spaces at the ends: needs no decoding. */
+/** Printable ASCII without escapes or spaces at the ends: copied as it is. */
 export function isPlain(raw: Uint8Array, start: number, end: number): boolean {
   for (let i = start; i < end; i++) {
     const byte = raw[i] as number
@@ -50,15 +50,16 @@ export function isPlain(raw: Uint8Array, start: number, end: number): boolean {
 }
 
 /** The longest encoding of one character: `\\u007f`. */
-const LONGEST = 7
+const MAX_ENCODED_BYTES = 7
 const STRIDE = 4096
 /** One byte can become seven: this bounds the memory for an entry made of such characters. */
-const MOST_ESCAPES = 1 << 20
+const MAX_ESCAPES = 1 << 20
 
 /**
- * Writes the JSON `raw[start, end)` on one line with the same meaning: white space between tokens becomes spaces, and characters
- * not allowed in a line become JSON escapes (after the first million of them question marks, because memory is bounded). With
- * `escapes`, a backslash precedes each `\` and `=`.
+ * Writes the JSON `raw[start, end)` on one line with the same meaning: white space between tokens
+ * becomes spaces, and characters not allowed in a line become JSON escapes (after the first million
+ * of them question marks, because memory is bounded). With `escapes`, a backslash precedes each `\`
+ * and `=`.
  */
 export function writeJson(
   out: ByteWriter,
@@ -67,14 +68,14 @@ export function writeJson(
   end: number,
   escapes: boolean,
 ): void {
-  out.reserve(end - start + STRIDE * LONGEST)
-  let left = MOST_ESCAPES
+  out.reserve(end - start + STRIDE * MAX_ENCODED_BYTES)
+  let left = MAX_ESCAPES
   let until = start
   let { bytes: into, length: to } = out
   for (let i = start; i < end; i++) {
     if (i >= until) {
       out.length = to
-      out.reserve(Math.min(end - i, STRIDE) * LONGEST)
+      out.reserve(Math.min(end - i, STRIDE) * MAX_ENCODED_BYTES)
       into = out.bytes
       until = i + STRIDE
     }
@@ -85,7 +86,7 @@ export function writeJson(
     } else if (byte < DEL || (byte > DEL && byte !== 0xc2 && byte !== 0xe2)) {
       into[to++] = byte < SPACE ? SPACE : byte
     } else {
-      const unit = unfitAt(raw, i)
+      const unit = forbiddenAt(raw, i)
       if (unit === 0) into[to++] = byte
       else {
         if (left-- > 0) {
@@ -100,7 +101,7 @@ export function writeJson(
 }
 
 /** Length of a DEL, C1 control character or Unicode line separator at `at`; 0 if there is none. */
-function unfitAt(raw: Uint8Array, at: number): number {
+function forbiddenAt(raw: Uint8Array, at: number): number {
   const byte = raw[at] as number
   const second = raw[at + 1] as number
   if (byte === DEL) return DEL

@@ -10,7 +10,7 @@ export const raw: Format = ({ entries }, index, out) => {
   out.copy(entries.bytes, entries.column(index, RAW_START), entries.column(index, RAW_END))
 }
 
-// `envelope`: the entry as the API sent it, preceded by its origin and the time of writing.
+// `envelope`: the entry as the API sent it, preceded by its stream and the time of writing.
 
 const TIME_KEY = Buffer.from('","time":"')
 const ENTRY_KEY = Buffer.from(',"entry":')

@@ -8,7 +8,7 @@ import type { Clock, Random } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import type { Log } from '../core/log.ts'
-import type { KeptReads } from './read-times.ts'
+import type { ReadTimes } from './read-times.ts'
 
 /** While the journal is full, it is checked this often for room. */
 const PAUSED_MS = 1_000
@@ -16,7 +16,7 @@ const PAUSED_MS = 1_000
  * If the journal fills up in the middle of an answer, the socket is kept open this long; then the
  * answer is abandoned.
  */
-const FULL_HOLD_MS = 30_000
+const FULL_WAIT_MS = 30_000
 export interface IngestOptions {
   readonly source: Source
   readonly journal: Pick<Journal, 'append' | 'cursor' | 'stats'>
@@ -29,12 +29,12 @@ export interface IngestOptions {
   /** stop when the source reports that it has read everything available */
   readonly once: boolean
   /** where the time of the last successful read is stored; absent: nowhere */
-  readonly reads?: KeptReads
+  readonly reads?: ReadTimes
   /** for the key of the source; absent: it shares the key with no other part */
   readonly keyWait?: KeyWait | undefined
   /** throttles the log lines on foreign fetches and malformed elements; absent: logs each time */
-  readonly foreignTold?: LogThrottle
-  readonly malformedTold?: LogThrottle
+  readonly foreignThrottle?: LogThrottle
+  readonly malformedThrottle?: LogThrottle
 }
 
 interface IngestResult {
@@ -56,22 +56,22 @@ export async function ingestOnce(
 ): Promise<IngestResult> {
   const parts = options.source.read(cursor, signal)
   let fault: ConnectorError | undefined
-  let kept = false
+  let stored = false
   // A separate call, so that a stored part is not referenced while the next one arrives.
-  const keepNext = async (appended?: Appended): Promise<Appended | undefined> => {
+  const appendNext = async (appended?: Appended): Promise<Appended | undefined> => {
     const next = await (appended ? parts.next(appended) : parts.next())
     if (next.done) return undefined
     const part = next.value
     fault ??= part.fault
     const notes = options.reads?.notes(isGoodEnd(part) && !fault, part.gaps)
-    const now = await (kept ? appendOrWait(options, part, notes, signal) : append(options, part, notes))
-    kept = true
+    const now = await (stored ? appendOrWait(options, part, notes, signal) : append(options, part, notes))
+    stored = true
     cursor = part.cursor ?? cursor
     return now
   }
   try {
-    for (let appended = await keepNext(); appended; appended = await keepNext(appended))
-      await giveWay(options, signal)
+    for (let appended = await appendNext(); appended; appended = await appendNext(appended))
+      await yieldToDeliveries(options, signal)
   } finally {
     // Ends the request of a page that we could not store; its permit is returned.
     await parts.return(undefined)
@@ -93,7 +93,7 @@ async function appendOrWait(
   signal: AbortSignal,
 ): Promise<Appended> {
   const { clock, reporter } = options
-  const giveUpAt = clock.elapsed() + FULL_HOLD_MS
+  const giveUpAt = clock.elapsed() + FULL_WAIT_MS
   for (let hasWaited = false; ; hasWaited = true) {
     try {
       const appended = await append(options, part, notes)
@@ -109,7 +109,7 @@ async function appendOrWait(
 }
 
 async function append(
-  { source, journal, reporter, log, wanted, foreignTold, malformedTold }: IngestOptions,
+  { source, journal, reporter, log, wanted, foreignThrottle, malformedThrottle }: IngestOptions,
   part: PageChunk,
   notes: Append['notes'],
 ) {
@@ -129,10 +129,10 @@ async function append(
   })
   reporter.appended(appended)
   if (gaps > 0) reporter.gap(gaps)
-  const elements = toTell(malformedTold, appended.quarantined)
+  const elements = dueCount(malformedThrottle, appended.quarantined)
   if (elements > 0)
     log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', { elements })
-  const fetches = toTell(foreignTold, appended.findings)
+  const fetches = dueCount(foreignThrottle, appended.findings)
   if (fetches > 0)
     log.warn(
       'The audit log was fetched with the user of this key, but not by this instance: by another tool, another key of that user, a stolen key, or `validate --connect` while no daemon ran. Name known tools in expected_user_agents; rotate the key if you know no such tool',
@@ -141,7 +141,7 @@ async function append(
   return appended
 }
 
-const toTell = (throttle: LogThrottle | undefined, amount: number) =>
+const dueCount = (throttle: LogThrottle | undefined, amount: number) =>
   throttle ? throttle.next(amount) : amount
 
 /**
@@ -152,7 +152,7 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
   const { source, journal, reporter, clock, once, keyWait } = options
   await options.reads?.recall()
   const throttle = () => new LogThrottle(() => clock.elapsed())
-  const reader = { ...options, foreignTold: throttle(), malformedTold: throttle() }
+  const reader = { ...options, foreignThrottle: throttle(), malformedThrottle: throttle() }
   let cursor = await journal.cursor(source.stream)
   const failures = new FailureBackoff(() => clock.elapsed())
   const pauses = new Pauses(options)
@@ -176,14 +176,14 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
       const collected = await ingestOnce(reader, cursor, signal)
       cursor = collected.cursor
       if (collected.fault) throw collected.fault
-      if (failures.succeeded()) options.log.info('Reading goes on again')
+      if (failures.succeeded()) options.log.info('Reading resumed')
       if (isBlocked) keyWait?.accepted()
       isBlocked = false
     } catch (error) {
       if (stopped()) return
       const isFull = error instanceof ConnectorError && error.code === 'journal_full'
       const delayMs = isFull ? pauses.begin(error) : delayAfter(options, error, failures)
-      isBlocked = error instanceof ConnectorError && error.action === 'hold'
+      isBlocked = error instanceof ConnectorError && error.action === 'block'
       await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
     }
   }
@@ -191,7 +191,7 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
 
 const atBound = new ConnectorError(
   'journal_full',
-  'what is not delivered yet has reached journal.max_bytes; it goes on by itself when the sinks catch up',
+  'undelivered entries have reached journal.max_bytes; reading resumes automatically when the sinks catch up',
 )
 
 /** Pauses of one reader while the journal is full. */
@@ -226,8 +226,7 @@ class Pauses {
   /** Call whenever there is room: a flapping state is logged only once it has lasted. */
   end(): void {
     this.#underWay = false
-    if (this.#failures.succeeded())
-      this.#options.log.info('There is room in the journal again: reading goes on')
+    if (this.#failures.succeeded()) this.#options.log.info('The journal has room again: reading resumes')
   }
 }
 
@@ -240,10 +239,10 @@ function delayAfter(
   error: unknown,
   failures: FailureBackoff,
 ): number {
-  const { failure, count } = logFailure(log, 'Reading failed and will be tried again', failures, error)
+  const { failure, count } = logFailure(log, 'Reading failed and will be retried', failures, error)
   const { action, code } = failure
   const delayMs = retryDelayMs(failure, count, random)
-  const state = action === 'pause' ? 'paused' : action === 'hold' ? 'blocked' : 'failing'
+  const state = action === 'pause' ? 'paused' : action === 'block' ? 'blocked' : 'failing'
   reporter.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
   return delayMs
 }
@@ -255,9 +254,9 @@ function delayAfter(
 const NEAR_BYTES = 4 * 1024 * 1024
 /** A sink further behind reads from disk in any case. */
 const FAR_BYTES = 16 * 1024 * 1024
-const LOOK_MS = 1
+const CHECK_MS = 1
 /** A stalled sink, or one that collects for an object, costs a page at most this many checks. */
-const LOOKS = 25
+const MAX_CHECKS = 25
 
 interface Backpressure {
   readonly journal: Pick<Journal, 'stats'>
@@ -269,11 +268,14 @@ interface Backpressure {
  * `signal` aborts.
  * @internal for tests
  */
-export async function giveWay({ journal, clock }: Backpressure, signal: AbortSignal): Promise<void> {
-  for (let look = 0; look < LOOKS && !signal.aborted; look++) {
+export async function yieldToDeliveries(
+  { journal, clock }: Backpressure,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let check = 0; check < MAX_CHECKS && !signal.aborted; check++) {
     const { bytes } = journal.stats()
     if (bytes <= NEAR_BYTES || bytes > FAR_BYTES) return
-    await clock.sleep(LOOK_MS, signal)
+    await clock.sleep(CHECK_MS, signal)
   }
 }
 
@@ -282,7 +284,7 @@ export async function giveWay({ journal, clock }: Backpressure, signal: AbortSig
 const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
 /** The API answers, only badly: another request helps, not a long wait. */
 const BAD_REPLY = { baseMs: 1_000, capMs: 5_000 }
-const HELD = { baseMs: 15_000, capMs: 60_000 }
+const BLOCKED = { baseMs: 15_000, capMs: 60_000 }
 /**
  * The space on a disk can only be tested by writing, and each try costs a request that is itself an
  * entry.
@@ -291,7 +293,7 @@ const FULL_DISK = { baseMs: 1_000, capMs: 60_000 }
 
 function retryDelayMs({ action, code, retryAfterMs }: ConnectorError, count: number, random: Random): number {
   if (action === 'pause') return backoffMs(count, FULL_DISK, random)
-  if (action === 'hold') return heldMs(retryAfterMs) ?? backoffMs(count, HELD, random)
+  if (action === 'block') return blockedDelayMs(retryAfterMs) ?? backoffMs(count, BLOCKED, random)
   // The rate limiter itself waits for the end of a rate limit.
   if (code === 'rate_limited') return 0
   return Math.max(retryAfterMs ?? 0, backoffMs(count, code === 'bad_reply' ? BAD_REPLY : RETRY, random))
@@ -301,7 +303,7 @@ function retryDelayMs({ action, code, retryAfterMs }: ConnectorError, count: num
  * A retry hint neither delays a repaired key nor causes frequent retries of a refused one. An
  * immediate retry is our own decision: the key has changed.
  */
-function heldMs(hintMs: number | undefined): number | undefined {
+function blockedDelayMs(hintMs: number | undefined): number | undefined {
   if (hintMs === undefined || hintMs === 0) return hintMs
-  return Math.min(Math.max(hintMs, HELD.baseMs), HELD.capMs)
+  return Math.min(Math.max(hintMs, BLOCKED.baseMs), BLOCKED.capMs)
 }

@@ -6,7 +6,7 @@ import type { Note } from '../contracts/records.ts'
 import type { Stream } from '../contracts/source.ts'
 import type { StreamReporter } from '../contracts/reporter.ts'
 
-export interface KeptReads {
+export interface ReadTimes {
   /** use instead of the given reporter: it passes everything on */
   readonly reporter: StreamReporter
   /**
@@ -24,20 +24,20 @@ interface Around {
 }
 
 /** Times, epoch ms; two for reads: `read caught-up`. */
-const SHAPE = /^\d{1,16}( \d{1,16})?$/
+const FORMAT = /^\d{1,16}( \d{1,16})?$/
 
-export function keptReads(
+export function openReadTimes(
   { workspace, source }: Stream,
   reporter: StreamReporter,
   { journal, clock }: Around,
-): KeptReads {
+): ReadTimes {
   const [readName, gapName] = [`read:${workspace}:${source}`, `gap:${workspace}:${source}`]
   let caughtUpAt = 0
   const instants = async (name: string): Promise<readonly number[]> => {
     const value = (await journal.note(name)) ?? ''
     // A time in the future was written by a clock that has since been set back: it is ignored.
     const believed = (at: number) => (at <= clock.now() ? at : 0)
-    return SHAPE.test(value) ? value.split(' ').map((text) => believed(Number(text))) : []
+    return FORMAT.test(value) ? value.split(' ').map((text) => believed(Number(text))) : []
   }
   return {
     reporter: {

@@ -1,269 +1,315 @@
-// Reconcile in the daemon: each step reads a page of a span, keeps nothing, and returns what the journal knows of it.
-import { emptyDay } from '../contracts/jobs.ts'
-import type { Compared, ComparedDay, CompareQuery, Comparing } from '../contracts/jobs.ts'
+// Reconcile in the daemon: reads a span of each stream again, like a job, and compares it with the
+// journal. Stores nothing: a comparison is only in memory and ends with its command.
+import { emptyDay, matches, summed } from '../contracts/jobs.ts'
+import type {
+  Compared,
+  ComparedDay,
+  ComparedStream,
+  CompareRequest,
+  Comparing,
+  JobSpan,
+} from '../contracts/jobs.ts'
 import type { Journal } from '../contracts/journal.ts'
 import { nothingAppended } from '../contracts/source.ts'
-import type { PageChunk, Source } from '../contracts/source.ts'
+import type { Appended, Cursor, PageChunk, Source } from '../contracts/source.ts'
 import { within } from '../core/clock.ts'
-import type { Clock } from '../core/clock.ts'
-import { ConnectorError } from '../core/errors.ts'
+import type { Clock, Random } from '../core/clock.ts'
+import { ConnectorError, isAbort } from '../core/errors.ts'
 import { epochDay } from '../core/time.ts'
+import { runIngest } from '../ingest/loop.ts'
 import { userOf } from '../sources/audit/range-cursor.ts'
 import { EntriesOnce } from '../sources/http/ordinals.ts'
-import { notBegun, rangeOf, reported, reporting } from './range.ts'
+import { notBegun, reported, reporting } from './range.ts'
 import type { Progress, RangeReader } from './range.ts'
 
 interface CompareOptions {
   readonly ranges: readonly RangeReader[]
-  readonly journal: Pick<Journal, 'known' | 'cursor'>
+  readonly journal: Pick<Journal, 'known' | 'cursor' | 'stats'>
   readonly clock: Clock
+  readonly random: Random
 }
 
-/** A step answers within this. A slower page is read on meanwhile, for the same step requested again. */
-const STEP_MS = 20_000
-const WAIT_MS = 5_000
-/** A finished step waits this long to be fetched; later its counts would be outdated. */
-const KEPT_MS = 2 * STEP_MS
-/** Unknown entries named per step. */
-const NAMED = 20
-
-interface OpenStep {
-  readonly job: string
-  readonly asked: string
-  readonly work: Promise<Compared>
-  readonly stop: AbortController
-  /** while and after it reads */
-  readonly progress: Progress
-}
-
-type Counts = { -readonly [name in keyof ComparedDay]-?: number }
+/** Unknown entries of a stream that are named. */
+const MOST_NAMED = 20
+/** A request is answered within this time, with the counts so far. */
+const ANSWER_MS = 1_000
+/** Without a request for this long the command is gone: its comparison ends. */
+const GONE_MS = 40_000
+/** Failures in a row that end it. `bad`: unreadable answers; the history halves windows ten times. */
+const MOST_FAILURES = { silent: 8, bad: 32 } as const
 
 export class Comparisons implements Comparing {
   readonly #options: CompareOptions
-  /** one a stream: another step of the same job ends the one before */
-  readonly #steps = new Map<RangeReader, OpenStep>()
-  readonly #turns: Turns
+  /** by job id */
+  readonly #all = new Map<string, Comparison>()
 
   constructor(options: CompareOptions) {
     this.#options = options
-    this.#turns = new Turns(options.clock)
   }
 
-  async compare(query: CompareQuery): Promise<Compared> {
-    const { job, stream } = query
-    const range = rangeOf(this.#options.ranges, stream)
-    if (!this.#turns.mayStep(job, `${stream.workspace} ${stream.source}`))
-      return { ...untouched(range, query), waitMs: WAIT_MS, waitsFor: 'turn' }
+  async compare(request: CompareRequest): Promise<Compared> {
+    const { clock } = this.#options
+    const comparison = this.#all.get(request.job) ?? this.#start(request)
+    comparison.askedAt = Infinity
     try {
-      return await this.#compare(range, query)
+      await within(ANSWER_MS, clock, comparison.over)
     } finally {
-      this.#turns.answered(job)
+      comparison.askedAt = clock.elapsed()
     }
+    return comparison.compared()
   }
 
   async endCompare(job: string): Promise<void> {
-    this.#turns.end(job)
-    for (const [range, step] of this.#steps) if (step.job === job) this.#drop(range, step)
+    this.#end(job, 'The reconcile has ended')
   }
 
-  async #compare(range: RangeReader, query: CompareQuery): Promise<Compared> {
-    const { clock } = this.#options
-    const progress: Progress = { ...notBegun }
-    const source = range.open(query, reporting(range, progress), 'compare')
-    if (source.plan(query.place).caughtUp) return { ...untouched(range, query), done: true }
-    const open = this.#steps.get(range)
-    const step = open?.asked === JSON.stringify(query) ? open : this.#begin(range, source, query, progress)
-    const compared = await within(STEP_MS, clock, step.work).catch((error: unknown) => {
-      this.#drop(range, step)
-      throw error
-    })
-    const { waitsFor, waitReason, atUs } = step.progress
-    if (compared === undefined) return { ...untouched(range, query), waitMs: 1, waitsFor, waitReason }
-    this.#drop(range, step)
-    return { ...compared, atUs }
-  }
-
-  /** No job is under way any more. */
+  /** The process stops, or takes a new configuration. */
   close(): void {
-    for (const { stop } of this.#steps.values()) stop.abort(new ConnectorError('aborted', 'Stopping'))
+    for (const job of this.#all.keys()) this.#end(job, 'Stopping')
   }
 
-  #begin(range: RangeReader, source: Source, query: CompareQuery, progress: Progress): OpenStep {
-    this.#steps
-      .get(range)
-      ?.stop.abort(new ConnectorError('aborted', 'The reconcile asked for something else'))
-    const stop = new AbortController()
-    const work = readStep(range, source, query, this.#options.journal, stop.signal)
-    const step = { job: query.job, asked: JSON.stringify(query), stop, progress, work }
-    this.#steps.set(range, step)
-    void this.#lapse(range, step)
-    return step
+  #start({ job, workspace, ...span }: CompareRequest): Comparison {
+    this.#endGone()
+    const ranges = this.#options.ranges.filter((range) => matches({ workspace }, range))
+    if (ranges.length === 0)
+      throw new ConnectorError(
+        'misconfigured',
+        'none of the selected sources is switched on and can be read again',
+      )
+    const others = [...this.#all.values()].flatMap((comparison) => comparison.ranges)
+    const taken = ranges.find((range) => others.includes(range))?.stream
+    if (taken)
+      throw new ConnectorError(
+        'misconfigured',
+        `Another reconcile is reading ${taken.workspace} ${taken.source}: wait until it has ended, or stop it (Ctrl-C where it runs), then start again; one that was killed counts for ${GONE_MS / 1000} s more`,
+      )
+    const comparison = new Comparison(ranges, span, { ...this.#options, beforeRead: () => this.#endGone() })
+    this.#all.set(job, comparison)
+    return comparison
   }
 
-  /** The command may be gone when the step ends. */
-  async #lapse(range: RangeReader, step: OpenStep): Promise<void> {
-    await step.work.catch(() => undefined)
-    await this.#options.clock.sleep(KEPT_MS, step.stop.signal)
-    this.#drop(range, step)
+  #endGone(): void {
+    const now = this.#options.clock.elapsed()
+    for (const [job, { askedAt }] of this.#all)
+      if (now - askedAt > GONE_MS) this.#end(job, 'The command no longer asks')
   }
 
-  /** Keeps a step that has replaced this one. */
-  #drop(range: RangeReader, step: OpenStep): void {
-    step.stop.abort(new ConnectorError('aborted', 'The step is over'))
-    if (this.#steps.get(range) === step) this.#steps.delete(range)
+  #end(job: string, why: string): void {
+    this.#all.get(job)?.stop(new ConnectorError('aborted', why))
+    this.#all.delete(job)
   }
 }
 
-function untouched(range: RangeReader, { place }: CompareQuery): Compared {
-  const nothing = { days: [], unknown: [], gaps: 0, anew: false, waitMs: 0 }
-  return { ...nothing, ...reported(notBegun), place, done: false, ...knownAt(range, place) }
+interface ComparisonOptions extends CompareOptions {
+  /** called before each page */
+  readonly beforeRead: () => void
 }
 
-/** What the place itself shows. Only the audit log names the user of the key. */
-function knownAt({ stream, unread }: RangeReader, place: string | undefined) {
-  return { unread: unread(place) ?? [], user: stream.source === 'audit' ? userOf(place) : undefined }
-}
+/** Reads its streams one after the other, since they share the rate limit anyway. */
+class Comparison {
+  readonly ranges: readonly RangeReader[]
+  /** Resolves even if a stream cannot be read; rejects after `stop`, or with an internal error. */
+  readonly over: Promise<void>
+  /** by the monotonic clock; Infinity: a request is waiting for its answer */
+  askedAt = Infinity
+  readonly #span: JobSpan
+  readonly #options: ComparisonOptions
+  readonly #stop = new AbortController()
+  readonly #counts: StreamCounts[] = []
+  #progress: Progress = notBegun
+  #isDone = false
 
-async function readStep(
-  range: RangeReader,
-  source: Source,
-  query: CompareQuery,
-  journal: CompareOptions['journal'],
-  signal: AbortSignal,
-): Promise<Compared> {
-  const parts = source.read(query.place, signal)
-  const outcomes = new Tally(query)
-  let startUs: number | undefined
-  let { place } = query
-  let gaps = 0
-  let anew = false
-  let error: ConnectorError | undefined
-  try {
-    for (let next = await parts.next(); !next.done; next = await parts.next(nothingAppended)) {
-      const part = next.value
-      error ??= part.fault
-      gaps += part.gaps
-      place = part.cursor ?? place
-      anew ||= part.void === 'walk'
-      // A page that failed comes again: only what stays unreadable counts.
-      if (error || part.void) outcomes.clear()
-      if (part.void) continue
-      const known = await journal.known(range.stream, part.entries)
-      startUs ??= range.startUs(await journal.cursor(range.stream))
-      outcomes.add(part, { known, startUs, wanted: range.wanted })
+  constructor(ranges: readonly RangeReader[], span: JobSpan, options: ComparisonOptions) {
+    this.ranges = ranges
+    this.#span = span
+    this.#options = options
+    this.over = this.#run()
+    // Between two requests nothing awaits it.
+    this.over.catch(() => undefined)
+  }
+
+  stop(why: ConnectorError): void {
+    this.#stop.abort(why)
+  }
+
+  compared(): Compared {
+    const streams = this.#counts.map((counts) => counts.compared())
+    return { ...reported(this.#progress), streams, isDone: this.#isDone }
+  }
+
+  async #run(): Promise<void> {
+    const { clock, random, journal } = this.#options
+    for (const range of this.ranges) {
+      const { stream, log, wanted } = range
+      const progress = { ...notBegun }
+      this.#progress = progress
+      const reporter = reporting(range, progress, 'compare')
+      const source = range.open(this.#span, reporter, 'compare')
+      const counts = new StreamCounts(range, this.#span, journal)
+      this.#counts.push(counts)
+      await runIngest(
+        {
+          ...{ reporter, log, clock, random, wanted, once: true },
+          source: { stream, plan: (place) => source.plan(place), read: this.#reader(source, counts) },
+          journal: {
+            cursor: async () => undefined,
+            // Nothing is stored, so a full journal does not matter.
+            stats: () => ({ ...journal.stats(), bytes: 0, full: false }),
+            append: async () => nothingAppended,
+          },
+        },
+        this.#stop.signal,
+      )
+      const why = this.#stop.signal.reason as ConnectorError | undefined
+      if (why && isAbort(why)) throw why
+      this.#progress = { ...notBegun, error: why }
+      if (why) break
     }
-  } finally {
-    // Leaves the request of a page that could not be compared with the journal; its permit comes back.
-    await parts.return(undefined)
+    this.#isDone = true
   }
-  const done = source.plan(place).caughtUp
-  const read = { ...outcomes.compared(), gaps, anew, place, done, startUs, ...knownAt(range, place) }
-  return { ...read, waitMs: 0, ...reported({ ...notBegun, error }) }
+
+  /** Counts each page, and stops when too many in a row have failed. */
+  #reader(source: Source, counts: StreamCounts): Source['read'] {
+    const { workspace, source: name } = source.stream
+    let failures = 0
+    const failed = (error: unknown, most: number): void => {
+      if (!(error instanceof ConnectorError)) return
+      if (error.action !== 'retry') this.stop(error)
+      else if (++failures >= most)
+        this.stop(
+          new ConnectorError(
+            error.code,
+            `${workspace} ${name} could not be read to the end: ${error.message}`,
+          ),
+        )
+    }
+    const { beforeRead } = this.#options
+    return async function* (place, signal) {
+      beforeRead()
+      signal.throwIfAborted()
+      try {
+        const fault = yield* counts.page(source.read(place, signal))
+        if (fault) failed(fault, MOST_FAILURES.bad)
+        else failures = 0
+      } catch (error) {
+        failed(error, MOST_FAILURES.silent)
+        throw error
+      }
+    }
+  }
 }
 
-/** What a part's entries are compared with. */
-interface Judging extends Pick<RangeReader, 'wanted'> {
-  readonly known: Uint8Array
-  readonly startUs: number | undefined
-}
+type Counts = { -readonly [name in keyof ComparedDay]: number }
 
-class Tally {
-  readonly #days = new Map<number, Counts>()
-  #unknown: { readonly id: string; readonly day: number }[] = []
-  #once = new EntriesOnce()
-  #day: number
+/** Of one page, or of all pages so far. */
+class Findings {
+  readonly days = new Map<number, Counts>()
+  readonly unknown: ComparedStream['unknown'][number][] = []
+  gaps = 0
 
-  constructor({ fromUs }: CompareQuery) {
-    this.#day = epochDay(fromUs)
+  day(day: number): Counts {
+    const counts: Counts = this.days.get(day) ?? emptyDay(day)
+    this.days.set(day, counts)
+    return counts
   }
 
   clear(): void {
-    this.#once = new EntriesOnce()
-    this.#days.clear()
-    this.#unknown = []
+    this.days.clear()
+    this.unknown.length = 0
   }
 
-  add({ entries, quarantined }: PageChunk, { known, startUs = -Infinity, wanted }: Judging): void {
+  nameUnknown(entries: Findings['unknown']): void {
+    this.unknown.push(...entries.slice(0, Math.max(0, MOST_NAMED - this.unknown.length)))
+  }
+
+  add(page: Findings): void {
+    for (const counts of page.days.values()) this.days.set(counts.day, summed(this.day(counts.day), counts))
+    this.nameUnknown(page.unknown)
+    this.gaps += page.gaps
+  }
+}
+
+class StreamCounts {
+  readonly #range: RangeReader
+  readonly #journal: CompareOptions['journal']
+  #found = new Findings()
+  #place: Cursor | undefined
+  #user: string | undefined
+  #startUs: number | undefined
+  /** day of the last entry, for malformed elements, which have no time */
+  #day: number
+
+  constructor(range: RangeReader, { fromUs }: JobSpan, journal: CompareOptions['journal']) {
+    this.#range = range
+    this.#journal = journal
+    this.#day = epochDay(fromUs)
+  }
+
+  compared(): ComparedStream {
+    const { stream, unread: unreadAt } = this.#range
+    const { days, unknown, gaps } = this.#found
+    const unread = unreadAt(this.#place) ?? []
+    return {
+      ...{ stream, unknown, unread, gaps: gaps + unread.length, user: this.#user, startUs: this.#startUs },
+      days: [...days.values()].toSorted((a, b) => a.day - b.day),
+    }
+  }
+
+  /** Passes a page on, and counts it once it is complete. Returns its fault. */
+  async *page(
+    chunks: ReturnType<Source['read']>,
+  ): AsyncGenerator<PageChunk, ConnectorError | undefined, Appended> {
+    const page = new Findings()
+    let once = new EntriesOnce()
+    let fault: ConnectorError | undefined
+    let place = this.#place
+    let isRestart = false
+    try {
+      for (let next = await chunks.next(); !next.done; next = await chunks.next(yield next.value)) {
+        const chunk = next.value
+        fault ??= chunk.fault
+        isRestart ||= chunk.void === 'walk'
+        place = chunk.cursor ?? place
+        // A page that failed comes again: only what stays unreadable counts.
+        if (fault || chunk.void) {
+          page.clear()
+          once = new EntriesOnce()
+        }
+        page.gaps += chunk.gaps
+        if (!chunk.void) await this.#count(chunk, page, once)
+      }
+    } finally {
+      // Ends the request of a page that could not be compared; its permit is returned.
+      await chunks.return(undefined)
+    }
+    if (isRestart) this.#found = page
+    else this.#found.add(page)
+    this.#place = place
+    if (this.#range.stream.source === 'audit') this.#user = userOf(place) ?? this.#user
+    return fault
+  }
+
+  async #count({ entries, quarantined }: PageChunk, page: Findings, once: EntriesOnce): Promise<void> {
+    const { stream, wanted, startUs } = this.#range
+    const known = await this.#journal.known(stream, entries)
+    this.#startUs ??= startUs(await this.#journal.cursor(stream))
     for (let i = 0; i < entries.count; i++) {
-      if (this.#once.isRepeat(entries, i)) continue
+      if (once.isRepeat(entries, i)) continue
       this.#day = epochDay(entries.at(i))
-      const counts = this.#of(this.#day)
+      const counts = page.day(this.#day)
       counts.fetched++
       if (known[i] === 1) counts.known++
       else if (known[i] === 2) counts.changed++
       else if (!wanted(entries.type(i))) counts.filtered++
-      else if (entries.at(i) < startUs) counts.early++
+      else if (entries.at(i) < (this.#startUs ?? -Infinity)) counts.early++
       else {
         counts.unknown++
-        if (this.#unknown.length < NAMED) this.#unknown.push({ id: entries.id(i), day: this.#day })
+        page.nameUnknown([{ id: entries.id(i), day: this.#day }])
       }
     }
     if (quarantined.length === 0) return
-    const counts = this.#of(this.#day)
+    const counts = page.day(this.#day)
     counts.fetched += quarantined.length
     counts.malformed += quarantined.length
-  }
-
-  compared(): Pick<Compared, 'days' | 'unknown'> {
-    return { days: [...this.#days.values()], unknown: this.#unknown }
-  }
-
-  #of(day: number): Counts {
-    const known = this.#days.get(day)
-    if (known) return known
-    const counts: Counts = emptyDay(day)
-    this.#days.set(day, counts)
-    return counts
-  }
-}
-
-// Which reconciles are under way: one per stream, as long as its command keeps asking.
-
-/** Longer than the longest pause that a command makes between an answer and its next question. */
-const GONE_MS = 40_000
-
-interface Asker {
-  /** the streams it has reached; they are its own until it ends */
-  readonly streams: Set<string>
-  /** by the clock that never jumps */
-  heardAt: number
-}
-
-export class Turns {
-  readonly #clock: Pick<Clock, 'elapsed'>
-  readonly #askers = new Map<string, Asker>()
-
-  constructor(clock: Pick<Clock, 'elapsed'>) {
-    this.#clock = clock
-  }
-
-  /**
-   * False: it must wait for another reconcile here. All go through the streams in the order of the configuration, so two never
-   * wait for each other. Throws ConnectorError if it has not begun yet.
-   */
-  mayStep(job: string, stream: string): boolean {
-    const now = this.#clock.elapsed()
-    for (const [name, { heardAt }] of this.#askers) if (now - heardAt > GONE_MS) this.#askers.delete(name)
-    const own = this.#askers.get(job)
-    const isTaken = [...this.#askers].some(([name, { streams }]) => name !== job && streams.has(stream))
-    if (isTaken && !own)
-      throw new ConnectorError(
-        'misconfigured',
-        `Another reconcile is reading ${stream}: wait until it has ended, or stop it (Ctrl-C where it runs), then start again; one that was killed counts for ${GONE_MS / 1000} s more`,
-      )
-    const { streams } = own ?? { streams: new Set() }
-    if (!isTaken) streams.add(stream)
-    this.#askers.set(job, { streams, heardAt: now })
-    return !isTaken
-  }
-
-  /** The command's time begins with the answer, which may have taken long. */
-  answered(job: string): void {
-    const own = this.#askers.get(job)
-    if (own) own.heardAt = this.#clock.elapsed()
-  }
-
-  end(job: string): void {
-    this.#askers.delete(job)
   }
 }

@@ -223,12 +223,11 @@ export class StreamJobs implements Jobs {
     const { clock, random, journal } = this.#options
     const { log, wanted, keyWait } = range
     const isKept = job.record.kind === 'backfill'
-    // A replay appends nothing new, and what it misses is no gap of live reading.
-    const silent = { appended: () => undefined, gap: () => undefined }
-    const reporter = reporting(range, job, isKept ? {} : silent)
+    const use = isKept ? 'keep' : 'send'
+    const reporter = reporting(range, job, use)
     return {
       ...{ reporter, log, clock, random, wanted, keyWait, once: true },
-      source: range.open(span, reporter, isKept ? 'keep' : 'send'),
+      source: range.open(span, reporter, use),
       journal: {
         cursor: async () => job.record.place,
         stats: () => statsForJobs(journal.stats()),

@@ -88,9 +88,11 @@ export function waitOf(
 export function reporting(
   { reporter, rateWait }: Pick<RangeReader, 'reporter' | 'rateWait'>,
   progress: Progress,
-  more: Partial<StreamReporter> = {},
+  use: RangeUse,
 ): StreamReporter {
   const { aside = reporter } = reporter
+  // Only a backfill appends to the stream; what the others miss is no gap of live reading.
+  const kept = use === 'keep' ? aside : silentReporter
   return {
     ...silentReporter,
     request: (code, durationMs) => aside.request(code, durationMs),
@@ -99,14 +101,13 @@ export function reporting(
       progress.waitsFor = 'memory'
       return () => (progress.waitsFor = undefined)
     },
-    appended: (appended) => aside.appended(appended),
-    gap: (count) => aside.gap(count),
+    appended: (appended) => kept.appended(appended),
+    gap: (count) => kept.gap(count),
     state(state, error) {
       Object.assign(progress, waitOf(state, { rateWait }))
       if (error?.code !== 'journal_full') progress.error = error ?? progress.error
     },
     success: () => (progress.error = undefined),
     cursor: (atUs) => (progress.atUs = atUs),
-    ...more,
   }
 }

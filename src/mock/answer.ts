@@ -1,7 +1,84 @@
-// The mock's answers before they reach a network: status, bytes, and how they are sent or fail.
-import { constants, crc32, deflateRawSync } from 'node:zlib'
+// The mock's answers: their status, headers and body, and how the body is sent or breaks off.
+import { constants, crc32, deflateRawSync, gzipSync } from 'node:zlib'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
+import type { Area } from './keys.ts'
+
+/** In memory, or generated while it is sent. */
+export interface Body {
+  /** number of pieces */
+  readonly count: number
+  /** total bytes; undefined if they are not counted, so that the body is sent in chunks */
+  readonly length?: number | undefined
+  /** Starts again at each call; the pieces are always the same. */
+  pieces(): Iterable<Uint8Array>
+  /** A separator and an element, for the fault `endless`. */
+  again(): Uint8Array
+}
+
+/** An answer before faults, compression and common headers are applied. */
+export interface Reply {
+  readonly status: number
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Body
+  /** number of elements in the body */
+  readonly elements?: number
+  /** Called when the body was sent completely: its elements count as shown. */
+  readonly show?: ((at: number) => void) | undefined
+}
+
+const blanks = () => Buffer.alloc(65_536, ' ')
+
+export function inMemory(pieces: readonly Uint8Array[], again: () => Uint8Array = blanks): Body {
+  const length = pieces.reduce((total, piece) => total + piece.length, 0)
+  return { count: pieces.length, length, pieces: () => pieces, again }
+}
+
+/** Separators with white space that JSON allows between elements; most answers have a plain comma. */
+export function separatorOf(chance: number): string {
+  return [', ', ',\n', ' ,\r\n  '][Math.floor(chance * 60)] ?? ','
+}
+
+export function replyOf(status: number, body: Body, type = 'application/json'): Reply {
+  const { length } = body
+  const size = length === undefined ? {} : { 'content-length': String(length) }
+  return { status, headers: { 'content-type': type, ...size }, body }
+}
+
+/** JSON text, whole or in pieces. */
+export function json(status: number, ...pieces: (string | Uint8Array)[]): Reply {
+  const bytes = pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece))
+  return replyOf(status, inMemory(bytes))
+}
+
+/** The messages of spec §7. An area without its own (vault: 429) has the common one. */
+const messages: Readonly<Record<string, string>> = {
+  '401': 'Unauthorized',
+  '403': 'Forbidden',
+  '404': 'Not found',
+  '410': 'Gone',
+  '429': 'Rate limit exceeded',
+  '500': 'Unexpected server error',
+  'audit 400': 'Missing required filters',
+  'history 400': 'Missing start_time',
+  'vault 400': 'Missing file',
+  'vault 404': 'File not found',
+  'assistant 400': 'Missing prompt parameter',
+  'assistant 401': 'Invalid API key provided',
+  'assistant 500': 'An internal error occurred',
+}
+
+/** Every error that the mock answers with. `message` replaces the documented one. */
+export function failure(
+  area: Area,
+  status: number,
+  message = messages[`${area} ${status}`] ?? messages[status],
+  headers: Readonly<Record<string, string>> = {},
+): Reply {
+  const reply = json(status, JSON.stringify({ error: message }))
+  return { ...reply, headers: { ...reply.headers, ...headers } }
+}
 
 export type Manner =
   | { readonly kind: 'whole' }
@@ -14,12 +91,8 @@ export type Manner =
   /** after the last byte repeats `unit` forever */
   | { readonly kind: 'endless'; readonly unit: Uint8Array }
 
-/** In memory, or generated while it is sent. */
-export type Body = readonly Uint8Array[] | Streamed
-
 export interface Answer {
   readonly status: number
-  /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Body
   readonly manner: Manner
@@ -27,58 +100,45 @@ export interface Answer {
   ended(whole: boolean): void
 }
 
-export function isStreamed(body: Body): body is Streamed {
-  return !Array.isArray(body)
-}
-
-export function lengthOf(body: readonly Uint8Array[]): number {
-  return body.reduce((total, piece) => total + piece.length, 0)
-}
-
 export function aborted(): ConnectorError {
-  return new ConnectorError('aborted', 'mock API: the request was given up by its caller')
+  return new ConnectorError('aborted', 'mock API: the caller gave up the request')
 }
 
 export function broken(): ConnectorError {
-  return new ConnectorError('unreachable', 'mock API: the connection broke because of a fault')
+  return new ConnectorError('unreachable', 'mock API: a fault broke the connection')
 }
 
-function* stretches(body: readonly Uint8Array[], pieces: number): Generator<Uint8Array, void> {
-  const whole = body.length === 1 && body[0] ? body[0] : Buffer.concat(body)
-  const size = Math.max(1, Math.ceil(whole.length / pieces))
+function* slices(body: Body, count: number): Generator<Uint8Array, void> {
+  const whole = Buffer.concat([...body.pieces()])
+  const size = Math.max(1, Math.ceil(whole.length / count))
   for (let at = 0; at < whole.length; at += size) yield whole.subarray(at, at + size)
 }
 
 async function* flow(answer: Answer, clock: Clock, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
   const { body, manner } = answer
   if (manner.kind === 'drip') {
-    const streamed = isStreamed(body)
-    const pieces = streamed ? body.pieces() : stretches(body, manner.pieces)
-    const each = streamed ? Math.max(1, Math.ceil(body.count / manner.pieces)) : 1
+    const isCounted = body.length !== undefined
+    const pieces = isCounted ? slices(body, manner.pieces) : body.pieces()
+    const each = isCounted ? 1 : Math.max(1, Math.ceil(body.count / manner.pieces))
     let number = 0
     for (const piece of pieces) {
       if (number > 0 && number % each === 0) await clock.sleep(manner.pauseMs, signal)
       number++
-      if (signal.aborted) throw aborted()
       yield piece
     }
     return
   }
-  for (const piece of isStreamed(body) ? grouped(body.pieces()) : body) {
-    if (signal.aborted) throw aborted()
+  for (const piece of body.length === undefined ? grouped(body.pieces()) : body.pieces())
     if (piece.length > 0) yield piece
-  }
-  while (manner.kind === 'endless') {
-    if (signal.aborted) throw aborted()
-    yield manner.unit
-  }
+  while (manner.kind === 'endless') yield manner.unit
   if (manner.kind === 'whole') return
   if (manner.kind === 'cut' && manner.silenceMs > 0) await clock.sleep(manner.silenceMs, signal)
   throw signal.aborted ? aborted() : broken()
 }
 
 /**
- * The body as sent; throws ConnectorError `unreachable` where the connection is to break, `aborted` if the reader has left.
+ * The body as sent. Throws ConnectorError: `unreachable` where the connection breaks, `aborted` if the
+ * reader has left.
  */
 export async function* pour(
   answer: Answer,
@@ -87,80 +147,65 @@ export async function* pour(
 ): AsyncGenerator<Uint8Array, void> {
   let whole = false
   try {
-    yield* flow(answer, clock, signal)
+    for await (const piece of flow(answer, clock, signal)) {
+      if (signal.aborted) throw aborted()
+      yield piece
+    }
     whole = true
   } finally {
     answer.ended(whole)
   }
 }
 
-// Bodies too large for memory: generated piece by piece while they are sent, with faults and compression applied.
-
-export interface Streamed {
-  /** number of pieces that `pieces` yields */
-  readonly count: number
-  /** total bytes, if counted */
-  readonly length?: number
-  /** Starts again at each call; the pieces are always the same. */
-  pieces(): Iterable<Uint8Array>
-  /** A separator and an element, for the endless fault. */
-  again(): Uint8Array
-}
-
 const GROUP_BYTES = 65_536
 
 /** Joins small pieces: a write to a socket costs more than a copy. */
 function* grouped(pieces: Iterable<Uint8Array>): Generator<Uint8Array, void> {
-  let held: Uint8Array[] = []
+  let group: Uint8Array[] = []
   let bytes = 0
   for (const piece of pieces) {
-    held.push(piece)
+    group.push(piece)
     bytes += piece.length
     if (bytes < GROUP_BYTES) continue
-    yield held.length === 1 ? piece : Buffer.concat(held)
-    held = []
+    yield group.length === 1 ? piece : Buffer.concat(group)
+    group = []
     bytes = 0
   }
-  if (bytes > 0) yield Buffer.concat(held)
+  if (bytes > 0) yield Buffer.concat(group)
 }
 
-/** The first half of the pieces, and the first half of the next one. */
-export function halfOf(streamed: Streamed): Streamed {
-  const half = Math.floor(streamed.count / 2)
+/** The first `count` pieces of `body`, then a part of the next one: a fraction, 0 for none. */
+export function startOf(body: Body, count: number, fraction = 0): Body {
   const pieces = function* () {
     let number = 0
-    for (const piece of streamed.pieces()) {
-      if (number++ < half) yield piece
-      else {
-        yield piece.subarray(0, Math.floor(piece.length / 2))
+    for (const piece of body.pieces()) {
+      if (number++ >= count) {
+        if (fraction > 0) yield piece.subarray(0, Math.floor(piece.length * fraction))
         return
       }
+      yield piece
     }
   }
-  return { count: half + 1, pieces, again: () => streamed.again() }
-}
-
-export function withoutLast(streamed: Streamed): Streamed {
-  const pieces = function* () {
-    let number = 0
-    for (const piece of streamed.pieces()) if (++number < streamed.count) yield piece
-  }
-  return { count: streamed.count - 1, pieces, again: () => streamed.again() }
+  // Pieces in memory stay countable, so that a truncated body can have the right length.
+  if (body.length !== undefined) return inMemory([...pieces()], () => body.again())
+  return { count: count + (fraction > 0 ? 1 : 0), pieces, again: () => body.again() }
 }
 
 const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255])
 const LAST_BLOCK = Buffer.from([3, 0])
 
 /**
- * One member of gzip (RFC 1952), each group of pieces deflated separately and flushed to a byte, so that nothing stays in memory
- * and nothing waits for a thread. `whole` false omits its end: for a body that was cut before compression.
+ * One member of gzip (RFC 1952). What is not in memory is deflated in groups, each flushed to a byte,
+ * so that no body needs memory and none waits for a thread. `whole` false omits the end.
  */
-export function gzipped(streamed: Streamed, whole: boolean): Streamed {
+export function gzipped(body: Body, whole: boolean): Body {
+  if (whole && body.length !== undefined)
+    return inMemory([gzipSync(Buffer.concat([...body.pieces()]), { level: 1 })])
   const pieces = function* () {
     let sum = 0
     let bytes = 0
     yield GZIP_HEADER
-    for (const group of grouped(streamed.pieces())) {
+    for (const group of grouped(body.pieces())) {
       sum = crc32(group, sum)
       bytes += group.length
       yield deflateRawSync(group, { level: 1, finishFlush: constants.Z_SYNC_FLUSH })
@@ -172,5 +217,5 @@ export function gzipped(streamed: Streamed, whole: boolean): Streamed {
     yield LAST_BLOCK
     yield trailer
   }
-  return { count: streamed.count, pieces, again: () => streamed.again() }
+  return { count: body.count, pieces, again: () => body.again() }
 }

@@ -1,157 +1,115 @@
-// The audit log area: pages from an id, search by time, earliest and latest, and the entry that
-// each such read leaves.
+// The audit log area: pages from an id, search by time, earliest and latest.
 import { DAY_MS } from '../core/time.ts'
-import { leaveTrace, routeTable } from './area.ts'
-import type { AreaRoutes, Call } from './area.ts'
-import { arranged, documented, emptyPage, failure, json } from './replies.ts'
-import type { Page, Reply } from './replies.ts'
-import { below, chanceOf, dice, mix } from './random.ts'
+import { inMemory, json, replyOf, separatorOf } from './answer.ts'
+import type { Reply } from './answer.ts'
+import { faultyPage, pageOrRepeated, refused } from './call.ts'
+import type { AreaRoutes, Call, Endpoint } from './call.ts'
+import { joinedBytes, showAll } from './entry.ts'
+import type { Entry, ShownIn, View } from './entry.ts'
+import { chanceOf } from './random.ts'
+import type { Switches } from './switches.ts'
 
 const YEAR_MS = 365 * DAY_MS
 const MAX_TAKE = 1000
 const INVALID = 'Invalid query input'
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-const OPEN = Buffer.from('[')
-const CLOSE = Buffer.from(']')
-
-/** White space that JSON allows between elements, used occasionally. */
-const spacings = [', ', ',\n', ' ,\r\n  ']
-
-function whole(value: string | null): number | undefined {
+function integerIn({ query }: Call, name: string): number | undefined {
+  const value = query.get(name)
   return value !== null && /^\d{1,12}$/.test(value) ? Number(value) : undefined
 }
 
-function typeOf(call: Call): string | undefined {
-  const type = call.query.get('log_type')
-  return type === null || type === '' ? undefined : type
+function viewOf({ query, now }: Call): View {
+  return { now, type: query.get('log_type') || undefined }
 }
 
-function shuffled(page: Page, seed: number): Page {
-  const random = dice(seed)
-  const order = Array.from({ length: page.count }, (_, i) => i)
-  for (let i = order.length - 1; i > 0; i--) {
-    const j = below(random, i + 1)
-    const moved = order[i] as number
-    order[i] = order[j] as number
-    order[j] = moved
-  }
-  return arranged(page, order)
-}
+const nothing: Reply = { ...json(204), headers: {} }
 
-function twice(page: Page): Page {
-  return arranged(page, Array.from({ length: page.count }, (_, i) => (i % 4 === 0 ? [i, i] : [i])).flat())
-}
-
-/** Applies the faults to a correct page. */
-function bent(call: Call, honest: Page): Page {
-  const { struck, workspace, key } = call
-  const repeated = struck.has('repeated_page') ? workspace.lastPages.get(key) : undefined
-  if (honest.count > 0) workspace.lastPages.set(key, honest)
-  if (struck.has('empty_page')) return emptyPage
-  let page = repeated ?? honest
-  if (struck.has('shuffled_page')) page = shuffled(page, mix(call.seed, call.ordinal))
-  if (struck.has('duplicated')) page = twice(page)
-  return page
-}
-
-const nothing: Reply = { ...json(204, []), headers: {} }
-
+/** What a page answers whose `from` is unknown or purged. */
 function gone(call: Call): Reply {
   const { gone: answer } = call.switches
-  switch (answer) {
-    case '404':
-      return failure(404, 'Not found')
-    case '410':
-      return failure(410, 'Gone')
-    case '400':
-    case '422':
-      return failure(Number(answer), INVALID)
-    case 'empty':
-      return json(200, [OPEN, CLOSE])
-    case '204':
-      return nothing
-  }
+  if (answer === '204') return nothing
+  if (answer === 'empty') return json(200, '[]')
+  return refused(call, Number(answer), answer === '400' || answer === '422' ? INVALID : undefined)
 }
 
 function listed(call: Call): Reply {
-  const { query, switches, now, workspace } = call
-  const from = query.get('from')
-  if (from === null || from === '' || !query.has('take')) return failure(400, documented.audit[400])
-  const take = whole(query.get('take'))
-  if (!uuid.test(from) || take === undefined || take < 1 || take > MAX_TAKE) return failure(400, INVALID)
+  const { query, switches, workspace } = call
+  const from = query.get('from') ?? ''
+  if (from === '' || !query.has('take')) return refused(call, 400)
+  const take = integerIn(call, 'take')
+  if (!uuid.test(from) || take === undefined || take < 1 || take > MAX_TAKE)
+    return refused(call, 400, INVALID)
   if (call.struck.has('purged')) workspace.purgeThrough(from)
-  const honest = workspace.list(from.toLowerCase(), {
-    take: switches.page_cap > 0 ? Math.min(take, switches.page_cap) : take,
-    inclusive: switches.from === 'inclusive',
-    type: typeOf(call),
-    now,
-  })
-  if (!honest) return gone(call)
-  const page = bent(call, honest)
-  if (page.count === 0 && switches.none === '204') return nothing
-  const odd = chanceOf(call.seed, call.ordinal) * 20 * spacings.length
-  const body = [OPEN, page.joined(spacings[Math.floor(odd)] ?? ','), CLOSE]
-  return { ...json(200, body), page, show: (at) => page.show('page', at) }
+  const most = switches.page_cap > 0 ? Math.min(take, switches.page_cap) : take
+  const correct = workspace.pageFrom(from.toLowerCase(), switches.from === 'inclusive', most, viewOf(call))
+  if (!correct) return gone(call)
+  const page = faultyPage(call, pageOrRepeated(call, correct))
+  if (page.length === 0 && switches.none === '204') return nothing
+  const separator = separatorOf(chanceOf(call.seed, call.ordinal))
+  return replyWith(page, 'page', ['[', ']'], separator)
 }
 
-function none(call: Call, wrapped: boolean): Reply {
+function replyWith(
+  page: readonly Entry[],
+  where: ShownIn,
+  [open, close]: readonly [string, string],
+  separator = ',',
+): Reply {
+  const pieces = [Buffer.from(open), joinedBytes(page, separator), Buffer.from(close)]
+  const again = () => Buffer.concat([Buffer.from(','), joinedBytes(page, ',')])
+  const body = page.length === 0 ? inMemory(pieces) : inMemory(pieces, again)
+  return { ...replyOf(200, body), elements: page.length, show: (at) => showAll(page, where, at) }
+}
+
+function one(call: Call, found: readonly Entry[], where: ShownIn, form: 'wrapped' | 'bare'): Reply {
+  const isWrapped = form === 'wrapped'
+  if (found.length > 0) return replyWith(found, where, isWrapped ? ['{"log":', '}'] : ['', ''])
   switch (call.switches.none) {
     case '404':
-      return failure(404, 'Not found')
+      return refused(call, 404)
     case 'null':
-      return json(200, [Buffer.from(wrapped ? '{"log":null}' : 'null')])
+      return json(200, isWrapped ? '{"log":null}' : 'null')
     case 'empty_object':
-      return json(200, [Buffer.from('{}')])
+      return json(200, '{}')
     case 'empty_body':
-      return json(200, [])
+      return json(200)
     case '204':
       return nothing
   }
 }
 
-function one(call: Call, page: Page, where: 'search' | 'earliest' | 'latest', wrapped: boolean): Reply {
-  if (page.count === 0) return none(call, wrapped)
-  const entry = page.element(0)
-  const body = wrapped ? [Buffer.from('{"log":'), entry, Buffer.from('}')] : [entry]
-  return { ...json(200, body), page, show: (at) => page.show(where, at) }
-}
-
 function searched(call: Call): Reply {
-  const given = call.query.get('time')
-  if (given === null || given === '') return failure(400, documented.audit[400])
-  const time = whole(given)
-  if (time === undefined || time * 1000 < call.now - YEAR_MS) return failure(400, INVALID)
-  const page = call.workspace.firstFrom(time * 1e6, call.now, typeOf(call))
-  return one(call, page, 'search', call.switches.search_body === 'wrapped')
+  if (!call.query.get('time')) return refused(call, 400)
+  const time = integerIn(call, 'time')
+  if (time === undefined || time * 1000 < call.now - YEAR_MS) return refused(call, 400, INVALID)
+  const found = call.workspace.ledger.firstFrom(time * 1e6, viewOf(call))
+  return one(call, found, 'search', call.switches.search_body)
 }
 
-function reply(call: Call): Reply {
-  const { workspace, now, switches } = call
-  switch (call.endpoint) {
-    case 'search':
-      return searched(call)
-    case 'earliest':
-      return one(call, workspace.firstFrom(-Infinity, now, typeOf(call)), 'earliest', true)
-    case 'latest':
-      return one(call, workspace.latest(now, typeOf(call)), 'latest', switches.latest_body === 'wrapped')
-    default:
-      return listed(call)
-  }
+function earliest(call: Call): Reply {
+  return one(call, call.workspace.ledger.firstFrom(-Infinity, viewOf(call)), 'earliest', 'wrapped')
 }
+
+function latest(call: Call): Reply {
+  return one(call, call.workspace.ledger.latest(viewOf(call)), 'latest', call.switches.latest_body)
+}
+
+const FETCH = 'api:audit_log_fetch'
+
+/** An endpoint whose calls the switch `self_audit` may leave out of the log. */
+const lookup = (name: string, answer: Endpoint['answer']): Endpoint => ({
+  name,
+  answer,
+  trace: ({ self_audit }: Switches) => (self_audit === 'pages' ? undefined : FETCH),
+})
 
 export const auditArea: AreaRoutes = {
   area: 'audit',
-  find: routeTable({
-    'GET /api/v1/logs/audit': 'page',
-    'GET /api/v1/logs/audit/search': 'search',
-    'GET /api/v1/logs/audit/earliest': 'earliest',
-    'GET /api/v1/logs/audit/latest': 'latest',
-  }),
-  answer: (call) => {
-    const answer = reply(call)
-    if (call.switches.self_audit !== 'pages' || call.endpoint === 'page')
-      leaveTrace(call, 'api:audit_log_fetch')
-    return answer
+  endpoints: {
+    'GET /api/v1/logs/audit': { name: 'page', answer: listed, trace: () => FETCH },
+    'GET /api/v1/logs/audit/search': lookup('search', searched),
+    'GET /api/v1/logs/audit/earliest': lookup('earliest', earliest),
+    'GET /api/v1/logs/audit/latest': lookup('latest', latest),
   },
 }

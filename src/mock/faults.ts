@@ -7,7 +7,7 @@ const STORM_MS = 90_000
 
 type Kind = (typeof faults)[FaultName]['kind']
 
-export interface FaultBoard {
+export interface FaultPlans {
   /** Undefined ends a fault. */
   set(name: FaultName, plan: number | FaultPlan | undefined): void
   /** The faults of `kind` that apply to number `ordinal` at `at` (epoch ms). */
@@ -20,8 +20,6 @@ interface Planned {
   activeUntil: number
 }
 
-const nothing: FaultName[] = []
-
 function strikes({ plan, seed, activeUntil }: Planned, ordinal: number, at: number): boolean {
   if (at < (plan.from ?? -Infinity) || at >= (plan.until ?? Infinity)) return false
   if (at < activeUntil || plan.nth?.includes(ordinal)) return true
@@ -30,22 +28,16 @@ function strikes({ plan, seed, activeUntil }: Planned, ordinal: number, at: numb
   return plan.nth === undefined && (plan.from !== undefined || plan.until !== undefined)
 }
 
-export function openFaults(seed: number, initial: Faults): FaultBoard {
+export function openFaults(seed: number, initial: Faults): FaultPlans {
   const planned = new Map<FaultName, Planned>()
-
-  const set = (name: FaultName, given: number | FaultPlan | undefined) => {
-    if (given === undefined || given === 0) {
-      planned.delete(name)
-      return
-    }
-    const told: FaultPlan = typeof given === 'number' ? { rate: given } : given
-    const plan = name === 'storm_429' ? { forMs: STORM_MS, ...told } : told
+  const set: FaultPlans['set'] = (name, given) => {
+    if (given === undefined || given === 0) return void planned.delete(name)
+    const asked: FaultPlan = typeof given === 'number' ? { rate: given } : given
+    const plan = name === 'storm_429' ? { forMs: STORM_MS, ...asked } : asked
     planned.set(name, { plan, seed: streamSeed(seed, name), activeUntil: -Infinity })
   }
   for (const name of faultNames) set(name, initial[name])
-
-  const striking = (kind: Kind, ordinal: number, at: number) => {
-    if (planned.size === 0) return nothing
+  const striking: FaultPlans['striking'] = (kind, ordinal, at) => {
     const struck: FaultName[] = []
     for (const [name, fault] of planned) {
       if (faults[name].kind !== kind || !strikes(fault, ordinal, at)) continue
@@ -58,9 +50,7 @@ export function openFaults(seed: number, initial: Faults): FaultBoard {
   return { set, striking }
 }
 
-// Permanent faults of a traffic entry and its history events: when they become visible, and their defects.
-
-/** Instants are epoch ms. */
+/** The permanent faults of a traffic entry and its history events. Instants are epoch ms. */
 export interface Fate {
   readonly visibleAt: number
   readonly defect: Defect | undefined
@@ -71,24 +61,24 @@ export interface Fate {
 
 /** For entry number `index`, which happened at `atMs`; with the switches and faults at its creation. */
 export function fateOf(
-  board: FaultBoard,
+  plans: FaultPlans,
   switches: Switches,
   seed: number,
   index: number,
   atMs: number,
 ): Fate {
-  let defect: Defect | undefined
-  let visibleAt = atMs + switches.visible_after
-  for (const struck of board.striking('entry', index, atMs)) {
-    if (struck === 'late') visibleAt += below(dice(mix(seed, index)), switches.late_by) + 1
-    else defect ??= struck as Defect
+  const drawn = (kind: 'entry' | 'event', after: number, late: FaultName, lateBy: number, salt: number) => {
+    const struck = plans.striking(kind, index, atMs)
+    const delay = struck.includes(late) ? below(dice(mix(seed, index) ^ salt), lateBy) + 1 : 0
+    return { at: atMs + after + delay, defect: struck.find((name) => name !== late) }
   }
-  let historyDefect: HistoryDefect | undefined
-  let historyAt = atMs + switches.history_visible_after
-  for (const struck of board.striking('event', index, atMs)) {
-    if (struck === 'history_late')
-      historyAt += below(dice(mix(seed, index) ^ 1), switches.history_late_by) + 1
-    else historyDefect ??= struck as HistoryDefect
+  const entry = drawn('entry', switches.visible_after, 'late', switches.late_by, 0)
+  const { history_visible_after: after, history_late_by: lateBy } = switches
+  const event = drawn('event', after, 'history_late', lateBy, 1)
+  return {
+    visibleAt: entry.at,
+    defect: entry.defect as Defect | undefined,
+    historyAt: event.at,
+    historyDefect: event.defect as HistoryDefect | undefined,
   }
-  return { visibleAt, defect, historyAt, historyDefect }
 }

@@ -30,26 +30,21 @@ export function keyOf(options: KeyOptions, domain: string): Key {
     secret: options.key,
     user: options.user ?? `siem@${domain}`,
     ip: options.ip ?? '203.0.113.5',
-    permissions: new Set(options.permissions ?? ['audit', 'history', 'vault', 'assistant']),
+    permissions: new Set(options.permissions ?? Object.keys(documentedLimits)),
   }
 }
 
-export function mayCall(key: Key, area: Area, endpoint: string): boolean {
-  return key.permissions.has(area) || key.permissions.has(`${area}.${endpoint}`)
-}
-
-/** A rolling minute. */
+/** The requests of a rolling minute. */
 export class Minute {
-  readonly #arrivals: number[] = []
+  #arrivals: number[] = []
 
   /** Undefined if the request is admitted; otherwise the ms until the next one may be. */
   refuses(limit: number, now: number): number | undefined {
-    const arrivals = this.#arrivals
-    let stale = 0
-    while (stale < arrivals.length && (arrivals[stale] ?? 0) <= now - MINUTE_MS) stale++
-    if (stale > 0) arrivals.splice(0, stale)
-    if (limit <= 0 || arrivals.length < limit) return undefined
-    return (arrivals[arrivals.length - limit] ?? now) + MINUTE_MS - now
+    if ((this.#arrivals[0] ?? now) <= now - MINUTE_MS)
+      this.#arrivals = this.#arrivals.filter((at) => at > now - MINUTE_MS)
+    const { length } = this.#arrivals
+    if (limit <= 0 || length < limit) return undefined
+    return (this.#arrivals[length - limit] ?? now) + MINUTE_MS - now
   }
 
   count(now: number): void {

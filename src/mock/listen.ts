@@ -1,20 +1,20 @@
-// A thin HTTP server over the mock: applies connection faults to a real socket.
+// An HTTP server over the mock: applies connection faults to a real socket.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { hostPort } from '../contracts/platform.ts'
 import { ConnectorError } from '../core/errors.ts'
-import { aborted, isStreamed, pour } from './answer.ts'
+import { aborted, pour } from './answer.ts'
 import type { Answer } from './answer.ts'
 import type { Mock } from './mock.ts'
-import { heardBody } from './multipart.ts'
+import { readBody } from './multipart.ts'
 
 interface ListenOptions {
   /** 0 for any free port */
   readonly port: number
   readonly host: string
-  /** Whether the mock's own paths are served too. See control.ts; default off. */
+  /** Whether the mock's own path is served too, which rotates keys; default off. */
   readonly control?: boolean
 }
 
@@ -24,11 +24,10 @@ export interface Listening {
   close(): Promise<void>
 }
 
-function headersOf(request: IncomingMessage): Record<string, string> {
-  const headers: Record<string, string> = {}
-  for (const [name, value] of Object.entries(request.headers))
-    if (value !== undefined) headers[name] = Array.isArray(value) ? (value.at(-1) ?? '') : value
-  return headers
+function headersOf({ headersDistinct }: IncomingMessage): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headersDistinct).map(([name, values]) => [name, values?.join(', ') ?? '']),
+  )
 }
 
 function hasBody(headers: Readonly<Record<string, string>>): boolean {
@@ -44,14 +43,14 @@ async function* upload(request: IncomingMessage): AsyncGenerator<Uint8Array, voi
   }
 }
 
-/** Without pauses: one write for all pieces. */
-function sendWhole(response: ServerResponse, answer: Answer, body: readonly Uint8Array[]): void {
+/** A body in memory, without pauses: one write for all pieces. */
+function sendWhole(response: ServerResponse, answer: Answer): void {
   response.once('finish', () => answer.ended(true))
   response.once('close', () => {
     if (!response.writableFinished) answer.ended(false)
   })
   response.cork()
-  for (const piece of body) response.write(piece)
+  for (const piece of answer.body.pieces()) response.write(piece)
   response.end()
   response.uncork()
 }
@@ -80,14 +79,14 @@ async function serve(
   response.once('close', () => gone.abort())
   const { method = 'GET', url = '/' } = request
   const headers = headersOf(request)
-  const own = control ? await controlled(mock, method, url, upload(request)) : undefined
-  if (own) {
-    response.writeHead(own.status).end()
+  const status = control ? await controlStatus(mock, method, url, upload(request)) : undefined
+  if (status !== undefined) {
+    response.writeHead(status).end()
     return
   }
   const body = hasBody(headers) ? { body: upload(request) } : {}
   const answer = await mock.answer({ method, url, headers, ...body }, gone.signal)
-  // The unread part of a request is received and dropped, or the end of the connection would overtake the answer.
+  // Unread bytes of the request would reset the connection before the answer arrives.
   request.resume()
   if (answer.manner.kind === 'reset') {
     answer.ended(false)
@@ -96,7 +95,7 @@ async function serve(
   }
   response.sendDate = false
   response.writeHead(answer.status, answer.headers)
-  if (answer.manner.kind === 'whole' && !isStreamed(answer.body)) sendWhole(response, answer, answer.body)
+  if (answer.manner.kind === 'whole' && answer.body.length !== undefined) sendWhole(response, answer)
   else await sendPiecewise(response, answer, mock, gone.signal)
 }
 
@@ -124,30 +123,23 @@ export async function listenMock(mock: Mock, options: ListenOptions): Promise<Li
   }
 }
 
-// The mock's own paths beside the API, off by default: for administration outside the API.
-
 const MOST_BYTES = 4096
 
-/** The status of an answer without a body. */
-interface ControlAnswer {
-  readonly status: 204 | 400 | 404
-}
-
 /**
- * Undefined if the path is not one of its own. `POST /mock/rotate-key` takes `{"old": …, "new": …}`: 404 if
- * there is no such key.
+ * The mock's own path beside the API, for administration; undefined for any other path.
+ * `POST /mock/rotate-key` takes `{"old": …, "new": …}`: 404 if there is no such key.
  */
-async function controlled(
+async function controlStatus(
   mock: Mock,
   method: string,
   path: string,
   body: AsyncIterable<Uint8Array>,
-): Promise<ControlAnswer | undefined> {
+): Promise<204 | 400 | 404 | undefined> {
   if (method !== 'POST' || path !== '/mock/rotate-key') return undefined
-  const heard = await heardBody(body, MOST_BYTES)
-  const keys = heard && keysOf(heard)
-  if (!keys) return { status: 400 }
-  return { status: mock.rotateKey(keys.old, keys.fresh) ? 204 : 404 }
+  const bytes = await readBody(body, MOST_BYTES)
+  const keys = bytes && keysOf(bytes)
+  if (!keys) return 400
+  return mock.rotateKey(keys.old, keys.fresh) ? 204 : 404
 }
 
 function keysOf(body: Uint8Array): { old: string; fresh: string } | undefined {

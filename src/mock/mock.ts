@@ -1,30 +1,25 @@
-// The embedded API: a function of (state, request, clock). It has no timers; the time in between is
-// made up at the next call.
+// The embedded API: a function of state, request and clock. No timers: each call catches up.
 import type { Clock } from '../core/clock.ts'
 import type { HttpReply, Transport } from '../contracts/platform.ts'
-import { aborted, broken, pour } from './answer.ts'
+import { aborted, broken, failure, pour } from './answer.ts'
 import type { Answer } from './answer.ts'
 import type { MockEntry } from './entry.ts'
 import { openFaults } from './faults.ts'
-import type { FaultBoard } from './faults.ts'
 import { historyOf } from './history.ts'
-import type { MockHistoryEvent } from './history-events.ts'
+import type { MockHistoryEvent } from './history.ts'
 import { documentedLimits } from './keys.ts'
 import type { Limits } from './keys.ts'
+import { readBody } from './multipart.ts'
 import { chanceOf, streamSeed } from './random.ts'
-import { failure } from './replies.ts'
-import type { Reply } from './replies.ts'
-import { openRequestLog } from './requests.ts'
-import type { OpenRecord, RequestLog, RequestRecord } from './requests.ts'
-import { heardBody } from './multipart.ts'
-import { route } from './router.ts'
-import { compressed, spoil, spoiltAndPacked } from './spoil.ts'
+import { answerTo } from './router.ts'
+import type { OpenRecord, RequestRecord } from './router.ts'
+import { spoil } from './spoil.ts'
 import { defaultSwitches } from './switches.ts'
 import type { FaultName, FaultPlan, Faults, Switches } from './switches.ts'
 import type { TrafficOptions } from './traffic.ts'
-import { changeProject } from './vault-changes.ts'
-import type { Changed, VaultChange } from './vault-changes.ts'
-import type { MockProject } from './vault-life.ts'
+import { changeProject } from './vault-people.ts'
+import type { Changed, VaultChange } from './vault-people.ts'
+import type { MockProject } from './vault-people.ts'
 import type { ProjectChange } from './vault-state.ts'
 import { Workspace } from './workspace.ts'
 import type { NewEntry, WorkspaceOptions } from './workspace.ts'
@@ -66,154 +61,137 @@ export interface Mock {
   readonly requests: readonly RequestRecord[]
   /** Every entry up to now, in order of time, with what happened to it. */
   entries(workspace?: string): MockEntry[]
-  /**
-   * Every history event up to now, including invisible ones, in order of time, with what happened to it; bytes are
-   * created on access.
-   */
+  /** Every history event up to now, visible or not, in order of time; bytes are created on access. */
   history(workspace?: string): MockHistoryEvent[]
   add(entry?: NewEntry, workspace?: string): MockEntry
   purge(ids: readonly string[], workspace?: string): void
   purgeBefore(at: number, workspace?: string): void
-  /** The old secret is invalid at once; leaves an `api:token_mgmt_rotate` entry. False if there is no such key. */
+  /** The old secret is invalid at once; leaves an entry. False if there is no such key. */
   rotateKey(old: string, fresh: string): boolean
   /** Undefined ends the fault. Faults of entries apply only to entries that are not created yet. */
   setFault(name: FaultName, plan: number | FaultPlan | undefined): void
   setSwitches(changed: Partial<Switches>): void
-  /** The vault's projects that are listed now, in order of creation, with bytes as in the listing. */
+  /** The projects that are listed now, in order of creation, with bytes as in the listing. */
   projects(workspace?: string): MockProject[]
   /** Every change of a project so far, in order of time, including those at the start. */
   projectChanges(workspace?: string): readonly ProjectChange[]
-  /** A person changes the vault now, and leaves its audit entry. Throws if what it names does not exist. */
+  /** A person changes the vault now, with an audit entry. Throws if its subject does not exist. */
   changeProject(change: VaultChange, workspace?: string): Changed
 }
 
 const DEFAULT_SEED = 1
 const REQUEST_LOG = 100_000
 const MAX_BODY_BYTES = 128 * 2 ** 20
-const early: readonly (FaultName | undefined)[] = [undefined, 'slow', 'cut', 'stalled', 'truncated']
 
 function wantsGzip(switches: Switches, request: ServerRequest): boolean {
   if (switches.gzip !== 'asked') return switches.gzip === 'always'
   return (request.headers['accept-encoding'] ?? '').includes('gzip')
 }
 
-/** Common headers, compression and the body's fault. */
-function outgoing(
-  reply: Reply,
-  gzip: boolean,
-  fault: FaultName | undefined,
-  switches: Switches,
-  now: number,
-) {
-  const date = switches.date_header === 'on' ? { date: new Date(now).toUTCString() } : {}
-  const dated: Reply = { ...reply, headers: { ...reply.headers, ...date } }
-  if (gzip && early.includes(fault)) return spoiltAndPacked(dated, fault, switches)
-  const spoilt = spoil(dated, fault, switches)
-  const packed =
-    gzip && spoilt.manner.kind === 'whole' && spoilt.reply.headers['content-encoding'] === undefined
-  return packed ? { ...spoilt, reply: compressed(spoilt.reply) } : spoilt
-}
-
-interface Core {
-  readonly clock: Clock
-  readonly seed: number
-  readonly switches: Switches
-  readonly board: FaultBoard
-  readonly log: RequestLog
-  readonly limits: Limits
-  readonly workspaces: readonly Workspace[]
-  readonly maxBodyBytes: number
-}
-
-function serverNow({ clock, switches }: Core): number {
-  return clock.now() + switches.clock_skew_ms
-}
-
-function coreOf(options: MockOptions): Core {
+function stateOf(options: MockOptions) {
   const { clock, seed = DEFAULT_SEED, traffic, projects } = options
   const common = { ...(traffic ? { traffic } : {}), ...(projects === undefined ? {} : { projects }) }
   const switches: Switches = { ...defaultSwitches, ...options.switches }
-  const board = openFaults(streamSeed(seed, 'faults'), options.faults ?? {})
-  const deps = { seed, now: clock.now() + switches.clock_skew_ms, switches, board }
+  const plans = openFaults(streamSeed(seed, 'faults'), options.faults ?? {})
+  const deps = { seed, now: clock.now() + switches.clock_skew_ms, switches, plans }
   const workspaces = (options.workspaces ?? [{ name: 'acme' }]).map(
     (workspace) => new Workspace({ ...common, ...workspace }, deps),
   )
-  const log = openRequestLog(options.requestLog ?? REQUEST_LOG)
-  const limits = { ...documentedLimits, ...options.limits }
-  const { maxBodyBytes = MAX_BODY_BYTES } = options
-  return { clock, seed, switches, board, log, limits, workspaces, maxBodyBytes }
+  const limits: Limits = { ...documentedLimits, ...options.limits }
+  const records: OpenRecord[] = []
+  const { requestLog = REQUEST_LOG, maxBodyBytes = MAX_BODY_BYTES } = options
+  return { clock, seed, switches, plans, workspaces, limits, records, requestLog, maxBodyBytes }
+}
+
+type State = ReturnType<typeof stateOf>
+
+function serverNow({ clock, switches }: State): number {
+  return clock.now() + switches.clock_skew_ms
+}
+
+/** The record of a request that arrives now. */
+function begun({ clock, records, requestLog }: State, url: string): OpenRecord {
+  const target = url.startsWith('/') ? url : url.slice(url.indexOf('/', url.indexOf('//') + 2))
+  const unknown = { area: undefined, endpoint: undefined, workspace: undefined, key: undefined }
+  const record = {
+    ...{ at: clock.now(), answeredAt: undefined, target, ...unknown },
+    ...{ status: 0, counted: false, faults: [], elements: 0, whole: false },
+  }
+  if (records.length >= 2 * requestLog) records.splice(0, records.length - requestLog + 1)
+  records.push(record)
+  return record
 }
 
 const empty = new Uint8Array(0)
-const tooLarge = failure(413, 'Request body too large', { connection: 'close' })
 
-function answering(core: Core): Mock['answer'] {
-  const { clock, switches, board } = core
-  const travelSeed = streamSeed(core.seed, 'transit')
-  let asked = 0
-
-  const finish = (reply: Reply, record: OpenRecord) => (whole: boolean) => {
-    record.answeredAt = clock.now()
-    record.whole = whole
-    if (whole) reply.show?.(clock.now())
-  }
-
+function answering(state: State): Mock['answer'] {
+  const { clock, switches, plans } = state
+  const transitSeed = streamSeed(state.seed, 'transit')
+  let count = 0
   return async (request, signal) => {
-    const ordinal = ++asked
+    const ordinal = ++count
     if (switches.transit > 0)
-      await clock.sleep(Math.floor(chanceOf(travelSeed, ordinal) * (switches.transit + 1)), signal)
+      await clock.sleep(Math.floor(chanceOf(transitSeed, ordinal) * (switches.transit + 1)), signal)
     if (signal.aborted) throw aborted()
-    const record = core.log.begin(clock.now(), targetOf(request.url))
+    const record = begun(state, request.url)
     // Only if there is one: another await would change the order of requests.
-    const heard = request.body === undefined ? empty : await heardBody(request.body, core.maxBodyBytes)
-    const now = serverNow(core)
-    const honest = heard ? route(core, { ...request, body: heard, now, ordinal }, record) : tooLarge
-    const struck = record.area ? board.striking('body', ordinal, now) : []
-    const fault = struck.find((name) => honest.status < 300 || name === 'reset')
+    const body = request.body === undefined ? empty : await readBody(request.body, state.maxBodyBytes)
+    const now = serverNow(state)
+    const correct = body
+      ? answerTo(state, { ...request, body, now, ordinal }, record)
+      : failure('audit', 413, 'Request body too large', { connection: 'close' })
+    const struck = record.area ? plans.striking('body', ordinal, now) : []
+    const fault = struck.find((name) => correct.status < 300 || name === 'reset')
     if (fault) record.faults = [...record.faults, fault]
-    const { reply, manner } = outgoing(honest, wantsGzip(switches, request), fault, switches, now)
+    const date = switches.date_header === 'on' ? { date: new Date(now).toUTCString() } : {}
+    const dated = { ...correct, headers: { ...correct.headers, ...date } }
+    const { reply, manner } = spoil(dated, fault, switches, wantsGzip(switches, request))
     record.status = manner.kind === 'reset' ? 0 : reply.status
-    record.elements = reply.elements ?? reply.page?.count ?? 0
+    record.elements = reply.elements ?? 0
     if (switches.latency > 0) await clock.sleep(switches.latency, signal)
-    const { status, headers, body } = reply
-    return { status, headers, body, manner, ended: finish(reply, record) }
+    const ended = (whole: boolean) => {
+      record.answeredAt = clock.now()
+      record.whole = whole
+      if (whole) reply.show?.(clock.now())
+    }
+    return { status: reply.status, headers: reply.headers, body: reply.body, manner, ended }
   }
 }
 
 export function openMock(options: MockOptions): Mock {
-  const core = coreOf(options)
-  const answer = answering(core)
+  const state = stateOf(options)
+  const answer = answering(state)
   /** The workspace, advanced up to now. */
   const current = (name: string | undefined): Workspace => {
-    const { workspaces } = core
+    const { workspaces } = state
     const found = name === undefined ? workspaces[0] : workspaces.find((workspace) => workspace.name === name)
     if (!found) throw new Error(`mock API: there is no workspace ${name ?? 'at all'}`)
-    found.advance(serverNow(core))
+    found.advance(serverNow(state))
     return found
   }
   return {
-    clock: core.clock,
+    clock: state.clock,
     answer,
-    transport: transportOf(answer, core.clock),
-    requests: core.log.records,
+    transport: transportOf(answer, state.clock),
+    requests: state.records,
     entries: (name) => current(name).entries(),
-    history: (name) => historyOf(current(name)).all(serverNow(core)),
-    add: (entry = {}, name) => current(name).add(entry, serverNow(core)),
+    history: (name) => historyOf(current(name), serverNow(state)),
+    add: (entry = {}, name) => current(name).add(entry, serverNow(state)),
     purge: (ids, name) => {
       const workspace = current(name)
       for (const id of ids) workspace.purge(id)
     },
-    purgeBefore: (at, name) => current(name).purgeBefore(at * 1000),
-    rotateKey: (old, fresh) => rotate(core.workspaces, old, fresh, serverNow(core)),
-    setFault: (name, plan) => core.board.set(name, plan),
-    setSwitches: (changed) => void Object.assign(core.switches, changed),
-    projects: (name) => current(name).vault.shown(),
+    purgeBefore: (at, name) => current(name).ledger.purgeBefore(at * 1000),
+    rotateKey: (old, fresh) => rotateKey(state.workspaces, old, fresh, serverNow(state)),
+    setFault: (name, plan) => state.plans.set(name, plan),
+    setSwitches: (changed) => void Object.assign(state.switches, changed),
+    projects: (name) => current(name).vault.projects(),
     projectChanges: (name) => [...current(name).vault.state.changes],
-    changeProject: (change, name) => changeProject(current(name), change, serverNow(core)),
+    changeProject: (change, name) => changeProject(current(name), change, serverNow(state)),
   }
 }
 
-function rotate(workspaces: readonly Workspace[], old: string, fresh: string, now: number): boolean {
+function rotateKey(workspaces: readonly Workspace[], old: string, fresh: string, now: number): boolean {
   for (const workspace of workspaces) {
     const key = workspace.keys.find((candidate) => candidate.secret === old)
     if (!key) continue
@@ -222,10 +200,6 @@ function rotate(workspaces: readonly Workspace[], old: string, fresh: string, no
     return true
   }
   return false
-}
-
-function targetOf(url: string): string {
-  return url.startsWith('/') ? url : url.slice(url.indexOf('/', url.indexOf('//') + 2))
 }
 
 function transportOf(answer: Mock['answer'], clock: Clock): Transport {

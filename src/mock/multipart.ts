@@ -1,18 +1,16 @@
-// Parses the form of a request: multipart/form-data (RFC 7578) or application/x-www-form-
-// urlencoded.
+// Reads forms: multipart/form-data (RFC 7578) and application/x-www-form-urlencoded.
 
 export interface Part {
   readonly name: string
   /** undefined: a plain field */
   readonly fileName: string | undefined
-  readonly contentType: string | undefined
   readonly bytes: Uint8Array
 }
 
 const BREAK = Buffer.from('\r\n')
 const BLANK = Buffer.from('\r\n\r\n')
 
-/** A parameter of a header's value, quoted or not. Browsers write a quote in a file's name as %22, others as \". */
+/** A parameter of a header, quoted or not. In a file's name, curl writes a quote as \". */
 function parameter(value: string, name: string): string | undefined {
   const match = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;\\s]+))`, 'i').exec(value)
   return match?.[1]?.replace(/\\(["\\])/g, '$1') ?? match?.[2]
@@ -35,8 +33,7 @@ function partOf(piece: Buffer): Part | undefined {
   const name = parameter(disposition, 'name')
   if (!/^form-data\b/i.test(disposition) || name === undefined) return undefined
   const fileName = parameter(disposition, 'filename')
-  const bytes = piece.subarray(blank + BLANK.length)
-  return { name, fileName, contentType: headers.get('content-type'), bytes }
+  return { name, fileName, bytes: piece.subarray(blank + BLANK.length) }
 }
 
 /** Undefined if the body has no valid end, or a part is invalid. */
@@ -67,7 +64,6 @@ export function readForm(contentType: string | undefined, body: Uint8Array): Par
     return [...new URLSearchParams(bytes.toString())].map(([name, value]) => ({
       name,
       fileName: undefined,
-      contentType: undefined,
       bytes: Buffer.from(value),
     }))
   const boundary = type === 'multipart/form-data' ? parameter(contentType ?? '', 'boundary') : undefined
@@ -79,10 +75,8 @@ export function fieldsOf(parts: readonly Part[], name: string): string[] {
   return parts.filter((part) => part.name === name).map(({ bytes }) => Buffer.from(bytes).toString())
 }
 
-// The body of a request, read into memory up to a bound.
-
-/** Undefined if it is longer than `bound`; the rest is not read. */
-export async function heardBody(
+/** The body of a request, in memory. Undefined if it is longer than `bound`; the rest is not read. */
+export async function readBody(
   given: Uint8Array | AsyncIterable<Uint8Array>,
   bound: number,
 ): Promise<Uint8Array | undefined> {

@@ -1,15 +1,14 @@
-// The people of the mock's workspaces, their addresses and clients, and the metadata of an entry of
-// each type.
+// The people of the mock's workspaces, what they work on, and the metadata of their entries.
 import type { Random } from '../core/clock.ts'
 import { DAY_US } from '../core/time.ts'
-import { below, mix, pick, uuidStream } from './random.ts'
+import { below, keyedBy, listOf, mix, pick, uuidStream } from './random.ts'
 import { stampOf } from './render.ts'
 
 const first = 'ada ben chloe dmitri elena farid grace hugo ines jonas keiko liam maria noor omar priya'.split(
   ' ',
 )
 const last = 'adler bauer costa duval evans fischer garcia haddad ito jensen kovac lopez'.split(' ')
-const PEOPLE = 60
+export const PEOPLE = 60
 
 const names = Array.from(
   { length: PEOPLE },
@@ -95,21 +94,12 @@ export function dataOf(type: string, atUs: number, random: Random, exotic: boole
   return random() < 0.3 ? '{}' : pick(random, shapes)(random)
 }
 
-// The subjects of the mock's people, by number: vault projects, review tables, playbooks, workflows, spaces, matters.
-// All areas use the same names.
+// What the people work on, by number. All areas use the same names.
 
-const subjects = [
-  'Alder Holdings merger',
-  'Birch lease portfolio',
-  'Cedar licence dispute',
-  'Dogwood tender',
-  'Elm settlement',
-  'Fir supply agreements',
-  'Ginkgo board minutes',
-  'Hazel data room',
-  'Ivy employment claims',
-  'Juniper refinancing',
-]
+const subjects = listOf(`
+  Alder Holdings merger; Birch lease portfolio; Cedar licence dispute; Dogwood tender; Elm settlement;
+  Fir supply agreements; Ginkgo board minutes; Hazel data room; Ivy employment claims; Juniper refinancing
+`)
 const kinds = ['Due diligence', 'Contracts', 'Correspondence', 'Precedents']
 
 /** Number of vault projects that people work in; the listing may have more. */
@@ -124,7 +114,7 @@ export function projectName(n: number): string {
 
 /** Id of vault project `n` of the workspace with this seed. */
 export function projectId(seed: number, n: number): string {
-  return uuidStream(seed, 'vault project').at(n)
+  return uuidStream(seed, 'vault project')(n)
 }
 
 /** Each project has up to three review tables; its number within the project, from 0. */
@@ -137,20 +127,13 @@ export function reviewTableId(n: number, table: number): number {
   return 700_000 + n * 10 + (table % 3)
 }
 
-export const playbooks: readonly string[] = [
-  'NDA (mutual)',
-  'Share purchase, buyer’s side',
-  'SaaS terms',
-  'Data processing addendum',
-  'Commercial lease',
-]
+export const playbooks = listOf(
+  'NDA (mutual); Share purchase, buyer’s side; SaaS terms; Data processing addendum; Commercial lease',
+)
 
-export const workflows: readonly string[] = [
-  'Draft a chronology',
-  'Summarise a deposition',
-  'Compare with precedent',
-  'Translate and flag risks',
-]
+export const workflows = listOf(
+  'Draft a chronology; Summarise a deposition; Compare with precedent; Translate and flag risks',
+)
 
 export const spaces: readonly string[] = ['Client portal Alder', 'Co-counsel Cedar', 'Panel firms']
 
@@ -159,14 +142,7 @@ export function matterId(n: number): string {
   return `${100_000 + (mix(n, 71) % 900_000)}-${String(1 + (mix(n, 72) % 99)).padStart(2, '0')}`
 }
 
-/** A number from an entry's id, so that every area makes the same choices. */
-export function keyedBy(entryId: string, salt: number): number {
-  let hash = salt
-  for (let i = 0; i < entryId.length; i++) hash = mix(hash, entryId.charCodeAt(i))
-  return hash
-}
-
-/** The vault project of an audit entry about the vault: its history event names it, the vault changes it. */
+/** The vault project of an entry: its history event names it, and the vault changes it. */
 export function projectOf(entryId: string): number {
   return keyedBy(entryId, 1) % PROJECTS
 }

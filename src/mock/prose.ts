@@ -1,24 +1,12 @@
-// Invented law-firm prose for questions and answers, some of it long, some in spellings that break
-// careless readers.
+// Invented law-firm prose for questions and answers; some texts break careless readers.
 import type { Random } from '../core/clock.ts'
-import { below, pick } from './random.ts'
+import { below, listOf, pick } from './random.ts'
 
-const parties = [
-  'Alder Holdings',
-  'Birch & Sons',
-  'Cedar Energy',
-  'Dogwood Foods',
-  'Elm Logistics',
-  'the seller',
-]
-const clauses = [
-  'the change of control clause',
-  'the liability cap in clause 14.2',
-  'the notice period',
-  'the assignment clause',
-  'the indemnity for tax',
-  'Schedule 3 (Warranties)',
-]
+const parties = listOf('Alder Holdings; Birch & Sons; Cedar Energy; Dogwood Foods; Elm Logistics; the seller')
+const clauses = listOf(`
+  the change of control clause; the liability cap in clause 14.2; the notice period;
+  the assignment clause; the indemnity for tax; Schedule 3 (Warranties)
+`)
 const laws = ['English law', 'German law', 'the law of New York', 'Swiss law', 'the rules of the ICC']
 
 const questions: readonly ((random: Random) => string)[] = [
@@ -96,7 +84,7 @@ export const SLICE_BYTES = 65_536
 const SLICES = 16
 let padding: Buffer | undefined
 
-/** `bytes` of prose in slices of at most SLICE_BYTES, for the inside of a JSON string: texts of any size at no cost. */
+/** `bytes` of prose for the inside of a JSON string, in slices of one buffer: no size costs memory. */
 export function* filling(bytes: number, seed: number): Generator<Buffer, void> {
   padding ??= Buffer.alloc(
     SLICES * SLICE_BYTES,

@@ -1,5 +1,4 @@
-// Randomness from a seed: the same seed gives the same entries and faults, independent of callers
-// and order.
+// Seeded randomness: the same seed gives the same entries and faults in any order of calls.
 import type { Random } from '../core/clock.ts'
 
 /** Mixes two integers into one of 32 bits. */
@@ -12,9 +11,14 @@ export function mix(a: number, b: number): number {
 
 /** A separate seed derived from a seed, by name. */
 export function streamSeed(seed: number, name: string): number {
-  let h = mix(seed, name.length)
-  for (let i = 0; i < name.length; i++) h = mix(h, name.charCodeAt(i))
-  return h
+  return keyedBy(name, mix(seed, name.length))
+}
+
+/** A number from a text, such as an entry's id, so that every area makes the same choices about it. */
+export function keyedBy(text: string, salt: number): number {
+  let hash = salt
+  for (let i = 0; i < text.length; i++) hash = mix(hash, text.charCodeAt(i))
+  return hash
 }
 
 /** Uniform in [0, 1) from one hash: for a single decision about number `index`. */
@@ -41,6 +45,21 @@ export function pick<T>(random: Random, list: readonly T[]): T {
   return list[below(random, list.length)] as T
 }
 
+/** The items of a text, separated by semicolons. */
+export function listOf(text: string): readonly string[] {
+  return text.trim().split(/;\s+/)
+}
+
+export function shuffled<T>(list: readonly T[], seed: number): T[] {
+  const random = dice(seed)
+  const order = [...list]
+  for (let i = order.length - 1; i > 0; i--) {
+    const j = below(random, i + 1)
+    ;[order[i], order[j]] = [order[j] as T, order[i] as T]
+  }
+  return order
+}
+
 /** A random count for a span with the expected value `mean`. */
 export function poisson(random: Random, mean: number): number {
   if (mean <= 0) return 0
@@ -54,56 +73,30 @@ export function poisson(random: Random, mean: number): number {
   return count
 }
 
-// UUIDs from a seed and a number, reversible: millions of them are found again without a map.
-
-const FIRST = 0x2c1b3c6d
-const SECOND = 0x297a2d39
-
-/** x such that odd × x = 1 modulo 2^32, by Newton's method: each step doubles the number of correct bits. */
-function inverse(odd: number): number {
-  let x = odd
-  for (let i = 0; i < 5; i++) x = Math.imul(x, 2 - Math.imul(odd, x))
-  return x
-}
-
-const firstInverse = inverse(FIRST)
-const secondInverse = inverse(SECOND)
-
 const digits = Buffer.from('0123456789abcdef')
-// Written as bytes and decoded once: a flat string, where concatenated pieces would form a tree to flatten later.
+// Decoded from bytes at once: joined pieces would be a tree of strings that uses more memory.
 const text = Buffer.from('00000000-0000-0000-0000-000000000000')
 
 function write(value: number, at: number, count: number): void {
   for (let i = count - 1; i >= 0; i--, value >>>= 4) text[at + i] = digits[value & 15] as number
 }
 
-export interface Uuids {
-  at(index: number): string
-  /** Undefined for an id of another origin; otherwise its number, which may be beyond those in use. */
-  indexOf(id: string): number | undefined
-}
-
-/** The first 32 bits are the number, scrambled one to one, so that no two collide; the rest is hashed. */
-export function uuidStream(seed: number, name: string): Uuids {
+/**
+ * UUIDs of version 4 by number. The first 32 bits are the number, scrambled one to one, so that no two
+ * collide; the rest is hashed.
+ */
+export function uuidStream(seed: number, name: string): (index: number) => string {
   const key = streamSeed(seed, name)
-  const at = (index: number) => {
-    let first = Math.imul(index ^ key, FIRST)
-    first = Math.imul(first ^ (first >>> 16), SECOND)
+  return (index) => {
+    const mixed = Math.imul(index ^ key, 0x2c1b3c6d)
     const b = mix(key, index)
     const c = mix(b, key)
-    const d = mix(c, index)
-    write(first, 0, 8)
+    write(Math.imul(mixed ^ (mixed >>> 16), 0x297a2d39), 0, 8)
     write(b >>> 16, 9, 4)
     write(0x4000 | (b & 0x0fff), 14, 4)
     write(0x8000 | (c & 0x3fff), 19, 4)
     write(c >>> 16, 24, 4)
-    write(d, 28, 8)
+    write(mix(c, index), 28, 8)
     return text.toString('latin1')
   }
-  const indexOf = (id: string) => {
-    const first = Math.imul(parseInt(id.slice(0, 8), 16), secondInverse)
-    const index = (Math.imul(first ^ (first >>> 16), firstInverse) ^ key) >>> 0
-    return at(index) === id ? index : undefined
-  }
-  return { at, indexOf }
 }

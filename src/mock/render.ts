@@ -1,10 +1,17 @@
-// The bytes of an entry: mostly compact, sometimes with white space, escapes or another order, and
-// malformed on demand.
+// The bytes of entries and events: mostly compact, at times spelled otherwise, malformed on demand.
 import type { Random } from '../core/clock.ts'
-import { DAY_MS, DAY_US } from '../core/time.ts'
-import type { Defect } from './switches.ts'
+import type { Defect, HistoryDefect } from './switches.ts'
 
-interface Fields {
+/** Microseconds since 1970 in the API's format: no zone, six decimals. */
+export function stampOf(us: number): string {
+  const ms = Math.floor(us / 1000)
+  return `${new Date(ms).toISOString().slice(0, -1)}${String(us - ms * 1000).padStart(3, '0')}`
+}
+
+/** The members of an object: names, and JSON texts of the values. */
+export type Fields = readonly (readonly [name: string, json: string])[]
+
+interface EntryContent {
   readonly id: string
   readonly atUs: number
   readonly type: string
@@ -15,118 +22,123 @@ interface Fields {
   readonly data: string
 }
 
-let stampDay = NaN
-let stampDate = ''
-const twoDigits = Array.from({ length: 60 }, (_, value) => String(value).padStart(2, '0'))
-
-/** Microseconds since 1970 in the API's format: no zone, six decimals. The text of the day is cached. */
-export function stampOf(us: number): string {
-  const day = Math.floor(us / DAY_US)
-  if (day !== stampDay) {
-    stampDay = day
-    stampDate = new Date(day * DAY_MS).toISOString().slice(0, 10)
-  }
-  const second = Math.floor(us / 1e6)
-  const ofDay = second - day * 86_400
-  const hours = twoDigits[Math.floor(ofDay / 3600)] ?? ''
-  const minutes = twoDigits[Math.floor(ofDay / 60) % 60] ?? ''
-  const seconds = twoDigits[ofDay % 60] ?? ''
-  return `${stampDate}T${hours}:${minutes}:${seconds}.${String(us - second * 1e6).padStart(6, '0')}`
-}
-
-type Member = readonly [key: string, json: string]
-
-function compact(f: Fields): string {
-  return `{"id":"${f.id}","timestamp":"${stampOf(f.atUs)}","type":${JSON.stringify(f.type)},"user":${JSON.stringify(f.user)},"ip":${JSON.stringify(f.ip)},"user_agent":${JSON.stringify(f.userAgent)},"data":${f.data}}`
-}
-
-function membersOf(f: Fields): Member[] {
+function fieldsOf({ id, atUs, type, user, ip, userAgent, data }: EntryContent): Fields {
   return [
-    ['id', JSON.stringify(f.id)],
-    ['timestamp', JSON.stringify(stampOf(f.atUs))],
-    ['type', JSON.stringify(f.type)],
-    ['user', JSON.stringify(f.user)],
-    ['ip', JSON.stringify(f.ip)],
-    ['user_agent', JSON.stringify(f.userAgent)],
-    ['data', f.data],
+    ['id', JSON.stringify(id)],
+    ['timestamp', `"${stampOf(atUs)}"`],
+    ['type', JSON.stringify(type)],
+    ['user', JSON.stringify(user)],
+    ['ip', JSON.stringify(ip)],
+    ['user_agent', JSON.stringify(userAgent)],
+    ['data', data],
   ]
 }
 
-function join(members: readonly Member[], comma: string, colon: string): string {
-  return members.map(([key, json]) => `"${key}"${colon}${json}`).join(comma)
+function joined(fields: Fields, comma = ',', colon = ':'): string {
+  let text = ''
+  for (const [name, json] of fields) text += `${text && comma}"${name}"${colon}${json}`
+  return text
 }
 
+const compact = (fields: Fields) => `{${joined(fields)}}`
+
+type Spelling = (fields: Fields) => string
+
 /** The same object in other spellings that JSON allows. */
-const layouts: readonly ((f: Fields) => string)[] = [
-  (f) => `{${join(membersOf(f), ', ', ': ')}}`,
-  (f) => `{\n  ${join(membersOf(f), ',\n  ', ': ')}\n}`,
-  (f) => `{\r\n\t${join(membersOf(f), ' ,\r\n\t', ' :\t')} }`,
-  (f) => `{${join(membersOf(f).reverse(), ',', ':')}}`,
-  (f) => compact(f).replace('"id"', '"\\u0069d"').replace('"timestamp"', '"time\\u0073tamp"'),
-  (f) => compact(f).replace(f.id, f.id.replace('-', '\\u002d')).replace('"type"', '"typ\\u0065"'),
-  (f) => compact(f).replace('"type":', '"type":"user:decoy","type":').replace('"id":', '"id":"decoy","id":'),
+const spellings: readonly Spelling[] = [
+  (fields) => `{${joined(fields, ', ', ': ')}}`,
+  (fields) => `{\n  ${joined(fields, ',\n  ', ': ')}\n}`,
+  (fields) => `{\r\n\t${joined(fields, ' ,\r\n\t', ' :\t')} }`,
+  (fields) => compact([...fields].reverse()),
 ]
+
+const entrySpellings: readonly Spelling[] = [
+  ...spellings,
+  (fields) => compact(fields).replace('"id"', '"\\u0069d"').replace('"timestamp"', '"time\\u0073tamp"'),
+  ([[, id] = ['', ''], ...rest]) =>
+    compact([['id', id.replace('-', '\\u002d')], ...rest]).replace('"type"', '"typ\\u0065"'),
+  (fields) => `{"id":"decoy",${joined(fields).replace('"type":', '"type":"user:decoy","type":')}}`,
+]
+
+const eventSpellings: readonly Spelling[] = [
+  ...spellings,
+  (fields) => compact(fields.map(([name, json]) => [name.replaceAll('_', '\\u005f'), json])),
+]
+
+function spelled(fields: Fields, odd: Random | undefined, all: readonly Spelling[]): string {
+  const spelling = odd && all[Math.floor(odd() * all.length)]
+  return spelling ? spelling(fields) : compact(fields)
+}
 
 export interface DefectSizes {
   readonly depth: number
   readonly hugeBytes: number
 }
 
-function malformed(f: Fields, defect: Defect, sizes: DefectSizes): Buffer {
+const BAD_TIME = '"the day before yesterday"'
+/** Replaced by a byte that is not UTF-8; it cannot occur in JSON text. */
+const BAD_BYTE = '\u0002'
+
+function withBadByte(text: string): Buffer {
+  const bytes = Buffer.from(text)
+  bytes[bytes.lastIndexOf(BAD_BYTE)] = 0xe9
+  return bytes
+}
+
+function malformedEntry(fields: Fields, defect: Defect, { depth, hugeBytes }: DefectSizes): Buffer {
+  const withData = (data: string) => compact([...fields.slice(0, -1), ['data', data]])
   switch (defect) {
     case 'no_id':
-      return Buffer.from(compact(f).replace(`"id":"${f.id}",`, ''))
+      return Buffer.from(compact(fields.slice(1)))
     case 'bad_time':
-      return Buffer.from(compact(f).replace(stampOf(f.atUs), 'the day before yesterday'))
-    case 'invalid_utf8': {
-      const bytes = Buffer.from(compact({ ...f, data: '{"name":"caf? au lait"}' }))
-      bytes[bytes.lastIndexOf('?')] = 0xe9
-      return bytes
-    }
+      return Buffer.from(
+        compact(fields.map(([name, json]) => [name, name === 'timestamp' ? BAD_TIME : json])),
+      )
+    case 'invalid_utf8':
+      return withBadByte(withData(`{"name":"caf${BAD_BYTE} au lait"}`))
     case 'too_deep':
-      return Buffer.from(compact({ ...f, data: '[['.repeat(sizes.depth / 2) + ']]'.repeat(sizes.depth / 2) }))
+      return Buffer.from(withData('[['.repeat(depth / 2) + ']]'.repeat(depth / 2)))
     case 'not_an_object':
-      return Buffer.from(JSON.stringify(`an entry was here: ${f.id}`))
+      return Buffer.from(JSON.stringify(`an entry was here: ${JSON.parse(fields[0]?.[1] ?? '""') as string}`))
     case 'huge':
-      return Buffer.from(compact({ ...f, data: `{"blob":"${'x'.repeat(sizes.hugeBytes)}"}` }))
+      return Buffer.from(withData(`{"blob":"${'x'.repeat(hugeBytes)}"}`))
     case 'poison':
-      return Buffer.from(compact({ ...f, data: '{"num_events":NaN,"note":}' }))
+      return Buffer.from(withData('{"num_events":NaN,"note":}'))
   }
 }
 
-/** `random` undefined: compact. */
-export function render(
-  fields: Fields,
+/** `odd` undefined: compact. */
+export function renderEntry(
+  content: EntryContent,
   odd: Random | undefined,
   defect: Defect | undefined,
   sizes: DefectSizes,
 ): Buffer {
-  if (defect) return malformed(fields, defect, sizes)
-  const layout = odd && layouts[Math.floor(odd() * layouts.length)]
-  return Buffer.from(layout ? layout(fields) : compact(fields))
+  const fields = fieldsOf(content)
+  return defect ? malformedEntry(fields, defect, sizes) : Buffer.from(spelled(fields, odd, entrySpellings))
 }
 
-// An object's members as JSON: mostly compact, sometimes with white space, line breaks, escapes or another order.
-
-/** Names, and JSON texts of the values. */
-export type MemberFields = readonly (readonly [name: string, json: string])[]
-
-function joined(fields: MemberFields, comma: string, colon: string): string {
-  return fields.map(([name, json]) => `"${name}"${colon}${json}`).join(comma)
-}
-
-const compactMembers = (fields: MemberFields) => `{${joined(fields, ',', ':')}}`
-
-const memberLayouts: readonly ((fields: MemberFields) => string)[] = [
-  (fields) => `{${joined(fields, ', ', ': ')}}`,
-  (fields) => `{\n  ${joined(fields, ',\n  ', ': ')}\n}`,
-  (fields) => `{\r\n\t${joined(fields, ' ,\r\n\t', ' :\t')} }`,
-  (fields) => compactMembers([...fields].reverse()),
-  (fields) => compactMembers(fields.map(([name, json]) => [name.replaceAll('_', '\\u005f'), json])),
-]
-
-/** `odd` undefined: compact. */
-export function renderMembers(fields: MemberFields, odd: Random | undefined): string {
-  const layout = odd && memberLayouts[Math.floor(odd() * memberLayouts.length)]
-  return layout ? layout(fields) : compactMembers(fields)
+/** A reader must quarantine a malformed event without losing the others. */
+export function renderEvent(
+  fields: Fields,
+  odd: Random | undefined,
+  defect: HistoryDefect | undefined,
+): Buffer {
+  const render = (changed: Fields) => spelled(changed, odd, eventSpellings)
+  switch (defect) {
+    case undefined:
+      return Buffer.from(render(fields))
+    case 'history_no_id':
+      return Buffer.from(render(fields.filter(([name]) => name !== 'unique_usage_id')))
+    case 'history_bad_time': {
+      const times = ['utc_time', 'timestamp']
+      return Buffer.from(render(fields.map(([name, json]) => [name, times.includes(name) ? BAD_TIME : json])))
+    }
+    case 'history_invalid_utf8':
+      return withBadByte(render([...fields, ['note', `"caf${BAD_BYTE} au lait"`]]))
+    case 'history_poison':
+      return Buffer.from(render([...fields, ['note', 'NaN']]))
+    case 'history_not_an_object':
+      return Buffer.from('"an event was here"')
+  }
 }

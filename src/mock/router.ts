@@ -1,31 +1,77 @@
 // Processes one request in the mock: path, key, permission, limit, faults, then the area.
 import { ConnectorError } from '../core/errors.ts'
-import type { AreaRoutes } from './area.ts'
+import { failure, json } from './answer.ts'
+import type { Reply } from './answer.ts'
 import { assistantArea } from './assistant.ts'
 import { auditArea } from './audit.ts'
-import type { FaultBoard } from './faults.ts'
+import { traceOf } from './call.ts'
+import type { AreaRoutes, Endpoint } from './call.ts'
+import type { FaultPlans } from './faults.ts'
 import { historyArea } from './history.ts'
-import { mayCall } from './keys.ts'
 import type { Area, Key, KeyOptions, Limits } from './keys.ts'
-import { documented, failure, text } from './replies.ts'
-import type { Reply } from './replies.ts'
-import type { OpenRecord } from './requests.ts'
 import type { FaultName, Switches } from './switches.ts'
 import { vaultArea } from './vault.ts'
 import type { Workspace } from './workspace.ts'
 
-/** Areas are siblings: a new one is one more line here. */
+/** A new area is one more word here. */
 const areas: readonly AreaRoutes[] = [auditArea, historyArea, vaultArea, assistantArea]
+
+interface Route extends Endpoint {
+  readonly area: Area
+  readonly method: string
+  readonly path: RegExp
+}
+
+const routes: readonly Route[] = areas.flatMap(({ area, endpoints }) =>
+  Object.entries(endpoints).map(([route, endpoint]) => {
+    const [method = '', path = ''] = route.split(' ')
+    const source = path.replaceAll('.', '\\.').replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')
+    return { ...endpoint, area, method, path: new RegExp(`^${source}$`) }
+  }),
+)
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** The mock's record of a request: the ground truth of rate limits. Instants are by the true clock. */
+export interface RequestRecord {
+  /** epoch ms: when it arrived, which is when it counted */
+  readonly at: number
+  /** when its last byte was sent or its connection broke */
+  readonly answeredAt: number | undefined
+  readonly area: Area | undefined
+  readonly endpoint: string | undefined
+  /** path and query as sent */
+  readonly target: string
+  readonly workspace: string | undefined
+  /** the user of its key, never the secret */
+  readonly key: string | undefined
+  /** 0 if the connection was reset before an answer */
+  readonly status: number
+  /** Whether it counted against the rate limit. */
+  readonly counted: boolean
+  readonly faults: readonly FaultName[]
+  /** elements in the body */
+  readonly elements: number
+  readonly whole: boolean
+}
+
+export type OpenRecord = { -readonly [K in keyof RequestRecord]: RequestRecord[K] }
 
 interface RouterDeps {
   readonly seed: number
   readonly workspaces: readonly Workspace[]
   readonly limits: Limits
   readonly switches: Switches
-  readonly board: FaultBoard
+  readonly plans: FaultPlans
 }
 
-interface Asked {
+interface Arrived {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -35,119 +81,92 @@ interface Asked {
   readonly ordinal: number
 }
 
-interface Caller {
-  readonly workspace: Workspace
-  readonly key: Key
-}
-
-function callerOf(workspaces: readonly Workspace[], authorization: string | undefined): Caller | undefined {
+function callerOf(workspaces: readonly Workspace[], authorization: string | undefined) {
   const [, secret] = /^Bearer (\S+)$/i.exec(authorization ?? '') ?? []
-  if (secret === undefined) return undefined
-  for (const workspace of workspaces) {
-    const key = workspace.keys.find((candidate) => candidate.secret === secret)
-    if (key) return { workspace, key }
-  }
-  return undefined
+  const all = workspaces.flatMap((workspace) => workspace.keys.map((key) => ({ workspace, key })))
+  return all.find(({ key }) => key.secret === secret)
 }
 
-function limited(deps: RouterDeps, asked: Asked, caller: Caller, area: Area, record: OpenRecord) {
-  const minute = caller.workspace.minuteOf(area, caller.key)
-  const waitMs = minute.refuses(deps.limits[area], asked.now)
-  if (waitMs === undefined || deps.switches.count_refused === 'yes') {
-    minute.count(asked.now)
-    record.counted = true
-  }
-  return waitMs === undefined ? undefined : tooMany(area, deps.switches, asked.now, waitMs)
-}
-
-function tooMany(area: Area, switches: Switches, now: number, waitMs: number): Reply {
-  const seconds = Math.max(1, Math.ceil(waitMs / 1000))
-  if (switches.retry_after === 'none') return failure(429, documented[area][429])
+function tooMany(area: Area, { retry_after: hint }: Switches, now: number, waitMs: number): Reply {
+  const seconds = String(Math.max(1, Math.ceil(waitMs / 1000)))
   const date = new Date(Math.ceil((now + waitMs) / 1000) * 1000).toUTCString()
-  return failure(429, documented[area][429], {
-    'retry-after': switches.retry_after === 'date' ? date : String(seconds),
-  })
+  const headers = hint === 'none' ? {} : { 'retry-after': hint === 'date' ? date : seconds }
+  return failure(area, 429, undefined, headers)
+}
+
+/** The refusal above the limit. Counts the request where it does. */
+function overLimit(
+  { limits, switches }: RouterDeps,
+  { workspace, key }: { workspace: Workspace; key: Key },
+  area: Area,
+  now: number,
+  record: OpenRecord,
+): Reply | undefined {
+  const minute = workspace.minuteOf(area, key)
+  const waitMs = minute.refuses(limits[area], now)
+  record.counted = waitMs === undefined || switches.count_refused === 'yes'
+  if (record.counted) minute.count(now)
+  return waitMs === undefined ? undefined : tooMany(area, switches, now, waitMs)
 }
 
 /** The answer of a fault of kind `instead`. */
-function insteadOf(fault: FaultName, area: Area, asked: Asked, switches: Switches): Reply {
-  switch (fault) {
-    case 'storm_429':
-      return tooMany(area, switches, asked.now, 30_000)
-    case 'unauthorized':
-      return failure(401, documented[area][401])
-    case 'forbidden':
-      return failure(403, 'Forbidden')
-    case 'redirect': {
-      const moved = text(302, {})
-      return {
-        ...moved,
-        headers: { ...moved.headers, location: 'https://elsewhere.invalid/api/v1/logs/audit' },
-      }
-    }
-    default:
-      return failure(500, documented[area][500])
-  }
+function insteadOf(fault: FaultName, area: Area, now: number, switches: Switches): Reply {
+  if (fault === 'storm_429') return tooMany(area, switches, now, 30_000)
+  if (fault === 'unauthorized') return failure(area, 401)
+  if (fault === 'forbidden') return failure(area, 403)
+  if (fault !== 'redirect') return failure(area, 500)
+  const moved = json(302, '{}')
+  return { ...moved, headers: { ...moved.headers, location: 'https://elsewhere.invalid/api/v1/logs/audit' } }
 }
 
 /** Fills `record` on the way. */
-export function route(deps: RouterDeps, asked: Asked, record: OpenRecord): Reply {
-  const { pathname, searchParams } = new URL(asked.url, 'http://mock.invalid')
-  const target = areas
-    .map((routes) => ({ routes, found: routes.find(asked.method, pathname) }))
-    .find(({ found }) => found !== undefined)
-  const caller = callerOf(deps.workspaces, asked.headers['authorization'])
-  if (!caller) return failure(401, documented[target?.routes.area ?? 'audit'][401])
+export function answerTo(deps: RouterDeps, arrived: Arrived, record: OpenRecord): Reply {
+  const { seed, switches, plans } = deps
+  const { method, headers, body, now, ordinal } = arrived
+  const { pathname, searchParams: query } = new URL(arrived.url, 'http://mock.invalid')
+  const route = routes.find((candidate) => candidate.method === method && candidate.path.test(pathname))
+  const caller = callerOf(deps.workspaces, headers['authorization'])
+  if (!caller) return failure(route?.area ?? 'audit', 401)
   const { workspace, key } = caller
   record.workspace = workspace.name
   record.key = key.user
-  if (!target?.found) return failure(404, 'Not found')
-  const { area } = target.routes
-  const { endpoint, params } = target.found
+  if (!route) return failure('audit', 404)
+  const { area, name } = route
   record.area = area
-  record.endpoint = endpoint
-  if (!mayCall(key, area, endpoint)) return failure(403, 'Forbidden')
-  const refused = limited(deps, asked, caller, area, record)
-  if (refused) return refused
-  const [instead] = deps.board.striking('instead', asked.ordinal, asked.now)
+  record.endpoint = name
+  if (![area, `${area}.${name}`].some((word) => key.permissions.has(word))) return failure(area, 403)
+  const refusal = overLimit(deps, caller, area, now, record)
+  if (refusal) return refusal
+  const [instead] = plans.striking('instead', ordinal, now)
   if (instead) {
     record.faults = [instead]
-    return insteadOf(instead, area, asked, deps.switches)
+    return insteadOf(instead, area, now, switches)
   }
-  const page = deps.board.striking('page', asked.ordinal, asked.now)
-  record.faults = page
-  workspace.advance(asked.now)
-  return target.routes.answer({
-    endpoint,
-    method: asked.method,
-    path: pathname,
-    params,
-    query: searchParams,
-    headers: asked.headers,
-    body: asked.body,
-    now: asked.now,
-    ordinal: asked.ordinal,
-    workspace,
-    key,
-    switches: deps.switches,
-    struck: new Set(page),
-    seed: deps.seed,
-  })
+  const struck = plans.striking('page', ordinal, now)
+  record.faults = struck
+  workspace.advance(now)
+  const found = Object.entries(route.path.exec(pathname)?.groups ?? {})
+  const params = Object.fromEntries(found.map(([param, value]) => [param, decoded(value)]))
+  const common = { area, params, query, headers, body, now, ordinal, workspace, key, switches, seed }
+  const call = { ...common, struck: new Set(struck) }
+  const answer = route.answer(call)
+  // A response never contains its own entry: it is added afterwards.
+  const type = switches.self_audit === 'off' ? undefined : route.trace?.(switches)
+  if (type !== undefined) workspace.add(traceOf(call, type), now, 'self')
+  return answer
 }
 
-// API keys in command line syntax: `name:secret` or `name:secret:permission,permission`.
-
 /** Possible permissions of a key: whole areas, and single endpoints of them. @internal for tests */
-export const permissionWords: readonly string[] = areas.flatMap(({ area, find }) => [
+export const permissionWords: readonly string[] = areas.flatMap(({ area, endpoints }) => [
   area,
-  ...find.endpoints.map((endpoint) => `${area}.${endpoint}`),
+  ...new Set(Object.values(endpoints).map(({ name }) => `${area}.${name}`)),
 ])
 
 const SHAPE = 'expected name:secret or name:secret:permission,permission'
 
 /**
- * `domain` is that of the workspace's addresses: the name becomes the user of the calls. Throws ConnectorError `config_invalid`
- * with the valid form, without the secret.
+ * Reads a key of the command line. `domain` is that of the workspace's addresses: the name becomes the
+ * user of the calls. Throws ConnectorError `config_invalid` with the valid form, without the secret.
  */
 export function readKey(text: string, domain: string): KeyOptions {
   const match = /^([\w.-]{1,64}):([\x21-\x39\x3b-\x7e]+)(?::([\w.,]*))?$/.exec(text)

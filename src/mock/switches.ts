@@ -1,9 +1,6 @@
-// The mock's table of switches (points that the specification leaves open) and faults, with parsers
-// for the command line.
+// Switches (points that the specification leaves open) and faults of the mock, as tables.
 import { ConnectorError } from '../core/errors.ts'
 import { durationMs, durationPattern } from '../core/units.ts'
-
-// The definition of a switch: its values, its default, and its description. Each area has its own table.
 
 interface SwitchSpec {
   /** the allowed words, or the type parsed from text: an integer, or a duration (stored in ms) */
@@ -12,264 +9,110 @@ interface SwitchSpec {
   readonly says: string
 }
 
-type SwitchTable = Readonly<Record<string, SwitchSpec>>
+type Word<S extends string> = S extends `${infer First} ${infer Rest}` ? First | Word<Rest> : S
 
-// Switches of the assistant area: points that the specification leaves open.
-
-const assistantSwitches = {
-  assistant_accepts: {
-    values: ['both', 'json', 'form'],
-    default: 'both',
-    says: 'bodies that a completion may come in: JSON, or a form (URL-encoded or multipart)',
-  },
-  assistant_file_field: {
-    values: ['file', 'files', 'document', 'attachment'],
-    default: 'file',
-    says: 'the name of the part that holds the file',
-  },
-  assistant_body: {
-    values: ['response', 'event', 'text'],
-    default: 'response',
-    says: 'a whole reply: {"response": …}, the whole query event, or plain text',
-  },
-  assistant_stream_body: {
-    values: ['sse', 'ndjson', 'text'],
-    default: 'sse',
-    says: 'a streamed reply: server-sent events, a JSON object a line, or plain text in pieces',
-  },
-  assistant_visible_after: {
-    values: 'duration',
-    default: 0,
-    says: 'how long after the answer its usage and query events are in the history',
-  },
-} as const satisfies SwitchTable
-
-// Switches of the audit log area, and those for every area.
-
-const commonSwitches = {
-  from: {
-    values: ['exclusive', 'inclusive'],
-    default: 'exclusive',
-    says: 'is the entry whose id is `from` in the page',
-  },
-  search_body: {
-    values: ['wrapped', 'bare'],
-    default: 'wrapped',
-    says: '`search` answers {"log": entry} or the entry',
-  },
-  latest_body: {
-    values: ['wrapped', 'bare'],
-    default: 'wrapped',
-    says: '`latest` answers {"log": entry} or the entry',
-  },
-  none: {
-    values: ['404', 'null', 'empty_object', 'empty_body', '204'],
-    default: '404',
-    says: 'what `search`, `earliest` and `latest` answer when there is no such entry; with 204 an empty page does too',
-  },
-  gone: {
-    values: ['404', '400', '410', '422', 'empty', '204'],
-    default: '404',
-    says: 'what a page answers whose `from` is unknown or purged',
-  },
-  page_cap: { values: 'number', default: 0, says: 'most entries a page, whatever `take` asks; 0 for none' },
-  rate_scope: { values: ['key', 'workspace'], default: 'key', says: 'who shares one rate limit' },
-  count_refused: {
-    values: ['no', 'yes'],
-    default: 'no',
-    says: 'does a request answered 429 count against the limit',
-  },
-  retry_after: { values: ['none', 'seconds', 'date'], default: 'none', says: 'the hint that a 429 carries' },
-  self_audit: {
-    values: ['all', 'pages', 'off'],
-    default: 'all',
-    says: 'which calls are themselves entries: all, all but the audit log’s searches, none',
-  },
-  self_audit_after: {
-    values: 'duration',
-    default: 0,
-    says: 'how long after the answer that entry becomes visible',
-  },
-  user_agent: {
-    values: ['sent', 'generic'],
-    default: 'sent',
-    says: 'the `user_agent` recorded of a call',
-  },
-  date_header: { values: ['on', 'off'], default: 'on', says: 'do answers carry `Date`' },
-  visible_after: {
-    values: 'duration',
-    default: 0,
-    says: 'how long after its own time each traffic entry becomes visible',
-  },
-  late_by: {
-    values: 'duration',
-    default: 600_000,
-    says: 'the most that an entry of the fault `late` is late',
-  },
-  retention: { values: 'duration', default: 0, says: 'entries older than this are purged; 0s keeps all' },
-  clock_skew_ms: {
-    values: 'number',
-    default: 0,
-    says: 'how far the server’s clock is ahead of the true one',
-  },
-  transit: {
-    values: 'duration',
-    default: 0,
-    says: 'the longest a request travels before it counts; seeded, 0 to this',
-  },
-  latency: { values: 'duration', default: 0, says: 'how long an answer takes' },
-  gzip: { values: ['never', 'asked', 'always'], default: 'never', says: 'when bodies are compressed' },
-  slow_pause: {
-    values: 'duration',
-    default: 1000,
-    says: 'the pause between the 20 pieces of the fault `slow`',
-  },
-  stall: {
-    values: 'duration',
-    default: 3_600_000,
-    says: 'how long the fault `stalled` is silent before it cuts',
-  },
-  deep_levels: { values: 'number', default: 4000, says: 'levels of the fault `too_deep`' },
-  huge_bytes: { values: 'number', default: 17 * 2 ** 20, says: 'size of the fault `huge`' },
-} as const satisfies SwitchTable
-
-// Switches of the history area: points that the specification leaves open.
-
-const historySwitches = {
-  history_unit: {
-    values: ['s', 'ms'],
-    default: 's',
-    says: 'the unit of `start_time` and `end_time`',
-  },
-  history_end_time: {
-    values: ['optional', 'required'],
-    default: 'optional',
-    says: 'may `end_time` be left out (default: now)',
-  },
-  history_future_end: {
-    values: ['taken', 'refused'],
-    default: 'taken',
-    says: 'may `end_time` be in the future, or is that a 400',
-  },
-  history_start: {
-    values: ['inclusive', 'exclusive'],
-    default: 'inclusive',
-    says: 'is an event at `start_time` in the answer',
-  },
-  history_end: {
-    values: ['exclusive', 'inclusive'],
-    default: 'exclusive',
-    says: 'is an event at `end_time` in the answer',
-  },
-  history_status: {
-    values: ['200', '201'],
-    default: '200',
-    says: 'the status of success of the history area',
-  },
-  history_v2: {
-    values: ['on', '404', '403'],
-    default: 'on',
-    says: 'is v2 of the history there, or what its paths answer',
-  },
-  history_v1_time: {
-    values: ['on', 'off'],
-    default: 'on',
-    says: 'do rows of v1 carry `timestamp`',
-  },
-  history_order: {
-    values: ['none', 'ascending'],
-    default: 'none',
-    says: 'the order of events in an answer; none: shuffled, each time in another way',
-  },
-  history_event_bytes: {
-    values: 'number',
-    default: 0,
-    says: 'the least size of a response text, to make answers of gigabytes',
-  },
-  history_visible_after: {
-    values: 'duration',
-    default: 0,
-    says: 'how long after its time an event is in the answers',
-  },
-  history_late_by: {
-    values: 'duration',
-    default: 86_400_000,
-    says: 'the most that an event of the fault `history_late` is late',
-  },
-} as const satisfies SwitchTable
-
-// Switches of the vault area: points that the specification leaves open, and durations.
-
-const vaultSwitches = {
-  vault_status: {
-    values: ['201', '200'],
-    default: '201',
-    says: 'the status of success of the vault area; deletions answer 200',
-  },
-  created_range: {
-    values: ['400', 'empty'],
-    default: '400',
-    says: 'what the projects’ listing answers when `created_before` is not above `created_after`',
-  },
-  per_page_cap: {
-    values: 'number',
-    default: 0,
-    says: 'most projects a page, whatever `per_page` asks; 0 for none',
-  },
-  project_date: {
-    values: ['project_updated_at', 'updated_at'],
-    default: 'project_updated_at',
-    says: 'the field that `sort_by=date` goes by',
-  },
-  file_sort: {
-    values: ['sort_by', 'sort'],
-    default: 'sort_by',
-    says: 'the sort parameters of a project’s files: `sort_by` and `sort_order`, or `sort` and `order`',
-  },
-  files_page: {
-    values: 'number',
-    default: 50,
-    says: 'files a page of a project’s files, and the most that `limit` may ask for',
-  },
-  vault_reads: {
-    values: ['metadata', 'off'],
-    default: 'metadata',
-    says: 'what reads without a type of their own leave: an `api:vault_get_metadata` entry, or none',
-  },
-  uploaded_for: {
-    values: 'duration',
-    default: 5000,
-    says: 'how long a file is `uploaded`; seeded, half to one and a half of this',
-  },
-  processing_for: {
-    values: 'duration',
-    default: 20_000,
-    says: 'how long it is `processing` then; likewise',
-  },
-  deletion_takes: {
-    values: 'duration',
-    default: 30_000,
-    says: 'how long a deleted project is still listed',
-  },
-} as const satisfies SwitchTable
+/** The first word is the default. */
+function words<const S extends string>(says: string, all: S) {
+  const values: readonly string[] = all.split(' ')
+  return { values: values as readonly Word<S>[], default: values[0] as Word<S>, says }
+}
+const number = (says: string, usual = 0) => ({ values: 'number', default: usual, says }) as const
+const duration = (says: string, usual = 0) => ({ values: 'duration', default: usual, says }) as const
 
 /** @public for the command’s help */
 export const switches = {
-  ...commonSwitches,
-  ...historySwitches,
-  ...vaultSwitches,
-  ...assistantSwitches,
-} as const satisfies SwitchTable
+  // Audit log, and every area.
+  from: words('is the entry whose id is `from` in the page', 'exclusive inclusive'),
+  search_body: words('`search` answers {"log": entry} or the entry', 'wrapped bare'),
+  latest_body: words('`latest` answers {"log": entry} or the entry', 'wrapped bare'),
+  none: words(
+    'what `search`, `earliest` and `latest` answer when there is no such entry; with 204 an empty page does too',
+    '404 null empty_object empty_body 204',
+  ),
+  gone: words('what a page answers whose `from` is unknown or purged', '404 400 410 422 empty 204'),
+  page_cap: number('most entries a page, whatever `take` asks; 0 for none'),
+  rate_scope: words('who shares one rate limit', 'key workspace'),
+  count_refused: words('does a request answered 429 count against the limit', 'no yes'),
+  retry_after: words('the hint that a 429 carries', 'none seconds date'),
+  self_audit: words(
+    'which calls are themselves entries: all, all but the audit log’s searches, none',
+    'all pages off',
+  ),
+  self_audit_after: duration('how long after the answer that entry becomes visible'),
+  user_agent: words('the `user_agent` recorded of a call', 'sent generic'),
+  date_header: words('do answers carry `Date`', 'on off'),
+  visible_after: duration('how long after its own time each traffic entry becomes visible'),
+  late_by: duration('the most that an entry of the fault `late` is late', 600_000),
+  retention: duration('entries older than this are purged; 0s keeps all'),
+  clock_skew_ms: number('how far the server’s clock is ahead of the true one'),
+  transit: duration('the longest a request travels before it counts; seeded, 0 to this'),
+  latency: duration('how long an answer takes'),
+  gzip: words('when bodies are compressed', 'never asked always'),
+  slow_pause: duration('the pause between the 20 pieces of the fault `slow`', 1000),
+  stall: duration('how long the fault `stalled` is silent before it cuts', 3_600_000),
+  deep_levels: number('levels of the fault `too_deep`', 4000),
+  huge_bytes: number('size of the fault `huge`', 17 * 2 ** 20),
+  // History.
+  history_unit: words('the unit of `start_time` and `end_time`', 's ms'),
+  history_end_time: words('may `end_time` be left out (default: now)', 'optional required'),
+  history_future_end: words('may `end_time` be in the future, or is that a 400', 'taken refused'),
+  history_start: words('is an event at `start_time` in the answer', 'inclusive exclusive'),
+  history_end: words('is an event at `end_time` in the answer', 'exclusive inclusive'),
+  history_status: words('the status of success of the history area', '200 201'),
+  history_v2: words('is v2 of the history there, or what its paths answer', 'on 404 403'),
+  history_v1_time: words('do rows of v1 carry `timestamp`', 'on off'),
+  history_order: words(
+    'the order of events in an answer; none: shuffled, each time in another way',
+    'none ascending',
+  ),
+  history_event_bytes: number('the least size of a response text, to make answers of gigabytes'),
+  history_visible_after: duration('how long after its time an event is in the answers'),
+  history_late_by: duration('the most that an event of the fault `history_late` is late', 86_400_000),
+  // Vault.
+  vault_status: words('the status of success of the vault area; deletions answer 200', '201 200'),
+  created_range: words(
+    'what the projects’ listing answers when `created_before` is not above `created_after`',
+    '400 empty',
+  ),
+  per_page_cap: number('most projects a page, whatever `per_page` asks; 0 for none'),
+  project_date: words('the field that `sort_by=date` goes by', 'project_updated_at updated_at'),
+  file_sort: words(
+    'the sort parameters of a project’s files: `sort_by` and `sort_order`, or `sort` and `order`',
+    'sort_by sort',
+  ),
+  files_page: number('files a page of a project’s files, and the most that `limit` may ask for', 50),
+  vault_reads: words(
+    'what reads without a type of their own leave: an `api:vault_get_metadata` entry, or none',
+    'metadata off',
+  ),
+  uploaded_for: duration('how long a file is `uploaded`; seeded, half to one and a half of this', 5000),
+  processing_for: duration('how long it is `processing` then; likewise', 20_000),
+  deletion_takes: duration('how long a deleted project is still listed', 30_000),
+  // Assistant.
+  assistant_accepts: words(
+    'bodies that a completion may come in: JSON, or a form (URL-encoded or multipart)',
+    'both json form',
+  ),
+  assistant_file_field: words('the name of the part that holds the file', 'file files document attachment'),
+  assistant_body: words(
+    'a whole reply: {"response": …}, the whole query event, or plain text',
+    'response event text',
+  ),
+  assistant_stream_body: words(
+    'a streamed reply: server-sent events, a JSON object a line, or plain text in pieces',
+    'sse ndjson text',
+  ),
+  assistant_visible_after: duration(
+    'how long after the answer its usage and query events are in the history',
+  ),
+} as const satisfies Readonly<Record<string, SwitchSpec>>
 
 type SwitchName = keyof typeof switches
 export type Switches = {
   [N in SwitchName]: (typeof switches)[N]['values'] extends readonly (infer V)[] ? V : number
 }
 
-/**
- * Where a fault applies: instead of an answer, to a page's content, to an answer's bytes, permanently to an
- * entry or history event.
- */
+/** Where it applies: instead of an answer, to a page, to a body, or for good to an entry or event. */
 type FaultKind = 'instead' | 'page' | 'body' | 'entry' | 'event'
 
 export const faults = {

@@ -1,14 +1,13 @@
-// The activity of a workspace's people, made up to the current time: by minute and seed, so that
-// polling does not change it.
-import { DAY_MS, MINUTE_MS } from '../core/time.ts'
+// The activity of a workspace's people, by minute and seed: polling never changes it.
+import { ByteWriter } from '../core/bytes.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../core/time.ts'
 import { drawType, types } from './catalogue.ts'
 import { Entry } from './entry.ts'
 import type { Fate } from './faults.ts'
-import { actorOf, dataOf, drawPerson, userOf } from './people.ts'
+import { actorOf, dataOf, drawPerson, PEOPLE, userOf } from './people.ts'
 import { below, chanceOf, dice, mix, poisson, streamSeed, uuidStream } from './random.ts'
-import { render } from './render.ts'
+import { renderEntry } from './render.ts'
 import type { DefectSizes } from './render.ts'
-import type { Defect } from './switches.ts'
 
 /** mean number of entries in a burst of one person */
 const BURST = 4
@@ -34,11 +33,10 @@ const weekend = 0.07
 const meanWeight = (hours.reduce((a, b) => a + b, 0) * (5 + 2 * weekend)) / (7 * 24)
 
 function weightAt(ms: number): number {
-  const day = Math.floor(ms / DAY_MS)
-  const hour = hours[Math.floor(ms / 3_600_000) % 24] ?? 0
+  const hour = hours[Math.floor(ms / HOUR_MS) % 24] ?? 0
   // 1970-01-01 was a Thursday: days 2 and 3 of each seven are a weekend.
-  const idle = day % 7 === 2 || day % 7 === 3
-  return (hour * (idle ? weekend : 1)) / meanWeight
+  const day = Math.floor(ms / DAY_MS) % 7
+  return (hour * (day === 2 || day === 3 ? weekend : 1)) / meanWeight
 }
 
 interface Draft {
@@ -46,9 +44,23 @@ interface Draft {
   readonly person: number
 }
 
+interface Settings {
+  readonly seed: number
+  readonly domain: string
+  readonly exotic: number
+  readonly sinceMs: number
+}
+
+interface TrafficSettings extends Settings {
+  readonly entriesPerHour: number
+  readonly rhythm: 'office' | 'steady'
+  sizes(): DefectSizes
+  fate(index: number, atMs: number): Fate
+}
+
 /**
- * The entries of one minute, in order. Their microseconds end in 500 to 999: the lower half is for audited reads, so that the
- * order of the two never changes.
+ * The entries of one minute, in order. Their microseconds end in 500 to 999: the lower half is for
+ * audited reads, so that the order of the two never changes.
  */
 function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Draft[] {
   const random = dice(mix(seed, startMs / MINUTE_MS))
@@ -70,51 +82,30 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
   return drafts.sort((a, b) => a.atUs - b.atUs)
 }
 
-interface TrafficSettings {
-  readonly seed: number
-  readonly domain: string
-  readonly sinceMs: number
-  readonly entriesPerHour: number
-  readonly rhythm: 'office' | 'steady'
-  readonly exotic: number
-  sizes(): DefectSizes
-  fate(index: number, atMs: number): Fate
-}
+type Content = Pick<Entry, 'id' | 'atUs' | 'type' | 'defect' | 'about'>
 
 /** The bytes of a generated entry. */
-export function compose(
+function compose(
   seed: number,
-  domain: string,
-  exotic: number,
-  entry: { id: string; atUs: number; type: string; defect: Defect | undefined; about?: string | undefined },
+  { domain, exotic }: Settings,
   person: number,
+  entry: Content,
   sizes: DefectSizes,
-): Buffer {
+) {
   const random = dice(seed)
   const odd = random() < exotic
   const actor = actorOf(person, random, domain)
   const { id, atUs, type, defect, about } = entry
   const usual = dataOf(type, atUs, random, odd)
   const data = odd ? usual : (about ?? usual)
-  return render({ id, atUs, type, ...actor, data }, odd ? random : undefined, defect, sizes)
+  return renderEntry({ id, atUs, type, ...actor, data }, odd ? random : undefined, defect, sizes)
 }
 
-/** The number of an entry of the traffic, from 0, and its person. */
-export interface Doing {
-  readonly entry: Entry
-  readonly number: number
-  readonly person: number
-}
-
-export interface Traffic {
-  /** Yields the entries since the last call, in order, for all milliseconds before `ms`. */
-  until(ms: number, take: (doing: Doing) => void): void
-  /** Finds an entry already yielded. Ids encode numbers, so no map is needed. */
-  find(id: string): Entry | undefined
-}
+/** Yields the entries since the last call, in order, for all milliseconds before `ms`. */
+export type Traffic = (ms: number, take: (entry: Entry) => void) => void
 
 export function openTraffic(settings: TrafficSettings): Traffic {
-  const { seed, domain, sinceMs, entriesPerHour, exotic } = settings
+  const { seed, domain, sinceMs, entriesPerHour } = settings
   const ids = uuidStream(seed, 'traffic')
   const entrySeed = streamSeed(seed, 'entry')
   const typeSeed = streamSeed(seed, 'type')
@@ -122,30 +113,25 @@ export function openTraffic(settings: TrafficSettings): Traffic {
   let nextMinute = Math.floor(sinceMs / MINUTE_MS) * MINUTE_MS
   let drafts: Draft[] = []
   let at = 0
-  const made: Entry[] = []
+  let number = 0
   /** one string per person, not per entry */
   const users: string[] = []
 
-  const doingOf = ({ atUs, person }: Draft): Doing => {
-    const number = made.length
+  const entryOf = (number: number, { atUs, person }: Draft): Entry => {
     const type = types[drawType(chanceOf(typeSeed, number))] ?? ''
-    const facts = { id: ids.at(number), atUs, type, ...settings.fate(number, Math.floor(atUs / 1000)) }
     const user = (users[person] ??= userOf(person, domain))
-    const make = (): Buffer => {
-      const { about } = entry
-      return compose(mix(entrySeed, number), domain, exotic, { ...facts, about }, person, settings.sizes())
-    }
-    const entry: Entry = new Entry({ ...facts, user, origin: 'traffic' }, make)
-    made.push(entry)
-    return { entry, number, person }
+    const fate = settings.fate(number, Math.floor(atUs / 1000))
+    const make = (entry: Entry) => compose(mix(entrySeed, number), settings, person, entry, settings.sizes())
+    return new Entry({ id: ids(number), atUs, type, ...fate, user, number, origin: 'traffic' }, make)
   }
 
-  const until = (ms: number, take: (doing: Doing) => void) => {
+  return (ms, take) => {
     if (entriesPerHour <= 0) return
     while (true) {
       for (let draft = drafts[at]; draft; draft = drafts[++at]) {
         if (draft.atUs >= ms * 1000) return
-        if (draft.atUs >= sinceMs * 1000) take(doingOf(draft))
+        if (draft.atUs < sinceMs * 1000) continue
+        take(entryOf(number++, draft))
       }
       if (nextMinute >= ms) return
       drafts = minuteOf(nextMinute, settings, minuteSeed)
@@ -153,9 +139,41 @@ export function openTraffic(settings: TrafficSettings): Traffic {
       nextMinute += MINUTE_MS
     }
   }
-  const find = (id: string) => {
-    const number = ids.indexOf(id)
-    return number === undefined ? undefined : made[number]
-  }
-  return { until, find }
+}
+
+const ENTRY_BYTES = 420
+
+/**
+ * A large past, rendered into one buffer before the first request: a page of it is a range of that
+ * buffer, so that a load test measures the reader.
+ */
+export function prepareBacklog(
+  settings: Settings,
+  count: number,
+  untilMs: number,
+  historyAfterMs: number,
+): Entry[] {
+  const { seed, domain, sinceMs } = settings
+  const ids = uuidStream(seed, 'backlog')
+  const own = streamSeed(seed, 'backlog')
+  const stepUs = ((untilMs - sinceMs) * 1000) / Math.max(1, count)
+  const writer = new ByteWriter(Math.max(1, count) * ENTRY_BYTES)
+  /** element i is in [starts[i], starts[i + 1] - 1), with a comma after it */
+  const starts = new Float64Array(count + 1)
+  const users = Array.from({ length: PEOPLE }, (_, person) => userOf(person, domain))
+  const make = ({ number }: Entry) =>
+    writer.view().subarray(starts[number] ?? 0, (starts[number + 1] ?? 1) - 1)
+  return Array.from({ length: count }, (_, number) => {
+    const chance = chanceOf(own, number)
+    const person = Math.floor(chance * PEOPLE)
+    const type = types[drawType(chanceOf(own ^ 1, number))] ?? ''
+    const atUs = Math.floor(sinceMs * 1000 + (number + chance) * stepUs)
+    const content = { id: ids(number), atUs, type, defect: undefined, about: undefined }
+    writer.copy(compose(mix(own, number), settings, person, content, { depth: 0, hugeBytes: 0 }))
+    writer.byte(44)
+    starts[number + 1] = writer.length
+    const visibleAt = Math.floor(atUs / 1000)
+    const times = { visibleAt, historyAt: visibleAt + historyAfterMs }
+    return new Entry({ ...content, ...times, user: users[person] ?? '', number, origin: 'backlog' }, make)
+  })
 }

@@ -1,104 +1,46 @@
-// A vault project in the mock, and its bytes in the listing (spec §2.5).
+// The vault's names, files and review tables, and a project's bytes in the listing (spec §2.5).
 import type { Random } from '../core/clock.ts'
-import { below, dice, mix, pick, streamSeed } from './random.ts'
+import { below, dice, listOf, mix, pick, streamSeed } from './random.ts'
 import { stampOf } from './render.ts'
+import type { Project, VaultFile } from './vault-state.ts'
 
-/** Values that the specification has seen (§2.5). */
-export type Permission = 'VIEW' | 'EDIT'
-
-interface Share {
-  readonly createdUs: number
-  readonly byUser: string
-  readonly workspaceId: number
-  permission: Permission
-}
-
-export interface UserShare extends Share {
-  readonly user: string
-}
-
-/** A share with the other workspace `workspaceId`. */
-export type WorkspaceShare = Share
-
-/** Instants are microseconds since 1970. */
-export interface VaultFile {
-  readonly id: string
-  name: string
-  /** relative to the project, without slashes at its ends; empty for the project itself */
-  readonly folder: string
-  readonly contentType: string
-  readonly sizeBytes: number
-  readonly uploadedUs: number
-  /** when processing was last requested */
-  queuedUs: number
-  /** 0.5 to 1.5: factor of its processing time */
-  readonly pace: number
-  deletedUs: number | undefined
-}
-
-export interface Project {
-  readonly id: string
-  readonly creator: string
-  readonly createdUs: number
-  name: string
-  /** of any change: name, flag, shares, files; not its queries */
-  updatedUs: number
-  /** of a change of its files */
-  contentUs: number
-  queries: number
-  knowledgeBase: boolean
-  readonly userShares: UserShare[]
-  readonly workspaceShares: WorkspaceShare[]
-  /** including deleted ones */
-  readonly files: VaultFile[]
-  /** without deleted ones */
-  filesCount: number
-  sizeBytes: number
-  readonly reviews: ReviewTable[]
-  /** when it leaves the listing, once deleted */
-  goneUs: number | undefined
-  /** the spelling of its JSON */
-  readonly spelling: Spelling
-}
-
-export type Spelling = 'compact' | 'indented' | 'escaped'
-
-export interface Identities {
-  readonly workspaceId: number
-  readonly userId: (user: string) => string
-}
+/** The number of the workspace, and the ids of its users. */
+export type Identities = Readonly<{ workspaceId: number; userId: (user: string) => string }>
 
 export function liveFiles(project: Project): VaultFile[] {
   return project.files.filter((file) => file.deletedUs === undefined)
 }
 
-function sharingOf(project: Project, { workspaceId, userId }: Identities) {
-  const common = (share: Share) => ({
-    permission_level: share.permission,
-    src_user_id: userId(share.byUser),
-    src_workspace_id: workspaceId,
-    vault_folder_id: project.id,
+function sharingOf({ id, shares }: Project, { workspaceId, userId }: Identities) {
+  const common = shares.map(({ partner, createdUs, byUser, permission }) => ({
+    partner,
+    createdAt: { created_at: stampOf(createdUs) },
+    source: {
+      permission_level: permission,
+      src_user_id: userId(byUser),
+      src_workspace_id: workspaceId,
+      vault_folder_id: id,
+    },
+  }))
+  const users = common.flatMap(({ partner, createdAt, source }) => {
+    if (!('user' in partner)) return []
+    const destination = { dest_user_email: partner.user, dest_user_id: userId(partner.user) }
+    return [{ ...createdAt, ...destination, dest_workspace_id: workspaceId, ...source }]
   })
+  const workspaces = common.flatMap(({ partner, createdAt, source }) =>
+    'workspace' in partner ? [{ ...createdAt, dest_workspace_id: partner.workspace, ...source }] : [],
+  )
   return {
-    user_count: project.userShares.length,
-    user_shares: project.userShares.map((share) => ({
-      created_at: stampOf(share.createdUs),
-      dest_user_email: share.user,
-      dest_user_id: userId(share.user),
-      dest_workspace_id: share.workspaceId,
-      ...common(share),
-    })),
-    workspace_count: project.workspaceShares.length,
-    workspace_shares: project.workspaceShares.map((share) => ({
-      created_at: stampOf(share.createdUs),
-      dest_workspace_id: share.workspaceId,
-      ...common(share),
-    })),
+    user_count: users.length,
+    user_shares: users,
+    workspace_count: workspaces.length,
+    workspace_shares: workspaces,
   }
 }
 
 /** As in the listing. */
 export function renderProject(project: Project, identities: Identities): Buffer {
+  const files = liveFiles(project)
   const shown = {
     id: project.id,
     name: project.name,
@@ -106,54 +48,35 @@ export function renderProject(project: Project, identities: Identities): Buffer 
     created_at: stampOf(project.createdUs),
     updated_at: stampOf(project.updatedUs),
     project_updated_at: stampOf(project.contentUs),
-    files_count: project.filesCount,
+    files_count: files.length,
     query_count: project.queries,
-    size_bytes: project.sizeBytes,
+    size_bytes: files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
     is_knowledge_base_project: project.knowledgeBase,
     sharing: sharingOf(project, identities),
   }
-  if (project.spelling === 'indented') return Buffer.from(JSON.stringify(shown, null, 2))
-  const text = JSON.stringify(shown)
+  const text = JSON.stringify(shown, null, project.spelling === 'indented' ? 2 : 0)
   return Buffer.from(project.spelling === 'escaped' ? text.replace('"id":', '"\\u0069d":') : text)
 }
 
-// Names of projects, folders and files in the mock's vault, and the formats that may be uploaded (spec §2.6).
-
-const contentTypes: Readonly<Record<string, string>> = {
-  doc: 'application/msword',
-  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
-  xls: 'application/vnd.ms-excel',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-  ppt: 'application/vnd.ms-powerpoint',
-  pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
-  txt: 'text/plain',
-  md: 'text/markdown',
-  html: 'text/html',
-  csv: 'text/csv',
-  rtf: 'application/rtf',
-  xml: 'application/xml',
-  eml: 'message/rfc822',
-  msg: 'application/vnd.ms-outlook',
-  jpeg: 'image/jpeg',
-  png: 'image/png',
-  tiff: 'image/tiff',
-  c: 'text/x-c',
-  cpp: 'text/x-c++',
-  java: 'text/x-java',
-  js: 'text/javascript',
-  json: 'application/json',
-  php: 'application/x-php',
-  py: 'text/x-python',
-  tex: 'application/x-tex',
-  ts: 'text/x-typescript',
-  rb: 'text/x-ruby',
-  css: 'text/css',
-}
+/** The formats that may be uploaded (spec §2.6). */
+const contentTypes = new Map(
+  listOf(`
+    doc application/msword; docx application/vnd.openxmlformats-officedocument.wordprocessingml.document;
+    xls application/vnd.ms-excel; xlsx application/vnd.openxmlformats-officedocument.spreadsheetml.sheet;
+    ppt application/vnd.ms-powerpoint;
+    pptx application/vnd.openxmlformats-officedocument.presentationml.presentation; txt text/plain;
+    md text/markdown; html text/html; csv text/csv; rtf application/rtf; xml application/xml;
+    eml message/rfc822; msg application/vnd.ms-outlook; jpeg image/jpeg; png image/png; tiff image/tiff;
+    c text/x-c; cpp text/x-c++; java text/x-java; js text/javascript; json application/json;
+    php application/x-php; py text/x-python; tex application/x-tex; ts text/x-typescript; rb text/x-ruby;
+    css text/css
+  `).map((pair) => pair.split(' ') as [extension: string, type: string]),
+)
 
 /** Undefined if files with that name cannot be uploaded. */
 export function contentTypeOf(fileName: string): string | undefined {
   const extension = /\.([a-z]+)$/i.exec(fileName)?.[1]?.toLowerCase() ?? ''
-  return Object.hasOwn(contentTypes, extension) ? contentTypes[extension] : undefined
+  return contentTypes.get(extension)
 }
 
 const matters = 'Alder Birch Cedar Dogwood Elm Fir Ginkgo Hazel Juniper Larch Maple Oak'.split(' ')
@@ -162,7 +85,7 @@ const bases = ['Precedents', 'Clause library', 'Playbooks', 'Know-how', 'Market 
 /** Legal, but careless readers break. */
 const unusual = ['Žluťoučký kůň 法務 🦀', 'R&D "Phase 2" \\ final', ' leading and trailing ', 'شركة / 2026']
 
-export function projectName(random: Random, knowledgeBase: boolean): string {
+export function looseProjectName(random: Random, knowledgeBase: boolean): string {
   if (random() < 0.05) return pick(random, unusual)
   if (knowledgeBase) return `${pick(random, bases)} ${below(random, 9) + 1}`
   return `Project ${pick(random, matters)} ${pick(random, works)}`
@@ -190,7 +113,7 @@ export function reviewTitle(random: Random): string {
   return `${pick(random, documents)} review ${below(random, 90) + 10}`
 }
 
-// Review tables: one question per column, one document per row, generated answers and edits by people (spec §2.6).
+// Review tables (spec §2.6): a question per column, a document per row, edits by people.
 
 export interface ReviewTable {
   readonly id: number
@@ -213,14 +136,7 @@ export interface CellEdit {
   readonly flagged?: boolean
 }
 
-const columns: readonly string[] = [
-  'Governing law',
-  'Term',
-  'Change of control',
-  'Liability cap',
-  'Assignment',
-  'Notice period',
-]
+const columns = listOf('Governing law; Term; Change of control; Liability cap; Assignment; Notice period')
 
 const answers = ['Yes', 'No', 'Not found', 'England and Wales', '24 months', 'With consent', 'EUR 2,000,000']
 const reasons = [
@@ -230,11 +146,11 @@ const reasons = [
   'The document is silent.',
 ]
 
-const placeOf = (fileId: string, column: string) => `${fileId} ${column}`
+const cellKey = (fileId: string, column: string) => `${fileId} ${column}`
 
 export function editCell(table: ReviewTable, fileId: string, column: string, edit: CellEdit): void {
-  const place = placeOf(fileId, column)
-  table.edits.set(place, { ...table.edits.get(place), ...edit })
+  const key = cellKey(fileId, column)
+  table.edits.set(key, { ...table.edits.get(key), ...edit })
 }
 
 function cellOf(table: ReviewTable, fileId: string, column: string) {
@@ -248,7 +164,7 @@ function cellOf(table: ReviewTable, fileId: string, column: string) {
     verified: false,
     flagged: random() < 0.1,
   }
-  return { ...generated, ...table.edits.get(placeOf(fileId, column)) }
+  return { ...generated, ...table.edits.get(cellKey(fileId, column)) }
 }
 
 /** Cells as shown: edits replace generated text. Undefined if the file has no row. */
@@ -257,29 +173,13 @@ export function rowOf(table: ReviewTable, fileId: string) {
   return { file_id: fileId, cells: table.columns.map((column) => cellOf(table, fileId, column)) }
 }
 
-interface NewReview {
-  readonly id: number
-  readonly title: string
-  readonly atUs: number
-  readonly fileIds: readonly string[]
-  readonly seed: number
-}
-
 /** Some of its cells were already reviewed by a person. */
-export function makeReview({ id, title, atUs, fileIds, seed }: NewReview): ReviewTable {
-  const random = dice(streamSeed(seed, 'review'))
-  const table: ReviewTable = {
-    id,
-    title,
-    createdUs: atUs,
-    fileIds,
-    columns: columns.filter((_, i) => i === 0 || random() < 0.6),
-    seed,
-    runs: 1,
-    edits: new Map(),
-  }
-  for (const fileId of fileIds)
-    for (const column of table.columns)
+export function makeReview(given: Omit<ReviewTable, 'columns' | 'runs' | 'edits'>): ReviewTable {
+  const random = dice(streamSeed(given.seed, 'review'))
+  const asked = columns.filter((_, i) => i === 0 || random() < 0.6)
+  const table: ReviewTable = { ...given, columns: asked, runs: 1, edits: new Map() }
+  for (const fileId of table.fileIds)
+    for (const column of asked)
       if (random() < 0.1) editCell(table, fileId, column, { summary: 'Checked by hand', verified: true })
   return table
 }

@@ -1,31 +1,73 @@
-// The vault of one workspace: its projects after all changes, in order of time, and a log of the
-// changes.
+// The vault of one workspace: its projects after all changes, and the log of the changes.
 import { mix, uuidStream } from './random.ts'
 import { contentTypeOf, liveFiles, makeReview } from './vault-project.ts'
-import type {
-  NewFile,
-  Permission,
-  Project,
-  ReviewTable,
-  Spelling,
-  UserShare,
-  VaultFile,
-  WorkspaceShare,
-} from './vault-project.ts'
+import type { NewFile, ReviewTable } from './vault-project.ts'
 
+/** Values that the specification has seen (§2.5). */
+export type Permission = 'VIEW' | 'EDIT'
+
+/** The recipient of a share: an address of the workspace, or the number of another workspace. */
+export type Partner = { readonly user: string } | { readonly workspace: number }
+
+interface Share {
+  readonly partner: Partner
+  readonly createdUs: number
+  readonly byUser: string
+  permission: Permission
+}
+
+/** Instants are microseconds since 1970. */
+export interface VaultFile {
+  readonly id: string
+  name: string
+  /** relative to the project, without slashes at its ends; empty for the project itself */
+  readonly folder: string
+  readonly contentType: string
+  readonly sizeBytes: number
+  readonly uploadedUs: number
+  /** when processing was last requested */
+  queuedUs: number
+  /** 0.5 to 1.5: factor of its processing time */
+  readonly pace: number
+  deletedUs: number | undefined
+}
+
+export interface Project {
+  readonly id: string
+  readonly creator: string
+  readonly createdUs: number
+  name: string
+  /** of any change: name, flag, shares, files; not its queries */
+  updatedUs: number
+  /** of a change of its files */
+  contentUs: number
+  queries: number
+  knowledgeBase: boolean
+  readonly shares: Share[]
+  /** including deleted ones */
+  readonly files: VaultFile[]
+  readonly reviews: ReviewTable[]
+  /** when it leaves the listing, once deleted */
+  goneUs: number | undefined
+  /** of its JSON */
+  readonly spelling: Spelling
+}
+
+type Spelling = 'compact' | 'indented' | 'escaped'
+
+/** The share of `partner`, if any. */
+export function shareOf({ shares }: Project, partner: Partner): Share | undefined {
+  return shares.find(({ partner: other }) =>
+    'user' in partner
+      ? 'user' in other && other.user === partner.user
+      : 'workspace' in other && other.workspace === partner.workspace,
+  )
+}
+
+/** `deletion`: requested, the project is still listed; `deleted`: it left the listing. */
 type ChangeKind =
-  | 'created'
-  | 'renamed'
-  | 'knowledge_base'
-  | 'files'
-  | 'queries'
-  | 'shared'
-  | 'share_changed'
-  | 'unshared'
-  /** requested; the project is still listed */
-  | 'deletion'
-  /** left the listing */
-  | 'deleted'
+  | ('created' | 'renamed' | 'knowledge_base' | 'files' | 'queries')
+  | ('shared' | 'share_changed' | 'unshared' | 'deletion' | 'deleted')
 
 /** One change of a project. For tests: a reader of the listing should have noticed it. */
 export interface ProjectChange {
@@ -35,6 +77,32 @@ export interface ProjectChange {
   readonly user: string
 }
 
+/** An edit of the vault: when, by whom, and the source of the ids that it creates. */
+export interface Edit {
+  readonly atUs: number
+  readonly user: string
+  /** for choices within it; different for each edit */
+  readonly seed: number
+  /** new ids, the same for the same edit */
+  id(kind: 'project' | 'file', index: number): string
+}
+
+const IDS_PER_EDIT = 64
+
+/** Edits of one origin (the start, the traffic, the API), numbered: no id depends on another origin. */
+export function editsOf(seed: number, origin: string) {
+  const streams = {
+    project: uuidStream(seed, `${origin} project`),
+    file: uuidStream(seed, `${origin} file`),
+  }
+  return (number: number, atUs: number, user: string): Edit => ({
+    atUs,
+    user,
+    seed: mix(mix(seed, origin.length), number),
+    id: (kind, index) => streams[kind](number * IDS_PER_EDIT + index),
+  })
+}
+
 interface NewProject {
   readonly id?: string
   readonly name: string
@@ -42,40 +110,31 @@ interface NewProject {
   readonly spelling?: Spelling
 }
 
-/** The recipient: an address of the workspace, or the number of another workspace. */
-export type Partner = { readonly user: string } | { readonly workspace: number }
-
 export class VaultState {
   readonly changes: ProjectChange[] = []
-  readonly #workspaceId: number
   readonly #projects = new Map<string, Project>()
   readonly #files = new Map<string, { readonly project: Project; readonly file: VaultFile }>()
   readonly #reviews = new Map<number, { readonly project: Project; readonly table: ReviewTable }>()
   /** deleted projects that are still listed */
   readonly #leaving = new Set<Project>()
 
-  constructor(workspaceId: number) {
-    this.#workspaceId = workspaceId
-  }
-
-  #note(deed: Deed, kind: ChangeKind, project: Project): void {
-    this.changes.push({ atUs: deed.atUs, kind, project: project.id, user: deed.user })
+  #changed({ atUs, user }: Edit, kind: ChangeKind, project: Project): void {
+    // A query moves no timestamp: a reader that compares only timestamps does not notice it.
+    if (kind !== 'queries' && kind !== 'deletion') project.updatedUs = atUs
+    if (kind === 'files') project.contentUs = atUs
+    this.changes.push({ atUs, kind, project: project.id, user })
   }
 
   /** Completes deletions up to and including `us`. */
-  settle(us: number): void {
+  completeDeletions(us: number): void {
     for (const project of this.#leaving) {
-      if (project.goneUs === undefined || project.goneUs > us) continue
+      const { id, goneUs, creator: user } = project
+      if (goneUs === undefined || goneUs > us) continue
       this.#leaving.delete(project)
-      this.#projects.delete(project.id)
+      this.#projects.delete(id)
       for (const file of project.files) this.#files.delete(file.id)
       for (const table of project.reviews) this.#reviews.delete(table.id)
-      this.changes.push({
-        atUs: project.goneUs,
-        kind: 'deleted',
-        project: project.id,
-        user: project.creator,
-      })
+      this.changes.push({ atUs: goneUs, kind: 'deleted', project: id, user })
     }
   }
 
@@ -103,175 +162,95 @@ export class VaultState {
     return this.#reviews.get(id)
   }
 
-  create(deed: Deed, { id, name, knowledgeBase, spelling = 'compact' }: NewProject): Project {
+  create(edit: Edit, { id, name, knowledgeBase, spelling = 'compact' }: NewProject): Project {
+    const { atUs, user } = edit
     const project: Project = {
-      id: id ?? deed.id('project', 0),
-      creator: deed.user,
-      createdUs: deed.atUs,
-      name,
-      updatedUs: deed.atUs,
-      contentUs: deed.atUs,
-      queries: 0,
-      knowledgeBase,
-      userShares: [],
-      workspaceShares: [],
-      files: [],
-      filesCount: 0,
-      sizeBytes: 0,
-      reviews: [],
-      goneUs: undefined,
-      spelling,
+      ...{ id: id ?? edit.id('project', 0), creator: user, name, knowledgeBase, spelling },
+      ...{ createdUs: atUs, updatedUs: atUs, contentUs: atUs, goneUs: undefined },
+      ...{ queries: 0, shares: [], files: [], reviews: [] },
     }
     this.#projects.set(project.id, project)
-    this.#note(deed, 'created', project)
+    this.#changed(edit, 'created', project)
     return project
   }
 
-  rename(deed: Deed, project: Project, name: string): void {
-    project.name = name
-    project.updatedUs = deed.atUs
-    this.#note(deed, 'renamed', project)
+  update(
+    edit: Edit,
+    project: Project,
+    changed: Pick<Project, 'name'> | Pick<Project, 'knowledgeBase'>,
+  ): void {
+    Object.assign(project, changed)
+    this.#changed(edit, 'name' in changed ? 'renamed' : 'knowledge_base', project)
   }
 
-  setKnowledgeBase(deed: Deed, project: Project, value: boolean): void {
-    project.knowledgeBase = value
-    project.updatedUs = deed.atUs
-    this.#note(deed, 'knowledge_base', project)
-  }
-
-  #contentChanged(deed: Deed, project: Project): void {
-    project.updatedUs = deed.atUs
-    project.contentUs = deed.atUs
-    this.#note(deed, 'files', project)
-  }
-
-  upload(deed: Deed, project: Project, files: readonly NewFile[]): VaultFile[] {
-    const made = files.map(({ name, folder, sizeBytes }, index) => ({
-      id: deed.id('file', index),
-      name,
-      folder,
-      contentType: contentTypeOf(name) ?? 'application/octet-stream',
-      sizeBytes,
-      uploadedUs: deed.atUs,
-      queuedUs: deed.atUs,
-      pace: 0.5 + mix(deed.seed, index) / 2 ** 32,
+  upload(edit: Edit, project: Project, files: readonly NewFile[]): VaultFile[] {
+    const made = files.map((file, index) => ({
+      ...{ ...file, id: edit.id('file', index), uploadedUs: edit.atUs, queuedUs: edit.atUs },
+      contentType: contentTypeOf(file.name) ?? 'application/octet-stream',
+      pace: 0.5 + mix(edit.seed, index) / 2 ** 32,
       deletedUs: undefined,
     }))
-    for (const file of made) {
-      project.files.push(file)
-      project.filesCount++
-      project.sizeBytes += file.sizeBytes
-      this.#files.set(file.id, { project, file })
-    }
-    this.#contentChanged(deed, project)
+    for (const file of made) this.#files.set(file.id, { project, file })
+    project.files.push(...made)
+    this.#changed(edit, 'files', project)
     return made
   }
 
-  renameFile(deed: Deed, project: Project, file: VaultFile, name: string): void {
+  renameFile(edit: Edit, project: Project, file: VaultFile, name: string): void {
     file.name = name
-    this.#contentChanged(deed, project)
+    this.#changed(edit, 'files', project)
   }
 
   /** Files already deleted do not change. */
-  deleteFiles(deed: Deed, project: Project, files: readonly VaultFile[]): void {
-    for (const file of files.filter(({ deletedUs }) => deletedUs === undefined)) {
-      file.deletedUs = deed.atUs
-      project.filesCount--
-      project.sizeBytes -= file.sizeBytes
-    }
-    this.#contentChanged(deed, project)
-  }
-
-  /** Processes them again; the listing does not show it. */
-  retryFiles(deed: Deed, files: readonly VaultFile[]): void {
-    for (const file of files) file.queuedUs = deed.atUs
-  }
-
-  /** The share of `partner`, if any. */
-  shareOf(project: Project, partner: Partner): UserShare | WorkspaceShare | undefined {
-    return 'user' in partner
-      ? project.userShares.find(({ user }) => user === partner.user)
-      : project.workspaceShares.find(({ workspaceId }) => workspaceId === partner.workspace)
+  deleteFiles(edit: Edit, project: Project, files: readonly VaultFile[]): void {
+    for (const file of files) file.deletedUs ??= edit.atUs
+    this.#changed(edit, 'files', project)
   }
 
   /** Adds a share, or changes the permission of an existing one. */
-  share(deed: Deed, project: Project, partner: Partner, permission: Permission): 'shared' | 'share_changed' {
-    const there = this.shareOf(project, partner)
-    const common = { createdUs: deed.atUs, byUser: deed.user, permission }
-    if (there) there.permission = permission
-    else if ('user' in partner)
-      project.userShares.push({ ...common, user: partner.user, workspaceId: this.#workspaceId })
-    else project.workspaceShares.push({ ...common, workspaceId: partner.workspace })
-    project.updatedUs = deed.atUs
-    const kind = there ? 'share_changed' : 'shared'
-    this.#note(deed, kind, project)
+  share(edit: Edit, project: Project, partner: Partner, permission: Permission): 'shared' | 'share_changed' {
+    const existing = shareOf(project, partner)
+    const { atUs: createdUs, user: byUser } = edit
+    if (existing) existing.permission = permission
+    else project.shares.push({ partner, createdUs, byUser, permission })
+    const kind = existing ? 'share_changed' : 'shared'
+    this.#changed(edit, kind, project)
     return kind
   }
 
-  unshare(deed: Deed, project: Project, partner: Partner): void {
-    const there = this.shareOf(project, partner)
-    if (!there) return
-    const shares: (UserShare | WorkspaceShare)[] =
-      'user' in partner ? project.userShares : project.workspaceShares
-    shares.splice(shares.indexOf(there), 1)
-    project.updatedUs = deed.atUs
-    this.#note(deed, 'unshared', project)
+  unshare(edit: Edit, project: Project, partner: Partner): void {
+    const share = shareOf(project, partner)
+    if (!share) return
+    project.shares.splice(project.shares.indexOf(share), 1)
+    this.#changed(edit, 'unshared', project)
   }
 
-  /** Counts a query. No timestamp changes: a reader that compares only timestamps does not notice it. */
-  query(deed: Deed, project: Project): void {
+  query(edit: Edit, project: Project): void {
     project.queries++
-    this.#note(deed, 'queries', project)
+    this.#changed(edit, 'queries', project)
   }
 
   addReview(
-    deed: Deed,
+    edit: Edit,
     project: Project,
     title: string,
-    id = 1_000_000 + (deed.seed % 9_000_000),
+    id = 1_000_000 + (edit.seed % 9_000_000),
   ): ReviewTable {
     let free = id
     while (this.#reviews.has(free)) free++
     const fileIds = liveFiles(project).map((file) => file.id)
-    const table = makeReview({ id: free, title, atUs: deed.atUs, fileIds, seed: deed.seed })
+    const table = makeReview({ id: free, title, createdUs: edit.atUs, fileIds, seed: edit.seed })
     project.reviews.push(table)
     this.#reviews.set(free, { project, table })
-    this.query(deed, project)
+    this.query(edit, project)
     return table
   }
 
   /** Irreversible (spec §3): it is listed until `goneUs`, and cannot be changed any more. */
-  delete(deed: Deed, project: Project, goneUs: number): void {
+  delete(edit: Edit, project: Project, goneUs: number): void {
     if (project.goneUs !== undefined) return
     project.goneUs = goneUs
     this.#leaving.add(project)
-    this.#note(deed, 'deletion', project)
+    this.#changed(edit, 'deletion', project)
   }
-}
-
-// A change of the vault: when, by whom, and the ids that it creates.
-
-/** A change of the vault: when, by whom, and the source of the ids that it creates. */
-export interface Deed {
-  readonly atUs: number
-  readonly user: string
-  /** for choices within it; different for each change */
-  readonly seed: number
-  /** new ids, the same for the same change */
-  id(kind: 'project' | 'file', index: number): string
-}
-
-/** Changes of one origin (the start, the traffic, the API), numbered: the ids of one never depend on another. */
-export function deedsOf(seed: number, origin: string) {
-  const streams = {
-    project: uuidStream(seed, `${origin} project`),
-    file: uuidStream(seed, `${origin} file`),
-  }
-  const ids = 64
-  return (number: number, atUs: number, user: string): Deed => ({
-    atUs,
-    user,
-    seed: mix(mix(seed, origin.length), number),
-    id: (kind, index) => streams[kind].at(number * ids + index),
-  })
 }

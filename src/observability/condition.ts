@@ -18,19 +18,19 @@ interface Fault {
 
 /**
  * Input: any state, with or without an error. The state shown is the same, except:
- * failing, held or paused for the disk, then a state without an error: stays until `succeed`, or a state in `mends`, clears it
+ * failing, blocked or paused for the disk, then a state without an error: stays until `succeed` or one of `recoveryStates`
  * rate_limited, then waiting: shows waiting with its error, because waiting out a limit is no failure
  */
 export class Condition<State extends string> {
-  readonly #mends: readonly State[]
+  readonly #recoveryStates: readonly State[]
   /** the state that is shown without a fault */
-  #wanted: State
+  #underlying: State
   #shown: State
   #fault: Fault | undefined
 
-  constructor(initial: State, mends: readonly State[]) {
-    this.#mends = mends
-    this.#wanted = initial
+  constructor(initial: State, recoveryStates: readonly State[]) {
+    this.#recoveryStates = recoveryStates
+    this.#underlying = initial
     this.#shown = initial
   }
 
@@ -49,19 +49,19 @@ export class Condition<State extends string> {
   become(state: State, error: ConnectorError | undefined, at: number, tryAt?: number): void {
     const troubled = this.#troubled
     if (error) this.#fault = this.#next(error, troubled, at, tryAt)
-    else if (troubled && !isBroken(state) && !this.#mends.includes(state)) {
-      this.#wanted = state
+    else if (troubled && !isBroken(state) && !this.#recoveryStates.includes(state)) {
+      this.#underlying = state
       if (this.#fault) this.#fault = { ...this.#fault, tryAt: undefined }
       if (state === 'waiting' && this.#fault?.code === 'rate_limited') this.#shown = state
       return
     } else if (!isBroken(state)) this.#fault = undefined
     this.#shown = state
-    if (!isBroken(state)) this.#wanted = state
+    if (!isBroken(state)) this.#underlying = state
   }
 
   succeed(): void {
     this.#fault = undefined
-    this.#shown = this.#wanted
+    this.#shown = this.#underlying
   }
 
   get #troubled(): boolean {
@@ -70,7 +70,7 @@ export class Condition<State extends string> {
     return this.#shown === 'waiting' || this.#isPausedForDisk
   }
 
-  /** Free disk space shows only by trying. The journal's own limit is known: that pause ends when the journal says so. */
+  /** Free disk space shows only by trying; the journal reports the end of its own limit. */
   get #isPausedForDisk(): boolean {
     return this.#shown === 'paused' && this.#fault?.code !== 'journal_full'
   }
@@ -93,7 +93,7 @@ function isBroken(state: string): boolean {
   return state === 'failing' || state === 'blocked'
 }
 
-// Warnings about something to fix although no part fails: reported while it holds.
+// Warnings about something to fix although no part fails: reported until fixed.
 
 /** The kind of a warning and its subject. */
 type WarnedOf = Pick<WarningStatus, 'code' | 'about'>
@@ -104,8 +104,8 @@ interface Span {
 }
 
 export interface Warnings {
-  /** `message` undefined: the warning is over. `span`: for a warning that an earlier process reported, epoch ms. */
-  readonly tell: (warned: WarnedOf, message: string | undefined, span?: Span) => void
+  /** `message` undefined: the warning is over. `span`, epoch ms: it ends by time. */
+  readonly report: (warned: WarnedOf, message: string | undefined, span?: Span) => void
   /** oldest first */
   readonly status: () => readonly WarningStatus[]
 }
@@ -115,31 +115,32 @@ export function openWarnings(
   mask: Mask,
   { onScrape, warnings: gauge }: Pick<Metrics, 'onScrape' | 'warnings'>,
 ): Warnings {
-  const held = new Map<string, WarningStatus>()
+  const active = new Map<string, WarningStatus>()
   const untilAt = new Map<string, number>()
-  const lapse = () => {
-    for (const [key, at] of untilAt) if (at <= clock.now()) held.delete(key)
+  const dropExpired = () => {
+    for (const [key, at] of untilAt) if (at <= clock.now()) active.delete(key)
   }
   onScrape(() => {
-    lapse()
+    dropExpired()
     for (const code of warningCodes) gauge.set({ code }, 0)
-    for (const { code } of held.values()) gauge.inc({ code })
+    for (const { code } of active.values()) gauge.inc({ code })
   })
   return {
-    tell({ code, about }, message, span) {
+    report({ code, about }, message, span) {
+      dropExpired()
       const key = `${code} ${about}`
       untilAt.delete(key)
       if (message === undefined) {
-        held.delete(key)
+        active.delete(key)
         return
       }
-      const since = held.get(key)?.since ?? new Date(span?.sinceAt ?? clock.now()).toISOString()
+      const since = active.get(key)?.since ?? new Date(span?.sinceAt ?? clock.now()).toISOString()
       if (span) untilAt.set(key, span.untilAt)
-      held.set(key, { code, about, message: mask(message), since })
+      active.set(key, { code, about, message: mask(message), since })
     },
     status() {
-      lapse()
-      return [...held.values()]
+      dropExpired()
+      return [...active.values()]
     },
   }
 }

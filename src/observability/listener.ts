@@ -58,15 +58,15 @@ async function livez({ live }: HttpOptions): Promise<Answer> {
   try {
     if (await live()) return plain(200, 'ok')
   } catch {
-    // The log has the reason; the probe only asks whether.
+    // The log has the reason; a probe needs only the result.
   }
   return plain(503, 'the journal does not answer')
 }
 
 type Page = (options: HttpOptions) => Answer | Promise<Answer>
 
-/** Requests within `RENDER_MS` share the same bytes, so that more readers cost no more time or memory. */
-function shared(render: Page): () => Page {
+/** Requests within `RENDER_MS` share the same bytes: more readers cost no time or memory. */
+function cached(render: Page): () => Page {
   return () => {
     let rendered: { readonly at: number; readonly answer: Promise<Answer> } | undefined
     return (options) => {
@@ -83,7 +83,7 @@ const asBytes = (answer: Answer): Answer => ({ ...answer, body: Buffer.from(answ
 const pages: ReadonlyMap<string, () => Page> = new Map([
   [
     '/',
-    shared(({ registry, config }) => ({
+    cached(({ registry, config }) => ({
       status: 200,
       type: 'text/html; charset=utf-8',
       body: renderPage(registry.status(), config?.()),
@@ -92,7 +92,7 @@ const pages: ReadonlyMap<string, () => Page> = new Map([
   ],
   [
     '/status',
-    shared(({ registry }) => ({
+    cached(({ registry }) => ({
       status: 200,
       type: 'application/json; charset=utf-8',
       body: `${JSON.stringify(registry.status())}\n`,
@@ -100,7 +100,7 @@ const pages: ReadonlyMap<string, () => Page> = new Map([
   ],
   [
     '/metrics',
-    shared(async ({ metrics }) => ({
+    cached(async ({ metrics }) => ({
       status: 200,
       type: metrics.contentType,
       body: await metrics.render(),
@@ -168,7 +168,7 @@ function addressOf(listen: string): { host: string; port: number } {
 const reasons: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is in use by another process: stop that one or name another port',
   EACCES: 'is not permitted for this user: use a port from 1024 on',
-  EADDRNOTAVAIL: 'is no address of this machine, at least not yet: name one that is, or 0.0.0.0',
+  EADDRNOTAVAIL: 'is not an address of this machine, at least not yet: use one that is, or 0.0.0.0',
   EMFILE: `cannot be listened on: ${OUT_OF_FILES}`,
   ENFILE: `cannot be listened on: ${OUT_OF_FILES}`,
   ENOTFOUND: 'cannot be resolved: name an IP address of this machine',
@@ -176,15 +176,15 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 /**
- * Not a fault of the configuration: a port becomes free, an address and a name server come up, and a supervisor
- * retries.
+ * Not a fault of the configuration: a port becomes free, an address and a name server come up, and
+ * a supervisor retries.
  */
 function cannotListen(listen: string, error: NodeJS.ErrnoException): ConnectorError {
   const reason = reasons[error.code ?? ''] ?? `cannot be listened on (${error.code ?? 'unknown error'})`
   return new ConnectorError('misconfigured', `server.listen: ${listen} ${reason}`, { cause: error })
 }
 
-/** Throws ConnectorError: `config_invalid` if this cannot be an address, `misconfigured` if it is not available now. */
+/** Throws ConnectorError: `config_invalid` if this is no address, `misconfigured` if not usable. */
 export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
   const { host, port } = addressOf(options.listen)
   const served = new Map([...pages].map(([path, page]) => [path, page()]))
@@ -201,12 +201,12 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
       if (!out.begin(request.socket, response)) return
       void answerTo(request, served, options).then((answer) => {
         if (request.socket.destroyed) return
-        out.makeRoomFor(request.socket, Buffer.byteLength(answer.body))
+        out.closeSlowest(request.socket, Buffer.byteLength(answer.body))
         send(request, response, answer)
       })
     },
   )
-  boundCrowd(server, MAX_CONNECTIONS)
+  limitConnections(server, MAX_CONNECTIONS)
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: Error) => reject(cannotListen(options.listen, error))
     server.once('error', refuse)
@@ -225,11 +225,11 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
   }
 }
 
-// Responses that the listener is sending: one per connection, each with a time limit, with a bound on the unsent
-// bytes of all.
+// Responses that the listener is sending: one per connection, each with a time limit, with a bound
+// on the unsent bytes of all.
 
 /** Node keeps these bytes for connections that do not read. The largest page is far smaller. */
-const MOST_UNSENT_BYTES = 8 * 2 ** 20
+const MAX_UNSENT_BYTES = 8 * 2 ** 20
 
 /** @internal for tests */
 export class AnswersOut {
@@ -242,8 +242,9 @@ export class AnswersOut {
   }
 
   /**
-   * False: do not respond. A second request before the first response is sent is pipelining, which no browser, probe or scraper
-   * uses, and each one would cost a response: the connection is closed.
+   * False: do not respond. A second request before the first response is sent is pipelining, which
+   * no browser, probe or scraper uses, and each one would cost a response: the connection is
+   * closed.
    */
   begin(socket: Socket, response: ServerResponse): boolean {
     if (this.#readers.has(socket)) socket.destroy()
@@ -257,12 +258,12 @@ export class AnswersOut {
     return true
   }
 
-  /** Closes the connections that have not read for longest, until `bytes` more stay below the bound. */
-  makeRoomFor(socket: Socket, bytes: number): void {
+  /** Closes the connections that read least recently, until `bytes` more stay below the bound. */
+  closeSlowest(socket: Socket, bytes: number): void {
     let unsent = bytes
     for (const reader of this.#readers) unsent += reader.writableLength
     for (const reader of this.#readers) {
-      if (unsent <= MOST_UNSENT_BYTES) return
+      if (unsent <= MAX_UNSENT_BYTES) return
       if (reader === socket || reader.writableLength === 0) continue
       unsent -= reader.writableLength
       reader.destroy()
@@ -274,7 +275,7 @@ export class AnswersOut {
 // so that many idle connections do not lock out a probe.
 
 /** A connection whose request is being answered is never closed. */
-function boundCrowd(server: Server, most: number): void {
+function limitConnections(server: Server, max: number): void {
   const silent = new Set<Socket>()
   let count = 0
   server.on('connection', (socket: Socket) => {
@@ -285,7 +286,7 @@ function boundCrowd(server: Server, most: number): void {
       silent.delete(socket)
     })
     const [oldest] = silent
-    if (count > most) oldest?.destroy()
+    if (count > max) oldest?.destroy()
   })
   server.on('request', ({ socket }, response) => {
     silent.delete(socket)
@@ -295,8 +296,8 @@ function boundCrowd(server: Server, most: number): void {
   })
 }
 
-// Host names that the listener accepts: a web page can make its own name resolve to this machine (DNS rebinding)
-// and would read the status with the operator's browser.
+// Host names that the listener accepts: a web page can make its own name resolve to this machine
+// (DNS rebinding) and would read the status with the operator's browser.
 
 /** RFC 9110 section 7.2: a host and usually a port; an IPv6 address is in brackets. */
 function hostOf(header: string): string {

@@ -24,8 +24,8 @@ export interface LogOptions {
 const clip = (text: string): string => cutText(text, MAX_TEXT)
 
 /**
- * A thrown value as fields. Our own errors give code and message. Others give their name and where they were thrown, because
- * their message may contain content, as with JSON.parse.
+ * A thrown value as fields. Our own errors give code and message. Others give their name and where
+ * they were thrown, because their message may contain content, as with JSON.parse.
  * @internal for tests
  */
 export function errorFields(error: unknown): LogFields {
@@ -53,7 +53,7 @@ function plainFields(fields: unknown, mask: Mask): PlainFields {
   return plain
 }
 
-/** Bound fields are kept here, not in a child logger of the library, which would write a repeated key twice. */
+/** Fields are bound here, because a child logger of the library would write repeated keys twice. */
 function over(logger: Logger, mask: Mask, bound: PlainFields = {}): Log {
   const at = (level: LogOptions['level']) => (sentence: string, fields?: LogFields) => {
     if (!logger.isLevelEnabled(level)) return

@@ -82,7 +82,7 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
     linger: gauge('sink_linger_seconds', 'How long an entry may wait for its batch to fill', 'sink'),
     pending: gauge(
       'sink_pending_entries',
-      'Pending: entries in the journal that this sink has not acknowledged, with those among them that it will filter',
+      'Pending: entries in the journal that this sink has not acknowledged, including those that it will filter',
       'sink',
     ),
     lag: gauge(
@@ -90,7 +90,7 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
       'How long the oldest pending entry has been in the journal; 0: none is pending',
       'sink',
     ),
-    entries: counter('sink_entries_total', 'Entries acknowledged, by what became of them', 'sink', 'outcome'),
+    entries: counter('sink_entries_total', 'Acknowledged entries by outcome', 'sink', 'outcome'),
     retries: counter('sink_retries_total', 'Retried deliveries by error code', 'sink', 'reason'),
     lastSuccess: gauge(
       'sink_last_success_timestamp_seconds',
@@ -105,7 +105,7 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
     ),
     deadLetters: gauge(
       'sink_dead_letters',
-      'Dead letters: entries that the receiver refuses for good',
+      'Dead letters: entries that the receiver rejects for good',
       'sink',
     ),
     certificateExpiry: gauge(
@@ -219,7 +219,7 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     configTaken: (at) => taken.set(at / 1000),
     async render() {
       for (const refresh of refreshers) refresh()
-      // Renders one metric at a time and yields in between: a hundred workspaces have ten thousand series.
+      // Yields between metrics: a hundred workspaces have ten thousand series.
       const texts: string[] = []
       for (const { name } of registry.getMetricsAsArray()) {
         texts.push(await registry.getSingleMetricAsString(name))
@@ -236,8 +236,8 @@ export const sourceOutcomes = ['new', 'known', 'late', 'quarantined', 'filtered'
 export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
 
 /**
- * Documented answers of the API and common network errors: present from the start, so that the first increase is
- * visible.
+ * Documented answers of the API and common network errors: present from the start, so that the
+ * first increase is visible.
  */
 export const expectedCodes = [
   ...(['200', '201', '401', '403', '404', '429', '500'] as const),
@@ -251,7 +251,7 @@ const statuses = [
 const knownCodes: ReadonlySet<string> = new Set([...errorCodes, ...statuses.map(String)])
 const knownReasons: ReadonlySet<string> = new Set(errorCodes)
 
-/** A server may send any number: a rare status counts under its hundred, anything else under `other`. */
+/** A server may send any number: a rare status counts under its hundred, others under `other`. */
 export function codeLabel(code: string): string {
   if (knownCodes.has(code)) return code
   return /^[1-5]\d\d$/.test(code) ? `${code.charAt(0)}xx` : 'other'
@@ -277,22 +277,22 @@ function makers(registry: Registry) {
 
 type Makers = ReturnType<typeof makers>
 
-// Metrics of the process itself: collected once per process, even across reloads, because the collector cannot be
-// stopped.
+// Metrics of the process itself: collected once per process, even across reloads, because the
+// collector cannot be stopped.
 
 /** Gauges of prom-client whose names end in _total. */
 const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`)
 
-let watched: readonly Metric[] | undefined
+let processMetricsCache: readonly Metric[] | undefined
 
 function processMetrics(): readonly Metric[] {
-  watched ??= reporter()
-  return watched
+  processMetricsCache ??= collectProcessMetrics()
+  return processMetricsCache
 }
 
-function reporter(): readonly Metric[] {
+function collectProcessMetrics(): readonly Metric[] {
   const register = new Registry()
-  // 100 ms instead of 10: an idle daemon should not wake a hundred times a second to measure itself.
+  // 100 ms instead of 10: an idle daemon should not wake a hundred times a second.
   collectDefaultMetrics({ register, eventLoopMonitoringPrecision: 100 })
   for (const name of misnamed) register.removeSingleMetric(name)
   return register.getMetricsAsArray().flatMap(({ name }) => register.getSingleMetric(name) ?? [])

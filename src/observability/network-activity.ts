@@ -4,7 +4,7 @@ import type { Connect, HttpRequest, Transport } from '../contracts/platform.ts'
 import { overlay } from '../core/overlay.ts'
 import type { Asked, SinkReporter } from '../contracts/reporter.ts'
 
-export type Ear = Pick<SinkReporter, 'asked' | 'heard'>
+export type ActivityListener = Pick<SinkReporter, 'asked' | 'active'>
 
 async function* passing(pieces: AsyncIterable<Uint8Array>, asked: Asked): AsyncGenerator<Uint8Array> {
   for await (const piece of pieces) {
@@ -13,14 +13,14 @@ async function* passing(pieces: AsyncIterable<Uint8Array>, asked: Asked): AsyncG
   }
 }
 
-const heardRequest = (request: HttpRequest, asked: Asked): HttpRequest =>
+const observedRequest = (request: HttpRequest, asked: Asked): HttpRequest =>
   request.stream ? { ...request, stream: passing(request.stream, asked) } : request
 
-export function heardTransport(send: Transport, ear: Ear): Transport {
+export function observedTransport(send: Transport, listener: ActivityListener): Transport {
   return async (request, signal) => {
-    const asked = ear.asked()
+    const asked = listener.asked()
     try {
-      const reply = await send(heardRequest(request, asked), signal)
+      const reply = await send(observedRequest(request, asked), signal)
       asked.over(true)
       return reply
     } catch (error) {
@@ -30,18 +30,18 @@ export function heardTransport(send: Transport, ear: Ear): Transport {
   }
 }
 
-export function heardConnect(connect: Connect, ear: Ear): Connect {
+export function observedConnect(connect: Connect, listener: ActivityListener): Connect {
   return async (...to) => {
     const connection = await connect(...to)
-    ear.heard()
+    listener.active()
     return overlay(connection, {
       async write(bytes, signal) {
         await connection.write(bytes, signal)
-        ear.heard()
+        listener.active()
       },
       async read(signal) {
         const part = await connection.read(signal)
-        if (part) ear.heard()
+        if (part) listener.active()
         return part
       },
     })

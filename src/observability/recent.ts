@@ -8,9 +8,9 @@ import type { ErrorCode } from '../core/errors.ts'
 import type { Mask } from './log.ts'
 import { messageOf } from './words.ts'
 
-const MOST = 20
+const MAX_ERRORS = 20
 
-/** A repeated error of one part, with a message that differs only in numbers, is counted and not repeated. */
+/** Errors of one part that differ only in numbers are counted as one. */
 export interface ErrorStatus {
   /** `acme audit`, or a sink's name */
   readonly part: string
@@ -22,7 +22,7 @@ export interface ErrorStatus {
   readonly last_at: string
 }
 
-interface Told {
+interface RecordedError {
   readonly part: string
   readonly code: ErrorCode
   readonly message: string
@@ -33,31 +33,31 @@ interface Told {
 }
 
 interface RecentErrors {
-  tell(part: string, error: ConnectorError, at: number): void
+  record(part: string, error: ConnectorError, at: number): void
   /** newest first */
   status(): readonly ErrorStatus[]
 }
 
 export function openRecentErrors(): RecentErrors {
   /** newest last */
-  const errors: Told[] = []
+  const errors: RecordedError[] = []
   return {
-    tell(part, error, at) {
+    record(part, error, at) {
       const { code } = error
       const message = messageOf(error)
       const cause = causeOf(message)
       const known = errors.findIndex((one) => one.part === part && one.code === code && one.cause === cause)
-      const [again] = known < 0 ? [] : errors.splice(known, 1)
+      const [earlier] = known < 0 ? [] : errors.splice(known, 1)
       errors.push({
         part,
         code,
         message,
         cause,
-        firstAt: again?.firstAt ?? at,
-        times: (again?.times ?? 0) + 1,
+        firstAt: earlier?.firstAt ?? at,
+        times: (earlier?.times ?? 0) + 1,
         lastAt: at,
       })
-      if (errors.length > MOST) errors.shift()
+      if (errors.length > MAX_ERRORS) errors.shift()
     },
     status: () =>
       errors.toReversed().map(({ part, code, message, times, firstAt, lastAt }) => ({
@@ -105,7 +105,7 @@ function remembered(
   error: ConnectorError | undefined,
 ): ConnectorError | undefined {
   const safe = masked(error, mask)
-  if (safe) errors.tell(part, safe, clock.now())
+  if (safe) errors.record(part, safe, clock.now())
   return safe
 }
 
@@ -129,20 +129,20 @@ export function rememberSink(part: string, reporter: SinkReporter, memory: Regis
     ...reporter,
     state: remembering(part, memory, reporter),
     probed: (error, tryInMs) => reporter.probed(remembered(part, memory, error), tryInMs),
-    settled(counts) {
+    acknowledged(counts) {
       if (counts.accepted > 0) memory.lastHour.accepted(counts.accepted)
-      reporter.settled(counts)
+      reporter.acknowledged(counts)
     },
   }
 }
 
-// Counts of the last hour in steps of half a minute: a fixed ring in memory, lost at the end of the process.
-// It has no timer: each count and each look advances it.
+// Counts of the last hour in steps of half a minute: a fixed ring in memory, lost at the end of the
+// process. It has no timer: each count and each look advances it.
 
 const STEP_SECONDS = 30
 const STEPS = 120
 
-/** Oldest first, one number per step; the last step is incomplete. A process younger than an hour has fewer steps. */
+/** Oldest first, one number per step; the last is incomplete. A young process has fewer steps. */
 export interface LastHourStatus {
   readonly step_seconds: number
   /** new entries stored in the journal */
@@ -160,21 +160,21 @@ interface LastHour {
 }
 
 /**
- * `owedNow` is called once per step and by `status`. Uses the monotonic clock: a jump of the wall clock leaves
- * no hole.
+ * `pendingNow` is called once per step and by `status`. Uses the monotonic clock: a jump of the wall
+ * clock leaves no hole.
  */
-export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => number): LastHour {
+export function openLastHour(clock: Pick<Clock, 'elapsed'>, pendingNow: () => number): LastHour {
   const read = new Float64Array(STEPS)
   const delivered = new Float64Array(STEPS)
   const pending = new Float64Array(STEPS)
   const startedAt = clock.elapsed()
   let step = 0
 
-  const moveOn = (): number => {
+  const advance = (): number => {
     const now = Math.max(step, Math.floor((clock.elapsed() - startedAt) / 1000 / STEP_SECONDS))
     if (now > step) {
-      // Nothing changed since the last call, so the current number of pending entries applies to each step between.
-      const level = owedNow()
+      // Nothing changed since the last call, so the current number applies to each step in between.
+      const level = pendingNow()
       pending[step % STEPS] = level
       for (let next = Math.max(step + 1, now - STEPS + 1); next <= now; next++) {
         read[next % STEPS] = 0
@@ -187,7 +187,7 @@ export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => numbe
   }
 
   const add = (series: Float64Array) => (entries: number) => {
-    const at = moveOn()
+    const at = advance()
     series[at] = (series[at] ?? 0) + entries
   }
   const inOrder = (series: Float64Array): number[] => {
@@ -199,7 +199,7 @@ export function openLastHour(clock: Pick<Clock, 'elapsed'>, owedNow: () => numbe
     arrived: add(read),
     accepted: add(delivered),
     status() {
-      pending[moveOn()] = owedNow()
+      pending[advance()] = pendingNow()
       return {
         step_seconds: STEP_SECONDS,
         read: inOrder(read),

@@ -71,7 +71,7 @@ function count(
   for (const outcome of sinkOutcomes) if (counts[outcome] > 0) entries.inc({ sink, outcome }, counts[outcome])
 }
 
-/** The request is not given up yet: its own timeout is longer than the time after which the status shows the silence. */
+/** The silence shows in the status before the timeout of the request ends it. */
 function unanswered(silentMs: number, now: number): SinkStatus['error'] {
   return {
     code: 'timeout',
@@ -114,7 +114,7 @@ interface Seen {
   readonly silence: Silence
 }
 
-function watchOver(
+function reporterOf(
   { memory, condition, probe, silence }: Seen,
   metrics: SinkMetrics,
   sink: string,
@@ -122,9 +122,18 @@ function watchOver(
 ): SinkReporter {
   const delivery = metrics.delivery.labels({ sink })
   return {
-    delivering: () => silence.delivering(),
+    delivering() {
+      const startedAt = clock.elapsed()
+      const over = silence.delivering()
+      return () => {
+        over()
+        memory.tried = true
+        probe.succeed()
+        metrics.requestDuration.observe({ sink }, (clock.elapsed() - startedAt) / 1000)
+      }
+    },
     asked: () => silence.asked(),
-    heard: () => silence.heard(),
+    active: () => silence.heard(),
     state(state, error, tryInMs) {
       const sinceAt = clock.now() - (silence.msBeforeFault ?? 0)
       memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
@@ -134,20 +143,15 @@ function watchOver(
       if (!error) probe.succeed()
       else if (!memory.tried)
         probe.become(
-          error.action === 'hold' ? 'blocked' : 'failing',
+          error.action === 'block' ? 'blocked' : 'failing',
           error,
           clock.now(),
           tryAt(clock, tryInMs),
         )
     },
     tried: () => memory.tried,
-    request(durationMs) {
-      memory.tried = true
-      probe.succeed()
-      metrics.requestDuration.observe({ sink }, durationMs / 1000)
-    },
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
-    settled({ accepted, deadLettered, filtered }) {
+    acknowledged({ accepted, deadLettered, filtered }) {
       memory.acceptedEntries += accepted
       memory.filteredEntries += filtered
       count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
@@ -179,18 +183,18 @@ export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: 
   }
   prepareSeries(metrics, name)
   metrics.linger.set({ sink: name }, lingerMs / 1000)
-  const look = () => shownOf(seen, clock.now())
+  const current = () => shownOf(seen, clock.now())
   return {
     name,
     lingerMs,
-    reporter: watchOver(seen, metrics, name, clock),
+    reporter: reporterOf(seen, metrics, name, clock),
     status(stats) {
       const { entries, lagSeconds, deadLetters } = pendingBy(name, stats, clock.now())
       return {
         name,
         type,
         assurance: assurance(),
-        ...look(),
+        ...current(),
         pending_entries: entries,
         lag_seconds: lagSeconds,
         last_success_at: isoOrNull(memory.lastSuccessAt),
@@ -201,13 +205,13 @@ export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: 
     },
     refresh(stats) {
       setGauges(metrics, name, pendingBy(name, stats, clock.now()))
-      const { state: now } = look()
+      const { state: now } = current()
       for (const state of sinkStates) metrics.state.set({ sink: name, state }, state === now ? 1 : 0)
     },
   }
 }
 
-// How long a receiver has not answered. The request is not aborted for that; the next answer ends the silence.
+// How long a receiver has not answered. The request continues; the next answer ends the silence.
 
 /** A failing part should show within half a minute; a slow but healthy receiver answers sooner. */
 const SILENT_MS = 25_000
@@ -216,13 +220,13 @@ interface Wait {
   /** monotonic ms: start, or the last sign of life */
   at: number
   /** a delivery: any sign of life of the receiver counts for it, while a request has its own */
-  readonly whole: boolean
+  readonly isDelivery: boolean
 }
 
 class Silence {
   readonly #clock: Pick<Clock, 'elapsed'>
   readonly #waits = new Set<Wait>()
-  /** Start of a silence in which a request was aborted: an equally silent next request continues it. */
+  /** Start of a silence in which a request was aborted; a silent next request continues it. */
   #unheardSince: number | undefined
   /** The last delivery was silent to its end, since this time. */
   #overSince: number | undefined
@@ -282,7 +286,7 @@ class Silence {
   heard(): void {
     const now = this.#clock.elapsed()
     this.#overSince = undefined
-    for (const wait of this.#waits) if (wait.whole) wait.at = now
+    for (const wait of this.#waits) if (wait.isDelivery) wait.at = now
   }
 
   answered(): void {
@@ -290,8 +294,8 @@ class Silence {
     this.heard()
   }
 
-  #begin(whole: boolean): Wait {
-    const wait = { at: this.#clock.elapsed(), whole }
+  #begin(isDelivery: boolean): Wait {
+    const wait = { at: this.#clock.elapsed(), isDelivery }
     this.#waits.add(wait)
     return wait
   }

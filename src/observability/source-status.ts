@@ -10,7 +10,7 @@ import type { SourceMetrics } from './metrics.ts'
 import type { SourceStatus } from './status.ts'
 import { spanText } from './words.ts'
 
-/** Added to two whole intervals: a longer time without a sign of life means that the reader is dead. */
+/** Added to two whole intervals: a reader that is silent for longer is dead. */
 const STALL_SLACK_MS = 60_000
 
 export interface RegistryStream {
@@ -18,12 +18,12 @@ export interface RegistryStream {
   readonly reporter: StreamReporter
   status(): SourceStatus
   /**
-   * How far it is read, µs: the last entry read. Before the first entry: when it last knew that everything was read.
-   * Undefined: neither is known.
+   * How far it is read, µs: the last entry read. Before the first entry: when it last knew that
+   * everything was read. Undefined: neither is known.
    */
   readTo(): number | undefined
   /** Blocked: only a person can fix what keeps it from being read. */
-  isHeld(): boolean
+  isBlocked(): boolean
   /** Updates the gauges that follow from the clock. */
   refresh(): void
 }
@@ -42,8 +42,8 @@ function prepareSeries(metrics: SourceMetrics, own: Own): void {
 }
 
 /**
- * A loop that died silently is reported like a failure. A loop that waits for memory of other answers is alive, but does not
- * read either.
+ * A loop that died silently is reported like a failure. A loop that waits for memory of other
+ * answers is alive, but does not read either.
  */
 function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock): SourceStatus['error'] {
   const silentMs = clock.elapsed() - soFar.aliveAt
@@ -63,7 +63,7 @@ function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock)
 
 type Own = Readonly<Record<string, string>>
 type Counting = Pick<StreamReporter, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
-type PermitRequest = Pick<StreamReporter, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
+type PositionReports = Pick<StreamReporter, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
 /** Counts entries. `now`: the time, recorded as a sign of life or not. */
 function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () => number): Counting {
@@ -97,7 +97,12 @@ function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () =>
 }
 
 /** Tracks positions. */
-function placing(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () => number): PermitRequest {
+function positionReports(
+  soFar: ReadSoFar,
+  metrics: SourceMetrics,
+  own: Own,
+  alive: () => number,
+): PositionReports {
   const updateLag = () => metrics.lag.set(own, lagSeconds(soFar))
   return {
     success() {
@@ -136,7 +141,7 @@ function placing(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, alive: () =
   }
 }
 
-function watchOver(
+function reporterOf(
   soFar: ReadSoFar,
   condition: Condition<SourceStatus['state']>,
   metrics: SourceMetrics,
@@ -147,12 +152,12 @@ function watchOver(
     soFar.aliveAt = clock.elapsed()
     return clock.now()
   }
-  const places = placing(soFar, metrics, own, alive)
+  const positions = positionReports(soFar, metrics, own, alive)
   const counts = counting(soFar, metrics, own, alive)
   return {
     ...counts,
     aside: counting(soFar, metrics, own, () => clock.now()),
-    ...places,
+    ...positions,
     state(state, error, tryInMs) {
       const at = tryAt(clock, tryInMs)
       condition.become(state, error, alive(), at)
@@ -175,7 +180,7 @@ function watchOver(
       return { came: () => void alive(), over: () => void (soFar.answerSince = 0) }
     },
     success() {
-      places.success()
+      positions.success()
       condition.succeed()
     },
   }
@@ -192,7 +197,7 @@ export function openRegistryStream(
   const soFar: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
   prepareSeries(metrics, own)
   metrics.interval.set(own, (intervalMs ?? 0) / 1000)
-  const look = (): Pick<SourceStatus, 'state' | 'error'> => {
+  const current = (): Pick<SourceStatus, 'state' | 'error'> => {
     const { state, error } = condition
     const steady = state === 'idle' || state === 'reading' || state === 'starting'
     const stall = steady ? stalled(soFar, intervalMs, clock) : null
@@ -202,16 +207,16 @@ export function openRegistryStream(
     condition.state === 'paused' ? pausedLagSeconds(soFar, intervalMs ?? 0, clock.now()) : lagSeconds(soFar)
   return {
     stream,
-    reporter: watchOver(soFar, condition, metrics, own, clock),
+    reporter: reporterOf(soFar, condition, metrics, own, clock),
     refresh() {
       metrics.lag.set(own, lag())
-      const { state: now } = look()
+      const { state: now } = current()
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
     readTo: () => soFar.cursorUs || soFar.caughtUpAt * 1000 || undefined,
-    isHeld: () => condition.state === 'blocked',
+    isBlocked: () => condition.state === 'blocked',
     status() {
-      const { state, error } = look()
+      const { state, error } = current()
       return {
         name: stream.source,
         state,
@@ -262,7 +267,7 @@ const nothingRead = {
 }
 
 type ReadSoFar = typeof nothingRead & {
-  /** monotonic ms: after a change of the wall clock that clock would show a silence that did not happen */
+  /** monotonic ms: the wall clock would show a silence after it was set */
   aliveAt: number
 }
 
@@ -272,8 +277,8 @@ function lagSeconds({ caughtUp, headUs, cursorUs }: ReadSoFar): number {
 }
 
 /**
- * While reading is paused the head is not read. At worst it moved since all was read, so the lag counts from
- * when the next read was due.
+ * While reading is paused the head is not read. At worst it moved since all was read, so the lag
+ * counts from when the next read was due.
  */
 function pausedLagSeconds(soFar: ReadSoFar, intervalMs: number, now: number): number {
   const { caughtUp, caughtUpAt, cursorUs } = soFar

@@ -56,25 +56,25 @@ export interface StatusRegistry {
   /** epoch ms of the start of the process */
   readonly startedAt: number
   /**
-   * `intervalMs`: how often a read is due; a source silent for more than two intervals and a minute is reported as
-   * failing.
+   * `intervalMs`: how often a read is due; a source silent for more than two intervals and a minute
+   * is reported as failing.
    */
   source(stream: Stream, intervalMs?: number): StreamReporter
   /** `lingerMs`: how long an entry may wait for its batch to fill. */
   sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkReporter
-  /** `intervalMs`: the shortest time between two canaries; `expected`: where each one is looked for. */
+  /** `intervalMs`: shortest time between two canaries; `expected`: where each one is searched. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryReporter
   /**
-   * A changed configuration is invalid: reported until another one is loaded, or until undefined says that the
-   * file is the current one again.
+   * A changed configuration is invalid: reported until another one is loaded, or until undefined
+   * says that the file is the current one again.
    */
   configRefused(error: ConnectorError | undefined): void
   /** Reports something to fix although no part fails. */
-  readonly warn: Warnings['tell']
+  readonly warn: Warnings['report']
   /** Why the next start would not find the journal; undefined: it would. */
   journalLost(why: string | undefined): void
   /** The status of its live reading; undefined: it is not read. */
-  reading(stream: Stream): Pick<RegistryStream, 'readTo' | 'isHeld'> | undefined
+  reading(stream: Stream): Pick<RegistryStream, 'readTo' | 'isBlocked'> | undefined
   status(): StatusReport
 }
 
@@ -128,12 +128,12 @@ function openRefusal({ clock, errors, mask }: RegistryMemory) {
   const none = { config_refused_at: null, config_refused_why: null }
   let refused: { config_refused_at: string | null; config_refused_why: string | null } = none
   return {
-    tell(error: ConnectorError | undefined) {
+    set(error: ConnectorError | undefined) {
       refused = none
       if (!error) return
       const at = clock.now()
       refused = { config_refused_at: iso(at), config_refused_why: mask(firstFault(error)) }
-      errors.tell('configuration', error, at)
+      errors.record('configuration', error, at)
     },
     status: () => refused,
   }
@@ -153,10 +153,10 @@ export function openStatusRegistry(options: StatusRegistryOptions): StatusRegist
   const refusal = openRefusal(memory)
   const warnings = openWarnings(clock, memory.mask, metrics)
 
-  const look = () => partsOf(currentStats(), { sources, sinks, rateLimiter, path, lost })
+  const current = () => partsOf(currentStats(), { sources, sinks, rateLimiter, path, lost })
 
   metrics.onScrape(() => {
-    const { stats, journal } = look()
+    const { stats, journal } = current()
     setJournalGauges(metrics, journal)
     setJobGauges(metrics, sources, options)
     for (const source of sources) source.refresh()
@@ -165,7 +165,7 @@ export function openStatusRegistry(options: StatusRegistryOptions): StatusRegist
 
   return {
     startedAt,
-    warn: warnings.tell,
+    warn: warnings.report,
     source(stream, intervalMs) {
       const source = openRegistryStream(stream, intervalMs, metrics.source, clock)
       sources.push(source)
@@ -179,7 +179,7 @@ export function openStatusRegistry(options: StatusRegistryOptions): StatusRegist
     },
     canary: (...of) => openRegistryCanary(...of, metrics.canary),
     configRefused(error) {
-      refusal.tell(error)
+      refusal.set(error)
       metrics.configReloaded(!error)
     },
     journalLost: (why) => void (lost = why),
@@ -188,17 +188,17 @@ export function openStatusRegistry(options: StatusRegistryOptions): StatusRegist
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
       const when = { version, ...began, reported_at: iso(clock.now()) }
       const notices = { ...refusal.status(), warnings: warnings.status() }
-      const kept = { errors: memory.errors.status(), history: memory.lastHour.status() }
-      const past = jobStatus(options, memory.mask)
-      return reportOf(look(), when, notices, { ...kept, ...past }, lingersOf(sinks))
+      const recent = { errors: memory.errors.status(), history: memory.lastHour.status() }
+      const jobs = jobStatus(options, memory.mask)
+      return reportOf(current(), when, notices, { ...recent, ...jobs }, lingersOf(sinks))
     },
   }
 }
 
-// The canary of one workspace: what its loop reported, as metrics. Its state is that of a source, because it calls
-// the API.
+// The canary of one workspace: what its loop reported, as metrics. Its state is that of a source,
+// because it calls the API.
 
-/** `expected`: every place where a canary is looked for, without `request`. */
+/** `expected`: every place where a canary is searched, except `request`. */
 function openRegistryCanary(
   workspace: string,
   intervalMs: number,
@@ -221,7 +221,7 @@ function openRegistryCanary(
   return {
     seen: (trace, ms) => metrics.seconds.set(labels(trace), ms / 1000),
     missing,
-    whole: (at) => metrics.lastSuccess.set({ workspace }, at / 1000),
+    complete: (at) => metrics.lastSuccess.set({ workspace }, at / 1000),
   }
 }
 
@@ -277,11 +277,11 @@ function jobStatus(
   return { backfills: safely(backfills, mask), replays: safely(replays, mask) }
 }
 
-// Builds the whole report of one moment from the reports of the parts. Pure, except for calling them.
+// Builds the whole report of one moment from the reports of the parts.
 
-type BudgetOf = ((workspace: string) => readonly RateLimitStatus[]) | undefined
+type RateLimitsOf = ((workspace: string) => readonly RateLimitStatus[]) | undefined
 
-function workspacesOf(sources: readonly RegistryStream[], rateLimiter: BudgetOf): WorkspaceStatus[] {
+function workspacesOf(sources: readonly RegistryStream[], rateLimiter: RateLimitsOf): WorkspaceStatus[] {
   const byName = Map.groupBy(sources, ({ stream }) => stream.workspace)
   return [...byName].map(([name, own]) => ({
     name,
@@ -291,8 +291,8 @@ function workspacesOf(sources: readonly RegistryStream[], rateLimiter: BudgetOf)
 }
 
 /**
- * If the journal's own limit is the reason, the journal knows first when there is room; if the disk is, only the
- * readers know.
+ * If the journal's own limit is the reason, the journal knows first when there is room; if the disk
+ * is, only the readers know.
  */
 function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): boolean {
   const forDisk = ({ state, error }: SourceStatus) =>
@@ -318,16 +318,16 @@ function journalStatus(stats: JournalStats, beside: BesideStats): JournalStatus 
   return { entries, bytes, capacity_bytes: capacityBytes, ...beside, ...counted }
 }
 
-/** Who fetched is content and stays in the entry: the report has only what is needed to find it. */
+/** Who fetched is content and stays in the entry: the report only identifies the entry. */
 function findingStatus({ stream, kind, entryId, entryUs, foundAt }: FindingRecord): FindingStatus {
   const found = { entry_id: entryId, found_at: new Date(foundAt).toISOString() }
   return { ...stream, kind, ...found, entry_at: entryUs === undefined ? null : isoFromUs(entryUs) }
 }
 
-interface Asked {
+interface StatusSources {
   readonly sources: readonly RegistryStream[]
   readonly sinks: readonly RegistrySink[]
-  readonly rateLimiter?: BudgetOf
+  readonly rateLimiter?: RateLimitsOf
   readonly path?: string | undefined
   readonly lost: string | undefined
 }
@@ -337,7 +337,7 @@ interface Parts extends Pick<StatusReport, 'workspaces' | 'journal' | 'sinks'> {
 }
 
 /** The status of each source and sink, and of the journal. */
-function partsOf(stats: JournalStats, { sources, sinks, rateLimiter, path, lost }: Asked): Parts {
+function partsOf(stats: JournalStats, { sources, sinks, rateLimiter, path, lost }: StatusSources): Parts {
   const workspaces = workspacesOf(sources, rateLimiter)
   const beside = { paused: isPaused(stats, workspaces), lost: lost ?? null, ...(path && { path }) }
   const journal = journalStatus(stats, beside)
@@ -351,18 +351,18 @@ function lingersOf(sinks: readonly RegistrySink[]): Lingers {
 
 type When = Pick<StatusReport, 'version' | 'started_at' | 'configured_at' | 'reported_at'>
 type Notices = Pick<StatusReport, 'config_refused_at' | 'config_refused_why' | 'warnings'>
-type Kept = Pick<StatusReport, 'errors' | 'history' | 'backfills' | 'replays'>
+type RecentStatus = Pick<StatusReport, 'errors' | 'history' | 'backfills' | 'replays'>
 
 /** The whole of /status. The sentence comes before the parts, also for people who read the JSON. */
 function reportOf(
   { stats, ...parts }: Parts,
   when: When,
   notices: Notices,
-  kept: Kept,
+  recent: RecentStatus,
   lingers: Lingers,
 ): StatusReport {
   const ok = isWell(parts.journal, parts.workspaces, parts.sinks)
   const findings = stats.lastFindings.map(findingStatus)
   const report = { ...when, ok, summary: '', ...parts, ...notices, findings }
-  return { ...report, summary: sentenceOf(report, lingers), ...kept }
+  return { ...report, summary: sentenceOf(report, lingers), ...recent }
 }

@@ -1,8 +1,9 @@
-// The shape of /status.
+// The format of /status.
 import type { ErrorCode } from '../core/errors.ts'
 import type { FindingRecord } from '../contracts/records.ts'
 import { progressOf } from '../contracts/jobs.ts'
 import type { Job, WaitsFor } from '../contracts/jobs.ts'
+import { sinkWarnings } from '../contracts/sink-kind.ts'
 import type { Assurance } from '../contracts/sink.ts'
 import type { SinkState, SourceState } from '../contracts/reporter.ts'
 import { isoFromUs } from '../core/time.ts'
@@ -14,7 +15,7 @@ type Instant = string | null
 export interface FaultStatus {
   readonly code: ErrorCode
   readonly message: string
-  /** of the whole trouble: it may have begun with another code */
+  /** start of the trouble, which may have had another code then */
   readonly since: string
   /** absent: unknown, or a try is under way */
   readonly next_try_at?: string
@@ -60,7 +61,7 @@ export interface RateLimitStatus {
   readonly lowered_from?: number
   /** the API answered 429: no request is sent before this; absent: no limit is active */
   readonly limited_until?: string
-  /** other workspaces that share this limit, by one key on one host: `used` counts all of them; absent: none */
+  /** other workspaces with the same key and host, whose requests `used` includes; absent: none */
   readonly shared_with?: readonly string[]
 }
 
@@ -79,7 +80,7 @@ export const sinceText = ({ started_at, configured_at }: Begin): string =>
 /** The last delivery is not kept across restarts and reloads, so null does not mean never. */
 export const noDelivery = (report: Begin): string => `none ${sinceText(report)}`
 
-/** A value of an earlier process or configuration does not count: nothing has looked for new entries since. */
+/** A value of an earlier process or configuration does not count: nothing was checked since. */
 export const isCaughtUp = (
   { caught_up_at: at }: Pick<SourceStatus, 'caught_up_at'>,
   { configured_at: configuredAt }: Pick<StatusReport, 'configured_at'>,
@@ -96,7 +97,7 @@ export interface SinkStatus {
   readonly type: string
   readonly assurance: Assurance
   readonly state: SinkState
-  /** while it collects: when the collected entries are sent at the latest; absent: it does not collect */
+  /** while it collects: when the entries are sent at the latest; absent: it does not collect */
   readonly next_upload_at?: string
   /** pending, including entries that the sink will filter */
   readonly pending_entries: number
@@ -127,7 +128,7 @@ export interface JournalStatus {
   readonly unconfigured: readonly string[]
 }
 
-/** An entry that a person should look up: the stored entry says who and from where. Newest first, only a few. */
+/** An entry that a person should look up in the SIEM. Newest first, only a few. */
 export interface FindingStatus {
   readonly workspace: string
   readonly source: string
@@ -159,7 +160,7 @@ export interface BackfillStatus {
   readonly gaps: number
 }
 
-/** A span that is read again from the API for one sink; several spans of one replay are reported as one. */
+/** A span that is read again from the API for one sink; a replay's spans are reported as one. */
 export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
   readonly sink: string
   /** stored in the journal for that sink */
@@ -167,16 +168,11 @@ export interface ReplayStatus extends Omit<BackfillStatus, 'new_entries'> {
 }
 
 /**
- * `secret_unread`, `file_unread`: a restart would fail without it. `clock_apart`: our clock differs much from that of the API.
- * `file_removed`, `file_cut`: the file of a `file` sink lost its lines; reported for one day.
+ * `secret_unread`, `file_unread`: a restart would fail without it. `clock_apart`: our clock differs
+ * much from that of the API. `file_removed`, `file_cut`: the file of a `file` sink lost its lines;
+ * reported for one day.
  */
-export const warningCodes = [
-  'secret_unread',
-  'file_unread',
-  'clock_apart',
-  'file_removed',
-  'file_cut',
-] as const
+export const warningCodes = ['secret_unread', 'file_unread', 'clock_apart', ...sinkWarnings] as const
 
 /** Something to fix although no part fails; `ok` does not change. */
 export interface WarningStatus {
@@ -199,7 +195,7 @@ export interface StatusReport {
   readonly workspaces: readonly WorkspaceStatus[]
   readonly sinks: readonly SinkStatus[]
   readonly journal: JournalStatus
-  /** when a changed configuration was rejected and the old one stayed; null: not since the current one was loaded */
+  /** when a changed configuration was rejected; null: not since the current one was loaded */
   readonly config_refused_at: Instant
   /** its first fault, and the number of others; null: none is rejected */
   readonly config_refused_why: string | null
@@ -240,7 +236,7 @@ export function replayStatusOf(job: Job): ReplayStatus | undefined {
 }
 
 /** `history.usage` uses the limit of the area `history`. */
-export function budgetOf(
+export function rateLimitOf(
   { name }: Pick<SourceStatus, 'name'>,
   { rate_limits }: Pick<WorkspaceStatus, 'rate_limits'>,
 ): RateLimitStatus | undefined {

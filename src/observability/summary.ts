@@ -1,5 +1,5 @@
 // The sentence at the top of /status, which an operator reads first.
-import { budgetOf, isCaughtUp, sinceText } from './status.ts'
+import { rateLimitOf, isCaughtUp, sinceText } from './status.ts'
 import type { FaultStatus, SinkStatus, SourceStatus, StatusReport, WorkspaceStatus } from './status.ts'
 import { answerText, countText, utcText, limitedText, numberText, spanText } from './words.ts'
 
@@ -7,18 +7,18 @@ import { answerText, countText, utcText, limitedText, numberText, spanText } fro
 const NOTABLE_LAG_SECONDS = 60
 const MAX_CLAUSES = 3
 /** Findings are mentioned this long, so that a person who looks once a day sees them. */
-const FOREIGN_TOLD_SECONDS = 25 * 3600
+const FOREIGN_SHOWN_SECONDS = 25 * 3600
 /** Slack after the linger time of a batch: it is loaded and sent. */
 const BRIEF_SECONDS = 1
 
 /** How long an entry may wait for its batch to fill, seconds. */
 export type Lingers = (sink: string) => number
 
-function secondsSince(instant: string, report: Pick<Told, 'reported_at'>): number {
+function secondsSince(instant: string, report: Pick<ReportFacts, 'reported_at'>): number {
   return Math.max(0, (Date.parse(report.reported_at) - Date.parse(instant)) / 1000)
 }
 
-type Told = Omit<StatusReport, 'summary' | 'backfills' | 'replays' | 'errors' | 'history'>
+type ReportFacts = Omit<StatusReport, 'summary' | 'backfills' | 'replays' | 'errors' | 'history'>
 
 /** Without the full stop, so that text can follow. */
 const asClause = (message: string) => message.replace(/[.\s]+$/, '')
@@ -34,18 +34,18 @@ function why(error: FaultStatus | null): string {
 type Why = typeof why
 const unsaid: Why = () => ''
 
-function pausedClause({ sinks, workspaces }: Told): string {
-  const debtor = sinks
+function pausedClause({ sinks, workspaces }: ReportFacts): string {
+  const slowest = sinks
     .filter(({ pending_entries }) => pending_entries > 0)
     .toSorted((a, b) => b.lag_seconds - a.lag_seconds || b.pending_entries - a.pending_entries)[0]
   const paused = workspaces.flatMap(({ sources }) => sources).find(({ state }) => state === 'paused')
   if (paused?.error && paused.error.code !== 'journal_full') return `Reading is paused${why(paused.error)}`
-  if (!debtor) return 'Reading is paused: the journal is full'
-  const owes = `${debtor.name} has ${countText(debtor.pending_entries, 'pending entries')}, the oldest for ${spanText(debtor.lag_seconds)}`
-  return `Reading is paused because the journal is full: ${owes}${debtor.error ? ` (${why(debtor.error).slice(2)})` : ''}`
+  if (!slowest) return 'Reading is paused: the journal is full'
+  const backlog = `${slowest.name} has ${countText(slowest.pending_entries, 'pending entries')}, the oldest for ${spanText(slowest.lag_seconds)}`
+  return `Reading is paused because the journal is full: ${backlog}${slowest.error ? ` (${why(slowest.error).slice(2)})` : ''}`
 }
 
-function sourceClauses(report: Told, why: Why): string[] {
+function sourceClauses(report: ReportFacts, why: Why): string[] {
   return report.workspaces.flatMap(({ name: workspace, sources }) =>
     sources
       .filter(({ state }) => state === 'blocked' || state === 'failing')
@@ -56,7 +56,7 @@ function sourceClauses(report: Told, why: Why): string[] {
   )
 }
 
-function sinkClauses({ sinks }: Told, why: Why): string[] {
+function sinkClauses({ sinks }: ReportFacts, why: Why): string[] {
   return sinks
     .filter(({ state }) => state === 'blocked' || state === 'failing')
     .map((sink) => `${sink.name} ${troubleOf(sink)}${why(sink.error)}`)
@@ -68,24 +68,24 @@ function troubleOf({ state, lag_seconds, pending_entries }: SinkStatus): string 
   return `is ${state === 'blocked' ? 'blocked and ' : ''}${spanText(lag_seconds)} behind`
 }
 
-function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: Told): string {
+function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: ReportFacts): string {
   if (source.waits_for_memory_since !== undefined) return ', waiting for memory that other answers use'
   const answer = answerText(source.answer_comes_since, Date.parse(reported_at))
   if (answer !== '') return `, ${answer}`
   if (source.state !== 'waiting') return ''
-  const until = budgetOf(source, workspace)?.limited_until
+  const until = rateLimitOf(source, workspace)?.limited_until
   return `, waiting${until === undefined ? ' for its rate limit' : `: ${limitedText(until, Date.parse(reported_at))}`}`
 }
 
-/** A restart keeps the cursor and with it the time of the next read, so that time may be from an earlier process. */
-function nextReadText({ last_success_at: at }: SourceStatus, report: Told): string {
+/** A restart keeps the time of the next read: the last read may be an earlier process's. */
+function nextReadText({ last_success_at: at }: SourceStatus, report: ReportFacts): string {
   if (at === null) return 'first read'
   if (Date.parse(at) >= Date.parse(report.configured_at)) return 'next read'
   return `first read ${sinceText(report)}, the last was ${spanText(secondsSince(at, report))} ago`
 }
 
 /** For a source that lags, or whose lag is unknown. */
-function readingClause(source: SourceStatus, workspace: WorkspaceStatus, report: Told): string {
+function readingClause(source: SourceStatus, workspace: WorkspaceStatus, report: ReportFacts): string {
   const { lag_seconds, state, last_success_at } = source
   const name = `${workspace.name} ${source.name}`
   const waits = waitsClause(source, workspace, report)
@@ -95,20 +95,20 @@ function readingClause(source: SourceStatus, workspace: WorkspaceStatus, report:
   return `${name} is ${spanText(lag_seconds)} behind and still reading${waits}`
 }
 
-/** The canary reads nothing: it is not mentioned between prompts, or while the readers have a backlog. */
-function canaryClauses(source: SourceStatus, workspace: WorkspaceStatus, report: Told): string[] {
+/** The canary reads nothing: not mentioned between prompts, or while readers have a backlog. */
+function canaryClauses(source: SourceStatus, workspace: WorkspaceStatus, report: ReportFacts): string[] {
   if (source.state === 'idle' || source.state === 'starting') return []
-  return [`${workspace.name}'s canary asks its prompt${waitsClause(source, workspace, report)}`]
+  return [`${workspace.name}'s canary is sending its prompt${waitsClause(source, workspace, report)}`]
 }
 
-/** A source that waits for memory, or for the rest of an answer, moves no head: its lag is unknown. */
-const isBehind = (source: SourceStatus, report: Told): boolean =>
+/** A source that waits for memory or the rest of an answer moves no head: its lag is unknown. */
+const isBehind = (source: SourceStatus, report: ReportFacts): boolean =>
   source.lag_seconds >= NOTABLE_LAG_SECONDS ||
   !isCaughtUp(source, report) ||
   source.waits_for_memory_since !== undefined ||
   answerText(source.answer_comes_since, Date.parse(report.reported_at)) !== ''
 
-function behindClauses(report: Told, lingers: Lingers): string[] {
+function behindClauses(report: ReportFacts, lingers: Lingers): string[] {
   const { workspaces, sinks } = report
   const slow = sinks
     .filter(({ name, lag_seconds }) => lag_seconds - lingers(name) >= NOTABLE_LAG_SECONDS)
@@ -128,7 +128,7 @@ function behindClauses(report: Told, lingers: Lingers): string[] {
 }
 
 /** Waiting too short to be an alarm, but too long to be called caught up. */
-function sendingClauses({ sinks }: Told, lingers: Lingers): string[] {
+function sendingClauses({ sinks }: ReportFacts, lingers: Lingers): string[] {
   return sinks
     .filter(
       ({ name, pending_entries, lag_seconds }) =>
@@ -140,7 +140,7 @@ function sendingClauses({ sinks }: Told, lingers: Lingers): string[] {
     )
 }
 
-function calmClause(report: Told): string {
+function calmClause(report: ReportFacts): string {
   const last =
     report.sinks
       .map(({ last_success_at }) => last_success_at ?? '')
@@ -154,7 +154,7 @@ function calmClause(report: Told): string {
 }
 
 /** The oldest of each kind: a wrong clock of ours, for example, affects every workspace. */
-function warningClauses({ warnings }: Told): string[] {
+function warningClauses({ warnings }: ReportFacts): string[] {
   const kinds = [...Map.groupBy(warnings, ({ code }) => code).values()]
   return kinds.flatMap(([first, ...more]) => {
     const rest = more.length > 0 ? ` (and ${more.length} more like it)` : ''
@@ -163,7 +163,7 @@ function warningClauses({ warnings }: Told): string[] {
 }
 
 /** Entries that receivers do not get: they need a person even if everything else is well. */
-function asideClauses({ journal: { gaps, quarantined }, sinks }: Told): string[] {
+function attentionClauses({ journal: { gaps, quarantined }, sinks }: ReportFacts): string[] {
   const unread = [
     ...(gaps > 0 ? [countText(gaps, 'possible gaps')] : []),
     ...(quarantined > 0 ? [`${numberText(quarantined)} quarantined`] : []),
@@ -174,9 +174,9 @@ function asideClauses({ journal: { gaps, quarantined }, sinks }: Told): string[]
   return [...(unread.length > 0 ? [unread.join(', ')] : []), ...letters]
 }
 
-/** Perhaps a stolen key, so it is mentioned beside every other fault. Kept in the journal across restarts. */
-function foreignClauses({ findings, journal, ...report }: Told): string[] {
-  const recent = findings.filter(({ found_at }) => secondsSince(found_at, report) < FOREIGN_TOLD_SECONDS)
+/** Perhaps a stolen key, so it is mentioned beside every other fault, also after a restart. */
+function foreignClauses({ findings, journal, ...report }: ReportFacts): string[] {
+  const recent = findings.filter(({ found_at }) => secondsSince(found_at, report) < FOREIGN_SHOWN_SECONDS)
   const last = recent
     .map(({ entry_at, found_at }) => entry_at ?? found_at)
     .toSorted()
@@ -185,24 +185,24 @@ function foreignClauses({ findings, journal, ...report }: Told): string[] {
 }
 
 /** With a wrong clock entries may be undiscovered. */
-const isPeaceSure = ({ warnings }: Told) => warnings.every(({ code }) => code !== 'clock_apart')
+const isCaughtUpKnown = ({ warnings }: ReportFacts) => warnings.every(({ code }) => code !== 'clock_apart')
 
 function join(clauses: readonly string[]): string {
   const rest = clauses.length - MAX_CLAUSES
   return [...clauses.slice(0, MAX_CLAUSES), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
 }
 
-function refusedClauses({ config_refused_at, config_refused_why }: Told, isAlone: boolean): string[] {
+function refusedClauses({ config_refused_at, config_refused_why }: ReportFacts, isAlone: boolean): string[] {
   if (config_refused_at === null) return []
   const reason = isAlone && config_refused_why !== null ? `: ${asClause(config_refused_why)}` : ''
   return [`The changed configuration is invalid, the previous one stays in use${reason}`]
 }
 
 /** Faults first, then lags; only without both it says "caught up". */
-export function sentenceOf(report: Told, lingers: Lingers): string {
+export function sentenceOf(report: ReportFacts, lingers: Lingers): string {
   const paused = report.journal.paused ? [pausedClause(report)] : []
   const lost = report.journal.lost === null ? [] : [report.journal.lost]
-  const wrong = (told: Why) => [...paused, ...sinkClauses(report, told), ...sourceClauses(report, told)]
+  const wrong = (reason: Why) => [...paused, ...sinkClauses(report, reason), ...sourceClauses(report, reason)]
   const count = lost.length + wrong(unsaid).length
   // With several faults the sentence names the parts; the rows have the messages.
   const warned = warningClauses(report)
@@ -214,6 +214,11 @@ export function sentenceOf(report: Told, lingers: Lingers): string {
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)
   const before = [...refused, ...warned]
   const calm = before.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
-  const peace = isPeaceSure(report) ? [calm] : []
-  return join([...before, ...(behind.length > 0 ? behind : peace), ...foreign, ...asideClauses(report)])
+  const allClear = isCaughtUpKnown(report) ? [calm] : []
+  return join([
+    ...before,
+    ...(behind.length > 0 ? behind : allClear),
+    ...foreign,
+    ...attentionClauses(report),
+  ])
 }

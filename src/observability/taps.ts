@@ -3,14 +3,13 @@
 import { LF } from '../core/bytes.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
-import { overlay } from '../core/overlay.ts'
-import type { Delivery, ObjectSink, OpenObject, Outcome, Sink } from '../contracts/sink.ts'
+import type { SinkObserver } from '../contracts/reporter.ts'
 
-/** Samples are for reading: longer lines are cut, and this bounds the memory that a reader can use. */
-export const MOST_LINES = 1_000
-const MOST_BYTES = 256 * 1024
+/** Samples are for reading: longer lines are cut, and this bounds the memory of a reader. */
+export const MAX_LINES = 1_000
+const MAX_BYTES = 256 * 1024
 
-interface Looker {
+interface TapReader {
   readonly limit: number
   readonly lines: Uint8Array[]
   bytes: number
@@ -19,86 +18,75 @@ interface Looker {
 
 export class Taps {
   readonly #clock: Pick<Clock, 'sleep'>
-  readonly #lookers = new Map<string, Set<Looker>>()
+  readonly #readers = new Map<string, Set<TapReader>>()
 
   constructor(clock: Pick<Clock, 'sleep'>) {
     this.#clock = clock
   }
 
-  /** Wraps the sink and copies the lines that it takes. Without a reader it costs one set lookup per batch. */
-  sink<Kind extends Sink | ObjectSink>(sink: Kind): Kind {
-    const lookers = new Set<Looker>()
-    this.#lookers.set(sink.name, lookers)
-    const heard = 'objects' in sink ? objectTap(sink, lookers) : batchTap(sink, lookers)
-    return overlay(sink, heard as Partial<Kind>)
+  /** Copies the lines that the sink takes. Costs one look at a set without a reader. */
+  observer(sink: string): SinkObserver {
+    const readers = new Set<TapReader>()
+    this.#readers.set(sink, readers)
+    return observerOf(readers)
   }
 
   /**
-   * The next lines that the sink takes, at most `limit`; fewer if `waitMs` ends first. Throws ConnectorError `misconfigured` if
-   * the configuration does not allow it.
+   * The next lines that the sink takes, at most `limit`; fewer if `waitMs` ends first. Throws
+   * ConnectorError `misconfigured` if the configuration does not allow it.
    */
   async next(name: string, limit: number, waitMs: number): Promise<readonly Uint8Array[]> {
-    const lookers = this.#lookers.get(name)
-    if (!lookers)
+    const readers = this.#readers.get(name)
+    if (!readers)
       throw new ConnectorError(
         'misconfigured',
         `tap is disabled for sink ${name} because it shows log content; set tap: true to enable it (no restart needed)`,
       )
-    const looker: Looker = {
-      limit: Math.min(limit, MOST_LINES),
+    const reader: TapReader = {
+      limit: Math.min(limit, MAX_LINES),
       lines: [],
       bytes: 0,
       full: new AbortController(),
     }
-    lookers.add(looker)
-    await this.#clock.sleep(waitMs, looker.full.signal)
-    lookers.delete(looker)
-    return looker.lines
+    readers.add(reader)
+    await this.#clock.sleep(waitMs, reader.full.signal)
+    readers.delete(reader)
+    return reader.lines
   }
 
   /** Readers get the lines so far, so that no wait delays a stop. */
   close(): void {
-    for (const lookers of this.#lookers.values()) for (const { full } of lookers) full.abort()
+    for (const readers of this.#readers.values()) for (const { full } of readers) full.abort()
   }
 }
 
-function show(lookers: ReadonlySet<Looker>, line: Uint8Array): void {
-  for (const looker of lookers) {
-    if (looker.lines.length >= looker.limit || looker.bytes >= MOST_BYTES) continue
-    const sample = line.slice(0, MOST_BYTES - looker.bytes)
-    looker.lines.push(sample)
-    looker.bytes += sample.length
-    if (looker.lines.length >= looker.limit || looker.bytes >= MOST_BYTES) looker.full.abort()
+function copyTo(readers: ReadonlySet<TapReader>, line: Uint8Array): void {
+  for (const reader of readers) {
+    if (reader.lines.length >= reader.limit || reader.bytes >= MAX_BYTES) continue
+    const sample = line.slice(0, MAX_BYTES - reader.bytes)
+    reader.lines.push(sample)
+    reader.bytes += sample.length
+    if (reader.lines.length >= reader.limit || reader.bytes >= MAX_BYTES) reader.full.abort()
   }
 }
 
-function batchTap(sink: Sink, lookers: ReadonlySet<Looker>): Partial<Sink> {
+function observerOf(readers: ReadonlySet<TapReader>): SinkObserver {
   return {
-    async deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome> {
-      const outcome = await sink.deliver(delivery, signal)
-      const { bytes, ends } = delivery.lines
-      for (let i = 0; lookers.size > 0 && i < Math.min(outcome.settled, MOST_LINES); i++)
-        show(lookers, bytes.subarray(i === 0 ? 0 : ends[i - 1], ends[i]))
+    async deliver({ lines: { bytes, ends } }, send) {
+      const outcome = await send()
+      const again = new Set(outcome.retry?.indices)
+      for (let i = 0; readers.size > 0 && i < Math.min(outcome.acknowledged, MAX_LINES); i++)
+        if (!again.has(i)) copyTo(readers, bytes.subarray(i === 0 ? 0 : ends[i - 1], ends[i]))
       return outcome
     },
-  }
-}
-
-/** Shows an object's lines as they are written; the object itself is stored later. */
-function objectTap(sink: ObjectSink, lookers: ReadonlySet<Looker>): Partial<ObjectSink> {
-  return {
-    async open(slot: number): Promise<OpenObject> {
-      const object = await sink.open(slot)
-      const write = async (lines: Uint8Array): Promise<void> => {
-        for (let at = 0, shown = 0; lookers.size > 0 && at < lines.length && shown < MOST_LINES; shown++) {
-          const end = lines.indexOf(LF, at)
-          const to = end < 0 ? lines.length : end + 1
-          show(lookers, lines.subarray(at, to))
-          at = to
-        }
-        await object.write(lines)
+    // An object's lines are shown as they are written; the object itself is stored later.
+    write(lines) {
+      for (let at = 0, shown = 0; readers.size > 0 && at < lines.length && shown < MAX_LINES; shown++) {
+        const end = lines.indexOf(LF, at)
+        const to = end < 0 ? lines.length : end + 1
+        copyTo(readers, lines.subarray(at, to))
+        at = to
       }
-      return overlay(object, { write })
     },
   }
 }

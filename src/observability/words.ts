@@ -34,14 +34,14 @@ export const stampText = (iso: string): string => iso.slice(0, 19).replace('T', 
 
 export const utcText = (iso: string): string => `${stampText(iso)} UTC`
 
-/** Requests of the last minute and the limit: the limit may have been higher when they were sent. */
+/** Requests of the last minute and the limit, which may have been higher when they were sent. */
 export const usedText = (used: number, limit: number): string =>
   used <= limit ? `${used} of ${limit}` : `${used}, now ${limit}`
 
 /** For a limit that is lowered since a 429. */
 export function loweredText(limit: number, from: number, used: number): string {
   const before = used > limit ? `; the ${numberText(used)} of the last minute were sent before that` : ''
-  return `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, and more again while it does not${before}`
+  return `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, rising again while it does not${before}`
 }
 
 /** `, next try in 42 s`, for a failed part; '' if unknown or due. */
@@ -58,8 +58,8 @@ export function uploadText(at: string | undefined, nowMs: number): string {
 }
 
 /**
- * Replaces the times of the last read and of the last catch-up if there is none yet. The first canary waits until the sources
- * have read everything, or for its time.
+ * Replaces the times of the last read and of the last catch-up if there is none yet. The first
+ * canary waits until the sources have read everything, or for its time.
  */
 export function neverTexts(
   {
@@ -87,7 +87,7 @@ const LONG_ANSWER_SECONDS = 60
 /** For a source that receives one answer for long; '' if there is none. */
 export function answerText(since: string | undefined, nowMs: number): string {
   const seconds = since === undefined ? 0 : (nowMs - Date.parse(since)) / 1000
-  return seconds < LONG_ANSWER_SECONDS ? '' : `one answer has been coming for ${spanText(seconds)}`
+  return seconds < LONG_ANSWER_SECONDS ? '' : `one answer has been arriving for ${spanText(seconds)}`
 }
 
 /** For a 429 that is waited out. */
@@ -107,13 +107,13 @@ export function sizeText(bytes: number): string {
   return `${bytes} B`
 }
 
-/** `1,234,567`, for an integer. Not by Intl, whose first call loads tables: 13 ms and some MB at each start. */
+/** `1,234,567`, for an integer. Intl would load tables: 13 ms and some MB at each start. */
 export const numberText = (count: number): string => String(count).replace(/\B(?=(?:\d{3})+$)/g, ',')
 
 /** At most `most` characters, with a sign that text was cut. */
-export function cutText(text: string, most: number): string {
-  if (text.length <= most) return text
-  const cut = text.slice(0, most)
+export function cutText(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text
+  const cut = text.slice(0, maxLength)
   // Half a surrogate pair at the end would come out as a broken character.
   return `${cut.isWellFormed() || !text.isWellFormed() ? cut : cut.slice(0, -1)}…`
 }

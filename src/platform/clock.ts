@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks'
 import type { Clock, Random } from '../core/clock.ts'
 
 /** A timer of more than 2^31 − 1 ms would fire at once: longer sleeps are split. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** True if it slept to its end. */
 function sleepPiece(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
@@ -24,10 +24,10 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
   async sleep(ms, signal) {
-    for (let leftMs = Math.max(0, ms); ; leftMs -= LONGEST_TIMER_MS) {
+    for (let leftMs = Math.max(0, ms); ; leftMs -= MAX_TIMER_MS) {
       if (signal?.aborted === true) return
-      const whole = await sleepPiece(Math.min(leftMs, LONGEST_TIMER_MS), signal)
-      if (!whole || leftMs <= LONGEST_TIMER_MS) return
+      const completed = await sleepPiece(Math.min(leftMs, MAX_TIMER_MS), signal)
+      if (!completed || leftMs <= MAX_TIMER_MS) return
     }
   },
 }

@@ -103,7 +103,7 @@ export function refusalOf(proxy: Proxy, status: number, to: string): ConnectorEr
       `${answered}: its rules forbid this connection; have it allowed there, or name the host in NO_PROXY`,
     )
   if (status >= 500)
-    return new ConnectorError('unreachable', `${answered}: the proxy itself could not get there`)
+    return new ConnectorError('unreachable', `${answered}: the proxy could not connect to it`)
   return new ConnectorError('unreachable', `${answered}, which opens no connection: is it a proxy?`)
 }
 
@@ -118,15 +118,15 @@ export function openTunnel(socket: Socket, proxy: Proxy, to: Address, stop: Abor
       reject(error)
     }
     const late = () => fail(coded('NO_TUNNEL'))
-    const asked = request({
+    const connecting = request({
       method: 'CONNECT',
       path: where,
       headers: { host: where, ...(proxy.login && { 'proxy-authorization': proxy.login }) },
       // Without an agent, so only on this socket.
       createConnection: () => socket,
     })
-    asked.on('error', fail)
-    asked.on('connect', ({ statusCode = 0 }) => {
+    connecting.on('error', fail)
+    connecting.on('connect', ({ statusCode = 0 }) => {
       if (statusCode < 200 || statusCode >= 300) {
         fail(refusalOf(proxy, statusCode, where))
         return
@@ -135,7 +135,7 @@ export function openTunnel(socket: Socket, proxy: Proxy, to: Address, stop: Abor
       resolve(socket)
     })
     stop.addEventListener('abort', late, { once: true })
-    asked.end()
+    connecting.end()
     if (stop.aborted) late()
   })
 }

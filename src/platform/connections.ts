@@ -7,14 +7,14 @@ import type { Duplex } from 'node:stream'
 
 /** How long an idle connection is kept, unless the server specifies a time. */
 const IDLE_MS = 4_000
-const LONGEST_IDLE_MS = 600_000
+const MAX_IDLE_MS = 600_000
 /** A server may close a little earlier than it announced. */
 const EARLIER_MS = 2_000
 
 /** Statuses below 500 that signal an overloaded machine. */
 const OVERLOADED: ReadonlySet<number> = new Set([408, 429])
 
-export interface Way {
+export interface Route {
   readonly stop: AbortSignal
   /** the host's addresses, those with a bad last answer at the end */
   readonly lookup: LookupFunction
@@ -22,7 +22,7 @@ export interface Way {
   readonly reached: (address: string | undefined) => void
 }
 
-interface Kept {
+interface PooledSocket {
   readonly socket: Socket
   readonly address: string | undefined
   readonly generation: number
@@ -34,16 +34,16 @@ export interface AgentOptions extends ClientRequestArgs {
   readonly stop: AbortSignal
 }
 
-export class KeptConnections extends Agent {
-  readonly #open: (way: Way) => Promise<Socket>
+export class ConnectionPool extends Agent {
+  readonly #open: (route: Route) => Promise<Socket>
   readonly #resolve: LookupFunction
-  readonly #known = new WeakMap<Duplex, Kept>()
+  readonly #known = new WeakMap<Duplex, PooledSocket>()
   /** Generation: connections of an earlier one are not reused. */
   #generation = 0
   /** addresses whose last answer was bad, the latest last */
   readonly #suspects = new Set<string>()
 
-  constructor(open: (way: Way) => Promise<Socket>, resolve: LookupFunction = lookup) {
+  constructor(open: (route: Route) => Promise<Socket>, resolve: LookupFunction = lookup) {
     super({ keepAlive: true })
     this.#open = open
     this.#resolve = resolve
@@ -55,12 +55,12 @@ export class KeptConnections extends Agent {
   ): undefined {
     const generation = this.#generation
     let address: string | undefined
-    const way: Way = {
+    const route: Route = {
       stop: (options as AgentOptions).stop,
       lookup: this.#lookup,
       reached: (by) => (address = by),
     }
-    this.#open(way).then(
+    this.#open(route).then(
       (socket) => {
         this.#known.set(socket, { socket, address, generation, idleMs: IDLE_MS })
         done?.(null, socket)
@@ -73,18 +73,18 @@ export class KeptConnections extends Agent {
   }
 
   override keepSocketAlive(socket: Duplex): boolean {
-    const kept = this.#known.get(socket)
-    if (!kept || kept.generation !== this.#generation || kept.idleMs <= 0) return false
+    const pooled = this.#known.get(socket)
+    if (!pooled || pooled.generation !== this.#generation || pooled.idleMs <= 0) return false
     super.keepSocketAlive(socket)
-    kept.socket.setTimeout(kept.idleMs)
+    pooled.socket.setTimeout(pooled.idleMs)
     // Data on an idle connection would be taken for the answer to the next request. Node 22 has no
     // protection against that.
-    socket.on('data', unasked)
+    socket.on('data', destroyOnData)
     return true
   }
 
   override reuseSocket(socket: Duplex, request: ClientRequest): void {
-    socket.off('data', unasked)
+    socket.off('data', destroyOnData)
     this.#known.get(socket)?.socket.setTimeout(0)
     super.reuseSocket(socket, request)
   }
@@ -94,13 +94,13 @@ export class KeptConnections extends Agent {
    * ends reuse of the connection.
    */
   answered(socket: Duplex, { statusCode = 0, headers }: IncomingMessage): void {
-    const kept = this.#known.get(socket)
+    const pooled = this.#known.get(socket)
     const isBad = statusCode >= 500 || OVERLOADED.has(statusCode)
     if (isBad) this.renew(socket)
-    if (!kept || isBad) return
-    if (kept.address !== undefined) this.#suspects.delete(kept.address)
+    if (!pooled || isBad) return
+    if (pooled.address !== undefined) this.#suspects.delete(pooled.address)
     const seconds = /(?:^|[,;\s])timeout=(\d{1,9})/i.exec(String(headers['keep-alive'] ?? ''))?.[1]
-    if (seconds !== undefined) kept.idleMs = Math.min(LONGEST_IDLE_MS, Number(seconds) * 1_000 - EARLIER_MS)
+    if (seconds !== undefined) pooled.idleMs = Math.min(MAX_IDLE_MS, Number(seconds) * 1_000 - EARLIER_MS)
   }
 
   /**
@@ -135,6 +135,6 @@ export class KeptConnections extends Agent {
   }
 }
 
-function unasked(this: Duplex): void {
+function destroyOnData(this: Duplex): void {
   this.destroy()
 }

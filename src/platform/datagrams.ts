@@ -7,7 +7,7 @@ import { ConnectorError, errnoOf } from '../core/errors.ts'
 import { type Datagrams, hostPort, type OpenDatagrams } from '../contracts/platform.ts'
 import { transportError } from './network-errors.ts'
 
-const nobody = new AbortController().signal
+const neverAborted = new AbortController().signal
 
 export const openDatagrams: OpenDatagrams = async (to) => {
   const { host, port } = to
@@ -18,7 +18,7 @@ export const openDatagrams: OpenDatagrams = async (to) => {
     await connected(socket, port, address)
     return datagramsOver(socket, where)
   } catch (error) {
-    throw transportError(where, error, nobody)
+    throw transportError(where, error, neverAborted)
   }
 }
 
@@ -49,14 +49,15 @@ function datagramsOver(socket: Socket, where: string): Datagrams {
 
   return {
     async send(bytes) {
-      if (closing) throw new ConnectorError('unreachable', `${where} is not sent to any more: closed`)
+      if (closing)
+        throw new ConnectorError('unreachable', `${where} can no longer be sent to: its socket is closed`)
       const former = failure
       failure = undefined
       try {
         if (former) throw former
         await sendOne(bytes)
       } catch (error) {
-        if (errnoOf(error) !== 'EMSGSIZE') throw transportError(where, error, nobody)
+        if (errnoOf(error) !== 'EMSGSIZE') throw transportError(where, error, neverAborted)
         const message = `${bytes.length} bytes do not fit one datagram to ${where}; lower max_message_bytes`
         throw new ConnectorError('too_large', message, { cause: error })
       }

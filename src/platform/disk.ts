@@ -5,7 +5,7 @@ import { access, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/p
 import type { FileHandle } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Disk, DiskFile, FileState, Listed } from '../contracts/platform.ts'
-import { ConnectorError, OUT_OF_FILES, errnoOf, isNoRoom } from '../core/errors.ts'
+import { ConnectorError, OUT_OF_FILES, errnoOf, isDiskFull } from '../core/errors.ts'
 import { factsOf, ownerFault, thisUser } from '../core/file-owners.ts'
 import type { FileFacts } from '../core/file-owners.ts'
 import { makeFolders } from '../core/paths.ts'
@@ -106,9 +106,9 @@ async function factsAt(path: string): Promise<FileFacts | undefined> {
 }
 
 /** `there`: the file under the name, or the opened one. */
-async function refuseForeign(path: string, there: FileFacts): Promise<void> {
+async function refuseForeign(path: string, existing: FileFacts): Promise<void> {
   const folder = await factsAt(dirname(resolve(path)))
-  const facts = (asked: string) => (asked === path ? there : folder)
+  const facts = (asked: string) => (asked === path ? existing : folder)
   const fault = ownerFault(path, { facts, user: thisUser })
   if (fault !== undefined) throw new ConnectorError('misconfigured', fault)
 }
@@ -118,11 +118,11 @@ async function refuseForeign(path: string, there: FileFacts): Promise<void> {
  * just before.
  */
 async function openOwn(path: string): Promise<FileHandle> {
-  const there = await factsAt(path)
-  if (!there) return openRegular(path, NEW)
-  await refuseForeign(path, there)
+  const existing = await factsAt(path)
+  if (!existing) return openRegular(path, NEW)
+  await refuseForeign(path, existing)
   // A link may be intended, and point to a file that does not exist yet.
-  const handle = await openRegular(path, there.kind === 'link' ? O_RDWR | O_CREAT : O_RDWR | O_NOFOLLOW)
+  const handle = await openRegular(path, existing.kind === 'link' ? O_RDWR | O_CREAT : O_RDWR | O_NOFOLLOW)
   try {
     await refuseForeign(path, factsOf(await handle.stat()))
     return handle
@@ -186,44 +186,44 @@ export const disk: Disk = {
 // None of them ends the process: one sink's files may be on a mount that goes away while the other
 // sinks continue.
 
-const PLACE = 'check that its folder can be made and that this user may write there'
+const CHECK_FOLDER = 'check that its folder can be made and that this user may write there'
 
 /** Errors that an operator has to fix, with the remedy. */
-const wrong: Readonly<Record<string, string>> = {
-  EACCES: PLACE,
-  EPERM: PLACE,
-  ENOENT: PLACE,
-  ENOTDIR: PLACE,
-  EISDIR: PLACE,
-  EROFS: PLACE,
-  ELOOP: PLACE,
-  ENAMETOOLONG: PLACE,
-  EEXIST: PLACE,
-  EXDEV: PLACE,
-  EBUSY: PLACE,
-  ENXIO: PLACE,
+const advices: Readonly<Record<string, string>> = {
+  EACCES: CHECK_FOLDER,
+  EPERM: CHECK_FOLDER,
+  ENOENT: CHECK_FOLDER,
+  ENOTDIR: CHECK_FOLDER,
+  EISDIR: CHECK_FOLDER,
+  EROFS: CHECK_FOLDER,
+  ELOOP: CHECK_FOLDER,
+  ENAMETOOLONG: CHECK_FOLDER,
+  EEXIST: CHECK_FOLDER,
+  EXDEV: CHECK_FOLDER,
+  EBUSY: CHECK_FOLDER,
+  ENXIO: CHECK_FOLDER,
   EMFILE: OUT_OF_FILES,
   ENFILE: OUT_OF_FILES,
 }
 
-const BY_ITSELF = 'and it goes on by itself'
+const RESUMES = 'it then resumes automatically'
 /** Remedies for a full disk. */
 const remedies: Readonly<Record<string, string>> = {
-  EDQUOT: `make room or raise the quota, ${BY_ITSELF}`,
+  EDQUOT: `free space or raise the quota; ${RESUMES}`,
   EFBIG:
-    'set rotate.max_bytes below what a file may become here, or raise that limit (ulimit -f, LimitFSIZE) and start again',
+    'set rotate.max_bytes below the file size limit (ulimit -f, LimitFSIZE), or raise that limit, and start again',
 }
 
 /**
  * The same form as the journal's message, which may be on the same disk: the fact, what to do, and
  * the path last, since it may be long.
  */
-function noRoom(code: string, what: string, path: string, cause: unknown): ConnectorError {
-  const remedy = remedies[code] ?? `make room, ${BY_ITSELF}`
+function diskFullError(code: string, what: string, path: string, cause: unknown): ConnectorError {
+  const remedy = remedies[code] ?? `free space; ${RESUMES}`
   return new ConnectorError('disk_full', `${what} (${code}): ${remedy}. The path is ${path}`, { cause })
 }
 
-const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)
+const isSystemCode = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)
 
 /**
  * An error that an operator can act on; `doing` is for example "write".
@@ -232,13 +232,13 @@ const isSystems = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error
 export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot ${doing} ${path} (${code})`
-  if (isNoRoom(code)) return noRoom(code, `cannot ${doing}`, path, cause)
-  const next = wrong[code]
+  if (isDiskFull(code)) return diskFullError(code, `cannot ${doing}`, path, cause)
+  const next = advices[code]
   if (next !== undefined) return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
-  const away = 'the disk, or what is mounted there, does not answer as it should; check it'
+  const away = 'the disk or mount does not respond as expected; check it'
   // ESTALE, ENOTCONN, EHOSTDOWN, EIO and other errors of a file system that is away.
-  if (isSystems(code)) return new ConnectorError('unreachable', `${what}: ${away}`, { cause })
-  return new ConnectorError('disk_failed', `${what}: the call itself is at fault, please report it`, {
+  if (isSystemCode(code)) return new ConnectorError('unreachable', `${what}: ${away}`, { cause })
+  return new ConnectorError('disk_failed', `${what}: this is a bug in Auditferry, please report it`, {
     cause,
   })
 }
@@ -251,8 +251,8 @@ export function diskError(doing: string, path: string, cause: unknown): Connecto
 export function syncError(path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot sync ${path} (${code})`
-  const next = 'what was written may be lost and is written anew'
-  if (isNoRoom(code)) return noRoom(code, `cannot sync, ${next}`, path, cause)
-  const check = 'check the disk, or what is mounted there'
+  const next = 'data just written may be lost, so it is written again'
+  if (isDiskFull(code)) return diskFullError(code, `cannot sync, ${next}`, path, cause)
+  const check = 'check the disk or mount'
   return new ConnectorError('unreachable', `${what}: ${next}; ${check}`, { cause })
 }

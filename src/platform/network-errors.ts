@@ -56,7 +56,7 @@ const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
   ['ECONNRESET', ['unreachable', 'reset the connection before it answered', 'own']],
   ['EPIPE', ['unreachable', 'closed the connection before it had read the request', 'own']],
   ['CLOSED', ['unreachable', 'closed the connection before it answered', 'own']],
-  ['CLOSED_HERE', ['unreachable', 'cannot be asked: its connections are closed']],
+  ['CLOSED_HERE', ['unreachable', 'was not contacted: its connections are closed']],
   ['CUT_SHORT', ['unreachable', 'closed the connection in the middle of its answer']],
   ['CLOSED_IN_HANDSHAKE', ['unreachable', 'closed the connection during the TLS handshake']],
   ['CLOSED_AFTER_HANDSHAKE', ['unreachable', 'closed the connection after the TLS handshake', 'own']],
@@ -64,15 +64,15 @@ const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
   ['EAI_AGAIN', ['unreachable', 'cannot be resolved at the moment: DNS did not answer']],
   ['EHOSTUNREACH', ['unreachable', 'cannot be reached: no route to it']],
   ['ENETUNREACH', ['unreachable', 'cannot be reached: no route to its network']],
-  ['EMFILE', ['unreachable', `cannot be asked: ${OUT_OF_FILES}`]],
-  ['ENFILE', ['unreachable', `cannot be asked: ${OUT_OF_FILES}`]],
+  ['EMFILE', ['unreachable', `cannot be contacted: ${OUT_OF_FILES}`]],
+  ['ENFILE', ['unreachable', `cannot be contacted: ${OUT_OF_FILES}`]],
   ['ETIMEDOUT', ['timeout', 'did not answer in time']],
-  ['NO_CONNECTION', ['timeout', 'did not take the connection in time; is a firewall in the way?']],
-  ['NO_HANDSHAKE', ['timeout', 'took the connection but did not answer the TLS handshake; does it speak TLS on this port?']], // prettier-ignore
-  ['NO_TUNNEL', ['timeout', 'took the connection but did not answer; is it a proxy?']],
-  ['UNASKED_UPGRADE', ['bad_reply', 'switched to another protocol, which was not asked for']],
-  ['OTHER_LENGTH', ['bad_reply', 'was sent a body of another length than was announced']],
-  ['HPE_HEADER_OVERFLOW', ['bad_reply', 'sent headers without end']],
+  ['NO_CONNECTION', ['timeout', 'did not accept the connection in time; is a firewall in the way?']],
+  ['NO_HANDSHAKE', ['timeout', 'accepted the connection but did not answer the TLS handshake; does it speak TLS on this port?']], // prettier-ignore
+  ['NO_TUNNEL', ['timeout', 'accepted the connection but did not answer; is it a proxy?']],
+  ['UNASKED_UPGRADE', ['bad_reply', 'switched to another protocol without a request for that']],
+  ['OTHER_LENGTH', ['bad_reply', 'was sent a body whose length differs from its content-length']],
+  ['HPE_HEADER_OVERFLOW', ['bad_reply', 'sent headers that are too large']],
   [
     'ERR_INVALID_CHAR',
     ['misconfigured', 'was not contacted: a header contains a character that HTTP forbids'],
@@ -133,7 +133,7 @@ export function transportError(
   if (signal.aborted) {
     const reason: unknown = signal.reason
     if (reason instanceof ConnectorError) return reason
-    return new ConnectorError('aborted', `the request to ${where} was called off`, { cause: error })
+    return new ConnectorError('aborted', `the request to ${where} was cancelled`, { cause: error })
   }
   if (error instanceof ConnectorError) return error
   const { proxy, atProxy, answered = false } = seen
@@ -149,7 +149,7 @@ export function transportError(
     return new ConnectorError(decision, `${whom} ${what}${help}${onTheWay} (${code})`, { cause: error })
   }
   const detail = found[0] ?? 'for an unknown reason'
-  return new ConnectorError('unreachable', `${whom} could not be asked${onTheWay} (${detail})`, {
+  return new ConnectorError('unreachable', `${whom} could not be reached${onTheWay} (${detail})`, {
     cause: error,
   })
 }

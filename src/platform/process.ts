@@ -19,22 +19,22 @@ export function tuneHeap(): void {
 // datagrams over Unix sockets.
 
 /** It waits until the message was read. */
-const TOLD_WITHIN_MS = 10_000
+const NOTIFY_TIMEOUT_MS = 10_000
 
 /**
  * `state` as in sd_notify(3), such as READY=1. Does nothing without a manager (NOTIFY_SOCKET); a
  * failure is logged, because the manager would give up waiting. The unit must accept messages of
  * child processes: NotifyAccess=all.
  */
-export function tellServiceManager(
+export function notifyServiceManager(
   env: Readonly<Record<string, string | undefined>>,
   log: Pick<Log, 'warn'>,
   state: 'READY=1' | 'STOPPING=1',
 ): void {
   const { NOTIFY_SOCKET: socket, PATH: path } = env
   if (!socket) return
-  const options = { env: { NOTIFY_SOCKET: socket, PATH: path }, timeout: TOLD_WITHIN_MS }
+  const options = { env: { NOTIFY_SOCKET: socket, PATH: path }, timeout: NOTIFY_TIMEOUT_MS }
   execFile('systemd-notify', [state], options, (error) => {
-    if (error) log.warn('The service manager could not be told', { error: error.message })
+    if (error) log.warn('systemd could not be notified of the service state', { error: error.message })
   })
 }

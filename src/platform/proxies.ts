@@ -24,7 +24,7 @@ export interface Proxy {
 }
 
 const misconfigured = (variable: string, fault: string) =>
-  new ConnectorError('misconfigured', `the environment's ${variable} ${fault}, and a restart`)
+  new ConnectorError('misconfigured', `the environment's ${variable} ${fault}, and restart`)
 
 function urlOf(text: string): URL | undefined {
   try {
@@ -45,7 +45,7 @@ function proxyOf(variable: string, text: string): Proxy {
   if (!url || !['http:', 'https:'].includes(url.protocol))
     throw misconfigured(
       variable,
-      'is not the address of a proxy: expected one such as http://proxy.example.com:3128 (marks in a login as %25)',
+      'is not the address of a proxy: expected one such as http://proxy.example.com:3128 (percent-encode special characters in a login)',
     )
   const to = addressOf(text)
   const encrypted = url.protocol === 'https:'
@@ -84,7 +84,7 @@ function rangeOf(entry: string): Exempt {
   if (family === 0 || bits > (family === 4 ? 32 : 128))
     throw misconfigured(
       'NO_PROXY',
-      `holds ${entry}, which is not an address range: expected one such as 10.0.0.0/8`,
+      `contains ${entry}, which is not an address range: expected one such as 10.0.0.0/8`,
     )
   const range = new BlockList()
   range.addSubnet(address, bits, family === 4 ? 'ipv4' : 'ipv6')
@@ -100,7 +100,7 @@ export class Proxies {
   }
 
   /** The proxy for `url`; undefined: none. Throws ConnectorError `misconfigured`. */
-  wayTo(url: string): Proxy | undefined {
+  proxyFor(url: string): Proxy | undefined {
     const { https, http, exempt } = this.#read()
     const proxy = new URL(url).protocol === 'https:' ? (https ?? http) : http
     const { host, port } = addressOf(url)

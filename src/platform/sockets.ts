@@ -22,7 +22,7 @@ const UNREAD_BYTES = 64 * 1024
  */
 const VERDICT_MS = 500
 
-const nobody = new AbortController().signal
+const neverAborted = new AbortController().signal
 
 class StreamConnection implements Connection {
   readonly certificateEndsAt: number | undefined
@@ -46,10 +46,10 @@ class StreamConnection implements Connection {
       if (this.#unread >= UNREAD_BYTES) socket.pause()
       this.#wake?.()
     })
-    socket.on('end', () => this.#over())
+    socket.on('end', () => this.#markEnded())
     const seen = { showsCertificate: ownEndsAt !== undefined }
-    socket.on('error', (error) => this.#over(transportError(where, error, nobody, seen)))
-    socket.on('close', () => this.#over())
+    socket.on('error', (error) => this.#markEnded(transportError(where, error, neverAborted, seen)))
+    socket.on('close', () => this.#markEnded())
   }
 
   get failure(): ConnectorError | undefined {
@@ -60,7 +60,7 @@ class StreamConnection implements Connection {
     return this.#ended
   }
 
-  #over(failure?: ConnectorError): void {
+  #markEnded(failure?: ConnectorError): void {
     this.#ended = true
     this.#failure ??= failure
     this.#wake?.()
@@ -71,7 +71,7 @@ class StreamConnection implements Connection {
   }
 
   #aborted(): ConnectorError {
-    return new ConnectorError('aborted', `the exchange with ${this.#where} was called off`)
+    return new ConnectorError('aborted', `the exchange with ${this.#where} was cancelled`)
   }
 
   write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
@@ -135,7 +135,7 @@ class StreamConnection implements Connection {
   }
 
   destroy(): void {
-    this.#over()
+    this.#markEnded()
     this.#socket.destroy()
   }
 }
@@ -169,7 +169,7 @@ async function secured(to: Address, tls: TlsOptions, where: string, stop: AbortS
   const options = { secureContext, serverName: tls.server_name }
   const socket = await openTls(await openTcp(to, stop), to.host, options, stop)
   const connection = new StreamConnection(socket, where, ownEndsAt)
-  if (socket.getProtocol() === 'TLSv1.3') await judged(socket, connection, where, stop)
+  if (socket.getProtocol() === 'TLSv1.3') await awaitVerdict(socket, connection, where, stop)
   return connection
 }
 
@@ -177,7 +177,7 @@ async function secured(to: Address, tls: TlsOptions, where: string, stop: AbortS
  * A session ticket or data means accepted; an end means refused. For servers that send neither,
  * silence means accepted.
  */
-async function judged(
+async function awaitVerdict(
   socket: TLSSocket,
   connection: StreamConnection,
   where: string,
@@ -199,5 +199,5 @@ async function judged(
   if (!connection.gone && !stop.aborted) return
   connection.destroy()
   const seen = { encrypted: true, showsCertificate: connection.ownCertificateEndsAt !== undefined }
-  throw connection.failure ?? transportError(where, coded('CLOSED_AFTER_HANDSHAKE'), nobody, seen)
+  throw connection.failure ?? transportError(where, coded('CLOSED_AFTER_HANDSHAKE'), neverAborted, seen)
 }

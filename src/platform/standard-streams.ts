@@ -6,14 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, isReaderGone } from '../core/errors.ts'
 
 /** Buffer for a slow reader; lines beyond it are dropped and counted. */
-const MOST_WAITING_BYTES = 2 ** 20
-const TRY_AGAIN_MS = 100
+const MAX_WAITING_BYTES = 2 ** 20
+const RETRY_MS = 100
 
 interface LineWriterOptions {
   /** Writes as much as possible now and returns how many bytes that were; must not wait. */
   readonly put: (bytes: Uint8Array) => number
   /** Calls back a little later; not required while the process ends. */
-  readonly later: (again: () => void) => void
+  readonly later: (retry: () => void) => void
   /** A line that reports how many were dropped. */
   readonly dropped: (lines: number) => string
 }
@@ -40,13 +40,13 @@ export class LineWriter {
   write(text: string): void {
     const bytes = Buffer.from(text)
     const wasWaiting = this.isWaiting
-    if (wasWaiting && this.#waitingBytes + bytes.length > MOST_WAITING_BYTES) {
+    if (wasWaiting && this.#waitingBytes + bytes.length > MAX_WAITING_BYTES) {
       this.#droppedLines++
       return
     }
     this.#waiting.push(bytes)
     this.#waitingBytes += bytes.length
-    if (!wasWaiting) this.#goOn()
+    if (!wasWaiting) this.#drain()
   }
 
   /** Writes as much as possible now. */
@@ -59,16 +59,16 @@ export class LineWriter {
         return
       }
       this.#waiting.shift()
-      if (this.#waiting.length === 0) this.#tellDropped()
+      if (this.#waiting.length === 0) this.#reportDropped()
     }
   }
 
-  #goOn(): void {
+  #drain(): void {
     this.flush()
-    if (this.isWaiting) this.#options.later(() => this.#goOn())
+    if (this.isWaiting) this.#options.later(() => this.#drain())
   }
 
-  #tellDropped(): void {
+  #reportDropped(): void {
     if (this.#droppedLines === 0) return
     const line = Buffer.from(this.#options.dropped(this.#droppedLines))
     this.#droppedLines = 0
@@ -92,20 +92,20 @@ function put(bytes: Uint8Array): number {
  */
 export const standardError = new LineWriter({
   put,
-  later: (again) => void setTimeout(again, TRY_AGAIN_MS).unref(),
+  later: (retry) => void setTimeout(retry, RETRY_MS).unref(),
   dropped: (lines) => {
     const time = new Date().toISOString()
-    return `${JSON.stringify({ level: 'warn', time, msg: 'The log output was not read: log lines were dropped', lines })}\n`
+    return `${JSON.stringify({ level: 'warn', time, msg: 'Log lines were dropped, because standard error was not read', lines })}\n`
   },
 })
 
 /**
  * Call before the process ends: a slow reader gets the last lines, a stalled one is abandoned after
- * `mostMs`.
+ * `maxMs`.
  */
-export async function drainStandardError(mostMs: number): Promise<void> {
-  for (let waitedMs = 0; standardError.isWaiting && waitedMs < mostMs; waitedMs += TRY_AGAIN_MS) {
-    await sleep(TRY_AGAIN_MS)
+export async function drainStandardError(maxMs: number): Promise<void> {
+  for (let waitedMs = 0; standardError.isWaiting && waitedMs < maxMs; waitedMs += RETRY_MS) {
+    await sleep(RETRY_MS)
     standardError.flush()
   }
 }
@@ -120,8 +120,8 @@ export interface StandardOutput {
   readonly write: Write
 }
 
-export interface Teller {
-  readonly tell: (text: string) => void
+export interface TextWriter {
+  readonly write: (text: string) => void
   /** Why some of it was not written; undefined: all was written, or the reader closed it. */
   fault(): Promise<string | undefined>
 }
@@ -146,7 +146,7 @@ export function printTo(stdout: StandardOutput): (bytes: Uint8Array) => Promise<
 }
 
 /** For texts written without waiting: whether all of them were written is checked at the end. */
-export function tellTo(stdout: StandardOutput): Teller {
+export function writerTo(stdout: StandardOutput): TextWriter {
   const print = printTo(stdout)
   let fault: string | undefined
   let printed: Promise<unknown> = Promise.resolve()
@@ -156,7 +156,7 @@ export function tellTo(stdout: StandardOutput): Teller {
     if (!isReaderGone(code) && !(stdout instanceof Socket && code === 'EIO')) fault ??= code
   }
   return {
-    tell: (text) => {
+    write: (text) => {
       printed = Promise.all([printed, print(Buffer.from(text)).catch(failed)])
     },
     fault: async () => {

@@ -28,7 +28,7 @@ const lastGood = new WeakMap<TlsOptions, { readonly contents: Contents; readonly
 /** A pipe may never end, and would also block the stop of the process. */
 async function regular(path: string): Promise<Buffer> {
   if ((await stat(path)).isFile()) return readFile(path)
-  throw Object.assign(new Error('no regular file'), { code: 'no regular file', path })
+  throw Object.assign(new Error('not a regular file'), { code: 'not a regular file', path })
 }
 
 function contentsOf(tls: TlsOptions): Promise<Contents> {
@@ -40,8 +40,8 @@ const alike = (one: Contents, other: Contents): boolean =>
   one.every((bytes, i) => (bytes ? bytes.equals(other[i] ?? Buffer.alloc(0)) : other[i] === undefined))
 
 function materialOf(tls: TlsOptions, [ca, cert, key]: Contents): TlsMaterial {
-  const wrong = ca && certificateFault(ca.toString('latin1'))
-  if (wrong !== undefined) throw Object.assign(new Error(wrong), { code: 'no PEM', path: tls.ca_file })
+  const fault = ca && certificateFault(ca.toString('latin1'))
+  if (fault !== undefined) throw Object.assign(new Error(fault), { code: 'no PEM', path: tls.ca_file })
   const secureContext = createSecureContext({
     minVersion: 'TLSv1.2',
     ...(ca && { ca }),
@@ -68,7 +68,8 @@ export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
     const known = lastGood.get(tls)
     if (known) return known.material
     const path = cause instanceof Error && 'path' in cause ? String(cause.path) : 'the TLS files'
-    const next = 'each must hold PEM and be readable for this user, and the key belong to the certificate'
+    const next =
+      'each must contain PEM and be readable for this user, and the key must belong to the certificate'
     const message = `cannot use ${path} (${errnoOf(cause, 'unreadable')}): ${next}`
     throw new ConnectorError('tls_invalid', message, { cause })
   }
@@ -78,10 +79,10 @@ export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
  * The name that the peer must prove: an IP address is not allowed in the handshake, only compared.
  */
 export function identityOptions(host: string, serverName: string | undefined): ConnectionOptions {
-  const wanted = serverName ?? host
+  const peerName = serverName ?? host
   return {
     rejectUnauthorized: true,
-    ...(isIP(wanted) === 0 ? { servername: wanted } : {}),
-    checkServerIdentity: (_, certificate) => checkServerIdentity(wanted, certificate),
+    ...(isIP(peerName) === 0 ? { servername: peerName } : {}),
+    checkServerIdentity: (_, certificate) => checkServerIdentity(peerName, certificate),
   }
 }

@@ -8,7 +8,7 @@ import type { HttpReply, HttpRequest, Transport } from '../contracts/platform.ts
 import { Pieces } from '../core/bytes.ts'
 import { addressOf, hostPort, type TlsOptions } from '../contracts/platform.ts'
 import { coded, inTime, openTcp, openTls, openTunnel, refusalOf } from './connecting.ts'
-import { type AgentOptions, KeptConnections, type Way } from './connections.ts'
+import { type AgentOptions, ConnectionPool, type Route } from './connections.ts'
 import { Proxies, type Proxy, type ProxySettings } from './proxies.ts'
 import { tlsMaterial, type TlsMaterial } from './tls-material.ts'
 import { type Peer, transportError } from './network-errors.ts'
@@ -45,7 +45,7 @@ async function connected(
   url: string,
   proxy: Proxy | undefined,
   material: TlsMaterial | undefined,
-  { lookup, reached }: Way,
+  { lookup, reached }: Route,
   stop: AbortSignal,
 ): Promise<Socket> {
   const target = addressOf(url)
@@ -58,7 +58,7 @@ async function connected(
     if (proxy && encrypted) socket = await openTunnel(socket, proxy, target, stop)
   } catch (error) {
     if (!proxy) throw error
-    throw transportError(hostPort(target), error, stillWanted, {
+    throw transportError(hostPort(target), error, neverAborted, {
       ...seenOf(settings, url, proxy),
       atProxy: true,
     })
@@ -69,19 +69,19 @@ async function connected(
   return openTls(socket, target.host, { ...options, serverName: settings.tls?.server_name }, stop)
 }
 
-const stillWanted = new AbortController().signal
+const neverAborted = new AbortController().signal
 
 /** The connections to each origin; new ones if the TLS files have changed. */
-class Origins {
+class ConnectionPools {
   readonly #settings: TransportSettings
   #material: TlsMaterial | undefined
-  readonly #connections = new Map<string, KeptConnections>()
+  readonly #connections = new Map<string, ConnectionPool>()
 
   constructor(settings: TransportSettings) {
     this.#settings = settings
   }
 
-  async to(url: string, proxy: Proxy | undefined): Promise<KeptConnections> {
+  async to(url: string, proxy: Proxy | undefined): Promise<ConnectionPool> {
     const { tls, lookup, connectTimeoutMs: ms = CONNECT_TIMEOUT_MS } = this.#settings
     const material = tls && (await tlsMaterial(tls))
     // Running requests on the old ones may finish.
@@ -90,9 +90,9 @@ class Origins {
     const { origin } = new URL(url)
     const known = this.#connections.get(origin)
     if (known) return known
-    const open = (way: Way) =>
-      inTime(ms, way.stop, (stop) => connected(this.#settings, origin, proxy, this.#material, way, stop))
-    const connections = new KeptConnections(open, lookup)
+    const open = (route: Route) =>
+      inTime(ms, route.stop, (stop) => connected(this.#settings, origin, proxy, this.#material, route, stop))
+    const connections = new ConnectionPool(open, lookup)
     this.#connections.set(origin, connections)
     return connections
   }
@@ -128,7 +128,7 @@ function withWaiting(piece: Uint8Array, message: IncomingMessage): Uint8Array {
     pieces.add(next)
     if (pieces.length >= TOGETHER_BYTES) break
   }
-  return pieces.whole()
+  return pieces.toBuffer()
 }
 
 /**
@@ -205,7 +205,7 @@ function optionsFor(
 /** One request until its answer begins. */
 function answerOf(
   request: HttpRequest,
-  options: AgentOptions & { readonly agent: KeptConnections },
+  options: AgentOptions & { readonly agent: ConnectionPool },
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const outgoing = httpRequest({ ...options, signal: options.stop })
@@ -234,7 +234,7 @@ function answerOf(
 
 export function openTransport(settings: TransportSettings = {}): OpenTransport {
   const proxies = new Proxies(settings.proxy)
-  const origins = new Origins(settings)
+  const pools = new ConnectionPools(settings)
   const underWay = new Set<Tether>()
   let closed: Error | undefined
 
@@ -251,8 +251,8 @@ export function openTransport(settings: TransportSettings = {}): OpenTransport {
       transportError(where, closed ?? error, signal, { ...seenOf(settings, request.url, proxy), answered })
     try {
       if (signal.aborted || closed) throw new Error('not to be sent')
-      proxy = proxies.wayTo(request.url)
-      const agent = await origins.to(request.url, proxy)
+      proxy = proxies.proxyFor(request.url)
+      const agent = await pools.to(request.url, proxy)
       const options = { ...optionsFor(request, proxy), agent, stop: tether.signal }
       const message = await answerOf(request, options)
       const { socket, statusCode: status = 0 } = message
@@ -278,7 +278,7 @@ export function openTransport(settings: TransportSettings = {}): OpenTransport {
     close: async () => {
       closed = coded('CLOSED_HERE')
       for (const each of underWay) each.close()
-      origins.close()
+      pools.close()
     },
   }
 }

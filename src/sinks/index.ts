@@ -1,4 +1,4 @@
-// The map from the word in the configuration to the sink. A new receiver: one file or folder, one line here.
+// Maps `type` of the configuration to the sink. A new receiver is one folder and one line here.
 import type { z } from 'zod'
 import type { SinkKind } from '../contracts/sink-kind.ts'
 import type { ObjectSink, Sink } from '../contracts/sink.ts'

@@ -1,30 +1,30 @@
-// Standard output as a sink: a line an entry, as fast as the reader behind the pipe takes them.
+// Standard output as a sink: one line per entry, as fast as the reader of the pipe accepts them.
 import { z } from 'zod'
-import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../core/errors.ts'
+import { ConnectorError, errnoOf, isDiskFull, isReaderGone } from '../core/errors.ts'
 import type { Sink } from '../contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../contracts/sink-kind.ts'
 import { LF } from '../core/bytes.ts'
-import { framedBytes, lineFrame } from './kit/line-frame.ts'
+import { framedBytes, lineFrame } from './kit/body.ts'
 
 const options = z.strictObject({})
 
 function printError(cause: unknown): ConnectorError {
   if (cause instanceof ConnectorError) return cause
   const code = errnoOf(cause)
-  if (isNoRoom(code))
+  if (isDiskFull(code))
     return new ConnectorError(
       'disk_full',
-      `cannot write to standard output (${code}): make room where it leads, and it goes on by itself`,
+      `cannot write to standard output (${code}): free space at its target; delivery resumes automatically`,
       { cause },
     )
-  const next = `(${code}); entries are kept; start it again with a reader behind it`
-  // A reader that left its pipe comes back by a person's hand alone: a single run must not wait for one.
+  const next = `(${code}); entries are kept; start it again with a reader`
+  // Only a person can start the reader again: a single run must not wait for one.
   if (isReaderGone(code))
     return new ConnectorError('misconfigured', `standard output: its reader is gone ${next}`, { cause })
   return new ConnectorError('unreachable', `standard output: it cannot be written ${next}`, { cause })
 }
 
-// A pipe's buffer is nobody's disk: what it took may die with the reader.
+// Bytes in a pipe's buffer are lost if the reader ends.
 const assurance = 'sent'
 
 function open(name: string, deps: SinkDeps): Sink {
@@ -36,18 +36,18 @@ function open(name: string, deps: SinkDeps): Sink {
     shape: '',
     async deliver({ lines, possibleDuplicate }, signal) {
       if (signal.aborted) throw new ConnectorError('aborted', 'standard output: stopped before the batch')
-      if (lines.count === 0) return { settled: 0, refused: [] }
+      if (lines.count === 0) return { acknowledged: 0, rejected: [] }
       const bytes = framedBytes(lines)
       try {
-        // What was tried before may have been cut in the middle of a line, which would swallow the first one of these.
+        // An earlier try may have ended in the middle of a line: without an LF the first line of this one would be appended to it.
         await deps.print(possibleDuplicate ? Buffer.concat([Uint8Array.of(LF), bytes]) : bytes)
       } catch (error) {
         throw printError(error)
       }
-      return { settled: lines.count, refused: [] }
+      return { acknowledged: lines.count, rejected: [] }
     },
     async check() {
-      return [{ what: 'standard output', ok: true, message: 'is there by nature; nothing to ask' }]
+      return [{ what: 'standard output', ok: true, message: 'always open; nothing to check' }]
     },
     async close() {
       // Standard output belongs to the process.

@@ -1,4 +1,4 @@
-// What every source of the API is opened with.
+// Options of all sources, and their cursors as stored.
 import { Entries } from '../contracts/entries.ts'
 import type { StreamReporter } from '../contracts/reporter.ts'
 import type { Cursor, Stream, PageChunk } from '../contracts/source.ts'
@@ -13,21 +13,21 @@ export interface SourceOptions {
   readonly clock: Clock
   readonly reporter: StreamReporter
   readonly log: Log
-  /** read what is there now, whatever is due, and be done */
+  /** read everything available now, due or not, then stop */
   readonly once: boolean
   readonly maxEntryBytes: number
   readonly maxDepth: number
 }
 
-// How far in the future an entry's own time may lie for reading to go by it.
+// How far in the future an entry's own time may be before it is ignored as a position.
 
 /** Clocks differ, and entries are dated in the future by mistake. */
 const FUTURE_MS = 600_000
 
-/** What is dated after this instant (µs) is shipped, but may not lead the way. `nowMs`: by the clock that is believed, epoch ms. */
+/** Entries dated after this instant (µs) are delivered, but do not move the head. */
 export const mayLeadUs = (nowMs: number): number => 1000 * (nowMs + FUTURE_MS)
 
-// A part with nothing in it but what is said: every source begins its own from here.
+// An empty page chunk, with the given fields replaced.
 
 export function partOf(more: Partial<PageChunk>): PageChunk {
   return {
@@ -42,27 +42,27 @@ export function partOf(more: Partial<PageChunk>): PageChunk {
   }
 }
 
-// Where reading begins in a journal that knows nothing yet.
+// Where reading begins in a new journal.
 export type Start =
   | { readonly kind: 'earliest' }
   | { readonly kind: 'latest' }
   | { readonly kind: 'span'; readonly ms: number }
   | { readonly kind: 'time'; readonly atUs: number }
 
-// Opening what a source keeps between two reads: one JSON value of version 1, held against its shape before anything trusts it. Pure.
+// Opens what a source stores between two reads: one JSON value of version 1, validated. Pure.
 
 export type Fields = Readonly<Record<string, unknown>>
 
 interface Stored<T> extends Stream {
-  /** Is all there that the readers rely on? Asked of version 1 only. */
+  /** Whether all fields that the readers use are valid; called for version 1 only. */
   readonly isWhole: (fields: Fields) => fields is Fields & T
-  /** Brings what an earlier build stored into today's shape. */
+  /** Converts the format of an earlier build. */
   readonly upgrade?: (fields: Fields) => Fields
 }
 
 /**
- * A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is
- * damaged or not of version 1. No message quotes it.
+ * A copy that a step may change. Throws ConnectorError `journal_corrupt` if it is damaged or not of
+ * version 1. No message quotes it.
  */
 export function openStored<T>(text: Cursor, { workspace, source, isWhole, upgrade }: Stored<T>): T {
   const stored = storedFields(text)
@@ -76,11 +76,11 @@ export function openStored<T>(text: Cursor, { workspace, source, isWhole, upgrad
   throw new ConnectorError(
     'journal_corrupt',
     `The journal's cursor for ${source} of workspace ${workspace} is ${state}: ` +
-      'start the version of this program that wrote it, or put the journal back from a copy made before; a new journal reads this source from its start again',
+      'start the version of Auditferry that wrote it, or restore the journal from a backup; with a new journal this source is read from its start again',
   )
 }
 
-/** Undefined where it is no JSON object: the parser's own message would quote it. */
+/** Undefined if it is no JSON object: the parser's own message would quote it. */
 export function storedFields(text: string): Fields | undefined {
   try {
     return fieldsOf(JSON.parse(text))
@@ -92,7 +92,7 @@ export function storedFields(text: string): Fields | undefined {
 export const fieldsOf = (value: unknown): Fields | undefined =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
 
-/** Are they all numbers, each of them finite? */
+/** Whether all of these fields are finite numbers. */
 export function areNumbers(value: unknown, ...names: readonly string[]): boolean {
   const fields = fieldsOf(value)
   return fields !== undefined && names.every((name) => Number.isFinite(fields[name]))

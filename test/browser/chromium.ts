@@ -5,7 +5,7 @@ import type { Browser } from 'playwright-core'
 
 const usual = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 
-/** `AUDITFERRY_CHROMIUM`, or one in its usual place; undefined where there is none. */
+/** `AUDITFERRY_CHROMIUM`, or one at its usual path; undefined if there is none. */
 export function chromiumPath(): string | undefined {
   const named = process.env['AUDITFERRY_CHROMIUM']
   return named !== undefined && named !== '' ? named : usual.find((path) => existsSync(path))
@@ -21,6 +21,6 @@ const quiet = [
 ]
 
 export function openBrowser(executablePath: string): Promise<Browser> {
-  // Its sandbox wants rights that a container and root do not give; what it shows here is our own.
+  // Its sandbox needs rights that a container and root do not give; what it shows here is our own.
   return chromium.launch({ executablePath, args: ['--no-sandbox', ...quiet] })
 }

@@ -1,6 +1,6 @@
-// What is asked of the open page, as text: it runs in the browser, whose names this project does not know.
+// Questions to the open page, as text: it runs in the browser, whose names this project does not know.
 
-/** Where somebody is on the page: what is read, where the focus is, what is open, and whether a row is still the same one. */
+/** The reader's state on the page: what is read, where the focus is, what is open, and whether a row is still the same one. */
 export interface Place {
   readonly at: number
   readonly focus: string
@@ -18,16 +18,16 @@ export const place = `(() => {
   }
 })()`
 
-/** From now on \`told\` counts how often a screen reader has something new to say. */
+/** From now on \`announced\` counts how often a screen reader has something new to say. */
 export const watchNews = `(() => {
-  globalThis.told = 0
+  globalThis.announced = 0
   const change = { subtree: true, childList: true, characterData: true }
-  new MutationObserver(() => globalThis.told++).observe(document.getElementById('news'), change)
+  new MutationObserver(() => globalThis.announced++).observe(document.getElementById('news'), change)
 })()`
 
-export const told = 'globalThis.told'
+export const announced = 'globalThis.announced'
 
-/** Tries what the page's policy must not let in; gives the directives that refused. */
+/** Tries what the page's policy must not allow; returns the directives that refused. */
 export const trespass = `(async () => {
   const refused = new Set()
   const tries = 6

@@ -3,10 +3,10 @@ import axe from 'axe-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { chromiumPath, openBrowser } from './chromium.ts'
-import { axeFindings, background, focus, overflow, place, told, trespass, watchNews } from './in-page.ts'
+import { axeFindings, background, focus, overflow, place, announced, trespass, watchNews } from './in-page.ts'
 import type { Focus, Place } from './in-page.ts'
-import { openStand, trouble } from './stand.ts'
-import type { Stand } from './stand.ts'
+import { openSetup, trouble } from './sample-status.ts'
+import type { Setup } from './sample-status.ts'
 
 const path = chromiumPath()
 if (path === undefined)
@@ -16,8 +16,8 @@ if (path === undefined)
 
 describe.skipIf(path === undefined)('the status page in Chromium', () => {
   let browser: Browser
-  let stand: Stand
-  /** what the browser had to complain of: refused by the policy, thrown, not found */
+  let setup: Setup
+  /** the browser's complaints: refused by the policy, thrown, not found */
   let complaints: string[]
 
   beforeAll(async () => {
@@ -26,18 +26,18 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
   afterAll(() => browser.close())
   beforeEach(async () => {
     complaints = []
-    stand = await openStand()
-    stand.hour()
+    setup = await openSetup()
+    setup.hour()
   })
   afterEach(async () => {
     await Promise.all(browser.contexts().map((context) => context.close()))
-    await stand.close()
+    await setup.close()
     expect(complaints).toEqual([])
   })
 
   async function open({ held = false, ...options }: BrowserContextOptions & { held?: boolean } = {}) {
     const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options })
-    // With the browser's own clock in hand the script's pauses take no time.
+    // With control of the browser's clock the script's pauses take no time.
     if (held) await context.clock.install()
     const page = await context.newPage()
     page.setDefaultTimeout(15_000)
@@ -45,14 +45,14 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     page.on('console', (message) => {
       if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
     })
-    await page.goto(stand.url)
+    await page.goto(setup.url)
     return page
   }
 
   const heading = (page: Page) => page.locator('h1')
   const state = (page: Page, row: string) => page.locator(`tr[data-key="${row}"] .state`)
 
-  it('is whole without a script, and asks to be loaded anew', async () => {
+  it('is complete without a script, and asks to be reloaded', async () => {
     const page = await open({ javaScriptEnabled: false })
     expect(await heading(page).textContent()).toMatch(
       /^All caught up: last delivery 14\s s ago|^All caught up/,
@@ -66,7 +66,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     expect(await page.locator('pre').textContent()).toContain('api_key: "***"')
   })
 
-  it('brings what changed into the open page: scroll, focus and what is open stay', async () => {
+  it('brings changes into the open page: scroll, focus and open parts stay', async () => {
     const page = await open({ held: true, viewport: { width: 600, height: 300 } })
     expect(await page.locator('meta[http-equiv=refresh]').count()).toBe(0)
     await page.locator('summary', { hasText: 'Configuration' }).click()
@@ -76,7 +76,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     const marks = () => page.evaluate<Place>(place)
     const before = await marks()
     expect(before).toMatchObject({ focus: 'PRE', open: [false, true], sameRow: true })
-    trouble(stand)
+    trouble(setup)
     await page.clock.runFor(6_000)
     await page.locator('h1.bad').waitFor()
     expect(await state(page, 'sink siem').textContent()).toBe('failing')
@@ -85,36 +85,36 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     )
     expect(await page.title()).toMatch(/^attention/)
     expect(await marks()).toEqual({ ...before, at: expect.closeTo(before.at, -1) as number })
-    stand.siem.success()
-    stand.readers[1]?.success()
+    setup.siem.success()
+    setup.readers[1]?.success()
     await page.clock.runFor(6_000)
     await page.locator('h1.good').waitFor()
     expect(await page.locator('tr.fault[data-key="sink siem fault"]').count()).toBe(0)
     expect(await marks()).toEqual({ ...before, at: expect.closeTo(before.at, -1) as number })
   })
 
-  it('tells a screen reader when a state changes, and not when seconds pass', async () => {
+  it('announces to a screen reader when a state changes, and not when seconds pass', async () => {
     const page = await open({ held: true })
     const news = page.locator('[role=status]')
     await page.evaluate(watchNews)
-    const changes = () => page.evaluate<number>(told)
-    stand.clock.pass(5_000)
+    const changes = () => page.evaluate<number>(announced)
+    setup.clock.pass(5_000)
     await page.clock.runFor(6_000)
     await page.locator('h1', { hasText: '19' }).waitFor()
     expect(await changes()).toBe(0)
-    trouble(stand)
+    trouble(setup)
     await page.clock.runFor(6_000)
     await page.locator('h1.bad').waitFor()
     expect(await changes()).toBe(1)
     expect(await news.textContent()).toBe('Attention: acme history.usage is blocked, siem is failing')
   })
 
-  it('pauses by its button, and says so', async () => {
+  it('pauses by its button, and shows that', async () => {
     const page = await open({ held: true })
     const button = page.getByRole('button', { name: 'Pause' })
     await button.click()
     expect(await button.getAttribute('aria-pressed')).toBe('true')
-    stand.clock.pass(60_000)
+    setup.clock.pass(60_000)
     await page.clock.runFor(30_000)
     expect(await heading(page).textContent()).toContain('14')
     await button.click()
@@ -122,19 +122,19 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     expect(await button.getAttribute('aria-pressed')).toBe('false')
   })
 
-  it('what was asked for before the pause changes nothing within it', async () => {
+  it('a request from before the pause changes nothing within it', async () => {
     const page = await open({ held: true })
     const { promise: answered, resolve: answer } = Promise.withResolvers<undefined>()
-    await page.route(stand.url, async (route) => {
+    await page.route(setup.url, async (route) => {
       await answered
       await route.continue()
     })
-    const asked = page.waitForRequest(stand.url)
+    const asked = page.waitForRequest(setup.url)
     await page.clock.runFor(6_000)
     await asked
     await page.getByRole('button', { name: 'Pause' }).click()
-    stand.clock.pass(60_000)
-    const replied = page.waitForResponse(stand.url)
+    setup.clock.pass(60_000)
+    const replied = page.waitForResponse(setup.url)
     answer(undefined)
     await (await replied).finished()
     await page.evaluate(
@@ -143,7 +143,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     expect(await heading(page).textContent()).toContain('14')
   })
 
-  it('says that nobody answers, and keeps what was said last', async () => {
+  it('shows when the daemon does not answer, and keeps the last report', async () => {
     const page = await open({ held: true })
     await page.route('**/*', (route) => route.abort())
     await page.clock.runFor(6_000)
@@ -156,16 +156,16 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     complaints = complaints.filter((text) => !/ERR_FAILED/.test(text))
   })
 
-  it('words of a receiver stay words: nothing in them runs or loads', async () => {
+  it('text of a receiver stays text: nothing in it runs or loads', async () => {
     trouble(
-      stand,
+      setup,
       '<script>document.title="run"</script><img src="/x" onerror="document.title=\'run\'"></main>',
     )
     const asked: string[] = []
     const page = await open({ held: true })
     page.on('request', (request) => asked.push(new URL(request.url()).pathname))
-    stand.siem.state('sending')
-    stand.clock.pass(5_000)
+    setup.siem.state('sending')
+    setup.clock.pass(5_000)
     await page.clock.runFor(6_000)
     await page.locator('h1', { hasText: '5 s' }).waitFor()
     expect(await page.title()).toMatch(/^attention/)
@@ -176,7 +176,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     expect(asked.every((path) => path === '/')).toBe(true)
   })
 
-  it('its policy lets nothing else in: no inline script, no handler, no style, no frame, no other place', async () => {
+  it('its policy allows nothing else: no inline script, no handler, no style, no frame, no other origin', async () => {
     const page = await open()
     const blocked = await page.evaluate<string[]>(trespass)
     expect(blocked).toEqual([
@@ -191,20 +191,17 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     complaints = complaints.filter((text) => !/Content Security Policy/.test(text))
   })
 
-  it.each([320, 768, 1200])(
-    'is read at %i px without scrolling sideways, calm or in trouble',
-    async (width) => {
-      const page = await open({ viewport: { width, height: 640 } })
-      const wider = () => page.evaluate<number>(overflow)
-      expect(await wider()).toBeLessThanOrEqual(0)
-      trouble(stand, 'x'.repeat(300))
-      await page.reload()
-      await page.locator('summary', { hasText: 'Configuration' }).click()
-      expect(await wider()).toBeLessThanOrEqual(0)
-    },
-  )
+  it.each([320, 768, 1200])('fits %i px without scrolling sideways, healthy or failing', async (width) => {
+    const page = await open({ viewport: { width, height: 640 } })
+    const wider = () => page.evaluate<number>(overflow)
+    expect(await wider()).toBeLessThanOrEqual(0)
+    trouble(setup, 'x'.repeat(300))
+    await page.reload()
+    await page.locator('summary', { hasText: 'Configuration' }).click()
+    expect(await wider()).toBeLessThanOrEqual(0)
+  })
 
-  it('is dark where the reader wants it dark', async () => {
+  it('is dark if the reader prefers dark', async () => {
     const back = (page: Page) => page.evaluate<string>(background)
     const lightness = (color: string) =>
       (color.match(/\d+/g) ?? []).map(Number).reduce((sum, part) => sum + part, 0) / 3
@@ -212,7 +209,7 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     expect(lightness(await back(await open({ colorScheme: 'dark' })))).toBeLessThan(60)
   })
 
-  it('is gone through by keyboard, and shows where one is', async () => {
+  it('can be used by keyboard, and shows the focus', async () => {
     const page = await open()
     const seen: string[] = []
     for (let i = 0; i < 8; i++) {
@@ -239,12 +236,12 @@ describe.skipIf(path === undefined)('the status page in Chromium', () => {
     { colorScheme: 'dark', width: 1200, bad: true },
   ] as const
   it.each(schemes)(
-    'axe finds nothing to mend: $colorScheme, $width px, in trouble: $bad',
+    'axe finds no problem: $colorScheme, $width px, failing: $bad',
     async ({ colorScheme, width, bad }) => {
-      if (bad) trouble(stand)
+      if (bad) trouble(setup)
       const page = await open({ colorScheme, viewport: { width, height: 800 } })
       await page.locator('summary', { hasText: 'Configuration' }).click()
-      // By the debugger's way in: the page's own policy would not let it run.
+      // Through the debugger: the page's own policy would not allow it.
       await page.evaluate(axe.source)
       expect(await page.evaluate<string[]>(axeFindings)).toEqual([])
     },

@@ -1,4 +1,4 @@
-// The chart under Helm 3 and Helm 4: what it renders, what it refuses and in which words, and that its documents and files are those of today.
+// The chart under Helm 3 and Helm 4: what it renders, what it refuses and in which words, and that its documents and files are current.
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -27,14 +27,14 @@ function manifests(text: string): Manifest[] {
   return parseAllDocuments(text).flatMap((document) => (document.toJS() as Manifest | null) ?? [])
 }
 
-/** Values beside the least ones, as a file of their own. */
+/** Values beside the minimal ones, as a file of their own. */
 function given(values: unknown): string[] {
   const file = join(folder, `${Math.random().toString(36).slice(2)}.yaml`)
   writeFileSync(file, stringify(values))
   return ['-f', least, '-f', file]
 }
 
-it('its startup probe waits for the check of a volume that is full, on one that reads 25 MB/s', () => {
+it('its startup probe waits for the check of a full volume that reads 25 MB/s', () => {
   const { persistence, startupProbe } = parse(readFileSync(join(chart, 'values.yaml'), 'utf8')) as {
     readonly persistence: { readonly size: string }
     readonly startupProbe: { readonly periodSeconds: number; readonly failureThreshold: number }
@@ -46,7 +46,7 @@ it('its startup probe waits for the check of a volume that is full, on one that 
 
 describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
   it.each(['serviceMonitor', 'podMonitor'])(
-    'labels that things are selected by are its own, and large numbers are written out, with a %s',
+    'selector labels are its own, and large numbers are written out, with a %s',
     (monitor) => {
       const commonLabels = { 'app.kubernetes.io/name': 'theirs', team: 'soc' }
       const rendered = template(
@@ -60,10 +60,10 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
   )
 
   it.each(valueSets)(
-    'the values of %s are well, and make objects that Kubernetes and the operator know',
+    'the values of %s are valid, and make objects that Kubernetes and the operator know',
     (file) => {
       const lint = run(helm, ['lint', '--strict', chart, '-f', file])
-      expect(lint.told).toContain('0 chart(s) failed')
+      expect(lint.reported).toContain('0 chart(s) failed')
       const rendered = join(folder, `${helm}-${basename(file)}`)
       writeFileSync(rendered, template(helm, ['-f', file]))
       const operator = join(
@@ -73,8 +73,8 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
       for (const version of ['v1.27.16', 'v1.34.4']) {
         const own = join(toolsFolder, 'schemas', version, '{{ .ResourceKind }}{{ .KindSuffix }}.json')
         const args = ['-strict', '-summary', '-schema-location', own, '-schema-location', operator, rendered]
-        const { code, told } = run('kubeconform', args)
-        expect(told).toContain('Invalid: 0, Errors: 0, Skipped: 0')
+        const { code, reported } = run('kubeconform', args)
+        expect(reported).toContain('Invalid: 0, Errors: 0, Skipped: 0')
         expect(code).toBe(0)
       }
     },
@@ -94,8 +94,8 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
     [{ livenessProbe: { periodSecond: 1 } }, 'periodSecond'],
     [{ terminationGracePeriodSeconds: 5 }, 'terminationGracePeriodSeconds'],
   ])('%j is refused by the schema', (values, word) => {
-    const { code, told } = run(helm, ['template', 'release', chart, ...given(values)])
-    expect(told).toContain(word)
+    const { code, reported } = run(helm, ['template', 'release', chart, ...given(values)])
+    expect(reported).toContain(word)
     expect(code).toBe(1)
   })
 
@@ -144,24 +144,24 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
     ],
     [{ server: { address: '[0:0::1]' } }, 'server.address is [0:0::1]: neither the probes'],
     [{ persistence: { enabled: false, existingClaim: 'a' } }, 'the claim would not be used; set it to true'],
-  ])('%j is refused in words that say what to do', (values, words) => {
-    const { code, told } = run(helm, ['template', 'release', chart, ...given(values)])
-    expect(told.replaceAll(/\s+/g, ' ')).toContain(words)
+  ])('%j is refused with a message that says what to do', (values, words) => {
+    const { code, reported } = run(helm, ['template', 'release', chart, ...given(values)])
+    expect(reported.replaceAll(/\s+/g, ' ')).toContain(words)
     expect(code).toBe(1)
   })
 
-  it('all that does not fit is told at once', () => {
+  it('all invalid values are reported at once', () => {
     const values = { privateCA: { configMap: 'a', secret: 'b' }, config: { sinks: null } }
-    const { told } = run(helm, ['template', 'release', chart, ...given(values)])
-    expect(told).toContain('config.sinks is missing')
-    expect(told).toContain('privateCA has several sources')
+    const { reported } = run(helm, ['template', 'release', chart, ...given(values)])
+    expect(reported).toContain('config.sinks is missing')
+    expect(reported).toContain('privateCA has several sources')
   })
 
-  // Helm 3 wants a cluster even for a dry run: there the cluster's own suite reads them.
-  it.skipIf(helm === 'helm3')('the notes tell how to look, and warn of what an operator would rue', () => {
+  // Helm 3 needs a cluster even for a dry run: there the cluster's own suite reads them.
+  it.skipIf(helm === 'helm3')('the notes say where to look, and warn of risky values', () => {
     const notes = (values: unknown) =>
       run(helm, ['install', 'release', chart, '--dry-run=client', '--namespace', 'space', ...given(values)])
-        .told
+        .reported
     const plain = notes({})
     expect(plain).toContain(
       'kubectl --namespace space exec statefulset/release-auditferry -- auditferry status',
@@ -174,9 +174,9 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
     expect(bare).toContain('replicas is 0')
   })
 
-  it('it can be packed, and what is packed holds no tests', () => {
+  it('it can be packed, and the package has no tests', () => {
     expect(run(helm, ['package', chart, '--destination', folder]).code).toBe(0)
-    const listed = run('tar', ['tzf', join(folder, 'auditferry-0.1.0.tgz')]).told.split('\n')
+    const listed = run('tar', ['tzf', join(folder, 'auditferry-0.1.0.tgz')]).reported.split('\n')
     expect(listed).toContain('auditferry/templates/tests/connect.yaml')
     expect(listed).toContain('auditferry/files/rules.yaml')
     expect(listed.filter((path) => /^auditferry\/(tests|ci)\//.test(path))).toEqual([])
@@ -194,8 +194,8 @@ describe.skipIf(missing !== undefined)('the chart', () => {
   })
 
   it('its own unit tests pass', () => {
-    const { code, told } = run('untt', [chart])
-    expect(told).toMatch(/Tests: +\d+ passed/)
+    const { code, reported } = run('untt', [chart])
+    expect(reported).toMatch(/Tests: +\d+ passed/)
     expect(code).toBe(0)
   })
 
@@ -213,7 +213,7 @@ describe.skipIf(missing !== undefined)('the chart', () => {
     expect(silent).toEqual([])
   })
 
-  it('a configuration of it is one that the program takes', () => {
+  it('the program accepts its configuration', () => {
     for (const file of valueSets) {
       const rendered = manifests(template('helm4', ['-f', file])).find(
         ({ kind, data }) => kind === 'ConfigMap' && data?.['auditferry.yaml'] !== undefined,
@@ -229,20 +229,22 @@ describe.skipIf(missing !== undefined)('the chart', () => {
       mkdirSync(join(here, 'var/lib'), { recursive: true })
       writeFileSync(join(here, 'auditferry.yaml'), moved)
       const args = [join(root, 'src/main.ts'), 'validate', '--config', join(here, 'auditferry.yaml')]
-      const { code, told } = run(process.execPath, args, { env: { AUDITFERRY_API_KEY: 'not-a-real-key' } })
-      expect(told).toMatch(/ok: \d workspaces?, \d sinks?, 0 warnings/)
+      const { code, reported } = run(process.execPath, args, {
+        env: { AUDITFERRY_API_KEY: 'not-a-real-key' },
+      })
+      expect(reported).toMatch(/ok: \d workspaces?, \d sinks?, 0 warnings/)
       expect(code).toBe(0)
     }
   })
 
   const promtool = ['/usr/bin/promtool', '/usr/local/bin/promtool'].find((path) => existsSync(path))
-  it.skipIf(promtool === undefined)('its rules are ones that Prometheus takes', () => {
+  it.skipIf(promtool === undefined)('Prometheus accepts its rules', () => {
     const rendered = manifests(template('helm4', ['-f', join(chart, 'ci/everything-values.yaml')]))
     const groups = rendered.find(({ kind }) => kind === 'PrometheusRule')?.spec?.groups
     const file = join(folder, 'rules.yaml')
     writeFileSync(file, stringify({ groups }))
-    const { code, told } = run(promtool ?? '', ['check', 'rules', file])
-    expect(told).toContain('SUCCESS')
+    const { code, reported } = run(promtool ?? '', ['check', 'rules', file])
+    expect(reported).toContain('SUCCESS')
     expect(code).toBe(0)
   })
 })

@@ -1,4 +1,4 @@
-// The programs that the chart is held against, as .ci/tools/helm.sh brings them; what is missing is told loudly.
+// The programs that test the chart, as .ci/tools/helm.sh brings them; a missing one is reported loudly.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -25,10 +25,10 @@ export function toolsMissing(): string | undefined {
 
 export interface Result {
   readonly code: number
-  readonly told: string
+  readonly reported: string
 }
 
-/** All that it says, and how it ends. */
+/** Its whole output, and how it ends. */
 export function run(
   program: string,
   args: readonly string[],
@@ -37,8 +37,13 @@ export function run(
   const path = existsSync(join(bin, program)) ? join(bin, program) : program
   try {
     const env = { ...process.env, ...options.env }
-    const told = execFileSync(path, args, { cwd: options.cwd ?? root, encoding: 'utf8', stdio: 'pipe', env })
-    return { code: 0, told }
+    const reported = execFileSync(path, args, {
+      cwd: options.cwd ?? root,
+      encoding: 'utf8',
+      stdio: 'pipe',
+      env,
+    })
+    return { code: 0, reported }
   } catch (error) {
     const {
       status,
@@ -51,13 +56,13 @@ export function run(
       stderr?: string
       message: string
     }
-    return { code: status ?? -1, told: stdout + stderr || message }
+    return { code: status ?? -1, reported: stdout + stderr || message }
   }
 }
 
-/** Throws with what Helm said. */
+/** Throws with Helm's message. */
 export function template(helm: Helm, args: readonly string[]): string {
-  const { code, told } = run(helm, ['template', 'release', chart, '--namespace', 'space', ...args])
-  if (code !== 0) throw new Error(told)
-  return told
+  const { code, reported } = run(helm, ['template', 'release', chart, '--namespace', 'space', ...args])
+  if (code !== 0) throw new Error(reported)
+  return reported
 }

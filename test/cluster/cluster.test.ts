@@ -1,12 +1,12 @@
-// The chart on a real cluster, by each Helm: what happens to a release in its life, and that every entry arrives through all of it.
+// The chart on a real cluster, by each Helm: the life of a release, and that every entry arrives through all of it.
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { helms, root, toolsFolder, toolsMissing, type Helm } from '../chart/tools.ts'
 import { buildImage, call, imageImpossible, ok, TAG, until } from '../image/engine.ts'
-import { clusterMissing, kubectl, loadImage, restartKubelet, told, tryKubectl } from './place.ts'
-import { openStand, type Stand } from './release.ts'
+import { clusterMissing, kubectl, loadImage, restartKubelet, reported, tryKubectl } from './cluster.ts'
+import { openSetup, type Setup } from './release.ts'
 
 const missing = clusterMissing ?? toolsMissing() ?? (await imageImpossible())
 if (missing !== undefined)
@@ -36,40 +36,40 @@ describe.skipIf(missing !== undefined)('on a cluster', () => {
     async (name) => {
       const own = join(folder, name)
       mkdirSync(own)
-      const stand = await openStand(`by-${name}`, 'first-key', own)
+      const setup = await openSetup(`by-${name}`, 'first-key', own)
       try {
-        await live(name, stand)
+        await live(name, setup)
       } catch (error) {
-        const { stdout } = await tryKubectl('-n', stand.namespace, 'describe', 'statefulset,pods,pvc')
-        const logs = await tryKubectl('-n', stand.namespace, 'logs', POD, '--tail=30')
+        const { stdout } = await tryKubectl('-n', setup.namespace, 'describe', 'statefulset,pods,pvc')
+        const logs = await tryKubectl('-n', setup.namespace, 'logs', POD, '--tail=30')
         throw new Error(`${stdout}\n${logs.stdout}`, { cause: error })
       } finally {
-        await stand.close()
+        await setup.close()
       }
     },
     FLOW_MS,
   )
 })
 
-async function live(helm: Helm, stand: Stand): Promise<void> {
-  const { namespace, mock } = stand
+async function live(helm: Helm, setup: Setup): Promise<void> {
+  const { namespace, mock } = setup
   const run = (...args: string[]) =>
     ok(call(join(toolsFolder, 'bin', helm), [...args, '--namespace', namespace]))
   const release = (verb: 'install' | 'upgrade', from: string, ...more: string[]) =>
-    run(verb, 'auditferry', from, '-f', stand.values, '--wait', '--timeout', '120s', ...more)
-  const pod = () => told(namespace, POD, '.metadata.uid')
-  const container = () => told(namespace, POD, '.status.containerStatuses[0].containerID')
-  const claim = () => told(namespace, 'pvc/data-auditferry-0', '.metadata.uid')
+    run(verb, 'auditferry', from, '-f', setup.values, '--wait', '--timeout', '120s', ...more)
+  const pod = () => reported(namespace, POD, '.metadata.uid')
+  const container = () => reported(namespace, POD, '.status.containerStatuses[0].containerID')
+  const claim = () => reported(namespace, 'pvc/data-auditferry-0', '.metadata.uid')
 
   await refusesTheUnrestricted(namespace)
   const notes = await release('install', former)
   expect(notes).toContain('exec statefulset/auditferry -- auditferry status')
   const volume = await claim()
-  await arrived(stand, 'after the install')
+  await arrived(setup, 'after the install')
 
   // A new chart: another pod on the same volume.
   await release('upgrade', chart)
-  await arrived(stand, 'after the upgrade of the chart')
+  await arrived(setup, 'after the upgrade of the chart')
 
   const before = await pod()
   await kubectl('-n', namespace, 'delete', POD)
@@ -78,46 +78,46 @@ async function live(helm: Helm, stand: Stand): Promise<void> {
     return code === 0 && stdout !== before ? true : undefined
   })
   await kubectl('-n', namespace, 'wait', '--for=condition=Ready', POD, '--timeout=60s')
-  await arrived(stand, 'after the pod was deleted')
+  await arrived(setup, 'after the pod was deleted')
 
   // Neither a kubelet that dies nor a secret that is rotated touches the daemon.
   const process = await container()
   await restartKubelet()
   mock.rotateKey('first-key', 'second-key')
-  await stand.writeSecret('second-key')
-  await arrived(stand, 'after the kubelet and the secret')
+  await setup.writeSecret('second-key')
+  await arrived(setup, 'after the kubelet and the secret')
   expect(await container()).toBe(process)
 
   const whole = await pod()
   await release('upgrade', chart, '--set', 'config.log.level=warn')
   expect(await pod()).not.toBe(whole)
-  await arrived(stand, 'after the upgrade of the values')
+  await arrived(setup, 'after the upgrade of the values')
 
-  // What the daemon refuses fails the upgrade, and the next good one heals it by itself.
+  // A configuration that the daemon refuses fails the upgrade, and the next good one repairs it automatically.
   const bad = ['--set', 'config.log.level=loud', '--wait', '--timeout', '10s', '--namespace', namespace]
-  const upgrade = ['upgrade', 'auditferry', chart, '-f', stand.values]
+  const upgrade = ['upgrade', 'auditferry', chart, '-f', setup.values]
   expect((await call(join(toolsFolder, 'bin', helm), [...upgrade, ...bad])).code).not.toBe(0)
   await release('upgrade', chart)
-  await arrived(stand, 'after a configuration at fault')
+  await arrived(setup, 'after a configuration at fault')
 
   const tested = await run('test', 'auditferry', '--timeout', '60s')
   expect(tested).toContain('Succeeded')
-  await arrived(stand, 'after the test')
+  await arrived(setup, 'after the test')
   const shown = await kubectl('-n', namespace, 'exec', POD, '--', 'auditferry', 'status', '--json')
   const status = JSON.parse(shown) as { ok: boolean; journal: { findings: number; gaps: number } }
   expect(status).toMatchObject({ ok: true, journal: { findings: 0, gaps: 0 } })
 
   await run('uninstall', 'auditferry', '--wait')
   expect(await claim()).toBe(volume)
-  judge(stand)
+  judge(setup)
 }
 
 /** Everything that the workspace has shown up to now is at each receiver. */
-async function arrived(stand: Stand, when: string): Promise<void> {
+async function arrived(setup: Setup, when: string): Promise<void> {
   const now = Date.now()
-  const wanted = stand.mock.entries().filter(({ visibleAt }) => visibleAt < now)
+  const wanted = setup.mock.entries().filter(({ visibleAt }) => visibleAt < now)
   const lacking = () => {
-    const received = Object.entries(stand.received())
+    const received = Object.entries(setup.received())
     return received.map(([name, ids]) => {
       const there = new Set(ids)
       return [name, wanted.filter(({ id }) => !there.has(id)).length] as const
@@ -131,15 +131,15 @@ async function arrived(stand: Stand, when: string): Promise<void> {
   )
 }
 
-function judge(stand: Stand): void {
-  const { file, bucket, collector } = stand.received()
-  const known = new Set(stand.mock.entries().map(({ id }) => id))
+function judge(setup: Setup): void {
+  const { file, bucket, collector } = setup.received()
+  const known = new Set(setup.mock.entries().map(({ id }) => id))
   expect(new Set(file).size).toBe(file.length)
   expect(new Set(bucket).size).toBe(bucket.length)
   expect([...file, ...bucket, ...collector].filter((id) => !known.has(id))).toEqual([])
 }
 
-/** Else the rest would prove nothing of it. */
+/** Otherwise the rest would prove nothing of it. */
 async function refusesTheUnrestricted(namespace: string): Promise<void> {
   const { code, stderr } = await tryKubectl('-n', namespace, 'run', 'loose', '--image=pause:local')
   expect(stderr).toContain('violates PodSecurity "restricted')

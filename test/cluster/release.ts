@@ -10,18 +10,18 @@ import { FakeHec, listenHec } from '../fakes/hec.ts'
 import { openS3Server } from '../fakes/s3-server.ts'
 import { FakeS3 } from '../fakes/s3.ts'
 import { TAG } from '../image/engine.ts'
-import { kubectl, reachable } from './place.ts'
+import { kubectl, reachable } from './cluster.ts'
 
 const HEC_TOKEN = 'hec-token-of-the-cluster'
 const S3_SECRET = 's3-secret-of-the-cluster'
 
-export interface Stand {
+export interface Setup {
   readonly namespace: string
   readonly values: string
   readonly mock: Mock
   /** ids that each receiver has, repeats too */
   received(): Record<'file' | 'bucket' | 'collector', string[]>
-  /** Writes the Secret anew, with this key of the API. */
+  /** Rewrites the Secret with this key of the API. */
   writeSecret(apiKey: string): Promise<void>
   close(): Promise<void>
 }
@@ -99,7 +99,7 @@ async function apply(folder: string, name: string, object: unknown): Promise<voi
 }
 
 /** Everything around the release, and nothing of the release itself. */
-export async function openStand(namespace: string, apiKey: string, folder: string): Promise<Stand> {
+export async function openSetup(namespace: string, apiKey: string, folder: string): Promise<Setup> {
   const mock = openMock({
     clock: systemClock,
     workspaces: [{ name: 'acme', keys: [{ key: apiKey }] }],

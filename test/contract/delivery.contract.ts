@@ -1,4 +1,4 @@
-// What every sink promises together with the conductor and a real journal, over hours of virtual time: one suite for all kinds.
+// What every sink promises together with the dispatcher and a real journal, over hours of virtual time: one suite for all kinds.
 import { describe, expect, test } from 'vitest'
 import type { ConnectorError } from '../../src/core/errors.ts'
 import type { Assurance } from '../../src/contracts/sink.ts'
@@ -14,18 +14,18 @@ export interface DeliveryBench {
   readonly name: string
   /** A process with this sink: called again, the next process. `BatchDispatcher` over a sink, or what else delivers to it. */
   readonly start: Start
-  /** The clock that the sink lives by; absent: it needs none, or lives in real time. */
+  /** The sink's clock; absent: it needs none, or runs in real time. */
   readonly clock?: StepClock | undefined
   /** Ids of the entries that the receiver has, in its order. */
   received(): readonly string[] | Promise<readonly string[]>
-  /** It stores, and yet gets a batch again where its word on it was lost. */
+  /** It stores, and still gets a batch again if its answer was lost. */
   readonly again?: true | undefined
-  /** The receiver keeps no order: what it has is compared as a set. */
+  /** The receiver keeps no order: its entries are compared as a set. */
   readonly unordered?: true | undefined
   /** The receiver is gone, or takes nothing. */
   down(): unknown
   up(): unknown
-  /** This becomes of the answer to the next batch; the receiver may have taken it or not. */
+  /** What happens to the answer to the next batch; the receiver may have taken it or not. */
   readonly answers?: Partial<Record<AnswerFault, () => void>> | undefined
   /** The next batch is answered only when the test ends, or never. */
   readonly stall?: (() => void) | undefined
@@ -33,11 +33,11 @@ export interface DeliveryBench {
   readonly refuse?: ((index: number) => void) | undefined
   /** The receiver refuses each batch that holds this entry, without saying which it is. */
   readonly poison?: ((id: string) => void) | undefined
-  /** `revoke`: the receiver takes the present key no more. `renew`: a good one stands where the configuration says. */
+  /** `revoke`: the receiver does not accept the present key any more. `renew`: the configuration's source has a good one. */
   readonly key?: { readonly revoke: () => void; readonly renew: () => void } | undefined
   /** A receiver behind TLS on the loopback. */
   readonly secured?: Secured | undefined
-  /** Files, sockets, timers that are open. */
+  /** Open files, sockets and timers. */
   leftOpen(): number
 }
 
@@ -55,7 +55,7 @@ function mostOften(received: readonly string[]): number {
   return Math.max(0, ...counts.values())
 }
 
-/** What it stored it knows again. */
+/** It recognizes what it stored. */
 export function neverTwice(
   { again }: Pick<DeliveryBench, 'again'>,
   { assurance }: { readonly assurance: Assurance },
@@ -64,7 +64,7 @@ export function neverTwice(
 }
 
 export function deliveryContract(kind: string, setUp: () => DeliveryBench, lacks: Lacks = {}): void {
-  describe(`${kind} behind the conductor`, () => {
+  describe(`${kind} behind the dispatcher`, () => {
     const caseWith = casesWith(setUp, lacks)
     orderCases(setUp)
     refusalCases(setUp, caseWith)
@@ -116,7 +116,7 @@ function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
   )
 
   caseWith('poison')(
-    'an entry that spoils each batch it is in is found, and it alone becomes a dead letter',
+    'an entry that makes each of its batches fail is found, and it alone becomes a dead letter',
     async () => {
       const bench = setUp()
       const poison = given(bench.poison)
@@ -135,7 +135,7 @@ function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
 }
 
 function trouble(setUp: () => DeliveryBench): void {
-  test('a receiver that is down for hours gets all of it in order when it is back, and was not asked without end', async () => {
+  test('a receiver that is down for hours gets everything in order when it is back, and did not get endless requests', async () => {
     const bench = setUp()
     const quay = await openQuay(bench, { maxEntries: 7 })
     await quay.append(5)
@@ -148,7 +148,7 @@ function trouble(setUp: () => DeliveryBench): void {
     }
     expect(await bench.received()).toEqual(ids(1, 5))
     expect(quay.pending()).toBe(30)
-    // Between two tries it holds no memory that the living could use.
+    // Between two tries it holds no memory that others could use.
     await quay.until(() => quay.usedBytes() === 0)
     const tries = quay.reporter.retries.length
     expect(tries).toBeGreaterThan(3 * 60)
@@ -191,7 +191,7 @@ function answerCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
 }
 
 function endings(setUp: () => DeliveryBench, caseWith: CaseWith): void {
-  caseWith('stall')('a stop in mid-batch ends at once, and the next process brings the rest', async () => {
+  caseWith('stall')('a stop in mid-batch ends at once, and the next process delivers the rest', async () => {
     const bench = setUp()
     const stall = given(bench.stall)
     const quay = await openQuay(bench, { maxEntries: 5 })
@@ -212,7 +212,7 @@ function endings(setUp: () => DeliveryBench, caseWith: CaseWith): void {
     await quay.stop()
   })
 
-  test('a kill before the journal could note what was taken: nothing is missing, and nothing twice at a sink that stores', async () => {
+  test('a kill before the journal could record what was taken: nothing is missing, and nothing twice at a sink that stores', async () => {
     const bench = setUp()
     const quay = await openQuay(bench, { maxEntries: 5 })
     await quay.append(12)
@@ -229,7 +229,7 @@ function endings(setUp: () => DeliveryBench, caseWith: CaseWith): void {
 
 function keyCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
   caseWith('key')(
-    'a key that is revoked holds the sink; a new one in its file is taken without a restart',
+    'a revoked key blocks the sink; a new one in its file is used without a restart',
     async () => {
       const bench = setUp()
       const key = given(bench.key)
@@ -243,7 +243,7 @@ function keyCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
       expect(await bench.received()).toHaveLength(3)
       expect(quay.reporter.states.at(-1)).toBe('blocked')
       expect(quay.reporter.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
-        action: 'hold',
+        action: 'block',
       })
       key.renew()
       const renewedAt = quay.now()

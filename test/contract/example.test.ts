@@ -6,12 +6,12 @@ import { sinkContract } from './sink.contract.ts'
 
 sinkContract('http_lines, the example of docs/write-a-sink.md', httpLinesBench, {
   refuse: 'it names no line, it refuses a batch as a whole',
-  later: 'its word is given at once',
+  later: 'its answer comes at once',
 })
 
-test('docs/write-a-sink.md shows the example as it stands in its file', () => {
+test('docs/write-a-sink.md shows the example exactly as in its file', () => {
   const source = readFileSync('test/contract/example/http-lines.ts', 'utf8')
-  // In the document it stands where a sink stands: in a folder of its own below src/sinks.
+  // In the document it is where a sink is: in a folder of its own below src/sinks.
   const placed = source.replaceAll("'../../../src/sinks/", "'../").replaceAll("'../../../src/", "'../../")
   expect(readFileSync('docs/write-a-sink.md', 'utf8')).toContain(`\`\`\`ts\n${placed}\`\`\``)
 })

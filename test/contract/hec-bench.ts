@@ -1,4 +1,4 @@
-// Splunk's collector on the bench: the fake in memory for all that is time and content, and over real TLS for who is who.
+// Splunk's collector on the bench: the fake in memory for time and content, and over real TLS for certificates.
 import { gunzipSync, gzipSync } from 'node:zlib'
 import type { HttpRequest, Transport } from '../../src/contracts/platform.ts'
 import { systemClock } from '../../src/platform/clock.ts'

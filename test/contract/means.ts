@@ -1,18 +1,18 @@
-// What a bench has to bring for the cases that not every receiver can show. What it does not bring, it has a reason for, and the report shows it.
+// What a bench has to bring for the cases that not every receiver can show. For what it does not bring, it has a reason, and the report shows it.
 import { expect, test } from 'vitest'
 
-/** What can become of the answer to one batch. */
+/** What can happen to the answer to one batch. */
 export const answerFaults = ['lost', 'cut', 'slow', 'endless', 'of a wrong type', 'nonsense'] as const
 export type AnswerFault = (typeof answerFaults)[number]
 
-/** As the bench calls them. `later`: the sink says itself that a batch is taken now and safe later. */
+/** As the bench names them. `later`: the sink itself reports that a batch is taken now and safe later. */
 type Means =
   'refuse' | 'poison' | 'stall' | 'key' | 'secured' | 'loseAnswer' | 'later' | `answers ${AnswerFault}`
 
 /** Why a receiver cannot show a case. `answers`: all but the lost one, where nothing is answered. */
 export type Lacks = Readonly<Partial<Record<Means | 'answers', string>>>
 
-/** A case that wants these means: a test, or nothing where a reason stands in its place. */
+/** A case that needs these means: a test, or nothing if there is a reason. */
 export type CaseWith = (means: Means) => (title: string, run: () => Promise<void>) => void
 
 function reasonFor(means: Means, lacks: Lacks): string | undefined {
@@ -29,7 +29,7 @@ function meansOf(bench: Bench, means: Means): unknown {
   return fault ? bench.answers?.[fault] : (bench as Partial<Record<Means, unknown>>)[means]
 }
 
-/** For one suite of one sink: each reason is told once, and holds only as long as the bench lacks what it is for. */
+/** For one suite of one sink: each reason is reported once, and is valid only as long as the bench lacks what it is for. */
 export function casesWith(setUp: () => Bench, lacks: Lacks): CaseWith {
   const told = new Set<Means>()
   return (means) => {

@@ -1,4 +1,4 @@
-// A journal, a sink and the conductor between them, on a clock that the test drives: what the delivery cases sail with.
+// A journal, a sink and the dispatcher between them, on a clock that the test drives: the base of the delivery cases.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,11 +39,11 @@ export interface Quay {
   append(count: number): Promise<void>
   /** Starts a process with its loop. */
   sail(): void
-  /** Starts one that dies when it is about to settle; true once it did. */
+  /** Starts one that dies when it is about to acknowledge; true once it did. */
   sailUntilSettling(): () => boolean
   /** Stops the loop and closes the sink, in order. */
   stop(): Promise<void>
-  /** Time goes on from one sleeper to the next until it is so. */
+  /** Time continues from one sleeper to the next until it is so. */
   until(condition: () => boolean): Promise<void>
   /** So much time passes. */
   pass(ms: number): Promise<void>
@@ -74,7 +74,7 @@ async function openTemporary(sink: string, clock: Clock, log: LogLines): Promise
   return journal
 }
 
-/** The same journal for a process that never gets to hear that it settled, nor settles. */
+/** The same journal for a process that never learns of its acknowledgement, nor records it. */
 function deadly(journal: Journal, died: () => void): Journal {
   return withMethods(journal, {
     ack: () => {

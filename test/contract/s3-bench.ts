@@ -1,4 +1,4 @@
-// Buckets on the bench, behind the conductor of objects: in memory, and TLS over real sockets.
+// Buckets on the bench, behind the dispatcher of objects: in memory, and TLS over real sockets.
 import type { Secret } from '../../src/core/secret.ts'
 import type { TlsOptions, Transport } from '../../src/contracts/platform.ts'
 import type { Clock } from '../../src/core/clock.ts'
@@ -24,7 +24,7 @@ class WorkingClock extends StepClock {
     return this.#working > this.#slow || super.advance()
   }
 
-  /** As a server sees it that answers slowly. */
+  /** Like a server that answers slowly. */
   readonly serverSide: Clock = {
     now: () => this.now(),
     elapsed: () => this.elapsed(),
@@ -43,7 +43,7 @@ class WorkingClock extends StepClock {
 interface Opening {
   readonly more: object
   readonly send: () => Transport
-  /** what stands in the key's file now */
+  /** the current content of the key's file */
   readonly key?: () => string
 }
 
@@ -109,7 +109,7 @@ const securedBucket: Secured = async (shown: Shown, tls: TlsOptions) => {
   const transport = openTransport({ tls })
   const start = starting({ more: { endpoint: url, tls }, send: () => transport.send })
   return {
-    // No loop stands behind this one: what is open is closed by the next step.
+    // No loop is behind this one: what is open is closed by the next step.
     start: (parts) => start({ ...parts, nothingMoreComes: () => true }),
     received: () => fake.lines.map(idOf),
     show: async (other) => {

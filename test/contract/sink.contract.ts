@@ -1,22 +1,22 @@
-// What every sink promises to the conductor, whatever stands behind it: one suite, run for each kind.
+// What every sink promises to the dispatcher, for any receiver: one suite, run for each kind.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ConnectorError } from '../../src/core/errors.ts'
-import type { Later, Lines, Sink } from '../../src/contracts/sink.ts'
+import type { Confirmation, Lines, Sink } from '../../src/contracts/sink.ts'
 import { ByteWriter } from '../../src/core/bytes.ts'
 import { BatchDispatcher } from '../../src/delivery/dispatcher.ts'
 import { linesOf, rawFormat, runOf, someEntries } from '../fakes/lines.ts'
 import { type DeliveryBench, deliveryContract, neverTwice } from './delivery.contract.ts'
 import { casesWith, given, type Lacks } from './means.ts'
 
-/** A sink of batches, alone and with the conductor. */
+/** A sink of batches, alone and with the dispatcher. */
 export interface SinkBench extends Omit<DeliveryBench, 'start'> {
-  /** A process with this sink; called again: the next process, the former one killed. */
+  /** A process with this sink; called again: the next process, the earlier one killed. */
   open(): Sink
-  /** Its sink says of a batch that it is taken now and safe later. */
+  /** Its sink reports that a batch is taken now and safe later. */
   readonly later?: true | undefined
-  /** The next batch is taken, but nobody says so. */
+  /** The next batch is taken, but the answer is lost. */
   readonly loseAnswer?: (() => void) | undefined
-  /** What must never be seen in an error or a log. */
+  /** Texts that may never be in an error or a log. */
   readonly secrets: readonly string[]
   /** Everything that was logged. */
   logged(): string
@@ -28,8 +28,8 @@ const batchOf = (sink: Sink, count: number, from: number): Lines =>
   linesOf(runOf(someEntries(count, from), { firstSeq: from }), sink.frame)
 const prepared = async (sink: Sink, lines: Lines) => (await sink.prepare?.(lines, never)) ?? ''
 
-/** Until it is safe, where that comes later: time goes on for it. */
-async function confirmed({ clock }: SinkBench, later: Later | undefined): Promise<void> {
+/** Until it is safe, if that comes later: time continues for it. */
+async function confirmed({ clock }: SinkBench, later: Confirmation | undefined): Promise<void> {
   const waiting = { over: later === undefined }
   const safe = later?.confirmed(never).finally(() => (waiting.over = true))
   safe?.catch(() => undefined)
@@ -42,8 +42,8 @@ async function confirmed({ clock }: SinkBench, later: Later | undefined): Promis
 
 async function deliver(bench: SinkBench, sink: Sink, lines: Lines) {
   const detail = await prepared(sink, lines)
-  const { later, ...outcome } = await sink.deliver({ lines, detail, possibleDuplicate: false }, never)
-  await confirmed(bench, later)
+  const { confirmation, ...outcome } = await sink.deliver({ lines, detail, possibleDuplicate: false }, never)
+  await confirmed(bench, confirmation)
   return outcome
 }
 
@@ -65,7 +65,7 @@ function closing(bench: SinkBench): SinkBench {
   }
 }
 
-/** Each bench of a sink goes through all of it: alone, and behind the conductor. */
+/** Each bench of a sink goes through all of it: alone, and behind the dispatcher. */
 export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks = {}): void {
   const setUp = () => closing(bench())
   deliveryContract(
@@ -84,7 +84,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
   )
   describe(`${kind} as a sink`, () => {
     const caseWith = casesWith(setUp, lacks)
-    test('batches arrive whole and in order, each settled to its end', async () => {
+    test('batches arrive whole and in order, each acknowledged to its end', async () => {
       const bench = setUp()
       const sink = bench.open()
       for (const [count, from] of [
@@ -93,17 +93,17 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         [40, 5],
       ] as const)
         // prettier-ignore
-        expect(await deliver(bench, sink, batchOf(sink, count, from))).toEqual({ settled: count, refused: [] })
+        expect(await deliver(bench, sink, batchOf(sink, count, from))).toEqual({ acknowledged: count, rejected: [] })
       expect(await bench.received()).toEqual(idsOf(44, 1))
     })
 
-    test('an empty batch is settled and sends nothing', async () => {
+    test('an empty batch is acknowledged and sends nothing', async () => {
       const bench = setUp()
       const sink = bench.open()
       const lines = batchOf(sink, 0, 1)
       expect(await sink.deliver({ lines, detail: '', possibleDuplicate: true }, never)).toEqual({
-        settled: 0,
-        refused: [],
+        acknowledged: 0,
+        rejected: [],
       })
       expect(await bench.received()).toEqual([])
     })
@@ -126,7 +126,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       expect(once.view().includes(run.entries.raw(1))).toBe(true)
     })
 
-    test('a receiver that is down settles nothing and parks nothing; the batch arrives once it is up', async () => {
+    test('with the receiver down nothing is acknowledged and nothing becomes a dead letter; the batch arrives once it is up', async () => {
       const bench = setUp()
       const sink = bench.open()
       await deliver(bench, sink, batchOf(sink, 2, 1))
@@ -135,18 +135,18 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       await bench.down()
       for (const possibleDuplicate of [false, true]) {
         const error = await caught(sink.deliver({ lines, detail, possibleDuplicate }, never))
-        expect(['retry', 'hold', 'pause']).toContain(error.action)
+        expect(['retry', 'block', 'pause']).toContain(error.action)
         expect(error.message).toMatch(/\w/)
       }
       await bench.up()
       expect(await sink.deliver({ lines, detail, possibleDuplicate: true }, never)).toMatchObject({
-        settled: 3,
+        acknowledged: 3,
       })
       expect(await bench.received()).toEqual(idsOf(5, 1))
     })
 
     caseWith('loseAnswer')(
-      'a batch in doubt is sent again by the next process: nothing is missing, and nothing twice at a sink that stores',
+      'a possible duplicate is sent again by the next process: nothing is missing, and nothing twice at a sink that stores',
       async () => {
         const bench = setUp()
         const first = bench.open()
@@ -156,7 +156,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         await first.deliver({ lines, detail, possibleDuplicate: false }, never).catch(() => undefined)
         const second = bench.open()
         const outcome = await second.deliver({ lines, detail, possibleDuplicate: true }, never)
-        expect(outcome.settled).toBe(3)
+        expect(outcome.acknowledged).toBe(3)
         await deliver(bench, second, batchOf(second, 2, 4))
         const twice = neverTwice(bench, second) ? [] : idsOf(3, 1)
         expect(await bench.received()).toEqual([...twice, ...idsOf(5, 1)])
@@ -184,13 +184,13 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
     })
 
     caseWith('later')(
-      'what was taken and is safe only later is confirmed to the next process too',
+      'a batch that is taken now and safe later is confirmed to the next process too',
       async () => {
         const bench = setUp()
         const sink = bench.open()
         const lines = batchOf(sink, 3, 1)
         const outcome = await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)
-        const later = given(outcome.later)
+        const later = given(outcome.confirmation)
         expect(sink.maxUnconfirmed).toBeGreaterThan(0)
         const next = bench.open()
         expect(next.resume?.(await prepared(next, lines))).toBeUndefined()
@@ -202,7 +202,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
     )
 
     caseWith('refuse')(
-      'what the receiver refuses for good is named by its index, and all around it arrive',
+      'a line refused for good is named by its index, and all around it arrive',
       async () => {
         const bench = setUp()
         const refuse = given(bench.refuse)
@@ -210,11 +210,11 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
         const lines = batchOf(sink, 5, 1)
         refuse(2)
         const outcome = await deliver(bench, sink, lines)
-        expect(outcome.refused.map(({ index }) => index)).toEqual([2])
-        expect(outcome.refused[0]?.reason).not.toContain('zoë')
-        // Some stop at what was refused, others go on behind it: both say how far they got.
-        expect([3, 5]).toContain(outcome.settled)
-        await deliver(bench, sink, batchOf(sink, 5 - outcome.settled, outcome.settled + 1))
+        expect(outcome.rejected.map(({ index }) => index)).toEqual([2])
+        expect(outcome.rejected[0]?.reason).not.toContain('zoë')
+        // Some stop at a refused line, others go on behind it: both report how far they got.
+        expect([3, 5]).toContain(outcome.acknowledged)
+        await deliver(bench, sink, batchOf(sink, 5 - outcome.acknowledged, outcome.acknowledged + 1))
         const [one, two, , four, five] = idsOf(5, 1)
         expect(await bench.received()).toEqual([one, two, four, five])
       },
@@ -231,7 +231,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       expect(await bench.received()).toEqual(idsOf(5, 1))
     })
 
-    test('check tells in plain words and throws nothing, up or down', async () => {
+    test('check reports in plain words and throws nothing, up or down', async () => {
       const bench = setUp()
       const sink = bench.open()
       const good = await sink.check(never)
@@ -242,7 +242,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       expect(await bench.received()).toEqual([])
     })
 
-    test('a probe sends nothing, throws errors of ours alone, and leaves the sink as it was', async () => {
+    test('a probe sends nothing, throws errors of ours alone, and leaves the sink unchanged', async () => {
       const bench = setUp()
       const sink = bench.open()
       if (!sink.probe) return
@@ -258,7 +258,7 @@ export function sinkContract(kind: string, bench: () => SinkBench, lacks: Lacks 
       expect(await bench.received()).toEqual(idsOf(3, 1))
     })
 
-    test('no error and no log holds a secret or a byte of content', async () => {
+    test('no error and no log has a secret or a byte of content', async () => {
       const bench = setUp()
       const sink = bench.open()
       await bench.down()

@@ -1,4 +1,4 @@
-// Each sink goes through the suite that all sinks pass; what its receiver cannot show stands here, with the reason.
+// Each sink goes through the suite that all sinks pass; the reasons for what its receiver cannot show are here.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,11 +22,11 @@ const idsOf = (text: string) => text.split('\n').slice(0, -1).map(idOf)
 
 /** Of receivers that keep bytes, whatever is in them. */
 const blind: Lacks = {
-  refuse: 'it keeps bytes and looks into none',
-  poison: 'it keeps bytes and looks into none',
-  key: 'it asks nobody for a key',
+  refuse: 'it stores bytes without reading them',
+  poison: 'it stores bytes without reading them',
+  key: 'it requires no key',
   secured: 'there is no network between',
-  later: 'what it has taken is as safe as it will be',
+  later: 'a taken batch does not become safer later',
 }
 
 const stdoutBench = (): SinkBench => {
@@ -46,7 +46,7 @@ const stdoutBench = (): SinkBench => {
   return {
     name: 'console',
     open: () => sinkKinds.stdout.open('console', {}, deps),
-    // Before what is in doubt stands an empty line.
+    // A possible duplicate has an empty line before it.
     received: () => idsOf(text.replace(/^\n/gm, '')),
     down: () => (gone = true),
     up: () => (gone = false),
@@ -160,19 +160,19 @@ const realFileBench = (): SinkBench => {
 sinkContract('stdout', stdoutBench, {
   ...blind,
   answers: 'a pipe answers nothing: it takes bytes, or it fails',
-  stall: 'what is being printed cannot be called off; the daemon gives up waiting for it',
+  stall: 'printing cannot be cancelled; the daemon stops waiting for it',
 })
 
 const disks: Lacks = {
   ...blind,
-  answers: 'a disk says yes or no, nothing else',
-  'answers lost': 'a disk that fails ends the process; the next one, alone, has the batch in doubt',
-  stall: 'a write to a disk cannot be called off: it is let finish',
+  answers: 'a disk succeeds or fails, nothing else',
+  'answers lost': 'a failing disk ends the process; only the next one has a possible duplicate',
+  stall: 'a write to a disk cannot be cancelled: it finishes',
 }
 sinkContract('file, in memory', memoryFileBench, disks)
 sinkContract('file, on a real disk', realFileBench, disks)
 
-const atOnce: Lacks = { later: 'without acknowledgements its word is given at once' }
+const atOnce: Lacks = { later: 'without acknowledgements its answer comes at once' }
 sinkContract('splunk_hec', () => hecBench({ url: 'https://a.test:8088' }), atOnce)
 sinkContract(
   'splunk_hec with several endpoints',
@@ -185,34 +185,34 @@ for (const acks of ['true', 'auto'])
   )
 
 const streams: Lacks = {
-  refuse: 'nothing is answered: whether it keeps a message, nobody hears',
-  poison: 'one that hangs up at a message looks like one that is gone: nothing is parked for it',
-  'answers cut': 'nothing is answered that could be cut',
-  key: 'it knows us by our client certificate alone, which is rotated where TLS is',
-  later: 'its word is never better than at once',
+  refuse: 'there is no answer: a refusal cannot be seen',
+  poison: 'a receiver that hangs up at a message looks unreachable: that makes no dead letter',
+  'answers cut': 'there is no answer that could be cut',
+  key: 'it identifies us by our client certificate alone, whose rotation the TLS suite tests',
+  later: 'an acknowledgement never comes later',
 }
-const inTheClear: Lacks = { secured: 'no TLS; the same over TLS has its own lines' }
+const inTheClear: Lacks = { secured: 'no TLS; the same sink over TLS is tested separately' }
 sinkContract('syslog over TCP', () => streamBench('tcp://siem.test:601'), { ...streams, ...inTheClear })
 sinkContract('syslog over TLS', () => streamBench('tls://siem.test:6514'), streams)
 sinkContract('syslog over UDP', datagramBench, {
-  answers: 'a datagram is not answered; a host may say later that nobody listens, which is the lost one',
+  answers: 'a datagram is not answered; a late report of an unreachable port counts as the lost answer',
   stall: 'a datagram leaves at once, or not at all',
-  key: 'it asks nobody for a key',
-  secured: 'syslog has no TLS over UDP here',
-  later: 'what left is gone',
+  key: 'it requires no key',
+  secured: 'Auditferry has no syslog over DTLS',
+  later: 'a sent datagram is not tracked',
 })
 const relp: Lacks = {
-  key: 'it knows us by our client certificate alone, which is rotated where TLS is',
-  later: 'each message is answered for good',
+  key: 'it identifies us by our client certificate alone, whose rotation the TLS suite tests',
+  later: 'each answer is final',
 }
 sinkContract('syslog over RELP', () => relpBench('relp://siem.test:2514'), { ...relp, ...inTheClear })
 sinkContract('syslog over RELP and TLS', () => relpBench('relp+tls://siem.test:2514'), relp)
 
-// It takes objects, not batches: what a sink of batches owes by itself is no matter of it.
+// It takes objects, not batches: the promises of a batch sink do not apply.
 const buckets: Lacks = {
-  refuse: 'a bucket takes an object whole and looks at no line',
-  poison: 'a bucket takes an object whole and looks at no line',
-  'answers cut': 'success is told by headers alone: cut, they are lost',
+  refuse: 'a bucket takes an object whole and reads no line',
+  poison: 'a bucket takes an object whole and reads no line',
+  'answers cut': 'success is in the headers alone: cut, they are lost',
 }
 deliveryContract('s3', s3Bench, buckets)
 deliveryContract(

@@ -13,7 +13,7 @@ import { framesOf, parse5424 } from '../fakes/syslog-parser.ts'
 import type { SinkBench } from './sink.contract.ts'
 import type { Secured, Shown } from './tls.contract.ts'
 
-/** Longer than what was sent is kept: what a receiver may have lost is another law's matter. */
+/** Longer than what was sent is kept: what a receiver may have lost belongs to another test. */
 const LINGERED_MS = 31_000
 
 const NAME = 'siem'
@@ -21,11 +21,11 @@ const HOST = '127.0.0.1'
 const idOf = (frame: Buffer) => parse5424(frame).data['id'] ?? ''
 const parse = (more: object) => sinkKinds.syslog.options.parse(more)
 
-/** What answers on a port where no syslog receiver is. */
+/** A server that answers on a port without a syslog receiver. */
 const PAGE = Buffer.from('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
 const NONSENSE = Buffer.from([0xff, 0x00, 0x7b, 0xc3])
 
-/** A receiver of streams takes what comes and says nothing; what it does all the same, it does behind the next batch. */
+/** A receiver of streams takes what comes and answers nothing; what it does all the same, it does behind the next batch. */
 function streamAnswers(peer: FakePeer, lingered: () => void) {
   const behindNext = (act: (connection: FakeConnection) => void) => () => {
     lingered()
@@ -150,7 +150,7 @@ export function datagramBench(): SinkBench {
   }
 }
 
-/** What becomes of the answer to the next message; `silent` lasts for the connection that it befalls. */
+/** What happens to the answer to the next message; `silent` lasts for its connection. */
 function relpAnswers(fake: FakeRelp) {
   const instead =
     (bytes: string, cut = false) =>
@@ -169,7 +169,7 @@ function relpAnswers(fake: FakeRelp) {
 
 export function relpBench(address: string): SinkBench {
   const fake = new FakeRelp()
-  // Deaf is the connection that comes next, and no other.
+  // Only the next connection is deaf.
   let deaf: 'next' | 'now' | undefined
   const connect: Connect = () => {
     delete fake.switches.silentFrom
@@ -203,7 +203,7 @@ export function relpBench(address: string): SinkBench {
         return message === refused ? 500 : undefined
       }
     },
-    // It answers for each message, so that what spoils a batch has a name after all.
+    // It answers for each message, so that the bad one of a batch has a name after all.
     poison: (id) => (fake.switches.codeOf = (message) => (message.includes(id) ? 500 : undefined)),
     ...(address.startsWith('relp+tls:') ? { secured: securedRelp } : {}),
     secrets: [],

@@ -1,4 +1,4 @@
-// What every sink that speaks TLS owes: no byte to whoever cannot prove who it is, and new files taken without a restart.
+// What every sink with TLS promises: no byte to a peer without proof of its identity, and new files used without a restart.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,9 +11,9 @@ import { part, spec, uuid } from './journal-parts.ts'
 import { type CaseWith, given } from './means.ts'
 import { openParts, type Start } from './quay.ts'
 
-/** What the receiver shows, and whom it asks for a certificate. */
+/** What the receiver shows, and from which clients it requires a certificate. */
 export interface Shown extends Issued {
-  /** PEM of the authority whose clients it lets in; absent: it asks nobody. */
+  /** PEM of the authority whose clients it accepts; absent: it requires no certificate. */
   readonly clientCa?: string
 }
 
@@ -21,7 +21,7 @@ interface SecuredBench {
   /** A process with this sink, in real time and over real sockets. */
   readonly start: Start
   received(): readonly string[] | Promise<readonly string[]>
-  /** The receiver begins again at the same address with another certificate. */
+  /** The receiver restarts at the same address with another certificate. */
   show(shown: Shown): Promise<void>
   close(): Promise<void>
 }
@@ -79,7 +79,7 @@ async function openSteps(name: string, bench: SecuredBench) {
       }
       throw new Error('nothing failed')
     },
-    /** A receiver that came back may be found out about by one failure more, of a connection that died with the old one. */
+    /** A returned receiver may be noticed by one failure more, of a connection that died with the old one. */
     succeeds: async (): Promise<void> => {
       for (let steps = 0; steps < 20 && pending() > 0; steps++)
         await stepper.step(never).catch(() => undefined)
@@ -105,7 +105,7 @@ export function tlsContract(setUp: () => TlsBench, caseWith: CaseWith): void {
         const steps = await openSteps(name, bench)
         for (let tries = 0; tries < 2; tries++) {
           const error = await steps.fails()
-          expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+          expect(error).toMatchObject({ code: 'tls_invalid', action: 'block' })
           expect(error.message).toMatch(/\w \w/)
         }
         expect(await bench.received()).toEqual([])
@@ -117,7 +117,7 @@ export function tlsContract(setUp: () => TlsBench, caseWith: CaseWith): void {
     )
 
   caseWith('secured')(
-    'a client certificate that the receiver refuses settles nothing; a new one in its file is taken without a restart',
+    'with a refused client certificate nothing is acknowledged; a new one in its file is used without a restart',
     async () => {
       const { name, secured: absent } = setUp()
       const secured = given(absent)
@@ -125,7 +125,7 @@ export function tlsContract(setUp: () => TlsBench, caseWith: CaseWith): void {
       files.put(certificate('agent', stranger))
       const bench = await secured({ ...good, clientCa: authority.cert }, files.tls)
       const steps = await openSteps(name, bench)
-      expect(['retry', 'hold']).toContain((await steps.fails()).action)
+      expect(['retry', 'block']).toContain((await steps.fails()).action)
       expect(await bench.received()).toEqual([])
       expect(steps.pending()).toBe(3)
       files.put(certificate('agent', authority))

@@ -1,4 +1,4 @@
-// The program as it is shipped: built from the sources as they stand now, never an older build that happens to lie about. Beside it, of the same files, the one that kills itself.
+// The program as it is shipped: built from the current sources, never from an older build. Beside it, of the same files, the one that kills itself.
 import { copyFileSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

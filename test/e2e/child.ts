@@ -1,4 +1,4 @@
-// A process of the program: what it said, and how it ended.
+// A process of the program: its output, and how it ended.
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -16,7 +16,7 @@ export interface Child {
   kill(signal: NodeJS.Signals): void
 }
 
-/** `env`: beside the way to programs; nothing of the test's own: no proxy, no options for node. */
+/** `env`: beside the search path; nothing of the test's own: no proxy, no options for node. */
 export function startChild(args: readonly string[], env: Readonly<Record<string, string>> = {}): Child {
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env['PATH'], ...env },
@@ -43,21 +43,21 @@ export function startChild(args: readonly string[], env: Readonly<Record<string,
   }
 }
 
-/** Looks until `ready`; throws with what `told` says when that takes too long. */
+/** Looks until `ready`; throws with the text of `reported` if that takes too long. */
 export async function until(
   ready: () => boolean,
   timeoutMs: number,
-  told: () => string,
+  reported: () => string,
   everyMs = 20,
 ): Promise<void> {
   const deadline = Date.now() + timeoutMs
   while (!ready()) {
-    if (Date.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${told()}`)
+    if (Date.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${reported()}`)
     await sleep(everyMs)
   }
 }
 
-/** A daemon says itself that all of it runs. */
+/** A daemon logs itself that all of it runs. */
 export function untilStarted(daemon: Child, timeoutMs: number): Promise<void> {
   return until(() => daemon.stderr().includes('"Started"'), timeoutMs, daemon.stderr)
 }

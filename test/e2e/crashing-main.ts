@@ -1,4 +1,4 @@
-// The daemon, which kills itself with SIGKILL at the nth time it comes to a named step: node crashing.js <config> <step> <nth>.
+// The daemon, which kills itself with SIGKILL at the nth time it reaches a named step: node crashing.js <config> <step> <nth>.
 import { openApp } from '../../src/app/app.ts'
 import type { Environment } from '../../src/app/environment.ts'
 import { references } from '../../src/cli/shared/config-file.ts'
@@ -29,7 +29,7 @@ function mortalTransport(send: Transport): Transport {
   return async (request, signal) => {
     const api = request.url.includes('/api/')
     const history = request.url.includes('/history/')
-    // The answer takes longer than this: the request is out, and nobody hears what becomes of it.
+    // The answer takes longer than this: the request is out, and its answer never arrives.
     if (api && reached('request sent')) setTimeout(die, 10)
     const reply = await send(request, signal)
     if (!api) at('HEC answered, not settled')

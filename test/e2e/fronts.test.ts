@@ -1,4 +1,4 @@
-// What may stand between the program and API, HEC and S3, over real sockets: interim answers before the final ones, and a load balancer with one bad node behind kept connections.
+// Fronts between the program and API, HEC and S3, over real sockets: interim answers before the final ones, and a load balancer with one bad node behind kept connections.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openFront } from '../fakes/front.ts'
 import type { Front, FrontOptions } from '../fakes/front.ts'
@@ -24,7 +24,7 @@ interface Behind {
   readonly s3?: FrontOptions
 }
 
-/** All entries through fronts, by one run to its end. */
+/** All entries through fronts, in one run to its end. */
 async function runBehind(behind: Behind) {
   const bucket = new FakeS3()
   const server = await openS3Server(bucket)
@@ -64,7 +64,7 @@ async function runBehind(behind: Behind) {
 const whole = { code: 0, faults: [], objects: ENTRIES }
 
 test.each([[[100]], [[102]], [[103]], [[100, 102, 103, 100]]] as const)(
-  'interim answers %j before the final ones of API, HEC and S3 are passed, and each entry arrives once',
+  'interim answers %j before the final ones of API, HEC and S3 are skipped, and each entry arrives once',
   async (interim) => {
     const { stderr, fronts, ...ran } = await runBehind({
       api: { interim },
@@ -85,7 +85,7 @@ test.each([
   // A page of its own.
   ['api', 200],
 ] as const)(
-  'before %s, a load balancer with one node that answers %i behind kept connections is left by a new connection',
+  'before %s, a new connection avoids a bad node that answers %i behind a load balancer',
   async (name, badNode) => {
     const { stderr, fronts, ...ran } = await runBehind({ [name]: { badNode } })
     expect(ran, stderr).toEqual(whole)

@@ -2,11 +2,11 @@
 import type { Stage } from './stage.ts'
 
 export interface Bounds {
-  /** how many lines may stand twice at the HEC receiver */
+  /** how many lines may be at the HEC receiver twice */
   readonly mayRepeat: number
   /** What a receiver lost comes later. */
   readonly unordered?: true
-  /** which lines are judged here; absent: all, since the audit log is all that is read */
+  /** which lines are checked here; absent: all, since the audit log is all that is read */
   readonly only?: (line: Uint8Array) => boolean
 }
 
@@ -42,7 +42,7 @@ export class Arrivals {
     for (let event = hec.indexed[this.#eventAt]; event; event = hec.indexed[++this.#eventAt])
       this.splunk.add(idOf(event.event))
     const bytes = this.#stage.written()
-    // The last line may just be on its way.
+    // The last line may be incomplete.
     for (let end = bytes.indexOf(10, this.#fileAt); end >= 0; end = bytes.indexOf(10, this.#fileAt)) {
       this.archive.add(idOf(bytes.subarray(this.#fileAt, end)))
       this.#fileAt = end + 1
@@ -50,7 +50,7 @@ export class Arrivals {
   }
 }
 
-/** What lies between CR and LF outside of strings is all that a line may lack. */
+/** Between CR and LF outside of strings is all that a line may lack. */
 function onOneLine(raw: Uint8Array): string {
   return Buffer.from(raw)
     .toString('latin1')

@@ -27,12 +27,12 @@ async function openRound(batchEntries: number, maxInFlight: number): Promise<Sta
     traffic: { backlog: BACKLOG, entriesPerHour: 3_600, rhythm: 'steady', exotic: 0.2 },
     switches: { latency: 10, retry_after: 'none' },
     receiver: { ackDelayMs: 200, indexers: maxInFlight > 1 ? 2 : 1 },
-    // Asked for the last time long after it was safe: what is not known by then was lost.
+    // Asked for the last time long after it was safe: a batch that is unknown by then was lost.
     splunk: { acks: true, ack_timeout: '1s', max_in_flight: maxInFlight },
   })
 }
 
-/** Requests and polls that are answered by nobody, indexers that die with what they had not written, cookies that end. */
+/** Requests and polls without an answer, indexers that die with what they had not written, cookies that end. */
 function trouble({ hec }: Stage, roll: ReturnType<typeof dice>): { doubts: number } {
   const counted = { doubts: 0 }
   const perhaps = (share: number) => {
@@ -58,7 +58,7 @@ describe.concurrent('the built program, killed while batches wait for their ackn
       const stage = await openRound(batchEntries, maxInFlight)
       try {
         const counted = trouble(stage, roll)
-        const { told, logs } = await die(KILLS, async () => {
+        const { reported, logs } = await die(KILLS, async () => {
           const death = await killAtRandom(built, stage, roll)
           await death.child.ended
           // Half of the time the power is gone for the indexers too.
@@ -69,7 +69,7 @@ describe.concurrent('the built program, killed while batches wait for their ackn
         const waiting = batchEntries * maxInFlight
         const mayRepeat = waiting * (2 * KILLS + counted.doubts + 1)
         const faults = judge(stage, { mayRepeat, unordered: true })
-        expect(faults, `${maxInFlight} in flight, killed: ${told}`).toEqual([])
+        expect(faults, `${maxInFlight} in flight, killed: ${reported}`).toEqual([])
       } finally {
         await stage.close()
       }

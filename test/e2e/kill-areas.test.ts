@@ -20,7 +20,7 @@ import type { CrashStep } from './steps.ts'
 const DAY_MS = 86_400_000
 /** Sixteen in all, four a journal. */
 const KILLS = 4
-/** Of a day's questions there are more than one transaction holds. */
+/** A day has more questions than one transaction. */
 const BACKLOG = 15_000
 const BATCH = 500
 const version = { v2: { version: 'v2' }, v1: { version: 'v1' } } as const
@@ -52,7 +52,7 @@ async function openRound(seed: number, api: Version): Promise<Stage> {
   })
 }
 
-/** What is wrong at the sinks with all but the audit log. `since`: epoch ms of the first life in peace. */
+/** Errors at the sinks with all but the audit log. `since`: epoch ms of the first life without faults. */
 function judgeAreas({ mock, hec }: Stage, api: Version, since: number, lines: readonly Line[]) {
   const truth = historyTruth({
     // Every day that is read at all is read to its end by now.
@@ -93,7 +93,7 @@ async function round(
   const roll = dice(seed)
   const stage = await openRound(seed, api)
   try {
-    const { told, logs } = await die(KILLS, () => kill(stage, roll))
+    const { reported, logs } = await die(KILLS, () => kill(stage, roll))
     const since = Date.now()
     expectNoSecret(logs + (await calm(built, stage)))
     const mayRepeat = BATCH * (KILLS + 1)
@@ -103,14 +103,14 @@ async function round(
       mayRepeat: mayRepeat - areas.repeats,
       only: (line) => lineOf(Buffer.from(line).toString('latin1')).source === 'audit',
     })
-    expect([...audit, ...areas.faults], `seed ${seed}, killed: ${told}`).toEqual([])
+    expect([...audit, ...areas.faults], `seed ${seed}, killed: ${reported}`).toEqual([])
   } finally {
     await stage.close()
   }
 }
 
 describe.concurrent(
-  'the built program, killed while it reads history and vault, loses nothing and tells nothing twice',
+  'the built program, killed while it reads history and vault, loses nothing and reports nothing twice',
   () => {
     const random = [
       [1, 'v2'],
@@ -120,7 +120,7 @@ describe.concurrent(
       await round(3_000 + seed, api, (stage, roll) => killAtRandom(built, stage, roll))
     })
 
-    // An answer in parts comes before any whole one: what a day has more than that is too little for a part at some hours.
+    // An answer in chunks comes before any whole one: the rest of a day is too little for a chunk at some hours.
     const atSteps = [
       [3, 'v2', [halfRead, part, page, halfRead]],
       [4, 'v1', [part, page, halfRead, page]],

@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => built.remove())
 
-/** What may have come twice at the receiver. */
+/** Entries that may be at the receiver twice. */
 interface Doubts {
   count: number
 }
@@ -63,11 +63,11 @@ async function round(seed: number, kill: (stage: Stage, roll: Dice) => Promise<D
   const batchEntries = roll.pick([100, 500, 1000])
   const stage = await openRound(seed, roll, batchEntries, doubts)
   try {
-    const { told, logs } = await die(KILLS, () => kill(stage, roll))
+    const { reported, logs } = await die(KILLS, () => kill(stage, roll))
     expectNoSecret(logs + (await calm(built, stage)))
     // The stop in the end may leave one more request without its answer.
     const mayRepeat = batchEntries * (KILLS + doubts.count + 1)
-    expect(judge(stage, { mayRepeat }), `seed ${seed}, killed: ${told}`).toEqual([])
+    expect(judge(stage, { mayRepeat }), `seed ${seed}, killed: ${reported}`).toEqual([])
   } finally {
     await stage.close()
   }
@@ -80,7 +80,7 @@ describe.concurrent('the built program, killed again and again, loses nothing an
     await round(seed, (stage, roll) => killAtRandom(built, stage, roll))
   })
 
-  test.for(roundsOf(seeds(0, STEP_ROUNDS), 1))('at each step of the walk, round %i', async (number) => {
+  test.for(roundsOf(seeds(0, STEP_ROUNDS), 1))('at each named step, round %i', async (number) => {
     let death = number * KILLS
     await round(1000 + number, (stage, roll) => {
       const step = crashSteps[death++ % crashSteps.length] as CrashStep

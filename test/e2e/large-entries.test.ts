@@ -1,4 +1,4 @@
-// The program as it is built, before an API whose entries are as large as they may be: its memory is bounded whatever comes (invariant 4).
+// The program as it is built, before an API whose entries have the largest size: its memory is bounded whatever comes (invariant 4).
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => built.remove())
 
-/** What the image and the systemd unit set: glibc else keeps some 20 MB more for the next huge entry. */
+/** What the image and the systemd unit set: otherwise glibc keeps some 20 MB more for the next huge entry. */
 const AS_INSTALLED = { MALLOC_MMAP_THRESHOLD_: '8388608' }
 const LOOK_MS = 20
 const SINKS = ['a', 'b', 'c', 'd', 'e']
@@ -55,7 +55,7 @@ interface Syslog {
   readonly received: () => number
 }
 
-/** A receiver over TCP and one over RELP, which take whatever comes. */
+/** A receiver over TCP and one over RELP, which take everything. */
 async function openSyslog(): Promise<Syslog> {
   let tcpBytes = 0
   const relp = new FakeRelp()
@@ -76,7 +76,7 @@ async function openSyslog(): Promise<Syslog> {
   }
 }
 
-/** A collector that takes whatever comes. */
+/** A collector that takes everything. */
 async function openHec() {
   let bytes = 0
   const server = createServer((request, reply) => {
@@ -90,7 +90,7 @@ async function openHec() {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received: () => bytes }
 }
 
-/** Runs the program until all is delivered; answers with its peak memory. */
+/** Runs the program until all is delivered; returns its peak memory. */
 async function peakBytesOf(folder: string, of: string, sinks: readonly string[]): Promise<number> {
   const config = join(folder, 'auditferry.yaml')
   writeFileSync(
@@ -149,7 +149,7 @@ describe.runIf(process.platform === 'linux')(
         expect(statSync(join(folder, name)).size).toBeGreaterThan(ENTRIES * BYTES * times)
     })
 
-    test('of = as CEF over TCP and RELP, where the text stands beside the messages that it is split into', async () => {
+    test('of = as CEF over TCP and RELP, where the text is in memory beside the messages that it is split into', async () => {
       const { addresses, received } = await openSyslog()
       const sinks = addresses.map(syslogSink)
       expectBounded(await peakBytesOf(openFolder(), '=', sinks), '= over TCP and RELP')

@@ -1,4 +1,4 @@
-// The lives that the kill suites let the built program lead: one that ends by SIGKILL, and a last one in peace.
+// The lives of the built program in the kill suites: ones that end by SIGKILL, and a last one without faults.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { faultNames } from '../../src/mock/switches.ts'
@@ -15,10 +15,10 @@ const PATIENCE_MS = 90_000
 
 export interface Death {
   readonly child: Child
-  readonly told: string
+  readonly reported: string
 }
 
-/** One that has come to its work. */
+/** One that has begun to work. */
 export async function startDaemon({ main }: Built, { config }: Stage): Promise<Child> {
   const daemon = startChild([main, 'run', '--config', config])
   await untilStarted(daemon, PATIENCE_MS)
@@ -33,10 +33,10 @@ export async function killAtRandom({ main }: Built, stage: Stage, roll: Dice): P
   if (!starting) await untilStarted(child, PATIENCE_MS)
   await sleep(waitMs)
   child.kill('SIGKILL')
-  return { child, told: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }
+  return { child, reported: `${waitMs} ms after ${starting ? 'its birth' : 'its start'}` }
 }
 
-/** Dies when it comes to a step for the `nth` time. */
+/** Dies when it reaches a step for the `nth` time. */
 export async function killAt(
   { crashing }: Built,
   stage: Stage,
@@ -49,30 +49,30 @@ export async function killAt(
     PATIENCE_MS,
     () => `${step} ${nth}: ${child.stderr()}`,
   )
-  return { child, told: `${step}, time ${nth}` }
+  return { child, reported: `${step}, time ${nth}` }
 }
 
-/** So many deaths, one after the other. Tells how each came about, and all that was logged. */
+/** So many deaths, one after the other. Returns how each came about, and all that was logged. */
 export async function die(
   times: number,
   kill: () => Promise<Death>,
-): Promise<{ readonly told: string; readonly logs: string }> {
-  const told: string[] = []
+): Promise<{ readonly reported: string; readonly logs: string }> {
+  const reported: string[] = []
   let logs = ''
   for (let death = 0; death < times; death++) {
-    const { child, told: how } = await kill()
+    const { child, reported: how } = await kill()
     expect(await child.ended, `${how}: ${child.stderr()}`).toEqual({ code: null, signal: 'SIGKILL' })
-    told.push(how)
+    reported.push(how)
     logs += child.stderr()
   }
-  return { told: told.join('; '), logs }
+  return { reported: reported.join('; '), logs }
 }
 
 export function expectNoSecret(logs: string): void {
   for (const secret of secrets) expect(logs).not.toContain(secret)
 }
 
-/** Runs the daemon in peace until all that was there is in both sinks; then it stops as a service manager would stop it. */
+/** Runs the daemon without faults until all entries are in both sinks; then it stops as a service manager would stop it. */
 export async function calm({ main }: Built, stage: Stage): Promise<string> {
   const { mock, hec } = stage
   for (const name of faultNames) mock.setFault(name, undefined)

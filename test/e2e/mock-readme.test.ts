@@ -10,7 +10,7 @@ import { openMock } from '../../src/mock/mock.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 
 const run = promisify(execFile)
-/** A day of the query history is more than the MiB that Node takes by itself, where the office was busy. */
+/** A day of the query history is more than the MiB that Node takes by default, if the office was busy. */
 const MOST_BYTES = 64 * 1024 * 1024
 const tools = ['bash', 'curl'].every((tool) => spawnSync(tool, ['--version']).status === 0)
 const page = readFileSync('src/mock/README.md', 'utf8')
@@ -23,7 +23,7 @@ let folder = ''
 let server: Awaited<ReturnType<typeof listenMock>>
 const names = new Map<string, string>()
 
-/** As a person does it: an id out of one answer goes into the next line. */
+/** Like a person: an id out of one answer goes into the next line. */
 function learn(line: string, body: string): void {
   const learnt = (name: string, pattern: RegExp) => {
     const [, id] = pattern.exec(body) ?? []
@@ -52,7 +52,7 @@ test('there is a line for each area', () => {
     expect(block).toContain(area)
 })
 
-/** Where a tool of the page is missing, its lines are skipped. */
+/** If a tool of the page is missing, its lines are skipped. */
 const typed = test.skipIf(!tools)
 
 typed.each(lines)('%s', async (line) => {
@@ -68,8 +68,8 @@ typed.each(lines)('%s', async (line) => {
 })
 
 typed('a day in the life of a file', async () => {
-  const told = `${setting}\nset -e\n${vaultBlock}`.replaceAll('http://127.0.0.1:8080', server.url)
-  const script = told.replaceAll(/^curl /gm, 'curl -fsS ')
+  const reported = `${setting}\nset -e\n${vaultBlock}`.replaceAll('http://127.0.0.1:8080', server.url)
+  const script = reported.replaceAll(/^curl /gm, 'curl -fsS ')
   const { stdout } = await run('bash', ['-c', script], { cwd: folder })
   expect(stdout).toContain('api:vault_delete_project')
 })

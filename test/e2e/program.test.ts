@@ -27,7 +27,7 @@ async function stageOf(options: StageOptions): Promise<Stage> {
   return stage
 }
 
-/** Not left behind, whatever the test comes to. */
+/** Not left behind, whatever the outcome of the test. */
 function start(...args: string[]): Child {
   return startNode(built.main, ...args)
 }
@@ -41,7 +41,7 @@ function startNode(...args: string[]): Child {
   return child
 }
 
-test('no built-in is imported by the program as built: reading all that Node exports would load what nobody uses', () => {
+test('the built program imports no built-in as a whole: reading all that Node exports would load unused modules', () => {
   const dist = dirname(built.main)
   const files = readdirSync(dist).filter((name) => name.endsWith('.js'))
   const importing = files.filter((name) => /^import .*"node:/m.test(readFileSync(join(dist, name), 'utf8')))
@@ -61,7 +61,7 @@ registerHooks({
 process.on('exit', () => process.stderr.write(JSON.stringify([...loaded])))
 `
 
-test('of packages that the build left outside, a start loads the journal’s driver alone', async () => {
+test('of packages outside the bundle, a start loads the journal’s driver alone', async () => {
   const preload = `--import=data:text/javascript,${encodeURIComponent(reports)}`
   const { stderr } = await promisify(execFile)(process.execPath, [preload, built.main, '--version'])
   expect(JSON.parse(stderr)).toEqual(['better-sqlite3'])
@@ -103,7 +103,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
   },
 )
 
-/** Sends it to itself in the first moments: a signal that is waited for is the first thing the program asks for. */
+/** Sends it to itself in the first moments: the program subscribes to signals first of all. */
 const hangingUp = `--import=data:text/javascript,${encodeURIComponent(`
 let isSent = false
 process.on('newListener', (name) => {
@@ -112,7 +112,7 @@ process.on('newListener', (name) => {
 })
 `)}`
 
-test('SIGHUP in the first moments of a start does not end it: the configuration is looked at once more', async () => {
+test('SIGHUP in the first moments of a start does not end it: the configuration is read once more', async () => {
   const stage = await stageOf({ traffic: steady(0) })
   const daemon = startNode(hangingUp, built.main, 'run', '--config', stage.config)
   await until(
@@ -130,7 +130,7 @@ test('SIGHUP ends run --once, also in its first moments: the terminal is gone', 
   expect(await once.ended, once.stderr()).toEqual({ code: null, signal: 'SIGHUP' })
 })
 
-test('a stop while the API is silent ends within 10 s all the same', async () => {
+test('a stop while the API is silent still ends within 10 s', async () => {
   const stage = await stageOf({ traffic: steady(1_000), faults: { stalled: 1 } })
   const daemon = start('run', '--config', stage.config)
   await until(
@@ -144,7 +144,7 @@ test('a stop while the API is silent ends within 10 s all the same', async () =>
   expect(Date.now() - stoppedAt).toBeLessThan(10_000)
 })
 
-test('a second process on a journal in use exits 1, says so, and the first goes on', async () => {
+test('a second process on a journal in use exits 1 with a message, and the first continues', async () => {
   const stage = await stageOf({ traffic: steady(5_000) })
   const first = start('run', '--config', stage.config)
   await untilStarted(first, PATIENCE_MS)
@@ -165,7 +165,7 @@ test('a second process on a journal in use exits 1, says so, and the first goes 
   expect(first.ending()).toBeUndefined()
 })
 
-test('a configuration that is not there exits 78 and is named', async () => {
+test('a missing configuration exits 78 and is named', async () => {
   const stage = await stageOf({ traffic: steady(0) })
   const path = join(stage.folder, 'nowhere.yaml')
   const child = start('run', '--config', path)
@@ -173,7 +173,7 @@ test('a configuration that is not there exits 78 and is named', async () => {
   expect(child.stderr()).toContain(path)
 })
 
-test('run --once exits 0 when all that is there is delivered', async () => {
+test('run --once exits 0 when all that exists is delivered', async () => {
   const stage = await stageOf({ traffic: steady(5_000) })
   const child = start('run', '--once', '--timeout', '60s', '--config', stage.config)
   expect(await child.ended, child.stderr()).toEqual({ code: 0, signal: null })
@@ -186,7 +186,7 @@ test('run --once exits 0 when all that is there is delivered', async () => {
   expect(judge(stage, { mayRepeat: 0 })).toEqual([])
 })
 
-/** What Node and libraries say in plain text, and what nobody catches. */
+/** Plain text from Node and libraries, and uncaught errors. */
 const noisy = (how: string) =>
   `--import=data:text/javascript,${encodeURIComponent(`
 process.on('newListener', (name) => {
@@ -197,7 +197,11 @@ process.on('newListener', (name) => {
 const words = `'plan' + 'ted'`
 
 test.each([
-  ['a warning of Node', `process.emitWarning(${words})`, '"reason":"planted","msg":"Node.js has a warning"'],
+  [
+    'a warning of Node',
+    `process.emitWarning(${words})`,
+    '"reason":"planted","msg":"Node.js printed a warning"',
+  ],
   ['a library that prints', `console.warn(${words})`, '"msg":"A library wrote to standard error'],
   [
     'an error that nothing catches',
@@ -205,17 +209,17 @@ test.each([
     '"msg":"The daemon cannot continue and stops"',
   ],
   ['a rejection that nothing catches', `void Promise.reject(new TypeError(${words}))`, '"code":"bug"'],
-])('standard error carries JSON lines only, also for %s', async (what, how, told) => {
+])('standard error carries JSON lines only, also for %s', async (what, how, reported) => {
   const stage = await stageOf({ traffic: steady(0), switches: { latency: 1_000 } })
   const args = ['run', '--once', '--timeout', '2s', '--config', stage.config]
   const child = startNode(noisy(how), built.main, ...args)
   await child.ended
   expect(jsonLines(child).length, child.stderr()).toBeGreaterThan(0)
-  expect(child.stderr()).toContain(told)
+  expect(child.stderr()).toContain(reported)
   if (what !== 'a warning of Node') expect(child.stderr()).not.toContain('planted')
 })
 
-test('a journal that cannot be had ends run with 1 or 78 and JSON lines only', async () => {
+test('a journal that cannot be opened ends run with 1 or 78 and JSON lines only', async () => {
   const stage = await stageOf({ traffic: steady(0) })
   const path = join(stage.folder, 'state', 'auditferry.db')
   mkdirSync(dirname(path))
@@ -248,7 +252,7 @@ test('a low log level keeps the summary of run --once', async () => {
   expect(jsonLines(child)).toMatchObject([{ msg: 'Everything visible at start was read and delivered' }])
 })
 
-test('run --once exits 1 long before its timeout when only a held sink is left, and the others have all', async () => {
+test('run --once exits 1 long before its timeout when only a blocked sink is left, and the others have everything', async () => {
   const stage = await stageOf({ traffic: steady(5_000), hecToken: 'another-token' })
   const startedAt = Date.now()
   const child = start('run', '--once', '--timeout', '10m', '--config', stage.config)
@@ -258,7 +262,7 @@ test('run --once exits 1 long before its timeout when only a held sink is left, 
   expect(lineCount(stage)).toBeGreaterThanOrEqual(5_000)
 })
 
-test('run --once exits 1 at its timeout, and the next run goes on', async () => {
+test('run --once exits 1 at its timeout, and the next run continues', async () => {
   const stage = await stageOf({ traffic: steady(20_000), switches: { latency: 500 } })
   const child = start('run', '--once', '--timeout', '3s', '--config', stage.config)
   expect(await child.ended, child.stderr()).toEqual({ code: 1, signal: null })

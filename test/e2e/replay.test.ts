@@ -68,7 +68,7 @@ test.concurrent.for(
     1,
   ),
 )(
-  'a replay of what the journal dropped is read from the API, arrives once, marked, at its sink alone, over kills: %j',
+  'a replay of dropped entries is read from the API, arrives once, marked, at its sink alone, over kills: %j',
   async ([steps = []]) => {
     const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
     const fromMs = today - 2 * DAY_MS
@@ -126,14 +126,14 @@ async function replayOver(
   first.kill('SIGKILL')
   await first.ended
   command.kill('SIGINT')
-  // A process that is at its end already has let go of its signals.
+  // A process that is at its end already has released its signals.
   expect([
     { code: 0, signal: null },
     { code: null, signal: 'SIGINT' },
   ]).toContainEqual(await command.ended)
   for (const [step, nth] of steps) {
-    const { child, told } = await killAt(built, stage, step, nth)
-    expect(await child.ended, told).toEqual({ code: null, signal: 'SIGKILL' })
+    const { child, reported } = await killAt(built, stage, step, nth)
+    expect(await child.ended, reported).toEqual({ code: null, signal: 'SIGKILL' })
   }
   const last = await startDaemon(built, stage)
   await untilSaid(stage, /from the API: done: .* 0 filtered, 0 malformed\n$/, '--status')

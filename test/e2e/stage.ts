@@ -1,4 +1,4 @@
-// A stage for the built program: the mock API and a HEC receiver behind real sockets, a file sink and a journal in a temporary folder.
+// A test bench for the built program: the mock API and a HEC receiver behind real sockets, a file sink and a journal in a temporary folder.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -30,15 +30,15 @@ export interface StageOptions {
   readonly areas?: Readonly<Record<string, unknown>>
   /** more of the file sink's settings */
   readonly archive?: Readonly<Record<string, unknown>>
-  /** what a receiver is like that acknowledges; absent: it does not */
+  /** how a receiver acknowledges; absent: it does not */
   readonly receiver?: HecOptions
   /** more of the HEC sink's settings */
   readonly splunk?: Readonly<Record<string, unknown>>
   /** only the file sink */
   readonly withoutHec?: boolean
-  /** the token that the receiver knows, where it is not ours */
+  /** the token that the receiver knows, if it is not ours */
   readonly hecToken?: string
-  /** what stands before API and receiver: its address, by the server's own */
+  /** a front before API and receiver: its address, by the server's own */
   readonly front?: (before: 'api' | 'hec', url: string) => Promise<string>
   /** sinks beside file and receiver */
   readonly further?: readonly Readonly<Record<string, unknown>>[]
@@ -50,7 +50,7 @@ export interface Stage {
   readonly hec: FakeHec
   readonly config: string
   readonly file: string
-  /** the file's bytes; none where there is no file yet */
+  /** the file's bytes; none if there is no file yet */
   written(): Buffer
   close(): Promise<void>
 }
@@ -90,7 +90,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     batch,
   }
   const config = join(folder, 'auditferry.yaml')
-  // JSON is YAML. The limit is far above what is asked: each death costs a sixth of it for a minute.
+  // JSON is YAML. The limit is far above the requests: each death costs a sixth of it for a minute.
   const written = {
     journal: { path: join(folder, 'state/auditferry.db'), ...options.journal },
     workspaces: [

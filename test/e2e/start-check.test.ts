@@ -1,4 +1,4 @@
-// The check of a large journal at start, with the daemon as a process: it ends when it is told to, and leaves nobody behind.
+// The check of a large journal at start, with the daemon as a process: it ends on demand, and leaves no process behind.
 import {
   closeSync,
   existsSync,
@@ -19,7 +19,7 @@ import { startChild, until, untilStarted } from './child.ts'
 
 const LARGE_BYTES = 70 * 2 ** 20
 const PATIENCE_MS = 60_000
-/** what is promised of every stop */
+/** the promised limit of every stop */
 const STOP_MS = 10_000
 
 let built: Built
@@ -46,13 +46,13 @@ server: { listen: 127.0.0.1:0 }
   )
 })
 
-/** In whichever process checks the file: says which one, and, with `hangs`, has a disk that never answers. */
-const preload = (told: string, hangs: boolean) => `
+/** In the process that checks the file: reports which one, and, with `hangs`, has a disk that never answers. */
+const preload = (reported: string, hangs: boolean) => `
 const Sqlite = require(${JSON.stringify(resolve('node_modules/better-sqlite3'))})
 const { pragma } = Sqlite.prototype
 Sqlite.prototype.pragma = function (source, ...rest) {
   if (source.startsWith('quick_check')) {
-    require('node:fs').appendFileSync(${JSON.stringify(told)}, process.pid + '\\n')
+    require('node:fs').appendFileSync(${JSON.stringify(reported)}, process.pid + '\\n')
     if (${hangs}) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
   }
   return pragma.call(this, source, ...rest)
@@ -60,7 +60,7 @@ Sqlite.prototype.pragma = function (source, ...rest) {
 `
 
 function start(hangs: boolean, ...more: string[]) {
-  writeFileSync(at('hook.cjs'), preload(at('told'), hangs))
+  writeFileSync(at('hook.cjs'), preload(at('reported'), hangs))
   const daemon = startChild([
     '--require',
     at('hook.cjs'),
@@ -79,7 +79,7 @@ function start(hangs: boolean, ...more: string[]) {
 
 /** Which processes began a check. */
 const checking = () =>
-  existsSync(at('told')) ? readFileSync(at('told'), 'utf8').trim().split('\n').map(Number) : []
+  existsSync(at('reported')) ? readFileSync(at('reported'), 'utf8').trim().split('\n').map(Number) : []
 
 const untilChecked = () =>
   until(
@@ -135,7 +135,7 @@ test('a large journal is checked once, and the daemon starts on it', async () =>
   expect(checking()).not.toContain(daemon.pid)
 })
 
-test('a large journal that is damaged is told as any other', async () => {
+test('a large journal that is damaged is reported like any other', async () => {
   const file = openSync(at('a.db'), 'r+')
   writeSync(file, Buffer.alloc(8192, 255), 0, 8192, LARGE_BYTES / 2)
   closeSync(file)

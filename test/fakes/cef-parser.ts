@@ -1,4 +1,4 @@
-// Reads one line of CEF by the vendor's rules, as strictly as they can be read; knows nothing of how ours is written.
+// Reads one line of CEF by the vendor's rules, as strictly as possible; knows nothing of how ours is written.
 
 export interface CefEvent {
   readonly vendor: string

@@ -78,7 +78,7 @@ function signed({ subject, issuer, publicKey, signer, from, until, extensions }:
 }
 
 /**
- * A certificate for one host name or IPv4 address, valid a day on either side of now unless told otherwise (epoch ms).
+ * A certificate for one host name or IPv4 address, valid a day on either side of now by default (epoch ms).
  * Without an issuer it signs itself, and may then be the issuer of others.
  */
 export function certificate(

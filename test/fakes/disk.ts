@@ -4,10 +4,10 @@ import type { Random } from '../../src/core/clock.ts'
 import type { Disk, DiskFile, FileState, Listed } from '../../src/contracts/platform.ts'
 import { ConnectorError, type ErrorCode } from '../../src/core/errors.ts'
 
-/** kill: the process is gone, what it wrote stays. power: of what was not synced any part may be gone. */
+/** kill: the process is gone, its writes stay. power: of unsynced writes any part may be gone. */
 export type CrashKind = 'kill' | 'power'
 
-/** Thrown by every call on a disk that went down, until `restart`. No error of ours: it must pass all rooms unread. */
+/** Thrown by every call on a disk that went down, until `restart`. No error of ours: it must pass all layers unread. */
 export class DiskCrash extends Error {
   override readonly name = 'DiskCrash'
 }
@@ -133,7 +133,7 @@ export class FakeDisk implements Disk {
     return this.#down
   }
 
-  /** What a reader of the file sees; undefined where there is none. */
+  /** What a reader of the file sees; undefined if there is none. */
   content(path: string): Buffer | undefined {
     const inode = this.#names.get(path)
     return inode && Buffer.from(inode.live.view())
@@ -182,7 +182,7 @@ export class FakeDisk implements Disk {
     return this.#handle(inode, true)
   }
 
-  /** From now on it may be read alone, or written again. */
+  /** From now on it is read-only, or writable again. */
   protect(path: string, readOnly = true): void {
     const inode = this.#names.get(path)
     if (inode) inode.readOnly = readOnly
@@ -250,7 +250,7 @@ export class FakeDisk implements Disk {
     return at < 0 ? undefined : this.#failures.splice(at, 1)[0]?.code
   }
 
-  /** Throws where a failure or a crash is due. */
+  /** Throws if a failure or a crash is due. */
   #enter(call: DiskCall): void {
     this.#alive()
     const failure = call === 'sync' ? undefined : this.#failureOf(call)

@@ -1,4 +1,4 @@
-// What stands before a server on a real socket: an HTTP front that sends interim answers, or a load balancer one of whose two nodes is bad.
+// A front before a server on a real socket: an HTTP front that sends interim answers, or a load balancer one of whose two nodes is bad.
 import { createServer, request as ask } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -12,7 +12,7 @@ export interface FrontOptions {
 
 export interface Front {
   readonly url: string
-  /** how many requests each connection brought, in the order of their making */
+  /** how many requests each connection had, in the order of their creation */
   readonly connections: readonly number[]
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-// A load balancer before several indexers, sticky by a cookie as AWS's is: whoever loses the cookie loses the indexer.
+// A load balancer before several indexers, sticky by a cookie like AWS's: a client that loses the cookie loses the indexer.
 import type { HecSettings } from './hec-options.ts'
 
 export interface Routed {
@@ -9,7 +9,7 @@ export interface Routed {
 const WIDTH = 32
 
 export class Balancer {
-  /** Part of each cookie: a cookie of a former epoch leads nowhere. */
+  /** Part of each cookie: a cookie of an earlier epoch leads nowhere. */
   #epoch = 1
   #turn = 0
   #issued = 0
@@ -28,7 +28,7 @@ export class Balancer {
     this.#gone.delete(indexer)
   }
 
-  /** undefined: there is nobody to answer. */
+  /** undefined: no server can answer. */
   route(cookies: string, settings: HecSettings, now: number): Routed | undefined {
     if (settings.indexers < 2) return this.#gone.has(0) ? undefined : { indexer: 0, headers: {} }
     const known = settings.sticky ? this.#read(cookies, settings, now) : undefined
@@ -49,7 +49,7 @@ export class Balancer {
     return undefined
   }
 
-  /** Opaque to whoever holds it: hexadecimal, and never the same twice. */
+  /** Opaque to the client: hexadecimal, and never the same twice. */
   #cookie(name: string, indexer: number, now: number): string {
     const value = Buffer.from([this.#epoch, indexer, now, ++this.#issued].join(' ')).toString('hex')
     const expires = new Date(now + 7 * 86_400_000).toUTCString()

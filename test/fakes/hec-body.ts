@@ -1,4 +1,4 @@
-// Reading a body of events as Splunk does: object after object, strict, and what stood before the first bad one counts.
+// Reading a body of events as Splunk does: object after object, strict, and objects before the first bad one count.
 import { gunzipSync } from 'node:zlib'
 import type { HttpRequest } from '../../src/contracts/platform.ts'
 import type { HecSettings, HecToken } from './hec-options.ts'
@@ -10,7 +10,7 @@ import type { Scanned } from './hec-scan.ts'
 export interface HecEvent {
   /** The bytes of `event`, exactly as they were sent. */
   readonly event: Buffer
-  /** As written, so that no digit is lost; undefined where none was sent. */
+  /** As written, so that no digit is lost; undefined if none was sent. */
   readonly time: string | undefined
   readonly host: string | undefined
   readonly source: string | undefined

@@ -1,4 +1,4 @@
-// What goes wrong with one request, on command: the honest answer is asked for, and another one, or none, is given.
+// The faults of one request, on command: the honest answer is computed, and another one, or none, is given.
 import { coded, endless, numberIn, page, plain, replies } from './hec-replies.ts'
 import type { Answered, Code } from './hec-replies.ts'
 
@@ -15,12 +15,12 @@ type Fault =
 /** With one request for events. `indexes`: the events are indexed all the same. */
 export type HecFault = { readonly indexes?: boolean } & Fault
 
-/** With one poll. `tells`: each `true` counts as told, though nobody hears it: it is `false` from then on. */
+/** With one poll. `tells`: each `true` counts as reported, though the answer is lost: it is `false` from then on. */
 export type AckFault = { readonly tells?: boolean } & Fault
 
 /** `honest(false)` leaves the state as it is. */
 export function faulty(fault: Fault, takes: boolean, honest: (take: boolean) => Answered): Answered {
-  // What is answered as a success is taken, else the fake itself would lose events.
+  // A success is taken, otherwise the fake itself would lose events.
   const success = fault.kind === 'slow' || (fault.kind === 'code' && replies[fault.code][0] === 200)
   const real = honest(success || takes)
   switch (fault.kind) {

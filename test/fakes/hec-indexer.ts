@@ -3,7 +3,7 @@ import type { HecSettings } from './hec-options.ts'
 
 interface Channel {
   next: number
-  /** when each id turns true; an id told is an id gone */
+  /** when each id turns true; a reported id is gone */
   readonly readyAt: Map<number, number>
   usedAt: number
 }
@@ -18,7 +18,7 @@ export class Indexer {
     this.#queue = []
   }
 
-  /** What would keep a request out; a channel only where acknowledgements are on. */
+  /** Why a request is refused; a channel only if acknowledgements are on. */
   full(channel: string | undefined, settings: HecSettings, now: number): 26 | 27 | undefined {
     if (this.#queued(now) >= settings.maxQueuedEvents) return 26
     if (channel === undefined) return undefined
@@ -29,7 +29,7 @@ export class Indexer {
     return pending >= settings.maxPendingAcks || inAll >= settings.maxPendingAcksInAll ? 27 : undefined
   }
 
-  /** What a success is to say, once the request has been taken. */
+  /** The answer of a success, once the request has been taken. */
   crowded(channel: string | undefined, settings: HecSettings, now: number): 24 | 25 | undefined {
     if (this.#queued(now) >= settings.warnQueuedEvents) return 24
     const pending = channel === undefined ? 0 : (this.#channels.get(channel)?.readyAt.size ?? 0)
@@ -49,7 +49,7 @@ export class Indexer {
     return known.next++
   }
 
-  /** Each id to a boolean, never an error: unknown ids, unknown channels and what is not indexed yet are all false. */
+  /** Each id to a boolean, never an error: unknown ids, unknown channels and unindexed ones are all false. */
   ask(
     channel: string,
     ids: readonly number[],
@@ -62,7 +62,7 @@ export class Indexer {
     const told: Record<string, boolean> = {}
     const ready = ids.filter((id) => (known?.readyAt.get(id) ?? Infinity) <= now)
     for (const id of ids) told[String(id)] = ready.includes(id)
-    // True is told once: whoever loses that answer hears false for ever after.
+    // True is reported once: a client that loses that answer gets false forever after.
     if (tell) for (const id of ready) known?.readyAt.delete(id)
     return told
   }

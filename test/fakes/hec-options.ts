@@ -1,4 +1,4 @@
-// The switches of the HEC fake. Each is one habit of Splunk, of Splunk Cloud or of what stands before them, with what is known of it.
+// The switches of the HEC fake. Each is one habit of Splunk, of Splunk Cloud or of a front before them, with what is known of it.
 
 export interface HecToken {
   readonly disabled?: boolean
@@ -21,7 +21,7 @@ export const defaults = {
   disguiseBytes: Infinity,
   /** `maxEventSize`. */
   maxEventBytes: 5 * 2 ** 20,
-  /** An unknown envelope key gives 200, and only the objects before it are indexed. `ignored`: a receiver that is kinder. */
+  /** An unknown envelope key gives 200, and only the objects before it are indexed. `ignored`: a more lenient receiver. */
   unknownKey: 'stops' as 'stops' | 'ignored',
   /** An object with `fields` and without `event` is skipped with 200. `refused`: code 12, as without `fields`. */
   eventless: 'skipped' as 'skipped' | 'refused',
@@ -34,14 +34,14 @@ export const defaults = {
   ackDelayMs: 1000,
   /** A 400 that indexed its prefix may still carry an `ackId`. */
   ackOnPrefix: true,
-  /** A receiver that speaks HEC without acknowledgements, whatever the token says: code 0 has no `ackId`, `/ack` is 404. */
+  /** A receiver that speaks HEC without acknowledgements, whatever the token has: code 0 has no `ackId`, `/ack` is 404. */
   ackless: false,
-  /** Splunk forgets nothing by itself: clean-up of idle channels is off by default. On: after `idleCleanupMs` without a request. */
+  /** Splunk forgets nothing by default: clean-up of idle channels is off. On: after `idleCleanupMs` without a request. */
   idleCleanup: false,
-  /** 600 s where it is on. */
+  /** 600 s if it is on. */
   idleCleanupMs: 600_000,
 
-  /** Ids of a channel that were not told true yet: from so many on code 27, nothing is taken. */
+  /** Unreported ids of a channel: from so many on code 27, nothing is taken. */
   maxPendingAcks: 1_000_000,
   /** From so many on success is code 25. */
   warnPendingAcks: Infinity,
@@ -61,7 +61,7 @@ export const defaults = {
 
   /** A load balancer with so many indexers behind it; each counts `ackId` on its own, so that ids collide. */
   indexers: 1,
-  /** Whoever sends the balancer's cookie gets the same indexer again. Off: no cookie, each request to the next in turn. */
+  /** A client with the balancer's cookie gets the same indexer again. Off: no cookie, each request to the next in turn. */
   sticky: true,
   /** AWS sends AWSALBCORS too, behind AWSALB, and of a repeated header only the last is seen. */
   cookieName: 'AWSALB' as 'AWSALB' | 'AWSALBCORS',

@@ -1,4 +1,4 @@
-// Splunk's words: each code of the HTTP Event Collector with its status and text, and the shapes that an answer can have.
+// Splunk's answers: each code of the HTTP Event Collector with its status and text, and the shapes that an answer can have.
 
 export interface RawReply {
   readonly status: number

@@ -56,7 +56,7 @@ function literalEnd(bytes: Uint8Array, at: number): number {
   return next
 }
 
-/** Finds the end by brackets alone: whether it is JSON is asked of JSON.parse over the whole object. */
+/** Finds the end by brackets alone: JSON.parse checks the whole object. */
 function valueEnd(bytes: Uint8Array, at: number): number {
   const first = bytes[at]
   if (first === QUOTE) return stringEnd(bytes, at)

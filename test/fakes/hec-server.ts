@@ -43,7 +43,7 @@ function listener(answer: Answer, base: string): RequestListener {
           outgoing.on('close', () => clearTimeout(timer))
         }
       })
-      // The sender went away in mid-body: nothing was asked, so nothing is answered.
+      // The sender went away in mid-body: no request, so no answer.
       .catch(() => outgoing.destroy())
   }
 }
@@ -69,7 +69,7 @@ export async function openHecServer(
         handler,
       )
     : createPlain(handler)
-  // It ends no connection by itself: Node's five seconds would break a silence that a test wants to last.
+  // It ends no connection itself: Node's five seconds would break a silence that a test needs.
   server.keepAliveTimeout = 600_000
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)

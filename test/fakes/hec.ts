@@ -28,19 +28,19 @@ export interface HecExchange {
   readonly status: number
   readonly code: number | undefined
   readonly indexed: number
-  /** who answered behind the balancer; -1: nobody was there */
+  /** which indexer answered behind the balancer; -1: none was available */
   readonly indexer: number
   readonly ackId: number | undefined
-  /** the ids that a poll asked for */
+  /** the ids that a poll requested */
   readonly asked: readonly number[]
 }
 
 const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** The state, and what a test reads from it. Change `options` at any time: they are looked at anew for each request. */
+/** The state, and what a test reads from it. Change `options` at any time: they are read again for each request. */
 export class FakeHec {
   options: HecSettings
-  /** What was taken, in its order; on the disk from `safeAt` on. */
+  /** Accepted events, in their order; on the disk from `safeAt` on. */
   indexed: HecEvent[] = []
   readonly exchanges: HecExchange[] = []
   readonly counts = { requests: 0, events: 0, acks: 0, health: 0, faults: 0 }
@@ -51,7 +51,7 @@ export class FakeHec {
   /** The same for polls of `/ack`. */
   readonly ackFaults: AckFault[] = []
   ackFaultOf: ((poll: number) => AckFault | undefined) | undefined
-  /** In the place of `ackDelayMs`, by request for events from 1: so that ids turn true in another order, or never. */
+  /** Instead of `ackDelayMs`, by request for events from 1: so that ids turn true in another order, or never. */
   ackDelayOf: ((request: number) => number) | undefined
   readonly balancer = new Balancer()
   readonly #indexers = new Map<number, Indexer>()
@@ -66,13 +66,13 @@ export class FakeHec {
     return known
   }
 
-  /** An indexer, or all, restart in order: ids are lost and counted from 0 again; what was taken is indexed. */
+  /** An indexer, or all, restart in order: ids are lost and counted from 0 again; accepted events are indexed. */
   restart(indexer?: number): void {
     for (const [number, each] of this.#indexers)
       if (indexer === undefined || number === indexer) each.forget()
   }
 
-  /** The same without order: what was taken and not yet indexed is gone too. What acknowledgements are for. */
+  /** The same without order: accepted and unindexed events are gone too. What acknowledgements are for. */
   crash(now: number, indexer?: number): void {
     this.restart(indexer)
     const lost = (event: HecEvent) => indexer === undefined || event.indexer === indexer
@@ -158,13 +158,13 @@ function idsAsked(body: Uint8Array | undefined): readonly number[] | undefined {
   }
 }
 
-/** The honest answer of the ack endpoint; `tell` false leaves the state as it is. */
+/** The honest answer of the ack endpoint; `tell` false leaves the state unchanged. */
 function acks(asked: Asked, tell: boolean): Answered {
   const { fake, request, now, indexer } = asked
   if (request.method !== 'POST') return page(405, 'Method Not Allowed')
   const credentials = tokenFault(asked)
   if ('code' in credentials) return coded(credentials.code)
-  // A token without acknowledgements takes events all the same, channel or not: it is here that Splunk says so.
+  // A token without acknowledgements takes events all the same, channel or not: it is here that Splunk refuses.
   if (credentials.token.acks !== true) return coded(14)
   const channel = channelOf(asked)
   if (typeof channel !== 'string') return coded(channel.code)
@@ -173,7 +173,7 @@ function acks(asked: Asked, tell: boolean): Answered {
   return json(200, { acks: fake.indexer(indexer).ask(channel, ids, fake.options, now, tell) })
 }
 
-/** The honest answer of the event endpoint; `take` false leaves the state as it is. */
+/** The honest answer of the event endpoint; `take` false leaves the state unchanged. */
 function events(asked: Asked, take: boolean): Answered {
   const { fake, request, now } = asked
   const { options } = fake
@@ -239,7 +239,7 @@ export function answerHec(fake: FakeHec, request: HttpRequest, clock: Pick<Clock
   const body = unpack(fake.options, request)
   let answered: Answered
   if (routed) answered = dispatch({ fake, request, url, body, now, indexer: routed.indexer })
-  // A balancer without indexers answers for itself; an indexer that is gone and has none before it does not answer.
+  // A balancer without indexers answers itself; without a balancer a missing indexer does not answer.
   else if (fake.options.indexers > 1) answered = page(503, 'Service Temporarily Unavailable')
   else answered = { ...plain(0, '', ''), reset: true }
   const reply = { ...answered, headers: { ...routed?.headers, ...answered.headers } }
@@ -278,7 +278,7 @@ export function hecTransport(fake: FakeHec, clock: Clock): Transport {
   }
 }
 
-/** Several collectors, each under its host name (`a.test`); whoever is not among them cannot be reached. */
+/** Several collectors, each under its host name (`a.test`); any other cannot be reached. */
 export function hecTransports(byHost: Readonly<Record<string, FakeHec>>, clock: Clock): Transport {
   return async (request, signal) => {
     const { hostname } = new URL(request.url)

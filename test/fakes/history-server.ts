@@ -1,4 +1,4 @@
-// A history API as a function: events that it holds, what it makes of a request's ends, units and versions, and faults by window.
+// A history API as a function: its events, how it treats a request's ends, units and versions, and faults by window.
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { ErrorCode } from '../../src/core/errors.ts'
 import type { HttpReply, Transport } from '../../src/contracts/platform.ts'
@@ -43,7 +43,7 @@ export interface HistoryServerOptions {
   otherUnit?: 'refused' | 'empty'
   startInclusive?: boolean
   endInclusive?: boolean
-  /** an end that is still to come by the server's clock is a 400 */
+  /** a future end by the server's clock is a 400 */
   endsInPast?: boolean
   versions?: readonly ('v1' | 'v2')[]
   chunkBytes?: number
@@ -86,7 +86,7 @@ export class HistoryServer {
     return this.#reply(200, this.#listed(isThisUnit ? this.#within(request) : [], request), fault)
   }
 
-  /** What it holds of a request, and one more element. */
+  /** Its answer to a request, and one more element. */
   bodyOf(request: HistoryRequest, element: string): string {
     return this.#listed([...this.#within(request), { at: request.from, v2: element, v1: element }], request)
   }
@@ -96,7 +96,7 @@ export class HistoryServer {
     return version === 'v2' ? `{"events":${list}}` : list
   }
 
-  /** The server's own clock, where it tells one. */
+  /** The server's own clock, if it sends a Date. */
   #now(): number {
     return (this.options.dateAt ?? (() => this.options.clock.now()))()
   }

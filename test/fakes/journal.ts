@@ -1,4 +1,4 @@
-// A real journal in a folder of its own, in memory where the machine has a place for that.
+// A real journal in a folder of its own, in memory if the machine has a file system for that.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ type Options = Partial<JournalOptions> & Pick<JournalOptions, 'clock' | 'log'>
 
 const DAY_MS = 86_400_000
 
-/** For one sink called archive, where `options` does not say otherwise. `close` removes the folder. */
+/** For one sink called archive, unless `options` says otherwise. `close` removes the folder. */
 export async function openTestJournal(
   options: Options,
   folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'auditferry-test-')),

@@ -7,7 +7,7 @@ export type Json =
 const token =
   /[ \t\r\n]*(?:("(?:[^"\\\p{Cc}]|\\.|[\x7f-\x9f])*")|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null|[[\]{},:]))[ \t\r\n]*/uy
 
-/** Throws where it is no JSON. */
+/** Throws if it is no JSON. */
 export function readJson(text: string): Json {
   let at = 0
 

@@ -1,4 +1,4 @@
-// Reads one line of LEEF 2.0 by the vendor's rules, as strictly as they can be read; knows nothing of how ours is written.
+// Reads one line of LEEF 2.0 by the vendor's rules, as strictly as possible; knows nothing of how ours is written.
 
 export interface LeefEvent {
   readonly vendor: string
@@ -10,7 +10,7 @@ export interface LeefEvent {
 
 const ipv4 = /^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$/
 
-/** What QRadar knows by itself and how it must look. Without `devTimeFormat` the time is epoch milliseconds. */
+/** What QRadar knows and how it must look. Without `devTimeFormat` the time is epoch milliseconds. */
 const predefined: Readonly<Record<string, (value: string) => boolean>> = {
   sev: (value) => /^(?:[1-9]|10)$/.test(value),
   devTime: (value) => /^-?\d+$/.test(value),

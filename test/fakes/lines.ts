@@ -1,4 +1,4 @@
-// Entries, runs and framed lines for tests of formats and sinks.
+// Entries, chunk slices and framed lines for tests of formats and sinks.
 import {
   COLUMNS,
   Entries,
@@ -74,6 +74,11 @@ export function someEntries(count: number, from = 1): MadeEntry[] {
 
 export const rawFormat: Format = ({ entries }, index, out) => out.copy(entries.raw(index))
 
+/** For lines that are not made from entries. */
+export const noEntry: Lines['entry'] = (index) => {
+  throw new Error(`Line ${index} has no entry in this test`)
+}
+
 export function linesOf(run: ChunkSlice, frame: Frame, format: Format = rawFormat): Lines {
   const out = new ByteWriter(256)
   const { count } = run.entries
@@ -87,5 +92,11 @@ export function linesOf(run: ChunkSlice, frame: Frame, format: Format = rawForma
     bytes: Buffer.from(out.view()),
     ends,
     seqs: Float64Array.from({ length: count }, (_, i) => run.firstSeq + i),
+    entry: (i) => ({
+      stream: run.stream,
+      id: run.entries.id(i),
+      version: run.entries.version(i),
+      timeUs: run.entries.at(i),
+    }),
   }
 }

@@ -1,4 +1,4 @@
-// What a fake answers, put on a real socket: whole, without an end, or as a reset.
+// A fake's answer on a real socket: whole, endless, or as a reset.
 import type { ServerResponse } from 'node:http'
 
 interface RawReply {

@@ -1,4 +1,4 @@
-// A RELP receiver for tests, as strict as imrelp, with a switch for each thing that one can do wrong. Over sockets or in memory.
+// A RELP receiver for tests, as strict as imrelp, with a switch for each possible error. Over sockets or in memory.
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import type { AddressInfo } from 'node:net'
@@ -21,13 +21,13 @@ export interface RelpSwitches {
   insteadOf?: { number: number; bytes: string; cut?: boolean }
   /** Answers what came in one read in reverse. */
   reversed?: boolean
-  /** Answers lie here until `release`. */
+  /** Answers wait here until `release`. */
   held?: boolean
-  /** As a system that holds back small answers: the next goes out when something came in after the last. */
+  /** Like a system that delays small answers: the next goes out when something came in after the last. */
   waiting?: boolean
   /** Answers go out in pieces of so many bytes. */
   pieceBytes?: number
-  /** What `open` is answered with: code, text, offers. */
+  /** The answer to `open`: code, text, offers. */
   opening?: string
   /** Instead of any answer to `open`; '': silence */
   greeting?: string
@@ -101,17 +101,17 @@ export class FakeRelp {
     return peer
   }
 
-  /** Sends what was held. */
+  /** Sends the waiting answers. */
   release(count = Infinity): void {
     for (const peer of this.sessions) peer.flush(count)
   }
 
-  /** Says goodbye on all connections without being asked, as a receiver that is stopped does. */
+  /** Says goodbye on all connections unprompted, like a receiver that is stopped. */
   leave(): void {
     for (const peer of this.sessions) peer.leave()
   }
 
-  /** Sends `text` as it is on each connection. */
+  /** Sends `text` unchanged on each connection. */
   say(text: string): void {
     for (const line of this.lines) line.send(Buffer.from(text))
   }
@@ -120,7 +120,7 @@ export class FakeRelp {
     for (const line of [...this.lines]) line.cut()
   }
 
-  /** In memory: for tests whose clock stands still. */
+  /** In memory: for tests whose clock does not move. */
   readonly connect = async (): Promise<Connection> => {
     if (this.switches.down) throw new ConnectorError('unreachable', 'fake: refused the connection')
     return new MemoryConnection(this)
@@ -222,7 +222,7 @@ export class RelpPeer {
     else this.#line.end()
   }
 
-  /** As imrelp: whatever is not exactly a frame ends the session. */
+  /** Like imrelp: anything that is not exactly a frame ends the session. */
   #frame(): boolean {
     if (this.#over) return false
     const head = HEADER.exec(this.#bytes.subarray(0, 64).toString('latin1'))
@@ -287,7 +287,7 @@ export class RelpPeer {
       this.#answers.push(answer(txnr, code === 200 ? '200 OK' : `${code} not this one: ${data}`.slice(0, 80)))
   }
 
-  /** What was answered before still arrives. */
+  /** Answers from before still arrive. */
   #cutNow(): void {
     this.flush()
     this.#stop(false)
@@ -356,7 +356,7 @@ class MemoryConnection implements Connection {
     if (this.#gone) throw new ConnectorError('unreachable', 'fake: the connection is gone')
     const taken = this.#peer.take(Uint8Array.from(bytes))
     if (taken) return
-    // Who does not read takes nothing until the connection is gone.
+    // A peer that does not read takes nothing until the connection is gone.
     for (const gone = () => this.#gone || signal.aborted; !gone();) await this.#change(signal)
     throw new ConnectorError('unreachable', 'fake: the connection was destroyed')
   }

@@ -34,7 +34,7 @@ export interface S3Tls {
 /** Listens on the loopback; port 0 takes a free one. */
 export async function openS3Server(fake: FakeS3, tls?: S3Tls, port = 0): Promise<S3Listener> {
   const handler = (incoming: IncomingMessage, outgoing: ServerResponse) => {
-    // The sender went away in mid-body: nothing was asked, so nothing is answered.
+    // The sender went away in mid-body: no request, so no answer.
     answer(fake, incoming, outgoing).catch(() => outgoing.destroy())
   }
   const clients =

@@ -1,4 +1,4 @@
-// An S3 server for tests: a function of (state, request, clock), with the manners of several servers as switches. It looks at no signature.
+// An S3 server for tests: a function of (state, request, clock), with the habits of several servers as switches. It checks no signature.
 import { createHash } from 'node:crypto'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import type { Clock } from '../../src/core/clock.ts'
@@ -8,32 +8,32 @@ import type { HttpReply, HttpRequest, Transport } from '../../src/contracts/plat
 export interface S3Switches {
   /** Garage: a second object under one name replaces the first */
   overwrites: boolean
-  /** Ceph before 18: the same where the bucket has versions or locks */
+  /** Ceph before 18: the same if the bucket has versions or locks */
   overwritesLocked: boolean
-  /** moto: so many of those that come at once are told to be the first */
+  /** moto: so many simultaneous puts are each answered as the first */
   winners: number
   /** old Ceph: no checksum is kept */
   forgetsChecksums: boolean
   /** old Ceph, moto: a wrong one is taken */
   ignoresChecksums: boolean
-  /** Garage: the header of a lock is nothing to it */
+  /** Garage: ignores the header of a lock */
   ignoresLock: boolean
   /** the bucket has Object Lock */
   locks: boolean
-  /** versitygw without versions: a second put on a locked name is forbidden, not there already */
+  /** versitygw without versions: a second put on a locked name is forbidden, not already there */
   deniesLocked: boolean
   /** versitygw and Garage ignore both, Ceph the first */
   ignoresSse: 'none' | 's3' | 'both'
-  /** encrypts with a key of its own, whatever is asked for */
+  /** encrypts with a key of its own, whatever the request says */
   ownKmsKey: string | undefined
   /** a role that may put and nothing else */
   writeOnly: boolean
-  /** the least that a lock may last, as a bucket's policy may say, ms */
+  /** the shortest lock, as a bucket's policy may require, ms */
   leastLockMs: number
-  /** knows no `encoding-type`: names stand in a list as XML has them, and what cannot stand in XML breaks it */
+  /** knows no `encoding-type`: a list has the names as XML has them, and a name that XML cannot represent breaks it */
   listsPlainly: boolean
   bucket: string
-  /** these alone are let in; all are when absent */
+  /** only these are accepted; all are when absent */
   keys: readonly string[] | undefined
 }
 
@@ -56,7 +56,7 @@ export type S3Fault = { readonly stores?: boolean } & (
       readonly headers?: Record<string, string>
     }
   | { readonly kind: 'slow'; readonly ms: number }
-  /** somebody else answers, in words of his own */
+  /** another server answers, in its own words */
   | {
       readonly kind: 'page'
       readonly status: number
@@ -121,11 +121,11 @@ function reply(status: number, body = '', headers: Record<string, string> = {}):
 
 const xml = (inner: string) => `<?xml version="1.0" encoding="UTF-8"?>\n${inner}`
 
-/** As AWS writes a name where `encoding-type` is `url`. */
+/** As AWS writes a name if `encoding-type` is `url`. */
 const encoded = (key: string) => encodeURIComponent(key).replaceAll('%20', '+').replaceAll('%2F', '/')
 const inXml = (key: string) => key.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
-/** The words of a server hold what must not be passed on: here `planted-words`. */
+/** A server's message contains what must not be passed on: here `planted-words`. */
 const refusal = (status: number, code: string, headers: Record<string, string> = {}) =>
   reply(
     status,
@@ -151,9 +151,9 @@ export class FakeS3 {
   faultOf: ((put: number) => S3Fault | undefined) | undefined
   /** The same for every request there is. */
   faultOfAll: ((request: S3Request) => S3Fault | undefined) | undefined
-  /** Temporary keys given out, by the id that was given. */
+  /** Issued temporary keys, by the id of the request. */
   readonly roles: { readonly action: string; readonly by: string; readonly id: string }[] = []
-  /** What a token must be to stand for a role. */
+  /** The token that represents a role. */
   token: string | undefined
   #puts = 0
   #turn: { key: string; won: number } | undefined
@@ -162,12 +162,12 @@ export class FakeS3 {
     this.switches = { ...defaults, ...switches }
   }
 
-  /** What was put for its entries. */
+  /** The puts of entries. */
   get entries(): readonly S3Object[] {
     return [...this.objects.values()].filter(({ key }) => !key.includes(HIDDEN) && key.includes('/source='))
   }
 
-  /** Lines of all objects, by the names' order. */
+  /** Lines of all objects, in the order of their names. */
   get lines(): string[] {
     return this.entries
       .toSorted((a, b) => (a.key < b.key ? -1 : 1))
@@ -265,7 +265,7 @@ export class FakeS3 {
     return Date.parse(until) - clock.now() < leastLockMs ? refusal(403, 'AccessDenied') : undefined
   }
 
-  /** Those that come before anything else happens count as at once. */
+  /** Those that come before anything else happens count as simultaneous. */
   #begins(key: string): void {
     const turn = { key, won: 1 }
     this.#turn = turn
@@ -345,7 +345,7 @@ export class FakeS3 {
     const by = /Credential=([^/]+)\//.exec(headers['authorization'] ?? '')?.[1] ?? ''
     const id = `ASIA${this.roles.length + 1}`
     this.roles.push({ action, by, id })
-    // By the real clock: the library looks at no other.
+    // By the real clock: the library uses no other.
     const until = new Date(Date.now() + 3_600_000).toISOString()
     const credentials = `<Credentials><AccessKeyId>${id}</AccessKeyId><SecretAccessKey>planted-secret</SecretAccessKey><SessionToken>planted-session</SessionToken><Expiration>${until}</Expiration></Credentials>`
     return reply(
@@ -376,18 +376,18 @@ async function* bodyOf({ body, endless }: RawReply): HttpReply['body'] {
   }
 }
 
-/** Without a socket, on whatever clock there is. */
+/** Without a socket, on any clock. */
 export function s3Transport(fake: FakeS3, clock: Clock): Transport {
   return async (request, signal) => {
     const where = new URL(request.url).host
-    const called = () => new ConnectorError('aborted', `the request to ${where} was called off`)
+    const called = () => new ConnectorError('aborted', `the request to ${where} was cancelled`)
     if (signal.aborted) throw called()
     const body = await whole(request)
     const answer = fake.handle({ ...request, body }, clock)
-    // An answer takes a turn: who asks in the same one asks at once.
+    // An answer takes a turn: requests in the same one are simultaneous.
     await new Promise((resolve) => setImmediate(resolve))
     if (answer.delayMs > 0) await clock.sleep(answer.delayMs, signal)
-    // Aborted or not: `signal` changes while one waits.
+    // Aborted or not: `signal` changes during a wait.
     if ((signal as { aborted: boolean }).aborted) throw called()
     if (answer.reset) throw new ConnectorError('unreachable', `${where} reset the connection`)
     return { status: answer.status, headers: answer.headers, body: bodyOf(answer) }

@@ -1,4 +1,4 @@
-// A transport that answers from a list: for tests of one sink's own sense. What it was asked is kept.
+// A transport that answers from a list: for tests of one sink's own logic. Its requests are kept.
 import { ConnectorError, type ErrorCode } from '../../src/core/errors.ts'
 import type { HttpRequest, Transport } from '../../src/contracts/platform.ts'
 
@@ -10,7 +10,7 @@ export interface ScriptedReply {
   readonly error?: ErrorCode
   /** thrown in the middle of the body */
   readonly cut?: ErrorCode
-  /** never answers, and does not hear the signal */
+  /** never answers, and ignores the signal */
   readonly deaf?: boolean
   /** the body never ends */
   readonly endless?: boolean
@@ -19,7 +19,7 @@ export interface ScriptedReply {
 export class ScriptedTransport {
   readonly asked: HttpRequest[] = []
   readonly replies: ScriptedReply[]
-  /** bodies that were left before their end */
+  /** bodies that were dropped before their end */
   left = 0
 
   constructor(replies: readonly ScriptedReply[]) {
@@ -27,7 +27,7 @@ export class ScriptedTransport {
   }
 
   readonly send: Transport = async (request, signal) => {
-    if (signal.aborted) throw new ConnectorError('aborted', 'the request was called off')
+    if (signal.aborted) throw new ConnectorError('aborted', 'the request was cancelled')
     this.asked.push(request)
     const reply = this.replies.shift()
     if (!reply) throw new Error('nothing more was scripted')

@@ -1,4 +1,4 @@
-// The world outside, as a sink under test may know it: every part can be told apart and replaced.
+// The environment of a sink under test: every part can be identified and replaced.
 import { gzip } from '../../src/platform/gzip/gzip.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import type { Log, LogFields } from '../../src/core/log.ts'
@@ -22,7 +22,7 @@ export class LogLines implements Log {
   }
 }
 
-/** Time that passes only when somebody sleeps: each sleep ends at once, or when `hold` is on, when `pass` says so. */
+/** Time that passes only when something sleeps: each sleep ends at once, or when `hold` is on, when `pass` says so. */
 export class StepClock implements Clock {
   #nowMs = Date.UTC(2026, 10, 21, 12)
   readonly slept: number[] = []
@@ -54,7 +54,7 @@ export class StepClock implements Clock {
     return this.#sleepers.length
   }
 
-  /** On to whoever wakes first; false, and no time passes, when nobody sleeps. */
+  /** On to the first sleeper; false, and no time passes, when nothing sleeps. */
   advance(): boolean {
     if (this.#sleepers.length === 0) return false
     this.pass(Math.max(0, Math.min(...this.#sleepers.map(({ endsAt }) => endsAt)) - this.#nowMs))

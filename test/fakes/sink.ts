@@ -1,7 +1,15 @@
-// A sink that remembers what it was given and answers as the test says.
+// A sink that remembers what it was given and answers as scripted.
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { ErrorCode } from '../../src/core/errors.ts'
-import type { CheckResult, Delivery, Frame, Later, Lines, Outcome, Sink } from '../../src/contracts/sink.ts'
+import type {
+  CheckResult,
+  Delivery,
+  Frame,
+  Confirmation,
+  Lines,
+  Outcome,
+  Sink,
+} from '../../src/contracts/sink.ts'
 
 export interface Delivered {
   readonly seqs: readonly number[]
@@ -18,7 +26,7 @@ export function textsOf({ bytes, ends, count }: Lines): string[] {
 }
 
 /** All of it. */
-export const taken = ({ lines }: Delivery): Outcome => ({ settled: lines.count, refused: [] })
+export const taken = ({ lines }: Delivery): Outcome => ({ acknowledged: lines.count, rejected: [] })
 
 export const failing = (code: ErrorCode, retryAfterMs?: number) => (): Outcome => {
   throw new ConnectorError(
@@ -38,7 +46,7 @@ export class FakeSink implements Sink {
   answer: (delivery: Delivery) => Outcome | Promise<Outcome> = taken
   prepare?: (lines: Lines) => Promise<string>
   maxUnconfirmed?: number
-  resume?: (detail: string) => Later | undefined
+  resume?: (detail: string) => Confirmation | undefined
   now: () => number = () => 0
 
   constructor(name = 'archive') {

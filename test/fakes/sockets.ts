@@ -1,9 +1,9 @@
-// A receiver at the other end of streams and datagrams, without a network: takes, stalls, ends and resets as told.
+// A receiver at the other end of streams and datagrams, without a network: takes, stalls, ends and resets on command.
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { Address, Connect, Connection, OpenDatagrams, TlsOptions } from '../../src/contracts/platform.ts'
 import { StepClock } from './sink-deps.ts'
 
-/** Short sleeps end by themselves in one of the next turns; long ones, deadlines, when `pass` says so. */
+/** Short sleeps end in one of the next turns; long ones, deadlines, when `pass` says so. */
 export class BriskClock extends StepClock {
   override sleep(ms: number, signal?: AbortSignal): Promise<void> {
     const slept = super.sleep(ms, signal)
@@ -78,7 +78,7 @@ export class FakeConnection implements Connection {
     this.#wake()
   }
 
-  /** From now on it talks without end; whoever hears far too much of it is told so. */
+  /** From now on it talks endlessly; a reader that takes far too much of it fails. */
   babble(): void {
     this.#babbles = true
     this.#wake()
@@ -128,7 +128,7 @@ export class FakePeer {
   /** Each write is taken when this resolves. */
   taking: (connection: FakeConnection, bytes: Buffer, signal: AbortSignal) => Promise<void> | void = () =>
     undefined
-  /** Told of each write, behind it. */
+  /** Called with each write, behind it. */
   wrote: (connection: FakeConnection, bytes: Buffer) => void = () => undefined
 
   readonly connect: Connect = async (to, tls, _timeoutMs, signal) => {
@@ -152,7 +152,7 @@ export class FakePeer {
     return this.connections.filter(({ gone }) => !gone).length
   }
 
-  /** What each connection was sent, in the order of connections. */
+  /** The writes of each connection, in the order of connections. */
   streams(): Buffer[] {
     return this.connections.map(({ received }) => Buffer.concat(received))
   }
@@ -167,9 +167,9 @@ export class FakeDatagramPeer {
   mostBytes = 65_507
   /** datagrams that were tried, taken or not */
   sent = 0
-  /** False: too large for the network, by whatever it has been told. */
+  /** False: too large for the network, whatever limit it has reported. */
   fits: (bytes: Buffer) => boolean = () => true
-  /** The number of the one that goes out, and a failure is told of it all the same. */
+  /** The number of the one that is sent, and a failure is reported for it all the same. */
   failsBehind: number | undefined
 
   readonly datagrams: OpenDatagrams = async () => {

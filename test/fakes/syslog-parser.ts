@@ -13,7 +13,7 @@ export interface Message {
   readonly text: Buffer
 }
 
-/** Octet counting of RFC 6587; throws where the stream is out of step. */
+/** Octet counting of RFC 6587; throws if the stream is out of step. */
 export function framesOf(stream: Buffer): Buffer[] {
   const frames: Buffer[] = []
   let rest = stream

@@ -1,4 +1,4 @@
-// Those behind a control socket whom a test does not ask: whoever asks one of them all the same is answered by a failure.
+// The services behind a control socket that a test does not use: each call to one of them fails.
 import type { ControlOptions } from '../../src/control/questions.ts'
 
 export const unasked: Pick<ControlOptions, 'jobs' | 'comparing' | 'retry'> = {

@@ -1,4 +1,4 @@
-// Watches that remember what the conductors told them.
+// Reporters that remember the loops' reports.
 import type { ConnectorError } from '../../src/core/errors.ts'
 import type { Appended } from '../../src/contracts/source.ts'
 import type {
@@ -111,16 +111,14 @@ export class SinkNotes implements SinkReporter {
     this.underWay++
     return () => {
       this.underWay--
+      this.requests++
     }
   }
   asked(): Asked {
     return { moved: () => undefined, over: () => undefined }
   }
-  heard(): void {
-    // nobody waits
-  }
-  request(): void {
-    this.requests++
+  active(): void {
+    // nothing waits
   }
   retry(reason: string): void {
     this.retries.push(reason)
@@ -128,7 +126,7 @@ export class SinkNotes implements SinkReporter {
   certificateEnds(endsAt: number): void {
     this.certificateEndsAt = endsAt
   }
-  settled(counts: { accepted: number; deadLettered: number; filtered: number }): void {
+  acknowledged(counts: { accepted: number; deadLettered: number; filtered: number }): void {
     this.accepted += counts.accepted
     this.deadLettered += counts.deadLettered
     this.filtered += counts.filtered

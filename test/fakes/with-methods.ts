@@ -1,4 +1,4 @@
-// A journal, or another contract, of which some methods are another's: to fail, to wait, to count, to die.
+// A journal, or another contract, of which some methods are replaced: to fail, to wait, to count, to die.
 
 export function withMethods<T extends object>(whole: T, methods: Partial<T>): T {
   return new Proxy(whole, {

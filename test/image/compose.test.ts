@@ -9,7 +9,7 @@ const own = join(
   process.env['AUDITFERRY_TOOLS'] ?? join(homedir(), '.cache/auditferry-tools'),
   'bin/docker-compose',
 )
-/** That of this machine, as a plugin of the engine's command or by itself. */
+/** That of this machine, as a plugin of the engine's command or separate. */
 async function composeCommand(): Promise<readonly string[] | undefined> {
   if (existsSync(own)) return [own]
   if ((await docker('compose', 'version')).code === 0) return ['docker', 'compose']
@@ -48,7 +48,7 @@ describe.skipIf(impossible !== undefined)('composed', () => {
     override = join(folder, 'override.yml')
     port = await freePort()
     await buildImage()
-    // An engine without networks of its own, as in the gate, has that of the host alone.
+    // An engine without networks of its own, as in the gate, has only the host's.
     writeFileSync(
       override,
       `services:

@@ -20,7 +20,7 @@ interface Failed extends Partial<Result> {
   readonly message: string
 }
 
-/** A program's end, whatever it is. */
+/** A program's end, with any exit code. */
 export async function call(program: string, args: readonly string[]): Promise<Result> {
   try {
     const { stdout, stderr } = await execute(program, args, { maxBuffer: 256 * 1024 * 1024 })
@@ -33,7 +33,7 @@ export async function call(program: string, args: readonly string[]): Promise<Re
 
 export const docker = (...args: string[]): Promise<Result> => call('docker', args)
 
-/** Throws with what it said when it fails. */
+/** Throws with its output when it fails. */
 export async function ok(result: Promise<Result>): Promise<string> {
   const { code, stdout, stderr } = await result
   if (code !== 0) throw new Error(`exit ${code}: ${stdout}${stderr}`)
@@ -68,18 +68,18 @@ export const hardened = [
   ...['--user=65532:65532', '--pids-limit=64', '--memory=512m'],
 ]
 
-/** Looks until there is something; throws with what `told` says when that takes too long. */
+/** Looks until there is something; throws with the text of `reported` if that takes too long. */
 export async function until<T>(
   what: string,
   withinMs: number,
   look: () => Promise<T | undefined>,
-  told: () => Promise<string> = () => Promise.resolve(''),
+  reported: () => Promise<string> = () => Promise.resolve(''),
 ): Promise<T> {
   const deadline = Date.now() + withinMs
   for (;;) {
     const found = await look()
     if (found !== undefined) return found
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${withinMs} ms: ${await told()}`)
+    if (Date.now() > deadline) throw new Error(`${what}: not within ${withinMs} ms: ${await reported()}`)
     await sleep(100)
   }
 }

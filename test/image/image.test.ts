@@ -72,7 +72,7 @@ describe.skipIf(impossible !== undefined)('the image', () => {
     })
   })
 
-  it('holds the program and what it needs, and no shell, no package manager, no development dependency', () => {
+  it('has the program and what it needs, and no shell, no package manager, no development dependency', () => {
     const held = [...files]
     expect(held.filter((path) => /^(usr\/)?s?bin\//.test(path))).toEqual([])
     expect(held.filter((path) => /\/bin\/(sh|bash|dash|npm|npx|busybox|apt|dpkg)$/.test(path))).toEqual([])
@@ -88,7 +88,7 @@ describe.skipIf(impossible !== undefined)('the image', () => {
     expect(held.filter((path) => /\.(ts|map)$/.test(path) && path.includes('node_modules'))).toEqual([])
   })
 
-  it('brings the list of its parts along', async () => {
+  it('includes the list of its parts', async () => {
     const id = containers[0] ?? ''
     const target = join(folder, 'sbom.json')
     await ok(docker('cp', `${id}:/usr/share/doc/auditferry/sbom.cdx.json`, target))
@@ -135,7 +135,7 @@ describe.skipIf(impossible !== undefined)('the image', () => {
     expect(await ok(docker('inspect', '-f', '{{.State.ExitCode}}', id))).toBe('0')
   })
 
-  it('is unhealthy where nobody answers', async () => {
+  it('is unhealthy if the daemon does not answer', async () => {
     const port = await freePort()
     const env = ['-e', `AUDITFERRY_LISTEN=0.0.0.0:${port}`]
     const health = ['--entrypoint=/usr/local/bin/node', TAG, '/app/dist/health.js']
@@ -144,7 +144,7 @@ describe.skipIf(impossible !== undefined)('the image', () => {
     expect(stdout).toBe(`http://127.0.0.1:${port}/livez does not answer: ECONNREFUSED\n`)
   })
 
-  it('reads its configuration from /etc/auditferry and says so when there is none', async () => {
+  it('reads its configuration from /etc/auditferry and reports when there is none', async () => {
     const missing = await docker('run', '--rm', ...hardened, TAG)
     expect(missing.code).toBe(78)
     expect(missing.stderr).toContain('nor /etc/auditferry/auditferry.yaml is there')

@@ -34,7 +34,7 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
   let api: Listening
   let port: number
   const inside = (...args: string[]) => docker('exec', container, ...args)
-  const told = async (property: string) =>
+  const reported = async (property: string) =>
     ok(inside('systemctl', 'show', 'auditferry', '--value', '-p', property))
 
   async function configure(more: Readonly<Record<string, unknown>> = {}): Promise<void> {
@@ -69,7 +69,7 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
     writeFileSync(join(context, 'Dockerfile'), dockerfile)
     await ok(docker('build', '-q', '--network=host', '-t', UNIT_TAG, context))
     const free = [
-      // What systemd itself needs to build a service's walls.
+      // What systemd itself needs to sandbox a service.
       '--cap-add=SYS_ADMIN',
       '--cap-add=SYS_PTRACE',
       '--security-opt=seccomp=unconfined',
@@ -109,7 +109,7 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
   const journal = async () =>
     (await inside('journalctl', '-u', 'auditferry', '-n', '40', '--output=cat')).stdout
 
-  it('start returns when the daemon is ready, and it delivers within its walls', async () => {
+  it('start returns when the daemon is ready, and it delivers within its sandbox', async () => {
     await configure()
     const started = await inside('systemctl', 'start', 'auditferry')
     if (started.code !== 0) throw new Error(`${started.stderr}\n${await journal()}`)
@@ -125,14 +125,14 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
       },
       journal,
     )
-    expect(await told('ActiveState')).toBe('active')
+    expect(await reported('ActiveState')).toBe('active')
     expect(await ok(inside('stat', '-c', '%U %a', '/var/lib/auditferry/entries.ndjson'))).toBe(
       'auditferry 600',
     )
   })
 
-  it('reload takes another configuration without another process', async () => {
-    const before = await told('MainPID')
+  it('reload applies another configuration without another process', async () => {
+    const before = await reported('MainPID')
     await configure({ log: { level: 'debug' } })
     await ok(inside('systemctl', 'reload', 'auditferry'))
     await until(
@@ -141,22 +141,22 @@ describe.skipIf(impossible !== undefined)('under systemd', () => {
       async () => ((await journal()).includes('takes over now') ? true : undefined),
       journal,
     )
-    expect(await told('MainPID')).toBe(before)
+    expect(await reported('MainPID')).toBe(before)
   })
 
   it('stop ends it in order within ten seconds', async () => {
     const since = Date.now()
     await ok(inside('systemctl', 'stop', 'auditferry'))
     expect(Date.now() - since).toBeLessThan(10_000)
-    expect(await told('Result')).toBe('success')
-    expect(await told('ExecMainStatus')).toBe('0')
+    expect(await reported('Result')).toBe('success')
+    expect(await reported('ExecMainStatus')).toBe('0')
   })
 
-  it('a configuration at fault is not tried again', async () => {
+  it('an invalid configuration is not tried again', async () => {
     await configure({ sinks: [] })
     expect((await inside('systemctl', 'start', 'auditferry')).code).not.toBe(0)
-    expect(await told('ExecMainStatus')).toBe('78')
-    expect(await told('ActiveState')).toBe('failed')
-    expect(await told('NRestarts')).toBe('0')
+    expect(await reported('ExecMainStatus')).toBe('78')
+    expect(await reported('ActiveState')).toBe('failed')
+    expect(await reported('NRestarts')).toBe('0')
   })
 })

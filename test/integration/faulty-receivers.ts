@@ -1,4 +1,4 @@
-// The receivers that the network faults are tried against, each with its sink's settings: adding one is a line in the list.
+// The receivers for the network faults, each with its sink's settings: adding one is a line in the list.
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
@@ -12,7 +12,7 @@ export const BATCH_ENTRIES = 50
 
 export interface OpenReceiver {
   readonly port: number
-  /** Ids of what it has, in its order. */
+  /** Ids of its entries, in its order. */
   received(): readonly string[]
   close(): Promise<void>
 }
@@ -24,7 +24,7 @@ export interface FaultyReceiver {
   open(folder: string): Promise<OpenReceiver>
   /** The sink's piece of the configuration, for a receiver at this port of the loopback that was opened in `folder`. */
   sink(port: number, folder: string): object
-  /** Entries that may come twice for each failure; 0: it says what it has. `linger`: all that the sink still keeps, told or not. */
+  /** Entries that may come twice for each failure; 0: it reports what it has. `linger`: all that the sink still keeps, reported or not. */
   readonly inFlight: number | 'linger'
   /** It keeps no order among what it takes. */
   readonly unordered?: true
@@ -53,7 +53,7 @@ function fileIn(folder: string, name: string, text: string): string {
   return path
 }
 
-/** Ours, shown to whoever asks. */
+/** Ours, shown to every client. */
 const agent = certificate('agent', authority)
 
 const tlsIn = (folder: string) => ({
@@ -83,7 +83,7 @@ function openImrelpTls(folder: string): Promise<OpenReceiver> {
   const cert = fileIn(folder, 'server.pem', shown.cert)
   const key = fileIn(folder, 'server.key', shown.key)
   const ca = fileIn(folder, 'ca.pem', authority.cert)
-  // imrelp lets nobody in without a certificate: whose may be in, is another test's matter.
+  // imrelp accepts no client without a certificate: which ones, another test checks.
   const files = `tls.caCert="${ca}" tls.myCert="${cert}" tls.myPrivKey="${key}"`
   return openImrelp(folder, `tls="on" ${files} tls.authMode="certvalid"`)
 }
@@ -139,7 +139,7 @@ export const receivers: readonly FaultyReceiver[] = [
     }),
     inFlight: 'linger',
   },
-  // Not over UDP: the proxy carries streams alone, and a datagram that is lost is lost.
+  // Not over UDP: the proxy carries streams alone, and a lost datagram is lost.
   {
     name: 'syslog over RELP, rsyslog with imrelp',
     missing: foundRsyslog.missing,

@@ -1,4 +1,4 @@
-// Each sink through a line that is slow, cut, reset, silent or refused: built from a configuration, with the real conductor and a real journal.
+// Each sink through a line that is slow, cut, reset, silent or refused: built from a configuration, with the real dispatcher and a real journal.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,7 +29,7 @@ interface Fault {
   readonly name: string
   /** undefined: connections are refused */
   readonly toxics?: readonly Toxic[]
-  /** It only slows: all arrives while it lasts, in real time and without a failure. Else it is mended once it was felt. */
+  /** It only slows: all arrives while it lasts, in real time and without a failure. Other faults end once they had an effect. */
   readonly slows?: true
 }
 
@@ -128,7 +128,7 @@ async function until(what: string, delivery: Delivery, holds: () => boolean): Pr
   }
 }
 
-/** What it has, once each that is wanted is there: a receiver may write behind its word. */
+/** Its entries, once all expected ones are there: a receiver may write after its answer. */
 async function receivedAll(receiver: OpenReceiver, delivery: Delivery, count: number): Promise<string[]> {
   const wanted = Array.from({ length: count }, (_, i) => uuid(i + 1))
   await until('everything at the receiver', delivery, () => {
@@ -157,7 +157,7 @@ async function survive(kind: FaultyReceiver, fault: Fault, toxiproxy: Toxiproxy)
   const before = delivery.failures()
   await delivery.append(200)
   if (fault.slows) await until('the entries over a slow line', delivery, all)
-  // A sink that only hands bytes to a socket may feel nothing, and has them all sent: it must notice afterwards.
+  // A sink that only writes to a socket may not notice at once: it must notice afterwards.
   else await until('the fault', delivery, () => delivery.failures() > before || all())
   await line.mend()
   await delivery.append(20)
@@ -185,7 +185,7 @@ describe.skipIf(toxiproxyMissing)('network faults', () => {
   for (const kind of receivers) {
     if (kind.missing !== undefined) process.stderr.write(`\nSKIPPED: ${kind.name}: ${kind.missing}\n\n`)
     describe.skipIf(kind.missing !== undefined)(kind.name, () => {
-      test.each(faults)('survives $name: nothing is lost, and twice comes only what was in flight', (fault) =>
+      test.each(faults)('survives $name: nothing is lost, and only what was in flight comes twice', (fault) =>
         survive(kind, fault, toxiproxy as Toxiproxy),
       )
     })

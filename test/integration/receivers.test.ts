@@ -1,4 +1,4 @@
-// Real receivers, where somebody has started one: without its address a test is skipped, and says so loudly.
+// Real receivers, if one is running: without its address a test is skipped, and reports that loudly.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ if (url === '')
     '\nSKIPPED: Splunk HEC. No receiver is started by this suite; set AUDITFERRY_HEC_URL and AUDITFERRY_HEC_TOKEN to use a running one.\n\n',
   )
 
-test.skipIf(url === '')('a Splunk that runs takes a whole backlog, and says so of each batch', async () => {
+test.skipIf(url === '')('a running Splunk takes a whole backlog, and confirms each batch', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-integration-'))
   const mock = openMock({
     clock: systemClock,

@@ -1,4 +1,4 @@
-// RELP and RELP over TLS against rsyslog's imrelp: whole, in order, through kills, and held where the certificate is not right.
+// RELP and RELP over TLS against rsyslog's imrelp: whole, in order, through kills, and blocked if the certificate is not right.
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -94,7 +94,7 @@ describe.skipIf(missing)('imrelp', () => {
           { lines: linesFor(sink, count, from), detail: '', possibleDuplicate: false },
           never,
         ),
-      ).toEqual({ settled: count, refused: [] })
+      ).toEqual({ acknowledged: count, rejected: [] })
     await sink.close()
     expect(received().map(entryOf)).toEqual(rawsOf(4_000))
     for (const result of await sink.check(never)) expect(result).toMatchObject({ ok: true })
@@ -102,7 +102,7 @@ describe.skipIf(missing)('imrelp', () => {
     expect(received()).toHaveLength(4_000)
   })
 
-  test('what looks like a frame, a line or another message inside a message stays inside it', async () => {
+  test('content that looks like a frame, a line or another message inside a message stays inside it', async () => {
     const port = await freePort()
     await imrelp(port)
     const link = linkTo(port)
@@ -112,7 +112,7 @@ describe.skipIf(missing)('imrelp', () => {
       ' 7 syslog 3 abc',
       'é'.repeat(10_000),
     ]
-    expect(await link.send(messagesOf(texts), never)).toEqual({ settled: 4, refused: [] })
+    expect(await link.send(messagesOf(texts), never)).toEqual({ acknowledged: 4, rejected: [] })
     await link.close(1_000)
     expect(received()).toEqual([
       'a#0122 syslog 5 forge#0123 close 0#012b',
@@ -140,9 +140,9 @@ describe.skipIf(missing)('imrelp', () => {
     })()
     while (done < count) {
       try {
-        const { settled, refused } = await link.send(messages.slice(done, done + 5_000), never)
-        expect(refused).toEqual([])
-        done += settled
+        const { acknowledged, rejected } = await link.send(messages.slice(done, done + 5_000), never)
+        expect(rejected).toEqual([])
+        done += acknowledged
       } catch (error) {
         expect(error).toMatchObject({ action: 'retry' })
         await pause(20)
@@ -156,14 +156,14 @@ describe.skipIf(missing)('imrelp', () => {
     expect(lines.length - count).toBeLessThanOrEqual(3 * RELP_WINDOW)
   })
 
-  test('restarted while nothing was under way, it gets the next message at once and only once', async () => {
+  test('restarted while idle, it gets the next message at once and only once', async () => {
     const port = await freePort()
     const receiver = await imrelp(port)
     const link = linkTo(port)
     await link.send(messagesOf(textsOf(3)), never)
     await receiver.stop()
     await imrelp(port)
-    expect(await link.send(messagesOf(textsOf(3, 3)), never)).toEqual({ settled: 3, refused: [] })
+    expect(await link.send(messagesOf(textsOf(3, 3)), never)).toEqual({ acknowledged: 3, rejected: [] })
     await link.close(1_000)
     expect(received()).toEqual(textsOf(6))
   })
@@ -224,57 +224,57 @@ describe.skipIf(missing)('imrelp over TLS', () => {
     for (const from of [1, 1_001]) {
       const lines = linesFor(sink, 1_000, from)
       expect(await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)).toMatchObject({
-        settled: 1_000,
+        acknowledged: 1_000,
       })
     }
     await sink.close()
     expect(received().map(entryOf)).toEqual(rawsOf(2_000))
   })
 
-  test('an authority that we do not trust is held, in clear words', async () => {
+  test('an untrusted authority blocks the sink, with a clear message', async () => {
     const { port, ca_file } = await overTls()
     const { cert } = writeTls('other', certificate('Other CA'))
     const error = await failure(
       sinkAt(`relp+tls://${host}:${port}`, { ...senderTls(ca_file), ca_file: cert }),
     )
-    expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+    expect(error).toMatchObject({ code: 'tls_invalid', action: 'block' })
     expect(error.message).toContain("no trusted authority signed; see 'tls.ca_file'")
   })
 
-  test('a certificate for another name is held, in clear words', async () => {
+  test('a certificate for another name blocks the sink, with a clear message', async () => {
     const { port, ca_file } = await overTls({ server: certificate('elsewhere.test', authority) })
     const error = await failure(sinkAt(`relp+tls://${host}:${port}`, senderTls(ca_file)))
-    expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+    expect(error).toMatchObject({ code: 'tls_invalid', action: 'block' })
     expect(error.message).toContain('for another name')
   })
 
-  test('an expired certificate is held, in clear words', async () => {
+  test('an expired certificate blocks the sink, with a clear message', async () => {
     const expired = certificate('localhost', authority, Date.now() - 3 * day, Date.now() - day)
     const { port, ca_file } = await overTls({ server: expired })
     const error = await failure(sinkAt(`relp+tls://${host}:${port}`, senderTls(ca_file)))
-    expect(error).toMatchObject({ code: 'tls_invalid', action: 'hold' })
+    expect(error).toMatchObject({ code: 'tls_invalid', action: 'block' })
     expect(error.message).toContain('has expired')
   })
 
-  test('without the certificate that it wants, or with a stranger one, nothing is settled and the words say why', async () => {
+  test('without the required certificate, or with an unknown one, nothing is acknowledged and the message says why', async () => {
     const { port, ca_file } = await overTls()
     const stranger = certificate('sender', certificate('Other CA'))
     for (const tls of [{ ca_file, server_name: 'localhost' }, senderTls(ca_file, stranger)]) {
       const error = await failure(sinkAt(`relp+tls://${host}:${port}`, tls))
-      expect(['retry', 'hold']).toContain(error.action)
+      expect(['retry', 'block']).toContain(error.action)
       expect(error.message).toMatch(/certificate|TLS/)
     }
   })
 
-  test('a name that it does not permit: nothing is settled, and nothing lost', async () => {
+  test('with a name that it does not permit nothing is acknowledged, and nothing lost', async () => {
     const { port, ca_file } = await overTls()
     const tls = senderTls(ca_file, certificate('somebody', authority))
     const error = await failure(sinkAt(`relp+tls://${host}:${port}`, tls))
-    expect(['retry', 'hold']).toContain(error.action)
+    expect(['retry', 'block']).toContain(error.action)
     expect(error.message).toMatch(/certificate/)
   })
 
-  test('RELP without TLS to a port that wants it, and the reverse, are told in clear words', async () => {
+  test('RELP without TLS to a port that requires it, and the reverse, are reported clearly', async () => {
     const { port } = await overTls()
     expect((await failure(sinkAt(`relp://${host}:${port}`))).message).toMatch(/TLS/)
     const plain = await freePort()

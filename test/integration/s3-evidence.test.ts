@@ -95,7 +95,7 @@ const overNetwork = () => {
 }
 const offline = () => verify(copyOf())
 
-/** Entries in, through the real sink; hours pass as told. */
+/** Entries in, through the real sink; hours pass on demand. */
 async function openFeed(compression: 'gzip' | 'zstd' | 'none') {
   let aheadMs = 0
   const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
@@ -148,7 +148,7 @@ async function openFeed(compression: 'gzip' | 'zstd' | 'none') {
 
 describe.skipIf(missing)('versitygw', () => {
   test.each(['gzip', 'zstd', 'none'] as const)(
-    'what was stored as %s verifies over the network and from the folder, word for word the same but for its place',
+    'objects stored as %s verify over the network and from the folder, with the same report except for the location',
     async (compression) => {
       const feed = await openFeed(compression)
       for (let hour = 0; hour < 3; hour++) {
@@ -179,7 +179,7 @@ describe.skipIf(missing)('versitygw', () => {
     expect([code, out]).toEqual([0, expect.stringContaining('with 200 entries')])
   })
 
-  test('another manifest under the next number is not replaced: held, with a word', async () => {
+  test('another manifest under the next number is not replaced: the sink is blocked and says so', async () => {
     const feed = await openFeed('gzip')
     await feed.append(10)
     await feed.hour()
@@ -196,7 +196,7 @@ describe.skipIf(missing)('versitygw', () => {
     expect(readFileSync(join(copyOf(), next), 'utf8')).toBe('theirs')
   })
 
-  test('an object or a manifest that was taken away or changed is named', async () => {
+  test('a removed or changed object or manifest is named', async () => {
     const feed = await openFeed('gzip')
     for (let hour = 0; hour < 3; hour++) {
       await feed.append(20)

@@ -128,7 +128,7 @@ async function putOne(sink: ObjectSink): Promise<StoredObject> {
   return ready.put(never).finally(() => ready.discard())
 }
 
-describe.skipIf(missing)('a server that runs', () => {
+describe.skipIf(missing)('a running server', () => {
   test('takes a whole backlog in objects, each entry once', async () => {
     const { code, told } = await begin('plain').ended
     expect(told).toMatch(/Everything visible at start was read and delivered/)
@@ -142,7 +142,7 @@ describe.skipIf(missing)('a server that runs', () => {
       )
   })
 
-  test('holds each entry once whenever the process was killed', async () => {
+  test('has each entry once whenever the process was killed', async () => {
     for (let objects = 1; objects < 30; objects += 7) {
       const { child, ended } = begin('killed', { rotate: { max_bytes: '32KiB' } })
       const there = objectsOf('killed').length
@@ -157,7 +157,7 @@ describe.skipIf(missing)('a server that runs', () => {
     expect(new Set(ids).size).toBe(ids.length)
   })
 
-  test('is told apart by the check: once only, checksums, locks', async () => {
+  test('is identified by the check: once only, checksums, locks', async () => {
     const { sink, close } = openSink({ bucket: 'locked', object_lock: { mode: 'compliance', days: 1 } })
     try {
       const results = await sink.check(never)
@@ -169,12 +169,12 @@ describe.skipIf(missing)('a server that runs', () => {
     }
   })
 
-  test('that ignores encryption holds the sink that demands it, and has nothing of it', async () => {
+  test('that ignores encryption blocks the sink that requires it, and gets nothing of it', async () => {
     const { sink, close } = openSink({ bucket: 'cut', sse: { type: 's3' } })
     try {
       const error: unknown = await putOne(sink).catch((each: unknown) => each)
       expect(error).toBeInstanceOf(ConnectorError)
-      expect((error as ConnectorError).action).toBe('hold')
+      expect((error as ConnectorError).action).toBe('block')
       expect((error as ConnectorError).message).toMatch(/sse is set and the server ignores it/)
       expect(objectsOf('cut')).toEqual([])
     } finally {
@@ -187,10 +187,10 @@ describe.skipIf(missing)('a server that runs', () => {
     [{ bucket: 'plain', access_key_id: 'nobody' }, 'unauthorized'],
     [{ bucket: 'nowhere' }, 'not_found'],
     [{ bucket: 'plain', object_lock: { mode: 'governance', days: 1 } }, 'misconfigured'],
-  ])('%j holds the sink as %s', async (given, code) => {
+  ])('%j blocks the sink as %s', async (given, code) => {
     const { sink, close } = openSink(given)
     try {
-      await expect(putOne(sink)).rejects.toMatchObject({ code, action: 'hold' })
+      await expect(putOne(sink)).rejects.toMatchObject({ code, action: 'block' })
     } finally {
       await close()
     }

@@ -1,9 +1,9 @@
-// The HEC sink against Splunk Enterprise in its own image, and the very same suite against our fake of it: what is found by a search is what was sent.
+// The HEC sink against Splunk Enterprise in its own image, and the same suite against our fake of it: a search finds exactly what was sent.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { ConnectorError } from '../../src/core/errors.ts'
-import type { Format, Later, Lines, Refusal, Sink } from '../../src/contracts/sink.ts'
+import type { Format, Confirmation, Lines, Rejection, Sink } from '../../src/contracts/sink.ts'
 import { parseInstantText } from '../../src/core/time.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { connectSocket } from '../../src/platform/sockets.ts'
@@ -15,11 +15,11 @@ import { until } from './receivers/ports.ts'
 import { fakeSplunk, realSplunk, type Splunk } from './receivers/splunk.ts'
 
 const never = new AbortController().signal
-/** An indexer may take its time until a search finds what it has. */
+/** An indexer may take its time until a search finds its events. */
 const FOUND_MS = 120_000
 const HOOK_MS = 900_000
 
-/** New ids each time: one index holds what all tests sent. Now, so that no search's own end leaves them out. */
+/** New ids each time: one index has what all tests sent. Now, so that no search's own end leaves them out. */
 function entriesNow(count: number): MadeEntry[] {
   const time = `${new Date().toISOString().slice(0, -1)}456`
   return Array.from({ length: count }, () => {
@@ -53,26 +53,26 @@ const deliver = (sink: Sink, lines: Lines) =>
   sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)
 
 interface Shipped {
-  readonly refused: readonly Refusal[]
-  readonly waiting: readonly Later[]
+  readonly refused: readonly Rejection[]
+  readonly waiting: readonly Confirmation[]
 }
 
-/** On and on from the first that is not settled, as the conductor does; a batch that a failure left goes out again. */
+/** Continues from the first unacknowledged entry, like the dispatcher; a failed batch goes out again. */
 async function runDispatcher(
   sink: Sink,
   made: readonly MadeEntry[],
   format: Format = rawFormat,
 ): Promise<Shipped> {
-  const refused: Refusal[] = []
-  const waiting: Later[] = []
+  const refused: Rejection[] = []
+  const waiting: Confirmation[] = []
   let done = 0
   for (let tries = 0; done < made.length; tries++) {
     const from = done
     try {
-      const { settled, refused: some, later } = await deliver(sink, linesOf(runOf(made.slice(from)), sink.frame, format)) // prettier-ignore
+      const { acknowledged, rejected: some, confirmation } = await deliver(sink, linesOf(runOf(made.slice(from)), sink.frame, format)) // prettier-ignore
       refused.push(...some.map((each) => ({ ...each, index: each.index + from })))
-      if (later) waiting.push(later)
-      done += settled
+      if (confirmation) waiting.push(confirmation)
+      done += acknowledged
     } catch (error) {
       if (!(error instanceof ConnectorError) || error.action !== 'retry' || tries > 500) throw error
       await pause(100)
@@ -101,7 +101,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
     // What could not be opened needs no end.
     afterAll(() => (splunk as Splunk | undefined)?.close(), HOOK_MS)
 
-    /** What a search finds, once each of these is there. */
+    /** Search results, once each of these is there. */
     async function found(source: string, made: readonly MadeEntry[]) {
       let events = await splunk.search(source)
       await until(
@@ -128,7 +128,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
     }
 
     test.each([true, 'auto'] as const)(
-      'acks: %s with a token that acknowledges: all stays owed until it is safe, and is found once, byte for byte',
+      'acks: %s with a token that acknowledges: all stays pending until it is safe, and is found once, byte for byte',
       async (acks) => {
         const { sink, source } = open(splunk, await splunk.token({ acks: true }), { acks })
         const made = entriesNow(1_000)
@@ -139,7 +139,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
       },
     )
 
-    test('acks: auto with a token that does not: taken counts, and the log says so', async () => {
+    test('acks: auto with a token that does not: accepted counts, and the log says so', async () => {
       const { sink, source, log } = open(splunk, await splunk.token({ acks: false }))
       const made = entriesNow(100)
       expect(await runDispatcher(sink, made)).toEqual({ refused: [], waiting: [] })
@@ -147,13 +147,13 @@ for (const kind of [fakeSplunk, realSplunk]) {
       await expectWhole(source, made)
     })
 
-    test('acks: true with a token that does not: held, before anything is sent', async () => {
+    test('acks: true with a token that does not: blocked, before anything is sent', async () => {
       const { sink, source } = open(splunk, await splunk.token({ acks: false }), { acks: true })
-      expect(await failure(sink, entriesNow(3))).toMatchObject({ action: 'hold' })
+      expect(await failure(sink, entriesNow(3))).toMatchObject({ action: 'block' })
       expect(await splunk.search(source)).toEqual([])
     })
 
-    test('several batches wait at a time, each for its own word', async () => {
+    test('several batches wait at a time, each for its own acknowledgement', async () => {
       const { sink, source } = open(splunk, await splunk.token({ acks: true }), { max_in_flight: 4 })
       const batches = Array.from({ length: 4 }, () => entriesNow(50))
       const shipped: Shipped[] = []
@@ -162,7 +162,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
       await expectWhole(source, batches.flat())
     })
 
-    test('a daemon that was started anew asks for what its former life sent, and sends nothing again', async () => {
+    test('a restarted daemon asks for batches of its earlier process, and sends nothing again', async () => {
       const token = await splunk.token({ acks: true })
       const former = open(splunk, token)
       const made = entriesNow(20)
@@ -175,23 +175,23 @@ for (const kind of [fakeSplunk, realSplunk]) {
       await expectWhole(former.source, made)
     })
 
-    test('a token that it does not know is held as such', async () => {
+    test('an unknown token blocks the sink and is reported', async () => {
       const { sink } = open(splunk, randomUUID())
       const error = await failure(sink, entriesNow(3))
       expect(['unauthorized', 'forbidden']).toContain(error.code)
-      expect(error.action).toBe('hold')
+      expect(error.action).toBe('block')
     })
 
-    test('an index that the token may not write to is held, and nothing is in it', async () => {
+    test('an index that the token may not write to blocks the sink, and gets no entry', async () => {
       const { sink, source } = open(splunk, await splunk.token({ acks: true }), { index: 'history' })
-      expect(await failure(sink, entriesNow(3))).toMatchObject({ action: 'hold' })
+      expect(await failure(sink, entriesNow(3))).toMatchObject({ action: 'block' })
       expect(await splunk.search(source)).toEqual([])
     })
 
     test.each([
       ['is blank', ''],
       ['is no JSON', '{"id":}'],
-    ])('an event that %s is refused by itself, and all around it arrive', async (_what, text) => {
+    ])('an event that %s is refused alone, and all around it arrive', async (_what, text) => {
       const { sink, source } = open(splunk, await splunk.token({ acks: true }))
       const made = entriesNow(10)
       const poison: Format = (run, index, out) => {
@@ -204,7 +204,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
       await expectWhole(source, made.toSpliced(4, 1))
     })
 
-    test('check finds it in order, and asks whether the token acknowledges', async () => {
+    test('check passes, and finds out whether the token acknowledges', async () => {
       const { sink, source } = open(splunk, await splunk.token({ acks: true }), { acks: true, index: 'main' })
       const results = await sink.check(never)
       expect(results.filter(({ ok }) => !ok)).toEqual([])
@@ -215,7 +215,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
     })
 
     test(
-      'restarted, it misses nothing: what it took before, what was sent while it was down, and what comes after',
+      'restarted, it misses nothing: events before, while it was down, and after',
       async () => {
         const { sink, source } = open(splunk, await splunk.token({ acks: true }), {
           ack_timeout: kind.ackTimeout,
@@ -225,7 +225,7 @@ for (const kind of [fakeSplunk, realSplunk]) {
         await splunk.restart(async () => {
           expect(await failure(sink, during)).toMatchObject({ action: 'retry' })
         })
-        // Its ids are gone with it: whoever is not told in time sends again.
+        // Its ids are gone with it: a sink without an answer in time sends again.
         await confirmAll(first).catch(async (error: unknown) => {
           expect(error).toMatchObject({ code: 'timeout' })
           await confirmAll(await runDispatcher(sink, before))

@@ -1,4 +1,4 @@
-// Syslog over TCP, TLS and UDP against rsyslog and syslog-ng: what they took is what was sent, whole and in its parts, and what a kill cost comes again.
+// Syslog over TCP, TLS and UDP against rsyslog and syslog-ng: they receive what was sent, whole and in its parts, and what a kill cost comes again.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -54,12 +54,12 @@ function open(address: string, more: object = {}): Sink {
 async function deliver(sink: Sink, made: readonly MadeEntry[], format: Format = rawFormat): Promise<void> {
   const lines = linesOf(runOf(made), sink.frame, format)
   expect(await sink.deliver({ lines, detail: '', possibleDuplicate: false }, never)).toEqual({
-    settled: lines.count,
-    refused: [],
+    acknowledged: lines.count,
+    rejected: [],
   })
 }
 
-/** Tries until it is taken, as the conductor does. */
+/** Tries until it is taken, like the dispatcher. */
 async function runDispatcher(sink: Sink, made: readonly MadeEntry[]): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
     try {
@@ -106,7 +106,7 @@ function filesOf(client = certificate('agent', authority)) {
 
 describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
   test.each(['tcp', 'udp', 'tls'] as const)(
-    'takes over %s what was sent, field by field',
+    'receives over %s what was sent, field by field',
     async (transport) => {
       const receiver = await started(
         rsyslog({ folder, transport, ...(transport === 'tls' ? { tls: server } : {}) }),
@@ -129,7 +129,7 @@ describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
     },
   )
 
-  test('over mutual TLS lets in who shows a certificate of its authority, and nobody else; check says so', async () => {
+  test('over mutual TLS accepts a client with a certificate of its authority, and no other; check reports it', async () => {
     const receiver = await started(rsyslog({ folder, transport: 'tls', tls: { ...server, mutual: true } }))
     const address = `tls://${HOST}:${receiver.port}`
     const tls = filesOf(certificate('stranger'))
@@ -143,7 +143,7 @@ describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
     await until('all of it', () => receiver.lines().length === 3)
   })
 
-  test('takes each part of a split entry as a message of its own, and together they are the entry', async () => {
+  test('receives each part of a split entry as a message of its own, and together they are the entry', async () => {
     const receiver = await started(rsyslog({ folder, transport: 'tcp' }))
     const sink = open(`tcp://${HOST}:${receiver.port}`, { max_message_bytes: 2048 })
     const raw = JSON.stringify({ id: 'big', text: 'zoë 😀 \\ "\n'.repeat(2_000) })
@@ -168,7 +168,7 @@ describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
     }
   })
 
-  test('takes RFC 3164 too, with the time as UTC', async () => {
+  test('accepts RFC 3164 too, with the time as UTC', async () => {
     const receiver = await started(rsyslog({ folder, transport: 'tcp' }))
     const sink = open(`tcp://${HOST}:${receiver.port}`, { rfc: 3164, facility: 'audit', hostname: 'agent' })
     await deliver(sink, [{ id: 'a', raw: '{"id":"a"}' }])
@@ -177,7 +177,7 @@ describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
     expect(takenBy(receiver)[0]?.msg).toContain('{"id":"a"}')
   })
 
-  test('as it comes from Debian keeps 8096 bytes of a message and cuts the rest without a word', async () => {
+  test('in Debian’s configuration keeps 8096 bytes of a message and cuts the rest silently', async () => {
     const receiver = await started(rsyslog({ folder, transport: 'tcp' }))
     const filled = async (most: number) => {
       const sink = open(`tcp://${HOST}:${receiver.port}`, { max_message_bytes: most })
@@ -193,11 +193,11 @@ describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
     expect(sizes()[0]).toBe(8096)
     await filled(8192)
     expect(sizes()).toHaveLength(4)
-    // docs/sinks/syslog.md tells what to set, here or there.
+    // docs/sinks/syslog.md says what to set, here or there.
     expect(sizes()[2]).toBe(8096)
   })
 
-  test('that is killed again and again misses nothing that was settled', async () => {
+  test('that is killed again and again misses nothing that was acknowledged', async () => {
     const receiver = await started(rsyslog({ folder, transport: 'tcp' }))
     const sink = open(`tcp://${HOST}:${receiver.port}`)
     const made = someEntries(4_000)
@@ -215,7 +215,7 @@ describe.skipIf(foundRsyslog.missing !== undefined)('rsyslog', () => {
 
 describe.skipIf(foundSyslogNg.missing !== undefined)('syslog-ng', () => {
   test.each(['tcp', 'udp', 'tls'] as const)(
-    'takes over %s what was sent, field by field',
+    'keeps over %s every field of what was sent',
     async (transport) => {
       const tls = transport === 'tls' ? { tls: { ...server, mutual: true } } : {}
       const receiver = await started(syslogNg({ folder, transport, ...tls }))
@@ -240,7 +240,7 @@ describe.skipIf(foundSyslogNg.missing !== undefined)('syslog-ng', () => {
     },
   )
 
-  test('takes a message as large as it says it can, whole', async () => {
+  test('receives a message of its largest size whole', async () => {
     const receiver = await started(syslogNg({ folder, transport: 'tcp' }))
     const sink = open(`tcp://${HOST}:${receiver.port}`, { max_message_bytes: '64KiB' })
     const raw = JSON.stringify({ id: 'big', text: 'x'.repeat(65_000) })
@@ -250,7 +250,7 @@ describe.skipIf(foundSyslogNg.missing !== undefined)('syslog-ng', () => {
   })
 })
 
-test('where nobody listens it is unreachable', async () => {
+test('is unreachable without a listener', async () => {
   const sink = open(`tcp://${HOST}:${await freePort()}`)
   await expect(deliver(sink, someEntries(1))).rejects.toMatchObject({ code: 'unreachable' })
 })

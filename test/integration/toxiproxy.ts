@@ -1,4 +1,4 @@
-// toxiproxy between a sink and its receiver: started on the loopback, told over its HTTP interface what to spoil.
+// toxiproxy between a sink and its receiver: started on the loopback, its faults set over its HTTP interface.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,9 +24,9 @@ export interface Toxic {
 export interface Line {
   readonly port: number
   add(toxic: Toxic): Promise<void>
-  /** Connections are refused, and those that are there are cut. */
+  /** Connections are refused, and existing ones are cut. */
   refuse(): Promise<void>
-  /** As if nothing had been. */
+  /** Removes all faults. */
   mend(): Promise<void>
 }
 

@@ -5,18 +5,18 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../integration/receivers/ports.ts'
 import { dashboardQueries } from './dashboard-queries.ts'
-import { openStand } from './stand.ts'
-import type { Stand } from './stand.ts'
+import { openSetup } from './faulty-daemons.ts'
+import type { Setup } from './faulty-daemons.ts'
 import { monitoringMissing, promtool, promtoolMissing } from './programs.ts'
 import { scaledRules } from './scaled-rules.ts'
-import { openTower } from './tower.ts'
-import type { Alert, Tower } from './tower.ts'
+import { openPrometheus } from './prometheus.ts'
+import type { Alert, Prometheus } from './prometheus.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 
 const PATIENCE_MS = 45_000
 const CALM_SECONDS = 4
 
-/** What their troubles must raise; nothing else may come. */
+/** The alerts that their faults must raise; no other may come. */
 const expected: readonly Readonly<Record<string, string>>[] = [
   { alertname: 'AuditferryKeyRefused', workspace: 'acme', source: 'audit' },
   { alertname: 'AuditferrySourceStalled', workspace: 'acme', source: 'audit' },
@@ -36,26 +36,26 @@ const expected: readonly Readonly<Record<string, string>>[] = [
 const isOf = (labels: Readonly<Record<string, string>>) => (alert: Alert) =>
   Object.entries(labels).every(([name, value]) => alert.labels[name] === value)
 
-const told = (alerts: readonly Alert[]) =>
+const reported = (alerts: readonly Alert[]) =>
   alerts.map(({ status, labels }) => `${status} ${JSON.stringify(labels)}`).join('\n')
 
 describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
   let folder = ''
-  let stand: Stand
-  let tower: Tower
+  let setup: Setup
+  let prometheus: Prometheus
   const closing: (() => Promise<void>)[] = []
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'auditferry-monitoring-'))
-    stand = await openStand(folder)
-    closing.push(() => stand.close())
-    await stand.inOrder()
-    tower = await openTower(
+    setup = await openSetup(folder)
+    closing.push(() => setup.close())
+    await setup.inOrder()
+    prometheus = await openPrometheus(
       join(folder, 'tower'),
       scaledRules(readFileSync('monitoring/rules.yaml', 'utf8')),
-      stand.targets,
+      setup.targets,
     )
-    closing.push(() => tower.close())
+    closing.push(() => prometheus.close())
   }, 60_000)
 
   afterAll(async () => {
@@ -66,35 +66,35 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
   const arrives = (status: Alert['status'], labels: Readonly<Record<string, string>>) =>
     until(
       `${status} ${JSON.stringify(labels)}`,
-      () => tower.arrived.some((alert) => alert.status === status && isOf(labels)(alert)),
+      () => prometheus.arrived.some((alert) => alert.status === status && isOf(labels)(alert)),
       PATIENCE_MS,
     ).catch((error: unknown) => {
-      throw new Error(`${String(error)}; there came:\n${told(tower.arrived)}`)
+      throw new Error(`${String(error)}; there came:\n${reported(prometheus.arrived)}`)
     })
 
-  test('a house in order raises nothing, and every rule can be evaluated', async () => {
+  test('a healthy daemon raises nothing, and every rule can be evaluated', async () => {
     await until('some seconds of it', async () => {
-      const [seen] = await tower.query('min(count_over_time(auditferry_build_info[5m]))')
+      const [seen] = await prometheus.query('min(count_over_time(auditferry_build_info[5m]))')
       return Number(seen?.value[1]) > CALM_SECONDS
     })
-    expect(await tower.query('count_over_time(ALERTS{alertstate="firing"}[5m])')).toEqual([])
-    const rules = await tower.rules()
+    expect(await prometheus.query('count_over_time(ALERTS{alertstate="firing"}[5m])')).toEqual([])
+    const rules = await prometheus.rules()
     expect(rules.length).toBeGreaterThan(20)
     for (const rule of rules) expect(rule, rule.lastError).toMatchObject({ health: 'ok' })
   })
 
-  test('each trouble arrives at the receiver as an alert of its own, and nothing else does', async () => {
-    await stand.spoil()
-    // Mended sooner, the source would be read again before it counts as stalled.
+  test('each fault arrives at the receiver as an alert of its own, and nothing else does', async () => {
+    await setup.spoil()
+    // Fixed sooner, the source would be read again before it counts as stalled.
     await Promise.all(expected.slice(0, 2).map((labels) => arrives('firing', labels)))
-    stand.mendKey()
+    setup.mendKey()
     await Promise.all(expected.map((labels) => arrives('firing', labels)))
-    const others = tower.arrived.filter((alert) => !expected.some((labels) => isOf(labels)(alert)))
-    expect(told(others)).toBe('')
+    const others = prometheus.arrived.filter((alert) => !expected.some((labels) => isOf(labels)(alert)))
+    expect(reported(others)).toBe('')
   }, 60_000)
 
-  test('an alert says how bad it is and leads to its page, and holds nothing of an entry', () => {
-    for (const { labels, annotations } of tower.arrived) {
+  test('an alert has its severity and a link to its page, and no content of an entry', () => {
+    for (const { labels, annotations } of prometheus.arrived) {
       expect(labels['severity']).toMatch(/^(critical|warning)$/)
       expect(existsSync(annotations['runbook_url'] ?? '')).toBe(true)
       expect(annotations['summary']).not.toMatch(/%!|error|<no value>/)
@@ -103,27 +103,27 @@ describe.skipIf(monitoringMissing)('alerts of a real daemon', () => {
   })
 
   test.skipIf(promtoolMissing)('what the daemons expose then passes the lint of promtool', async () => {
-    for (const text of await stand.metrics()) expect(promtool(['check', 'metrics'], text)).toBe('')
+    for (const text of await setup.metrics()) expect(promtool(['check', 'metrics'], text)).toBe('')
   })
 
   test('every query of the dashboard is answered, and with something where there is something', async () => {
     for (const { title, expr, mayBeEmpty } of dashboardQueries()) {
-      let samples = await tower.query(expr)
-      // A sink that fails is tried ever more rarely, every half a minute in the end: a rate over seconds is 0 in between.
+      let samples = await prometheus.query(expr)
+      // A failing sink retries less and less often, every half a minute in the end: a rate over seconds is 0 in between.
       for (let look = 0; !mayBeEmpty && samples.length === 0 && look < 40; look++) {
         await systemClock.sleep(1_000)
-        samples = await tower.query(expr)
+        samples = await prometheus.query(expr)
       }
       if (!mayBeEmpty) expect(samples.length, `${title}: ${expr}`).toBeGreaterThan(0)
     }
   }, 60_000)
 
-  test('what is mended is resolved, and a daemon that is gone is told by its job', async () => {
-    stand.mendConfig()
-    await stand.leave()
+  test('a fixed fault is resolved, and a daemon that is gone is reported by its job', async () => {
+    setup.mendConfig()
+    await setup.leave()
     await arrives('resolved', { alertname: 'AuditferryKeyRefused', workspace: 'acme' })
     await arrives('resolved', { alertname: 'AuditferryConfigReloadFailed', job: 'reading' })
     await arrives('firing', { alertname: 'AuditferryTargetAbsent', job: 'delivering' })
-    expect(await tower.query('ALERTS{workspace="acme", alertstate="firing"}')).toEqual([])
+    expect(await prometheus.query('ALERTS{workspace="acme", alertstate="firing"}')).toEqual([])
   }, 60_000)
 })

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 interface Query {
   readonly title: string
   readonly expr: string
-  /** It shows what is not always there: a canary that is switched off. */
+  /** It shows something optional: a canary that is switched off. */
   readonly mayBeEmpty: boolean
 }
 

@@ -1,4 +1,4 @@
-// Prometheus' programs: whether they are on this machine, said loudly when they are not, and promtool's word on a text or a file.
+// Prometheus' programs: whether they are on this machine, reported loudly when they are not, and promtool's verdict on a text or a file.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -19,7 +19,7 @@ const PROMTOOL = 'promtool'
 export const promtoolMissing = missing(PROMTOOL)
 export const monitoringMissing = missing('prometheus', 'prometheus-alertmanager')
 
-/** What it complains of; '' when it has no complaint. */
+/** Its complaints; '' when it has none. */
 export function promtool(args: readonly string[], input = ''): string {
   const { status, stdout, stderr } = spawnSync(PROMTOOL, args, { input, encoding: 'utf8' })
   return status === 0 ? '' : `${stdout}${stderr}` || `it ended with ${status}`

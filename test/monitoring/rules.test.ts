@@ -17,7 +17,7 @@ describe.skipIf(promtoolMissing)('the rules', () => {
   )
 })
 
-test('a minute of the rules becomes a second, wherever a time is told', () => {
+test('a minute of the rules becomes a second in every duration', () => {
   const rule = (expr: string) => `groups: [{ name: a, rules: [{ alert: B, for: 15m, expr: '${expr}' }] }]`
   const expr = 'sum(increase(a_total{code=~"401|90"}[1h])) > 2 * b + 300 and p99_rate5m > 0.99'
   expect(scaledRules(rule(expr))).toContain(

@@ -23,7 +23,7 @@ function shorter(duration: string): string {
   return `${Math.round(seconds)}s`
 }
 
-/** The pauses of a daemon are no shorter for it: whose key is refused asks once a minute, and within ten seconds maybe not at all. */
+/** The pauses of a daemon are no shorter for it: with a refused key it asks once a minute, and within ten seconds maybe not at all. */
 const refused = /code=~"401\|403"\}\[\d+m\]/
 const parts = new RegExp(`${refused.source}|"[^"]*"|\\[(\\d+[smhd])\\]|\\b\\d+(?:\\.\\d+)?\\b`, 'g')
 

@@ -1,11 +1,11 @@
-// The acknowledging collector of a seed: what upsets it, and whether what the journal counts as settled there is safe at that moment.
+// The acknowledging collector of a seed: its faults, and whether what the journal counts as acknowledged is safe at that moment.
 import type { Journal } from '../../src/contracts/journal.ts'
 import type { Seq } from '../../src/core/sequence.ts'
 import type { AckFault, FakeHec, HecEvent } from '../fakes/hec.ts'
 import type { Dice } from './random.ts'
 import type { AckScenario } from './scenario.ts'
 
-/** Indexers crash and restart, cookies end, polls go wrong. `doubt` is called for each that may bring batches again. */
+/** Indexers crash and restart, cookies end, polls fail. `doubt` is called for each fault that may repeat batches. */
 export function upset(hec: FakeHec, scenario: AckScenario, roll: Dice, now: () => number, doubt: () => void) {
   const indexer = () => roll.below(scenario.indexers)
   const perhaps = () => {
@@ -40,7 +40,7 @@ export function upset(hec: FakeHec, scenario: AckScenario, roll: Dice, now: () =
   }
 }
 
-/** Which of [first, through], as far as the sink wants their `sources`, are not on an indexer's disk now. Must be called before the settlement that is judged. */
+/** Which of [first, through], as far as the sink wants their `sources`, are not on an indexer's disk now. Must be called before the acknowledgement that is checked. */
 export async function unsafe(
   journal: Journal,
   hec: FakeHec,
@@ -48,7 +48,7 @@ export async function unsafe(
   now: number,
   sources: readonly string[],
 ): Promise<readonly string[]> {
-  // As they stand now: a crash makes another list.
+  // As of now: a crash makes another list.
   const { indexed } = hec
   const { slices } = await journal.range(first, through)
   const missing = new Set(
@@ -56,7 +56,7 @@ export async function unsafe(
       .filter(({ stream }) => sources.includes(stream.source))
       .flatMap(({ entries }) => Array.from({ length: entries.count }, (_, i) => entries.id(i))),
   )
-  // What is settled came lately.
+  // Acknowledged entries came lately.
   for (let at = indexed.length - 1; at >= 0 && missing.size > 0; at--) {
     const { safeAt, fields } = indexed[at] as HecEvent
     if (safeAt <= now) missing.delete(String(fields['entry_id']))

@@ -5,7 +5,7 @@ import type { Dice } from './random.ts'
 
 const DAY_MS = 86_400_000
 const SHARE = 0.3
-/** The answer of one day in a seed of long texts: more than may be held whole, so that it is kept in several parts. */
+/** The answer of one day in a seed of long texts: more than may be held whole, so that it is kept in several chunks. */
 const LONG_DAY_BYTES = 5_000_000
 
 export interface HistoryScenario {
@@ -32,7 +32,7 @@ export interface AreaScenario {
   readonly fatalChunks: readonly number[]
 }
 
-/** Drawn apart, so that the rest of a seed means what it meant before. Undefined: the audit log alone. */
+/** Drawn apart, so that the rest of a seed stays the same. Undefined: the audit log alone. */
 export function areasOf(seed: number, startAt: number, entriesPerHour: number): AreaScenario | undefined {
   const roll = dice(seed + 700_001)
   if (!roll.chance(SHARE)) return undefined
@@ -79,7 +79,7 @@ function switchesOf(roll: Dice): Partial<Switches> {
   return {
     history_unit: unit,
     history_end_time: endTime,
-    // No draw of its own: every seed stays what it was.
+    // No draw of its own: every seed stays the same.
     history_future_end: endTime === 'required' ? 'refused' : 'taken',
     history_start: roll.pick(['inclusive', 'exclusive']),
     history_end: roll.pick(['exclusive', 'inclusive']),

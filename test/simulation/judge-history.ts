@@ -1,12 +1,12 @@
-// What a sink must hold of the history: each event that was shown or is long due, each content of it once, its bytes as served.
-import type { MockHistoryEvent } from '../../src/mock/history-events.ts'
+// What a sink must have of the history: each event that was shown or is long due, each content of it once, its bytes as served.
+import type { MockHistoryEvent } from '../../src/mock/history.ts'
 import type { Mock } from '../../src/mock/mock.ts'
 import type { HistoryScenario } from './areas.ts'
 import { onOneLine } from './lines.ts'
 import type { Judged, Line } from './lines.ts'
 
 const DAY_MS = 86_400_000
-/** A daemon that dies before it has kept anything begins anew. */
+/** A daemon that dies before it has kept anything starts over. */
 const START_MS = 600_000
 
 interface Told extends MockHistoryEvent {
@@ -19,11 +19,11 @@ export interface HistoryFacts {
   readonly mock: Mock
   readonly startAt: number
   readonly now: number
-  /** somebody had it read again from here on; Infinity: nobody did */
+  /** a job read it again from here on; Infinity: none did */
   readonly askedFromMs: number
-  /** rows of version 1 say no time */
+  /** rows of version 1 have no time */
   readonly timeless: boolean
-  /** an answer may hold an element twice */
+  /** an answer may have an element twice */
   readonly doubles: boolean
   /** what became visible before it, on a day that is read again, must have been met */
   readonly dueBefore: number
@@ -50,7 +50,7 @@ function startMs({ scenario, startAt }: HistoryTruth): number {
 
 const secondOf = ({ atUs }: Told) => Math.floor(atUs / 1e6) * 1000
 
-/** Events that a reader can take: of v1 an id is not asked for. */
+/** Events that a reader can take: v1 needs no id. */
 function isWhole({ defect, api }: Told): boolean {
   return defect === undefined || (api === 'v1' && defect === 'history_no_id')
 }
@@ -151,7 +151,7 @@ function judgeRows(truth: HistoryTruth, sink: string, all: readonly Told[], line
   const least = new Map<string, number>()
   const most = new Map<string, number>()
   const add = (to: Map<string, number>, text: string, count = 1) => to.set(text, (to.get(text) ?? 0) + count)
-  // A row that an answer holds twice is two rows.
+  // A row that an answer has twice is two rows.
   const copies = truth.doubles ? 2 : 1
   const rows = all.filter(({ api }) => api === 'v1')
   for (const event of rows) {
@@ -177,7 +177,7 @@ function judgeRows(truth: HistoryTruth, sink: string, all: readonly Told[], line
   return { faults, repeats }
 }
 
-/** No log may hold what somebody asked. */
+/** No log may contain what a person asked. */
 export function judgeQueryText(truth: HistoryTruth | undefined, log: string): string[] {
   if (!truth?.scenario.query) return []
   const texts = truth.events

@@ -1,4 +1,4 @@
-// What must hold of the past that was read again over deaths and reloads: each order came to its end, its entries are at its sinks, none stands twice, and its counts are true.
+// Invariants of jobs over deaths and reloads: each job ended, its entries are at its sinks, none is there twice, and its counts are true.
 import type { App } from '../../src/app/app.ts'
 import type { Job } from '../../src/contracts/jobs.ts'
 import { DAY_US } from '../../src/core/time.ts'
@@ -96,7 +96,7 @@ interface Due {
   readonly defect?: unknown
 }
 
-/** What somebody who read the span whole, from `sinceMs` on, must have met. */
+/** What a job that read the whole span, from `sinceMs` on, must have met. */
 function due({ plan, mock, span }: ReloadsWorld, source: string, sinceMs: number): readonly Due[] {
   // A row without a time is one of its day's first instant.
   const inDays = source !== 'audit' && plan.version === 'v1' && plan.switches.history_v1_time === 'off'
@@ -117,7 +117,7 @@ function missing(
   lines: readonly Enveloped[],
 ): string[] {
   const there = new Set(lines.map(({ id }) => id))
-  // Rows of version 1 have no id to be told by.
+  // Rows of version 1 have no id to recognize them by.
   const isByCount = what.includes('history') && plan.version === 'v1'
   const lacking = isByCount ? wanted.slice(there.size) : wanted.filter(({ id }) => !there.has(id))
   return lacking.length > 0 ? [`${what} lacks ${lacking.length} of ${wanted.length}`] : []

@@ -1,9 +1,9 @@
-// What the daemon reports of what it could not take: a possible gap only where an entry may be missing, quarantine only of what the API sent malformed.
+// The daemon's reports of what it could not take: a possible gap only if an entry may be missing, quarantine only of what the API sent malformed.
 import type { App } from '../../src/app/app.ts'
 import type { QuarantineRecord } from '../../src/contracts/records.ts'
 import type { World } from './simulate.ts'
 
-/** Whatever the API answered in the place of an entry, by its bytes, one character a byte. */
+/** Any answer of the API in place of an entry, by its bytes, one character a byte. */
 function malformed({ mock }: World): ReadonlySet<string> {
   const text = (raw: Uint8Array) => Buffer.from(raw).toString('latin1')
   const entries = mock.entries().filter(({ defect }) => defect !== undefined)
@@ -26,7 +26,7 @@ async function judgeQuarantine(world: World, { journal }: App): Promise<string[]
   const strange: string[] = []
   for (const { id, stream, reason } of records) {
     const bytes = Buffer.from((await journal.quarantinedRaw(id)) ?? []).toString('latin1')
-    // A whole answer, kept for the one entry in it that nobody can read.
+    // A whole answer, kept for the one unreadable entry in it.
     const isKnown =
       reason === 'unreadable_page' ? [...known].some((raw) => bytes.includes(raw)) : known.has(bytes)
     if (!isKnown) strange.push(`${stream.source} (${reason}): ${bytes.slice(0, 80)}`)
@@ -37,10 +37,10 @@ async function judgeQuarantine(world: World, { journal }: App): Promise<string[]
 }
 
 function judgeGaps({ scenario, mock }: World, { journal }: App): string[] {
-  // Behind what cannot be read, what follows is looked for by time: that may pass something.
+  // Behind an unreadable part, the next entry is looked for by time: that may skip something.
   if (scenario.faults.poison !== 0 || (scenario.faults.history_poison ?? 0) !== 0) return []
   const { gaps } = journal.stats()
-  // A cursor that no server reads any more is left, and what lies right behind it may be missing.
+  // A cursor that the server does not accept any more is left, and what is right behind it may be missing.
   const isDead = scenario.outages.deadCursorAt !== undefined
   // Nothing is known before a first entry that is malformed, so others of its own second may be missing.
   const isFirstMalformed = mock.entries()[0]?.defect !== undefined

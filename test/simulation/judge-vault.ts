@@ -1,4 +1,4 @@
-// What the vault's records must say: applied in their order they lead to what the list shows, and nothing is told gone that is there.
+// The vault's records, applied in their order, must lead to what the list shows, and no existing project is reported as gone.
 import { isDeepStrictEqual } from 'node:util'
 import type { Mock } from '../../src/mock/mock.ts'
 import type { Judged, Line } from './lines.ts'
@@ -9,13 +9,13 @@ export interface VaultFacts {
   readonly mock: Mock
   /** when the last pass began that must be over */
   readonly passAt: number
-  /** what was gone before it must have been told */
+  /** what was gone before it must have been reported */
   readonly goneBefore: number
   /** how far the clocks may be apart, ms */
   readonly clocksMs: number
 }
 
-/** One project as the records tell of it. */
+/** One project according to the records. */
 interface Told {
   name: string
   flag: boolean
@@ -50,7 +50,7 @@ function sharesOf({ sharing }: Shown): string[] {
   ]
 }
 
-/** The project's own bytes stand last in its record. */
+/** The project's own bytes are last in its record. */
 function rawOf(text: string): string {
   const at = text.indexOf(',"project":')
   return at < 0 ? '' : text.slice(at + ',"project":'.length, -1)
@@ -91,7 +91,7 @@ class Inventory {
       name: project.name,
       flag: project.is_knowledge_base_project,
       raw: rawOf(text),
-      // Those of one just made follow.
+      // Those of a new one follow.
       shares: type === 'project_listed' ? sharesOf(project) : [],
     })
   }
@@ -123,7 +123,7 @@ class Inventory {
   }
 }
 
-/** `lines`: of the file sink, which holds each record once and in order. */
+/** `lines`: of the file sink, which has each record once and in order. */
 export function judgeInventory(facts: VaultFacts, lines: readonly Line[]): string[] {
   const inventory = new Inventory(facts)
   for (const line of lines) if (line.source === 'vault.projects') inventory.apply(line)
@@ -153,7 +153,7 @@ function different(id: string, raw: Uint8Array, told: Told | undefined): string[
   return same ? [] : [`the records of project ${id} do not lead to what it is`]
 }
 
-/** Every sink holds the records that the file sink holds. */
+/** Every sink has the records that the file sink has. */
 export function judgeRecords(sink: string, lines: readonly Line[], archive: readonly Line[]): Judged {
   const told = new Map(
     archive.flatMap(({ source, id, text }) => (source === 'vault.projects' ? [[id, text]] : [])),

@@ -1,10 +1,10 @@
-// The invariants: what must hold of every run, whatever went wrong in it.
+// The invariants: what must be true of every run, whatever went wrong in it.
 import type { App } from '../../src/app/app.ts'
 import type { MockEntry } from '../../src/mock/entry.ts'
 import { accountReport } from '../../src/contracts/accounts.ts'
 import { historyTruth, judgeHistory, judgeQueryText } from './judge-history.ts'
 import type { HistoryTruth } from './judge-history.ts'
-import { judgePast } from './judge-past.ts'
+import { judgePast } from './judge-jobs.ts'
 import { judgeReports } from './judge-reports.ts'
 import { judgeInventory, judgeRecords } from './judge-vault.ts'
 import type { VaultFacts } from './judge-vault.ts'
@@ -15,7 +15,7 @@ import type { World } from './simulate.ts'
 import { FILE_PATH, secrets, sourcesOf } from './simulate.ts'
 
 function fileLines(world: World): string[] {
-  // Rotated files hold the older lines.
+  // Rotated files have the older lines.
   const paths = world.disk.paths().filter((path) => path.startsWith(FILE_PATH))
   const age = (path: string) => Number(/\.(\d+)$/.exec(path)?.[1] ?? 0)
   return paths
@@ -26,19 +26,19 @@ function fileLines(world: World): string[] {
 
 const SWEPT_MS = 7 * 3_600_000
 
-/** What each sink must hold: everything that was shown whole or has been there for long, from the start on, and is no malformed element. */
+/** What each sink must have: everything that was shown whole or has existed for long, from the start on, and is no malformed element. */
 function wanted(world: World): readonly MockEntry[] {
   const { start } = world.scenario
   const startUs = start === 'earliest' ? 0 : (world.scenario.startAt - 6 * 3_600_000) * 1000
-  // Behind an entry that cannot be read, or a cursor that is dead, the rest of its second is a gap that is reported.
+  // Behind an unreadable entry, or a dead cursor, the rest of its second is a gap that is reported.
   const swept = world.scenario.faults.poison === 0
   const second = (atUs: number) => Math.floor(atUs / 1e6)
   const entries = world.mock.entries()
   const dead = entries.find(({ id }) => id === world.outages.deadCursor())
   return entries.filter(({ shownAt, shownBy, defect, atUs, visibleAt }) => {
-    // `latest` is only asked for its id and time.
+    // `latest` is only used for its id and time.
     const shown = shownAt !== undefined && shownBy.some((where) => where !== 'latest')
-    // A full sweep comes at least every six hours: what has been visible for longer must have been asked for.
+    // A full lookback comes at least every six hours: what has been visible for longer must have been requested.
     const isBehindDead = dead !== undefined && second(atUs) === second(dead.atUs)
     const due = swept && !isBehindDead && visibleAt < world.clock.now() - SWEPT_MS
     return (shown || due) && defect === undefined && atUs >= startUs
@@ -49,12 +49,12 @@ interface Received {
   readonly sink: string
   readonly lines: readonly Line[]
   readonly sources: readonly string[]
-  /** how many lines may stand twice */
+  /** how many lines may be there twice */
   readonly mayRepeat: number
   readonly unordered?: boolean
 }
 
-/** A replay is told by its mark. */
+/** A replay is recognized by its mark. */
 function hecLines({ hec }: World, marked: boolean): Line[] {
   const own = hec.indexed.filter(({ fields }) => (fields['replay'] !== undefined) === marked)
   return own.map(({ event }) => lineOf(event.toString('latin1')))
@@ -85,7 +85,7 @@ function received(world: World): readonly Received[] {
     },
     {
       sink: 'console',
-      // An empty one stands before what may have been printed before, and been cut.
+      // An empty line precedes what may have been printed before, and been cut.
       lines: world.printed.filter(({ length }) => length > 0).map((line) => lineOf(line.toString('latin1'))),
       sources: sources('console'),
       mayRepeat: batchEntries * crashes,
@@ -181,7 +181,7 @@ function judgeLog(world: World, truth: HistoryTruth | undefined): string[] {
 }
 
 function judgeApp({ scenario }: World, app: App | undefined): string[] {
-  // What stays unreadable is told and tried again for days.
+  // What stays unreadable is reported and retried for days.
   const poisoned = (scenario.faults.history_poison ?? 0) !== 0
   if (!app) return ['the daemon does not run at the end']
   const { sinks, workspaces } = app.registry.status()
@@ -203,7 +203,7 @@ function judgeApp({ scenario }: World, app: App | undefined): string[] {
   ]
 }
 
-/** Every entry that was kept is accounted for at every sink, on the day of its own time. */
+/** Every entry that was kept is in the accounts of every sink, on the day of its own time. */
 async function judgeBalance(app: App | undefined, received: number): Promise<string[]> {
   if (!app) return []
   const sinks = app.registry.status().sinks.map(({ name }) => name)
@@ -222,7 +222,7 @@ function judgeAcks({ tooEarly }: World): string[] {
 
 /** A day is read again at least every six hours. */
 const REREAD_MS = 7 * 3_600_000
-/** Some passes in peace, each every two hours at least. */
+/** Some passes without faults, each every two hours at least. */
 const GONE_MS = 9 * 3_600_000
 const CLOCKS_MS = 120_000
 
@@ -236,7 +236,7 @@ function historyOf({ scenario: seed, mock, clock, deaths, orders }: World): Hist
     timeless: seed.switches.history_v1_time === 'off',
     doubles: (seed.faults.duplicated ?? 0) !== 0,
     dueBefore: poisoned ? -Infinity : clock.now() - REREAD_MS,
-    // An answer may be lost with its reader, or find no room, and what it showed be another one's by the next.
+    // An answer may be lost with its reader, or find no memory, and the next one may show something else.
     everyContent: deaths === 0 && seed.journalBytes === '2GiB',
   })
 }

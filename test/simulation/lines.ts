@@ -1,4 +1,4 @@
-// The lines that a sink holds, each read once: of which source it is, and what tells it from others.
+// The lines of a sink, each read once: of which source it is, and what distinguishes it from others.
 
 type LineSource = 'audit' | 'history.usage' | 'history.query' | 'vault.projects'
 
@@ -12,7 +12,7 @@ export interface Line {
   readonly record: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Throws where `text` is no JSON. */
+/** Throws if `text` is no JSON. */
 export function lineOf(text: string): Line {
   const fields = JSON.parse(Buffer.from(text, 'latin1').toString()) as Record<string, unknown>
   const usageId = fields['unique_usage_id']
@@ -33,14 +33,14 @@ export function lineOf(text: string): Line {
   }
 }
 
-/** What lies between CR and LF outside of strings is all that raw may lack. */
+/** Between CR and LF outside of strings is all that raw may lack. */
 export function onOneLine(raw: Uint8Array): string {
   return Buffer.from(raw)
     .toString('latin1')
     .replace(/[\r\n]/g, '')
 }
 
-/** What is wrong with a sink's lines, and how many of them stand there once more. */
+/** The errors in a sink's lines, and how many of them are there once more. */
 export interface Judged {
   readonly faults: readonly string[]
   readonly repeats: number

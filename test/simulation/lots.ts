@@ -27,7 +27,7 @@ interface Ran {
   readonly output: string
 }
 
-/** In a process of its own: a daemon that died in the middle of something keeps what it held to the end of its process. */
+/** In a process of its own: a daemon that died in the middle of something keeps its memory to the end of its process. */
 function run(program: string, count: number, from: number): Promise<Ran> {
   const path = join(import.meta.dirname, program)
   return new Promise((resolve) => {
@@ -49,7 +49,7 @@ export function runSeeds({ program, title, first, all, lot }: SeedsOfProgram): v
       // The runner itself only waits for them.
       test.concurrent(`seeds ${from} to ${last}`, { timeout: TIMEOUT_MS }, async () => {
         const { code, output } = await run(program, part.length, from)
-        // The output tells how each failing seed is run again.
+        // The output names how to run each failing seed again.
         expect(code, output).toBe(0)
       })
     }

@@ -1,4 +1,4 @@
-// What the operator of some seeds does: has the past read again, for every sink and for one alone, and sees the daemon die over it.
+// What the operator of some seeds does: starts jobs over the past, for every sink and for one alone, and sees the daemon die over them.
 import type { App } from '../../src/app/app.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { Job, JobSpan } from '../../src/contracts/jobs.ts'
@@ -8,15 +8,15 @@ const SHARE = 0.15
 const HOUR_US = 3_600_000_000
 
 export interface OperatorScenario {
-  /** share of the trouble that is over when it acts; what ends is told for a day, and so until the seed is judged */
+  /** share of the faulty time that is over when it acts; a finished job is shown for a day, and so until the seed is judged */
   readonly after: number
   readonly backfills: boolean
   readonly replays: boolean
-  /** Of so many notes of its orders that land each life that follows hears, the one that takes them first. */
+  /** Of so many state entries of jobs that land, each life that follows sees the one that takes them first. */
   readonly fatalNotes: readonly number[]
 }
 
-/** Drawn apart, so that the rest of a seed means what it meant before. Undefined: nobody asks for anything. */
+/** Drawn apart, so that the rest of a seed stays the same. Undefined: no job. */
 export function operatorOf(seed: number): OperatorScenario | undefined {
   const roll = dice(seed + 900_001)
   if (!roll.chance(SHARE)) return undefined
@@ -29,14 +29,14 @@ export function operatorOf(seed: number): OperatorScenario | undefined {
   }
 }
 
-/** What was asked for, and what the daemon said that it had taken. */
+/** The requested jobs, and what the daemon accepted. */
 export class Orders {
   span: JobSpan = { fromUs: 0, toUs: 0 }
   readonly backfills: Job[] = []
   readonly replays: Job[] = []
   readonly faults: string[] = []
 
-  /** All of the past up to an hour ago, what lies before the configured start too. Waits for nothing: the daemon may die over it. */
+  /** All of the past up to an hour ago, including what is before the configured start. Waits for nothing: the daemon may die over it. */
   give(app: App, { backfills, replays }: OperatorScenario, firstMs: number, now: number): void {
     this.span = { fromUs: firstMs * 1000 - HOUR_US, toUs: now * 1000 - HOUR_US }
     const reads = [{ stream: { workspace: 'acme', source: 'audit' as const }, spans: [this.span] }]
@@ -49,7 +49,7 @@ export class Orders {
 
   #note<T>(asked: Promise<T>, taken: (begun: T) => void): void {
     asked.then(taken, (error: unknown) => {
-      // Refused, and so not begun: a disk or a journal that is full just then.
+      // Refused, and so not started: a disk or a journal that is full just then.
       if (!(error instanceof ConnectorError)) this.faults.push(`a job failed to start: ${String(error)}`)
     })
   }

@@ -1,4 +1,4 @@
-// What goes wrong between the daemon and the API for a while: error bodies with status 200, a line that loses two answers in three, one cursor that no server reads any more.
+// Faults between the daemon and the API for a while: error bodies with status 200, a line that loses two answers in three, one cursor that the server does not accept any more.
 import type { Clock } from '../../src/core/clock.ts'
 import { ConnectorError } from '../../src/core/errors.ts'
 import type { HttpReply, Transport } from '../../src/contracts/platform.ts'
@@ -28,11 +28,11 @@ export interface OutageScenario {
   readonly errorBody: (Span & { readonly body: string; readonly pagesOnly: boolean }) | undefined
   /** two thirds of the answers are lost: connections reset before or after the request arrived, 500, bodies cut */
   readonly flaky: Span | undefined
-  /** from this instant on, the cursor that is asked for next is answered with 500 for good, and no other */
+  /** from this instant on, the next requested cursor is answered with 500 for good, and no other */
   readonly deadCursorAt: number | undefined
 }
 
-/** Drawn apart, so that the rest of a seed means what it meant before. */
+/** Drawn apart, so that the rest of a seed stays the same. */
 export function outagesOf(seed: number, startAt: number, troubleMs: number): OutageScenario {
   const roll = dice(seed + 1_100_009)
   const instant = () => startAt + Math.floor(roll() * troubleMs)
@@ -68,7 +68,7 @@ function answer(status: number, body: string): HttpReply {
   }
 }
 
-/** In the first piece that holds more than a bracket; never read to its end, so nothing of it counts as shown. */
+/** In the first piece that has more than a bracket; never read to its end, so nothing of it counts as shown. */
 async function* cut(body: HttpReply['body'], share: number): AsyncGenerator<Uint8Array> {
   for await (const piece of body) {
     if (piece.length > 1) {
@@ -91,11 +91,11 @@ async function lost(api: Transport, roll: Dice, ...asked: Parameters<Transport>)
 
 export interface Outages {
   readonly transport: Transport
-  /** its id, once it was asked for */
+  /** its id, once it was requested */
   readonly deadCursor: () => string | undefined
 }
 
-/** The API as it is behind the outages of a seed: `api`, but for them. */
+/** The API behind the outages of a seed: `api` with those faults. */
 export function withOutages(api: Transport, scenario: OutageScenario, clock: Clock, roll: Dice): Outages {
   const { errorBody, flaky, deadCursorAt = Infinity } = scenario
   let deadCursor: string | undefined

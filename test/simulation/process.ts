@@ -1,4 +1,4 @@
-// One life of the daemon in the simulation: production code whose every step into the outside may be its last.
+// One life of the daemon in the simulation: production code whose every step into the environment may be its last.
 import { openApp } from '../../src/app/app.ts'
 import type { App } from '../../src/app/app.ts'
 import type { Environment } from '../../src/app/environment.ts'
@@ -17,15 +17,15 @@ export interface Surroundings {
   readonly disk: Disk
   readonly transport: Transport
   readonly print: (bytes: Uint8Array) => Promise<void>
-  /** Of how many chunks of history answers one life hears. */
+  /** How many chunks of history answers one life receives. */
   readonly fatalChunk: number
-  /** Told of each settlement before it lands. */
+  /** Called with each acknowledgement before it lands. */
   readonly settling: (journal: Journal, sink: string, acknowledgement: Acknowledgement) => void
 }
 
 const never = () => new Promise<never>(() => undefined)
 
-/** Counts steps into the outside; at the fatal one everything stops where it stands, for ever. */
+/** Counts steps into the environment; at the fatal one everything stops forever. */
 class Life {
   steps = 0
   dead = false
@@ -46,7 +46,7 @@ class Life {
     return ++this.steps === this.#fatalStep ? this.#end() : undefined
   }
 
-  /** Ends when so many more notes of what reads the past again have landed: right behind the last of them. */
+  /** Ends when so many more state entries of jobs have landed: right behind the last of them. */
   doom(notes: number): void {
     this.#notesLeft = notes
   }
@@ -66,7 +66,7 @@ class Life {
     return never()
   }
 
-  /** The call happens or it does not; what it says may never be heard. */
+  /** The call happens or it does not; its result may never arrive. */
   guard<A extends unknown[], R>(call: (...args: A) => Promise<R>): (...args: A) => Promise<R> {
     return async (...args) => {
       await this.step()
@@ -123,9 +123,9 @@ async function* mortalBody(
   }
 }
 
-/** How far a backfill or a replay is, alone or with its entries. */
+/** The progress of a backfill or a replay, alone or with its entries. */
 function isOfPast(name: keyof Journal, note: unknown): boolean {
-  // With the page, made of what became of it.
+  // With the page, made of its outcome.
   if (name === 'append') return typeof (note as Append).notes === 'function'
   if (name === 'putNote') return /^(backfill|replay)/.test(String(note))
   return name === 'resend' || name === 'changeNotes'
@@ -138,7 +138,7 @@ function mortalJournal(journal: Journal, life: Life, settling: Surroundings['set
       // Not a promise, and not to be taken for one.
       if (typeof target[name] !== 'function') return undefined
       if (name === 'stats') return () => target.stats()
-      // Nobody takes its file away here; looking for that every few seconds would be half of all that ever happens.
+      // Its file is never moved away here; looking for that every few seconds would be half of all events.
       if (name === 'lost') return never
       if (name === 'ack')
         return life.guard((...args: Parameters<Journal['ack']>) => {
@@ -159,11 +159,11 @@ export interface Process {
   readonly life: Life
   /** what must stop the process, if anything did */
   readonly failed: () => unknown
-  /** The process is gone: its journal is closed without a word. */
+  /** The process is gone: its journal is closed silently. */
   bury(): Promise<void>
 }
 
-/** Starts the daemon; it dies at its `fatalStep`th step into the outside. Undefined: it died while it started. */
+/** Starts the daemon; it dies at its `fatalStep`th step into the environment. Undefined: it died while it started. */
 export async function startProcess(
   config: Config,
   around: Surroundings,
@@ -188,7 +188,7 @@ export async function startProcess(
     log,
     disk: mortalDisk(disk, life),
     network: () => ({ send: mortalTransport(transport, life), close: () => Promise.resolve() }),
-    // No sink of the simulation speaks over a stream or in datagrams.
+    // No sink of the simulation uses a stream or datagrams.
     ...{ connect: never, datagrams: never },
     print: life.guard(print),
     gzip: life.guard(gzip),

@@ -1,4 +1,4 @@
-// What a seed of reloads stands for: what the operator has read again, and when the daemon dies over it or is given another configuration.
+// What a seed of reloads means: which jobs the operator starts, and when the daemon dies over them or gets another configuration.
 import type { Faults, Switches } from '../../src/mock/switches.ts'
 import { dice } from './random.ts'
 import type { Dice } from './random.ts'
@@ -18,11 +18,11 @@ const variants = [
 export type Variant = (typeof variants)[number]
 
 interface Step {
-  /** what ends it, beside its time: so many notes of what is read again, or so many steps into the outside */
+  /** what ends it, beside its time: so many state entries of jobs, or so many steps into the environment */
   readonly notes: number
   readonly steps: number
   readonly ms: number
-  /** how it goes over to the next one: a reload, a death, or a stop and a start */
+  /** how it changes into the next one: a reload, a death, or a stop and a start */
   readonly end: 'reload' | 'kill' | 'stop'
   readonly next: Variant
 }
@@ -37,7 +37,7 @@ export interface ReloadsPlan {
   readonly version: 'v2' | 'v1'
   readonly journalBytes: string
   readonly batchEntries: number
-  /** live reading begins that long before the seed's start; the past lies before */
+  /** live reading begins that long before the seed's start; the past is before */
   readonly startHours: number
   readonly replays: readonly ('audit' | 'history.usage')[]
   readonly steps: readonly Step[]

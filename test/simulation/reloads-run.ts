@@ -1,4 +1,4 @@
-// Runs one seed of reloads: the daemon dies and changes its configuration in the midst of a backfill and of replays, and comes to rest as it was.
+// Runs one seed of reloads: the daemon dies and changes its configuration in the middle of a backfill and of replays, and ends with the original one.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ import { settled, VirtualClock } from './virtual-clock.ts'
 
 const HOUR_MS = 3_600_000
 const MAX_TURNS = 1_000_000
-/** Half an hour of quiet at once, until all has come to its end. */
+/** Half an hour of quiet at once, until all has ended. */
 const QUIET_MS = HOUR_MS / 2
 const MOST_QUIETS = 60
 export const paths = { archive: '/out/archive.ndjson', other: '/out/other.ndjson' }

@@ -1,4 +1,4 @@
-// What a seed stands for: a workspace, its server's manners and faults, the sinks and their troubles, and when the daemon dies.
+// What a seed means: a workspace, its server's habits and faults, the sinks and their faults, and when the daemon dies.
 import type { Faults, Switches } from '../../src/mock/switches.ts'
 import { areasOf } from './areas.ts'
 import type { AreaScenario } from './areas.ts'
@@ -28,7 +28,7 @@ export interface AckScenario {
 export interface Scenario {
   readonly seed: number
   readonly startAt: number
-  /** trouble for so long, then quiet until all has been told */
+  /** faults for so long, then quiet until all has been reported */
   readonly troubleMs: number
   readonly entriesPerHour: number
   readonly historyMs: number
@@ -40,27 +40,27 @@ export interface Scenario {
   readonly batchEntries: number
   readonly journalBytes: string
   readonly hecFaultShare: number
-  /** the share of its life that each sink is dead, as one stretch */
+  /** the share of its life that each sink is dead, in one piece */
   readonly deadSinkHours: number
-  /** steps into the outside at which each life ends; after the last the daemon lives on */
+  /** steps into the environment at which each life ends; after the last the daemon lives on */
   readonly fatalSteps: readonly number[]
   readonly powerCuts: boolean
   readonly rotateBytes: string | undefined
-  /** undefined: the collector's word that it accepted a batch is all there is */
+  /** undefined: the collector's answer that it accepted a batch is all there is */
   readonly acks: AckScenario | undefined
   /** undefined: the audit log is all that is read */
   readonly areas: AreaScenario | undefined
-  /** undefined: nobody has anything read again */
+  /** undefined: no job */
   readonly operator: OperatorScenario | undefined
   readonly outages: OutageScenario
 }
 
-/** A batch that waits for its word waits for seconds: of one entry each a backlog would outlast its seed. */
+/** A batch that waits for its acknowledgement waits for seconds: of one entry each a backlog would outlast its seed. */
 export function hecBatchEntries({ acks, batchEntries }: Pick<Scenario, 'acks' | 'batchEntries'>): number {
   return acks ? Math.max(20, batchEntries) : batchEntries
 }
 
-/** Drawn apart, so that the rest of a seed means what it meant before. */
+/** Drawn apart, so that the rest of a seed stays the same. */
 function acksOf(seed: number): AckScenario | undefined {
   const roll = dice(seed + 500_009)
   if (!roll.chance(0.3)) return undefined
@@ -134,7 +134,7 @@ export function scenarioOf(seed: number): Scenario {
   return { ...audit, switches, faults: { ...audit.faults, ...areas?.faults }, areas, operator, outages }
 }
 
-/** A backfill proves itself by what lies before the start: live reading never reads that. */
+/** A backfill proves itself by entries before the start: live reading never reads those. */
 function withPast(seed: number): Pick<Scenario, 'start' | 'historyMs'> {
   return { start: '6h', historyMs: dice(seed + 900_002).pick([12, 24, 48]) * HOUR_MS }
 }

@@ -1,4 +1,4 @@
-// Runs one seed: weeks of faults in virtual time with the production code, then holds what arrived against what the mock ever showed.
+// Runs one seed: weeks of faults in virtual time with the production code, then compares what arrived with what the mock ever showed.
 import { mkdtempSync, rmSync, existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ const API_KEY = 'api-key-that-nobody-may-see'
 const HEC_TOKEN = 'hec-token-that-nobody-may-see'
 export const secrets = [API_KEY, HEC_TOKEN]
 export const FILE_PATH = '/out/entries.ndjson'
-/** After the trouble: long enough for two whole sweeps or passes of the vault, and for every retry. */
+/** After the faults: long enough for two whole lookbacks or passes of the vault, and for every retry. */
 const LONG_QUIET_MS = 14 * HOUR_MS
 /** Of most seeds that read the audit log alone: whatever was visible before is due by then (`judge.ts`). */
 const SHORT_QUIET_MS = 8 * HOUR_MS
@@ -54,11 +54,11 @@ export interface World {
   readonly logged: string[]
   /** how often the daemon died or was cut off from power */
   deaths: number
-  /** what stood between sending and settling may have come twice this often */
+  /** batches between sending and acknowledging may have come twice this often */
   hecDoubts: number
-  /** entries that were settled at the collector and not safe there */
+  /** entries that were acknowledged at the collector and not safe there */
   readonly tooEarly: string[]
-  /** undefined: nobody asked for the past, or had no daemon to ask */
+  /** undefined: no job was started, or no daemon ran */
   orders: Orders | undefined
 }
 
@@ -300,7 +300,7 @@ class ChunkSlice {
     this.#process = undefined
   }
 
-  /** Lets time pass until `promise` is settled. */
+  /** Lets time pass until `promise` settles. */
   async #drive<T>(promise: Promise<T>, until: number): Promise<T> {
     const watch = { over: false }
     const watched = promise.finally(() => {
@@ -336,7 +336,7 @@ class ChunkSlice {
     }
   }
 
-  /** The operator acts where a daemon runs to be asked. */
+  /** The operator acts when a daemon runs. */
   async operate(operator: OperatorScenario): Promise<void> {
     const { world } = this
     const { scenario, clock } = world
@@ -350,7 +350,7 @@ class ChunkSlice {
     process.life.doom(this.#fatalNotes.shift() ?? 0)
   }
 
-  /** No more faults, no more deaths; everything has time to be told. */
+  /** No more faults, no more deaths; everything has time to be reported. */
   async calm(): Promise<void> {
     const { world } = this
     this.#fatalSteps.length = 0
@@ -373,7 +373,7 @@ class ChunkSlice {
         Math.max(...Object.values(this.#dead)) + BACK_MS,
       ),
     )
-    // Not in the middle of a poll: what was read a moment ago is still on its way.
+    // Not in the middle of a poll: entries read a moment ago are not delivered yet.
     for (let look = 0; look < 100 && (this.app?.journal.stats().entries ?? 0) > 0; look++)
       await this.pass(world.clock.now() + 1_000)
   }
@@ -404,12 +404,12 @@ function mendingDisk(disk: FakeDisk, broken: () => boolean): Disk {
   }
 }
 
-/** The world that a seed leaves behind: for a person who wants to know why. */
+/** The files that a seed leaves behind: for a person who wants to know why. */
 export async function simulateWorld(seed: number): Promise<World> {
   return (await runSeed(seed)).world
 }
 
-/** Throws nothing: what went wrong is in the verdict. */
+/** Throws nothing: failures are in the verdict. */
 export async function simulate(seed: number): Promise<Verdict> {
   const { world, faults } = await runSeed(seed)
   return {

@@ -4,7 +4,7 @@ import { runSeeds } from './lots.ts'
 
 runSeeds({
   program: 'main.ts',
-  title: 'whatever went wrong, every sink holds all that the API showed',
+  title: 'whatever went wrong, every sink has all that the API showed',
   ...seeds,
   lot: 20,
 })

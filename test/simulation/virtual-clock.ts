@@ -1,4 +1,4 @@
-// A clock that moves only when it is told to, from one sleeper to the next.
+// A clock that moves only on demand, from one sleeper to the next.
 import type { Clock } from '../../src/core/clock.ts'
 
 interface Sleeper {
@@ -46,7 +46,7 @@ export class VirtualClock implements Clock {
     })
   }
 
-  /** Wakes the next sleeper at or before `until`; false, and the clock at `until`, when there is none. Where `until` is never, it stays. */
+  /** Wakes the next sleeper at or before `until`; false, and the clock at `until`, when there is none. If `until` is never, it stays. */
   advance(until: number): boolean {
     const next = this.#sleepers[0]
     if (!next || next.at > until) {

@@ -1,4 +1,4 @@
-// What `auditferry api` says about an answer: its head, what a refusal likely means, and its body without the key.
+// Output of `auditferry api`: headers, the likely reason of an error, and the body without the key.
 import { z } from 'zod'
 import type { WorkspaceConfig } from '../../config/schema.ts'
 import { retryAfterMs } from '../../core/backoff.ts'
@@ -8,7 +8,7 @@ import { jsonOf } from '../../core/json.ts'
 import { printable } from '../../core/printable.ts'
 import type { Mask } from '../../observability/log.ts'
 import type { Answer, Ask } from '../../sources/http/client.ts'
-import { hold } from '../../sources/http/groups.ts'
+import { bufferBody } from '../../sources/http/groups.ts'
 import {
   adviceOn,
   codeOfStatus,
@@ -42,7 +42,7 @@ interface Checking {
   readonly now: number
 }
 
-/** Returns what is odd about a success. Throws ConnectorError for any other answer. */
+/** Returns a warning about a suspicious success. Throws ConnectorError for any other answer. */
 export async function checkAnswer(checking: Checking, answer: Answer): Promise<string | undefined> {
   const { ask, mask } = checking
   const { head } = answer
@@ -52,7 +52,7 @@ export async function checkAnswer(checking: Checking, answer: Answer): Promise<s
     return mediaTypeOf(head) === 'text/html'
       ? 'the answer is text/html: a proxy or a login page may have answered; check base_url'
       : undefined
-  const said = isJson(head) ? messageIn(await hold(answer, MESSAGE_BODY_BYTES)) : undefined
+  const said = isJson(head) ? messageIn(await bufferBody(answer, MESSAGE_BODY_BYTES)) : undefined
   const quoted = said === undefined ? '' : `, "${printable(mask(said)).slice(0, MOST_MESSAGE)}"`
   const code = codeOfStatus(head.status)
   throw new ConnectorError(code, `${where}${quoted}: ${meaning(code, checking, answer)}`)
@@ -67,7 +67,7 @@ function meaning(code: ErrorCode, { operation, workspace, now }: Checking, { hea
   if (code === 'not_found' && isJson(head))
     return `there is no such path, or nothing with this id${more}${path}`
   if (code === 'not_found') return 'the API does not answer like this: check base_url'
-  if (code !== 'rate_limited') return adviceOn(code, workspace.api_key.place)
+  if (code !== 'rate_limited') return adviceOn(code, workspace.api_key.source)
   const waitMs = retryAfterMs(head.headers, now)
   const wait = waitMs === undefined ? 'a minute' : `${Math.ceil(waitMs / 1000)} s`
   return `the key's rate limit is used up, by the daemon or by another tool: try again in ${wait}`
@@ -79,20 +79,20 @@ const errorBody = z.object({ error: z.string() })
 const messageIn = (body: Uint8Array | undefined): string | undefined =>
   body && jsonOf(errorBody, Buffer.from(body).toString())?.error
 
-/** As the log masks it: a shorter key would be found by chance. */
+/** As in the log: a shorter key would match by chance. */
 const LEAST_KEY = 6
 
-/** An answer that repeats the key is printed with `***` in its place. */
+/** Replaces the key by `***` where the answer repeats it. */
 export async function* withoutKey(body: AsyncIterable<Uint8Array>, key: string): AsyncGenerator<Uint8Array> {
-  let held = ''
+  let rest = ''
   for await (const piece of body) {
-    const text = held + Buffer.from(piece).toString('latin1')
+    const text = rest + Buffer.from(piece).toString('latin1')
     const masked = key.length < LEAST_KEY ? text : text.replaceAll(key, '***')
-    // Only a possible beginning of the key waits for the next piece.
+    // Holds back only a possible start of the key.
     let keep = Math.min(key.length - 1, masked.length)
     while (keep > 0 && !key.startsWith(masked.slice(-keep))) keep--
-    held = masked.slice(masked.length - keep)
+    rest = masked.slice(masked.length - keep)
     if (keep < masked.length) yield Buffer.from(masked.slice(0, masked.length - keep), 'latin1')
   }
-  if (held !== '') yield Buffer.from(held, 'latin1')
+  if (rest !== '') yield Buffer.from(rest, 'latin1')
 }

@@ -1,4 +1,4 @@
-// `api`: one documented operation, asked with the configured key, and its answer as it came. It shows what a key may do.
+// `api`: sends one documented request with the configured key and prints the answer unchanged.
 import { existsSync } from 'node:fs'
 import { agentBeside, clientBeside } from '../../app/checks.ts'
 import type { Environment } from '../../app/environment.ts'
@@ -30,7 +30,7 @@ export interface ApiOptions {
   readonly output?: string
 }
 
-/** `name`: an operation, an area to list, or nothing for all areas. */
+/** `name`: an operation, an area to list, or absent to list all areas. */
 export async function api(context: CommandContext, options: ApiOptions, name?: string): Promise<number> {
   const listed = operations.filter(({ area }) => name === undefined || area === name)
   if (listed.length > 0) {
@@ -39,7 +39,7 @@ export async function api(context: CommandContext, options: ApiOptions, name?: s
   }
   const operation = operations.find((one) => one.name === name)
   if (!operation)
-    return refused(context, [
+    return usageError(context, [
       `there is no operation ${printableName(name ?? '')}: auditferry api lists them all`,
     ])
   const config = loadConfig(configFile(context, options.config), references(context))
@@ -48,22 +48,22 @@ export async function api(context: CommandContext, options: ApiOptions, name?: s
   const faults = [...(typeof workspace === 'string' ? [workspace] : []), ...request.faults]
   if (options.output !== undefined && options.output !== '-' && existsSync(options.output))
     faults.push(`--output: ${printableName(options.output)} exists and is not overwritten`)
-  if (typeof workspace === 'string' || faults.length > 0) return refused(context, faults)
+  if (typeof workspace === 'string' || faults.length > 0) return usageError(context, faults)
   if (operation.changes && !options.write)
-    return refused(context, [
+    return usageError(context, [
       `${operation.name} changes something, so nothing was sent. With --write it sends ${request.preview} to ${workspace.base_url}, with the key of workspace ${workspace.name}`,
     ])
   const environment = quietEnvironment(config, context)
   const ask = await request.ask(environment.random, context.stdin)
-  return asked({ context, options, operation, config, workspace, environment }, ask)
+  return sendRequest({ context, options, operation, config, workspace, environment }, ask)
 }
 
-function refused(context: CommandContext, faults: readonly string[]): number {
+function usageError(context: CommandContext, faults: readonly string[]): number {
   for (const fault of faults) context.stderr(`error: ${fault}\n`)
   return exitCodes.usage
 }
 
-/** The workspace, or what is wrong. */
+/** The workspace, or an error message. */
 function workspaceOf({ workspaces }: Config, named: string | undefined): WorkspaceConfig | string {
   const [only, ...others] = workspaces
   if (named === undefined && only && others.length === 0) return only
@@ -72,7 +72,7 @@ function workspaceOf({ workspaces }: Config, named: string | undefined): Workspa
   return found ?? unknownName('workspace', named, workspaces) ?? `--workspace is missing: one of ${names}`
 }
 
-interface Asking {
+interface Sending {
   readonly context: CommandContext
   readonly options: ApiOptions
   readonly operation: Operation
@@ -81,9 +81,9 @@ interface Asking {
   readonly environment: Environment
 }
 
-/** Throws ConnectorError as the client does, and where the answer is no success. */
-async function asked(
-  { context, options, operation, config, workspace, environment }: Asking,
+/** Throws ConnectorError like the client, and for any answer that is not a success. */
+async function sendRequest(
+  { context, options, operation, config, workspace, environment }: Sending,
   ask: Ask,
 ): Promise<number> {
   const mask = masker(() => secretsIn(config))
@@ -121,7 +121,7 @@ const listText = (listed: readonly Operation[]): string =>
     ]),
   )
 
-/** Of one operation, with its parameters. */
+/** One operation with its parameters. */
 function detailText(operation: Operation): string {
   const rows = Object.entries(operation.parameters).map(([name, parameter]) => [
     `  ${name}`,

@@ -1,29 +1,29 @@
-// Every operation of the API that the specification documents (§4), as `auditferry api` asks for it.
+// Every documented operation of the API (specification §4), for `auditferry api`.
 import type { Area } from '../../app/rate-limits.ts'
 import { assistantModels, COMPLETION_PATH, vaultFields, vaultPaths } from '../../core/api.ts'
 
 export interface Parameter {
-  /** `file`: the path of a file on this machine, which is sent. A list: one of its words. */
+  /** `file`: path of a local file to send. A list: one of its words. */
   readonly type: 'text' | 'integer' | 'boolean' | 'file' | readonly string[]
   readonly required?: boolean
   readonly repeated?: boolean
   /** of an integer */
   readonly least?: number
   readonly most?: number
-  /** beside the type */
+  /** shown after the type */
   readonly note?: string
 }
 
 type Parameters = Readonly<Record<string, Parameter>>
 
 interface More {
-  /** It changes something: sent with --write only. */
+  /** Changes something: needs --write. */
   readonly changes?: boolean
-  /** It also takes its fields as a JSON body. */
+  /** Also accepts its fields as a JSON body. */
   readonly json?: boolean
-  /** The specification leaves its path or parameters open: --path names another. */
+  /** The specification leaves the path or parameters open: --path replaces it. */
   readonly assumed?: boolean
-  /** what may help after a 403 or a 404 */
+  /** advice after a 403 or 404 */
   readonly hint?: string
 }
 
@@ -32,14 +32,14 @@ export interface Operation extends More {
   readonly name: string
   readonly area: Area
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** `{…}` stands for a required parameter of that name. */
+  /** `{name}` is replaced by the required parameter of that name. */
   readonly path: string
-  /** In the query; of a POST in the form. */
+  /** Sent in the query, or for POST in the form. */
   readonly parameters: Parameters
   readonly summary: string
 }
 
-/** `request`: the method and the path. */
+/** `request`: method and path. */
 function operation(
   ...[name, request, summary, parameters = {}, more = {}]: [string, string, string, Parameters?, More?]
 ): Operation {
@@ -122,7 +122,7 @@ export const operations: readonly Operation[] = [
     { prompt: required(text), stream: bool, mode: text, model: oneOf(...assistantModels), file }, { changes: true, json: true }),
 ]
 
-/** What the command takes: areas and operations. */
+/** Valid arguments of the command: areas and operations. */
 export const operationNames: readonly string[] = [
   ...new Set(operations.flatMap(({ area, name }) => [area, name])),
 ]

@@ -1,4 +1,4 @@
-// A request of `auditferry api` from its arguments: the query, the form or the JSON body, or all that is wrong with them.
+// Builds the request of `auditferry api` from its arguments, or lists all errors in them.
 import { accessSync, constants, createReadStream, readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Random } from '../../core/clock.ts'
@@ -21,7 +21,7 @@ export interface Given {
 
 export interface Request {
   readonly faults: readonly string[]
-  /** what it would be, without a value beside the ids in the path */
+  /** the request as text; values appear only in the path */
   readonly preview: string
   ask(random: Random, stdin: CommandContext['stdin']): Promise<Ask>
 }
@@ -66,7 +66,7 @@ export function requestOf(operation: Operation, given: Given): Request {
   }
 }
 
-/** Of a path of the user's own the parameters are not known. */
+/** With a path of the user's own, the parameters are unknown. */
 const anyText: Parameter = { type: 'text', repeated: true }
 
 function valuesOf({ name: operation, parameters }: Operation, { param: params, path }: Given) {
@@ -109,7 +109,7 @@ function fileFault(option: string, path: string): string | undefined {
   }
 }
 
-/** As an error and the list of operations name it. */
+/** For error messages and the list of operations. */
 export function typeText({ type, least = 0, most = Infinity, note }: Parameter): string {
   if (typeof type === 'object') return `one of ${type.join(', ')}`
   const range = most === Infinity ? `of at least ${least}` : `from ${least} to ${most}`

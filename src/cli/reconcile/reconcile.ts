@@ -1,4 +1,5 @@
-// `reconcile`: reads whole UTC days from the API again, keeps nothing, and compares them with the journal's accounts and keys.
+// `reconcile`: reads full UTC days from the API again and compares them with the journal's accounts
+// and keys. Stores nothing.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { openApp } from '../../app/app.ts'
@@ -7,27 +8,28 @@ import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
 import { accountReport } from '../../contracts/accounts.ts'
 import type { AccountReport, DayRange } from '../../contracts/accounts.ts'
-import type { Comparing, Jobs, JobSpan } from '../../contracts/jobs.ts'
+import { progressOf } from '../../contracts/jobs.ts'
+import type { Compared, ComparedStream, Comparing, JobSpan } from '../../contracts/jobs.ts'
 import type { Journal } from '../../contracts/journal.ts'
 import { isSameStream } from '../../contracts/source.ts'
 import type { Stream } from '../../contracts/source.ts'
 import { connectControl } from '../../control/client.ts'
 import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
 import { printable } from '../../core/printable.ts'
 import { DAY_MS, DAY_US, dayText, epochDay } from '../../core/time.ts'
-import { numberText } from '../../observability/words.ts'
+import { countText, numberText } from '../../observability/words.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { configFile, knownConfig, references } from '../shared/config-file.ts'
 import { realEnvironment } from '../shared/environment.ts'
 import { spanOf } from '../shared/instants.ts'
+import { progressText, troubleText } from '../shared/jobs.ts'
 import { noJournal } from '../shared/journal.ts'
 import { isKnown } from '../shared/names.ts'
 import { columns } from '../shared/terminal.ts'
 import { exitCodes } from '../shared/world.ts'
 import type { CommandContext } from '../shared/world.ts'
-import { compareStream } from './compare.ts'
-import type { StreamCounts } from './compare.ts'
-import { reportOf, rereadOf } from './report.ts'
+import { reportOf, lookbackDays } from './report.ts'
 import { reportText } from './text.ts'
 
 interface ReconcileOptions {
@@ -39,7 +41,6 @@ interface ReconcileOptions {
 }
 
 interface Opened {
-  readonly jobs: Pick<Jobs, 'origins'>
   readonly comparing: Comparing
   readonly accounts: Pick<Journal, 'counts' | 'pending'>
   readonly instance: string | undefined
@@ -47,9 +48,9 @@ interface Opened {
   close(): Promise<void>
 }
 
-/** While the daemon works an entry may be between two columns for a moment: what stays uneven so often is uneven. */
-const BALANCE_TRIES = 5
-const BALANCE_MS = 1_000
+/** An entry in flight is in neither of two columns for a moment: a difference must last this often. */
+const ACCOUNT_TRIES = 5
+const ACCOUNT_RETRY_MS = 1_000
 
 export async function reconcile(
   context: CommandContext,
@@ -59,22 +60,14 @@ export async function reconcile(
   const file = configFile(context, options.config)
   const known = knownConfig(file, context)
   if (!isKnown(context, 'workspace', options.workspace, known.workspaces)) return exitCodes.usage
-  const days = daysMeant(context, options, clock.now())
+  const days = selectedDays(context, options, clock.now())
   if (!days) return exitCodes.usage
   const opened = await open(context, file, known)
   try {
-    const origins = (await opened.jobs.origins()).filter(
-      ({ workspace }) => (options.workspace ?? workspace) === workspace,
-    )
-    if (origins.length === 0) {
-      context.stderr('auditferry: none of the selected sources is switched on and can be read again\n')
-      return exitCodes.failed
-    }
-    const interrupted = (streams: readonly StreamCounts[]) => printPartial(context, options, streams)
-    const streams = await compareAll({ context, opened, origins, days, clock, interrupted })
+    const streams = await compareAll(context, opened.comparing, { options, days, clock })
     if (!streams) return exitCodes.failed
     const sinks = known.sinks.map(({ name }) => name)
-    const accountReport = await settledAccounts(opened.accounts, days, sinks, origins, clock)
+    const accountReport = await settledAccounts(opened.accounts, days, sinks, streams, clock)
     const report = reportOf({
       version: context.version,
       instance: opened.instance,
@@ -83,7 +76,7 @@ export async function reconcile(
       streams,
       running: opened.running,
       hosts: hostsOf(known),
-      reread: rereadOf(known, clock.now()),
+      lookback: lookbackDays(known, clock.now()),
       days,
       nowMs: clock.now(),
       keysSinceMs: clock.now() - known.journal.dedup_retention,
@@ -95,8 +88,8 @@ export async function reconcile(
   }
 }
 
-/** Whole UTC days, rounded outwards; up to the last midnight unless told. */
-function daysMeant(
+/** Full UTC days, rounded outwards; by default up to the last midnight. */
+function selectedDays(
   context: CommandContext,
   { from, to }: ReconcileOptions,
   nowMs: number,
@@ -129,7 +122,6 @@ async function open(context: CommandContext, file: string, known: Config): Promi
   const client = await connectControl(path)
   if (client)
     return {
-      jobs: client.jobs,
       comparing: client,
       accounts: client,
       running: true,
@@ -141,7 +133,6 @@ async function open(context: CommandContext, file: string, known: Config): Promi
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }
   const app = await openApp(quiet, realEnvironment(quiet, context), { once: true, jobsOnly: true })
   return {
-    jobs: app.jobs,
     comparing: app.comparing,
     accounts: app.journal,
     running: false,
@@ -150,73 +141,82 @@ async function open(context: CommandContext, file: string, known: Config): Promi
   }
 }
 
-interface AllStreams {
-  readonly context: CommandContext
-  readonly opened: Pick<Opened, 'comparing'>
-  readonly origins: readonly Stream[]
+const LINE_MS = 10_000
+
+interface CompareOptions {
+  readonly options: ReconcileOptions
   readonly days: DayRange
   readonly clock: Clock
-  /** gets what was read of all where it does not come to the end */
-  readonly interrupted: (streams: readonly StreamCounts[]) => void
 }
 
-function printPartial(
-  { stdout }: CommandContext,
-  { json }: ReconcileOptions,
-  streams: readonly StreamCounts[],
-): void {
-  const text = partialText(streams)
-  if (text !== '') stdout(json ? partialJson(streams) : text)
-}
-
-/** One after the other: they share the rate limit anyway. Undefined, and said, where one could not be read to its end. */
-async function compareAll({
-  context,
-  opened: { comparing },
-  origins,
-  days: { fromDay, toDay },
-  clock,
-  interrupted,
-}: AllStreams): Promise<readonly StreamCounts[] | undefined> {
-  const span: JobSpan = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
-  const all: StreamCounts[] = []
+/** Undefined: interrupted. Then, and if it throws, prints the counts so far. @internal for tests */
+export async function compareAll(
+  context: Pick<CommandContext, 'stdout' | 'stderr' | 'signal'>,
+  comparing: Comparing,
+  { options: { workspace, json }, days: { fromDay, toDay }, clock }: CompareOptions,
+): Promise<readonly ComparedStream[] | undefined> {
   const job = randomUUID()
+  const span = { fromUs: fromDay * DAY_US, toUs: toDay * DAY_US }
+  const request = { job, ...span, ...(workspace !== undefined && { workspace }) }
+  let compared: Compared | undefined
+  let printedAt = clock.elapsed()
   try {
-    for (const stream of origins) {
-      const counts = await compareStream({
-        ...{ comparing, stream, span, job, clock, context },
-        interrupted: (part) => interrupted([...all, part]),
-      })
-      if (!counts) {
-        context.stderr('auditferry: interrupted: no result, and nothing was changed\n')
-        return undefined
-      }
-      all.push(counts)
+    while (!context.signal.aborted) {
+      compared = await comparing.compare(request).catch(explained)
+      const { isDone, error, streams } = compared
+      if (isDone && error) throw new ConnectorError(error.code, error.message)
+      if (isDone) return streams
+      if (clock.elapsed() - printedAt < LINE_MS) continue
+      printedAt = clock.elapsed()
+      context.stderr(lineText(compared, span, clock))
     }
-    return all
+    context.stderr('auditferry: interrupted: no result, and nothing was changed\n')
+    return undefined
   } finally {
-    // A daemon that is gone has nothing to free.
+    const { isDone = false, error, streams = [] } = compared ?? {}
+    if ((!isDone || error) && streams.some(({ days }) => days.length > 0))
+      context.stdout(json ? partialJson(streams) : partialText(streams))
+    // Fails only if the daemon is gone, and the comparison with it.
     await comparing.endCompare(job).catch(() => undefined)
   }
+}
+
+function explained(error: unknown): never {
+  if (!(error instanceof ConnectorError) || error.code !== 'aborted') throw error
+  throw new ConnectorError(
+    'aborted',
+    'The daemon stopped or took a new configuration meanwhile; nothing was changed, start again',
+    { cause: error },
+  )
+}
+
+/** The ratio excludes future days, which are not read. */
+function lineText({ streams, ...progress }: Compared, { fromUs, toUs }: JobSpan, clock: Clock): string {
+  const { stream, days = [] } = streams.at(-1) ?? {}
+  const spans = [{ fromUs, toUs: Math.max(fromUs + 1, Math.min(toUs, clock.now() * 1000)) }]
+  const ratio = progressOf({ spans, atUs: progress.atUs, endedAt: undefined })
+  const fetched = days.reduce((sum, day) => sum + day.fetched, 0)
+  const name = printable(`${stream?.workspace} ${stream?.source}`)
+  return `${progressText(name, ratio, `${countText(fetched, 'entries')} fetched`, troubleText(progress))}\n`
 }
 
 async function settledAccounts(
   accounts: Opened['accounts'],
   days: DayRange,
   sinks: readonly string[],
-  origins: readonly Stream[],
+  streams: readonly ComparedStream[],
   clock: Clock,
 ): Promise<AccountReport> {
-  const isMeant = (one: Stream) => origins.some((stream) => isSameStream(stream, one))
+  const isCompared = (one: Stream) => streams.some(({ stream }) => isSameStream(stream, one))
   for (let tries = 1; ; tries++) {
     const { kept, rows } = await accountReport(accounts, days, sinks)
     const own = {
-      kept: kept.filter(({ stream }) => isMeant(stream)),
-      rows: rows.filter(({ stream }) => isMeant(stream)),
+      kept: kept.filter(({ stream }) => isCompared(stream)),
+      rows: rows.filter(({ stream }) => isCompared(stream)),
     }
-    const isEven = own.rows.every(({ missing }) => missing === 0)
-    if (isEven || tries === BALANCE_TRIES) return own
-    await clock.sleep(BALANCE_MS)
+    const isBalanced = own.rows.every(({ missing }) => missing === 0)
+    if (isBalanced || tries === ACCOUNT_TRIES) return own
+    await clock.sleep(ACCOUNT_RETRY_MS)
   }
 }
 
@@ -224,11 +224,11 @@ function hostsOf({ workspaces }: Config): ReadonlyMap<string, string> {
   return new Map(workspaces.map(({ name, base_url }) => [name, new URL(base_url).host]))
 }
 
-// What `reconcile` prints if it was interrupted: the numbers so far, without a result. Pure.
+// Output of an interrupted `reconcile`: the counts so far, without a result. Pure.
 
-const rowsOf = (streams: readonly StreamCounts[]) =>
+const rowsOf = (streams: readonly ComparedStream[]) =>
   streams.flatMap(({ stream, days }) =>
-    days.map(({ day, early = 0, ...counts }) => ({
+    days.map(({ day, early, ...counts }) => ({
       ...stream,
       day: dayText(day * DAY_MS),
       ...counts,
@@ -236,15 +236,13 @@ const rowsOf = (streams: readonly StreamCounts[]) =>
     })),
   )
 
-const unknownOf = (streams: readonly StreamCounts[]) =>
+const unknownOf = (streams: readonly ComparedStream[]) =>
   streams.flatMap(({ stream, unknown }) =>
     unknown.map(({ id, day }) => ({ ...stream, id, day: dayText(day * DAY_MS) })),
   )
 
-/** Empty where nothing was read. @internal for tests */
-export function partialText(streams: readonly StreamCounts[]): string {
+function partialText(streams: readonly ComparedStream[]): string {
   const rows = rowsOf(streams)
-  if (rows.length === 0) return ''
   const counts = ['FETCHED', 'KNOWN', 'CHANGED', 'FILTERED', 'MALFORMED', 'BEFORE START', 'UNKNOWN']
   const lines = rows.map((row) => [
     ...[`${row.workspace} ${row.source}`, row.day],
@@ -258,6 +256,6 @@ export function partialText(streams: readonly StreamCounts[]): string {
   return `PARTIAL: the run was interrupted, and these are its counts so far. Days may be incomplete or missing: there is no verdict, and nothing is proved\n\n${columns([['SOURCE', 'DAY', ...counts], ...lines])}${first}`
 }
 
-/** `ok` as in the whole report: who looks at that alone is not misled. */
-const partialJson = (streams: readonly StreamCounts[]): string =>
+/** With `ok: false`, for scripts that check only `ok`. */
+const partialJson = (streams: readonly ComparedStream[]): string =>
   `${JSON.stringify({ partial: true, ok: false, read: rowsOf(streams), unknown: unknownOf(streams) }, null, 2)}\n`

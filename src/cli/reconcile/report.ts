@@ -1,17 +1,17 @@
-// What `reconcile` found, as data: one row a source and day, one a sink, source and day, and whether all of it comes out even. Pure.
+// The report of `reconcile` as data: a row per stream and day, and per sink, stream and day. Pure.
 import type { AccountReport, AccountRow, DayRange } from '../../contracts/accounts.ts'
 import { emptyDay } from '../../contracts/jobs.ts'
-import type { ComparedDay, Unread } from '../../contracts/jobs.ts'
+import type { ComparedDay, ComparedStream, Unread } from '../../contracts/jobs.ts'
 import { isSameStream } from '../../contracts/source.ts'
 import { DAY_MS, DAY_US, dayStart, dayText, isoFromUs } from '../../core/time.ts'
 import { REREAD_MAX_MS } from '../../sources/history/due.ts'
 import type { Start } from '../../sources/shared.ts'
-import type { StreamCounts } from './compare.ts'
 
 /**
- * `even`: it comes out even. `missing`: the API shows what is not here, or a sink's books lack something. `changed`: all is here, some
- * of it with other content. `surplus`: more is told as known than was ever counted as kept. `moving`: the day is not over, nothing is judged.
- * `early`: it was over before live reading began, and nothing of it was ever kept: nothing is judged.
+ * `missing`: the API shows entries that the journal lacks, or a sink's account lacks some.
+ * `changed`: nothing is missing, but content differs. `surplus`: more is known than was ever
+ * stored. `moving`: the day is not over. `early`: over before live reading began, and nothing of it
+ * was stored.
  */
 type Result = 'even' | 'missing' | 'changed' | 'surplus' | 'moving' | 'early'
 
@@ -21,15 +21,21 @@ export const isJudged = ({ result }: { readonly result: Result }): boolean =>
 export interface ReadRow extends Omit<ComparedDay, 'day' | 'early'> {
   readonly workspace: string
   readonly source: string
-  /** such as 2026-01-31, UTC */
+  /** UTC, such as 2026-01-31 */
   readonly day: string
-  /** not known, and by right: from before live reading began */
+  /** unknown, because older than the start of live reading */
   readonly before_start: number
-  /** as the journal's books have it */
+  /** from the journal's accounts */
   readonly kept: number
-  /** kept, and not shown by the API any more; or kept more than once: as versions, or after its key was forgotten */
+  /**
+   * stored but no longer shown; or stored more than once: as versions, or after its key was
+   * forgotten
+   */
   readonly no_longer_shown: number
-  /** `keys`: each entry was looked up; `counts`: keys of this day may be forgotten, only numbers are compared */
+  /**
+   * `keys`: each entry was looked up; `counts`: keys may be forgotten, so only numbers were
+   * compared
+   */
   readonly proven_by: 'keys' | 'counts'
   readonly result: Result
 }
@@ -49,21 +55,21 @@ export interface ReconcileReport {
   /** excluded */
   readonly to: string
   readonly made_at: string
-  /** through the running daemon, or with the journal to itself */
+  /** true: through the running daemon; false: with the journal opened by this command */
   readonly daemon_running: boolean
   readonly sources: readonly {
     readonly workspace: string
     readonly source: string
     readonly host: string | null
-    /** of the key, as the audit log names it; null: no fetch of ours was met */
+    /** user of the key in the audit log; null: none of our own fetches was found */
     readonly user: string | null
-    /** places at which the API could not be read whole */
+    /** places where the API could not be read completely */
     readonly gaps: number
-    /** which these are, where that is known: `refused` with a 400, or `unreadable` */
+    /** those places, if known: `refused` with a 400, or `unreadable` */
     readonly unread: readonly { readonly from: string; readonly to: string; readonly why: Unread['why'] }[]
-    /** where live reading began: nothing before was to be read; null: with the first entry there is, or it is not known */
+    /** start of live reading; null: unknown, or the first entry that exists */
     readonly start: string | null
-    /** days from here on are read again by live reading itself; null: none is */
+    /** lookback reads the days from here on again; null: none */
     readonly read_again_from: string | null
     readonly unknown: readonly { readonly id: string; readonly day: string }[]
   }[]
@@ -80,13 +86,13 @@ interface Findings {
   readonly running: boolean
   /** by workspace */
   readonly hosts: ReadonlyMap<string, string>
-  /** by workspace: which days of the history live reading reads again */
-  readonly reread: ReadonlyMap<string, Reread>
+  /** by workspace: days of the history that lookback reads again */
+  readonly lookback: ReadonlyMap<string, LookbackDays>
   readonly days: DayRange
   readonly nowMs: number
-  /** keys of entries from here on are all kept */
+  /** all keys of entries from here on are stored */
   readonly keysSinceMs: number
-  readonly streams: readonly StreamCounts[]
+  readonly streams: readonly ComparedStream[]
   readonly accountReport: AccountReport
 }
 
@@ -110,15 +116,15 @@ export function reportOf(findings: Findings): ReconcileReport {
     read,
     sinks,
     keys_since: iso(keysSinceMs),
-    // A report on nothing but today proves nothing.
+    // A report about today only proves nothing.
     ok: isWhole && judged.length > 0 && judged.every(({ result }) => result === 'even'),
   }
 }
 
-function sourceOf({ hosts, reread, nowMs }: Findings, counts: StreamCounts) {
+function sourceOf({ hosts, lookback, nowMs }: Findings, counts: ComparedStream) {
   const { stream, user, gaps, unread, unknown, startUs } = counts
   const { workspace, source } = stream
-  const rereadMs = source === 'audit' ? undefined : rereadFrom(reread.get(workspace), startUs, nowMs)
+  const rereadMs = source === 'audit' ? undefined : lookbackFrom(lookback.get(workspace), startUs, nowMs)
   return {
     workspace,
     source,
@@ -132,7 +138,7 @@ function sourceOf({ hosts, reread, nowMs }: Findings, counts: StreamCounts) {
   }
 }
 
-function readRows(findings: Findings, counts: StreamCounts): ReadRow[] {
+function readRows(findings: Findings, counts: ComparedStream): ReadRow[] {
   const { fromDay, toDay } = findings.days
   return Array.from({ length: toDay - fromDay }, (_, i) => {
     const day = fromDay + i
@@ -142,16 +148,16 @@ function readRows(findings: Findings, counts: StreamCounts): ReadRow[] {
 
 function readRow(
   { accountReport, nowMs, keysSinceMs }: Findings,
-  { stream, startUs = -Infinity }: StreamCounts,
-  { day, early = 0, ...shown }: ComparedDay,
+  { stream, startUs = -Infinity }: ComparedStream,
+  { day, early, ...shown }: ComparedDay,
 ): ReadRow {
   const accounts = accountReport.kept.find((row) => row.day === day && isSameStream(row.stream, stream))
   const kept = accounts?.kept ?? 0
   const isEarly = (day + 1) * DAY_US <= startUs
-  // Somebody had such a day read all the same: then it is to be whole.
+  // A backfill read such a day, so it must be complete.
   const before = isEarly && kept > 0 ? 0 : early
   const counts = { ...shown, unknown: shown.unknown + early - before }
-  // Where nothing is unknown, each was looked up and found.
+  // Without unknown entries, each one was looked up and found.
   const byKeys = day * DAY_MS >= keysSinceMs || counts.unknown === 0
   const found = counts.known + counts.changed
   const here = byKeys ? found : found + counts.unknown
@@ -186,29 +192,29 @@ function sinkRows({ accountReport, nowMs }: Findings): SinkRow[] {
   })
 }
 
-// Which days of the history live reading is sure to read again by itself, so that nobody is sent to fetch what comes anyway.
+// Days of the history that lookback will read again: no backfill is needed for them.
 
 interface Workspace {
   readonly name: string
   readonly history?: { readonly lookback: number; readonly start: Start } | undefined
 }
 
-/** What the configuration says of it, epoch ms. */
-interface Reread {
-  /** whole days from here on are within `lookback` */
+/** From the configuration, epoch ms. */
+interface LookbackDays {
+  /** full days within `lookback` */
   readonly fromMs: number
-  /** live reading began then or earlier */
+  /** live reading began at this time or earlier */
   readonly startMs: number
 }
 
 /** By workspace. */
-export function rereadOf(
+export function lookbackDays(
   { workspaces }: { readonly workspaces: readonly Workspace[] },
   nowMs: number,
-): ReadonlyMap<string, Reread> {
+): ReadonlyMap<string, LookbackDays> {
   const found = workspaces.flatMap(({ name, history }) => {
     if (!history || history.lookback === 0) return []
-    // The oldest of the span was perhaps read a moment ago, and is out of it before the next time.
+    // The oldest day may leave the span before the next lookback.
     const fromMs = dayStart(nowMs - history.lookback + REREAD_MAX_MS)
     return [[name, { fromMs, startMs: startedBy(history.start, nowMs) }] as const]
   })
@@ -216,12 +222,12 @@ export function rereadOf(
 }
 
 /**
- * From this day on, epoch ms; undefined: none of these days is over. Not before the day that reading began on, which is asked for
- * from its midnight on each time. `startUs`: when it began, as the journal has it, since what is configured later has no effect.
- * @internal for tests
+ * First day that is read again, epoch ms; undefined: none. Not before the day on which reading
+ * began, since lookback requests whole days. `startUs`: the start from the journal, which has
+ * priority over the configuration. @internal for tests
  */
-export function rereadFrom(
-  reread: Reread | undefined,
+export function lookbackFrom(
+  reread: LookbackDays | undefined,
   startUs: number | undefined,
   nowMs: number,
 ): number | undefined {
@@ -230,7 +236,7 @@ export function rereadFrom(
   return from + DAY_MS > nowMs ? undefined : from
 }
 
-/** Reading began then or earlier, however long ago it began. */
+/** Reading began at this time or earlier. */
 function startedBy(start: Start, nowMs: number): number {
   switch (start.kind) {
     case 'earliest':

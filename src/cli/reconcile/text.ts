@@ -1,4 +1,4 @@
-// The report of `reconcile` on paper: what was asked, what was found, what it does not prove, and a line to sign. Pure.
+// The report of `reconcile` as text: question, findings, limits of the proof, signature line. Pure.
 import { printable } from '../../core/printable.ts'
 import { DAY_MS, dayText } from '../../core/time.ts'
 import { numberText } from '../../observability/words.ts'
@@ -45,7 +45,7 @@ function headText({
   return `Reconciliation\n\n${columns(rows)}`
 }
 
-/** The history tells nobody who read it. */
+/** The history does not record who read it. */
 const keyText = (user: string | null) =>
   user === null
     ? '; the user of the key is unknown: the span has no fetch by this instance'
@@ -139,7 +139,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   return lines.map((line) => `- ${line}\n`).join('')
 }
 
-// The verdict of `reconcile`: whether all comes out even, what does not, and which command brings what. Pure.
+// The verdict: balanced or not, what differs, and which command repairs it. Pure.
 
 const counted = (count: number, one: string, many: string) =>
   `${numberText(count)} ${count === 1 ? one : many}`
@@ -153,7 +153,7 @@ function verdictOf(report: ReconcileReport): string {
   const early = earlyText(report)
   if (ok) return `BALANCED. ${balancedText(judged, read, sinks)}${early}`
   const gaps = sum(sources, (source) => source.gaps)
-  const lacking = sum(judged, lackingIn)
+  const lacking = sum(judged, missingIn)
   const clauses = [
     ...(judged.length === 0 ? [whyNone(read)] : []),
     ...(gaps > 0 ? [`the API could not be read whole at ${counted(gaps, 'place', 'places')}`] : []),
@@ -181,7 +181,7 @@ function whyNone(read: readonly ReadRow[]): string {
   return `each day of the span was over before live reading began${more}`
 }
 
-/** A line for each source that shows some: they are no loss, and whoever wants them has to ask. */
+/** Entries from before the start are no loss; a backfill can add them. */
 function earlyText({ read, sources }: ReconcileReport): string {
   const lines = sources.flatMap(({ workspace, source, start }) => {
     const own = read.filter((row) => row.workspace === workspace && row.source === source)
@@ -205,22 +205,22 @@ function changedClause(changed: number): string[] {
   return [`${counted(changed, 'entry has', 'entries have')} changed since ${kept}`]
 }
 
-/** Where keys may be gone a number is all that can be told. */
-function lackingIn({ result, proven_by, unknown, known, kept }: ReadRow): number {
+/** If keys may be forgotten, only a number is known. */
+function missingIn({ result, proven_by, unknown, known, kept }: ReadRow): number {
   if (result !== 'missing') return 0
   return proven_by === 'keys' ? unknown : Math.max(0, known + unknown - kept)
 }
 
-/** What brings it, a line a source: a backfill, or nothing that anybody has to do where the days are read again anyway. */
+/** The remedy for each stream: a backfill, or nothing if lookback reads the days again. */
 function remedyText({ read, sources }: ReconcileReport): string {
   const lines = sources.flatMap(({ workspace, source, read_again_from }) => {
     const days = read
       .filter((row) => row.workspace === workspace && row.source === source && isJudged(row))
-      .filter((row) => lackingIn(row) + row.changed > 0)
+      .filter((row) => missingIn(row) + row.changed > 0)
       .map(({ day }) => day)
     const isAgain = (day: string) => read_again_from !== null && day >= read_again_from
     const past = days.filter((day) => !isAgain(day))
-    return [...backfillText(workspace, source, past), ...againText(workspace, source, days.find(isAgain))]
+    return [...backfillText(workspace, source, past), ...lookbackText(workspace, source, days.find(isAgain))]
   })
   return lines.map((line) => `\n${line}`).join('')
 }
@@ -233,7 +233,7 @@ function backfillText(workspace: string, source: string, days: readonly string[]
   return [`To fetch it: auditferry backfill --workspace ${printable(workspace)} --source ${source} ${span}`]
 }
 
-function againText(workspace: string, source: string, first: string | undefined): string[] {
+function lookbackText(workspace: string, source: string, first: string | undefined): string[] {
   if (first === undefined) return []
   const what = `Every missing or changed entry of ${printable(`${workspace} ${source}`)} from ${first} on`
   return [`${what} arrives without a backfill: live reading reads these days again (history.lookback)`]

@@ -1,4 +1,4 @@
-// `dead-letters`: lists, shows, retries, drops and exports entries that a receiver rejected for good. Content only where it is asked for by name.
+// `dead-letters`: lists, shows, retries, drops and exports dead letters. Content only on request.
 import type { DeadLetter, DeadLetterQuery, LeftLetters } from '../../contracts/records.ts'
 import { parseInstantText } from '../../core/time.ts'
 import { countText, cutText, sizeText } from '../../observability/words.ts'
@@ -9,18 +9,18 @@ import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { printable } from '../../core/printable.ts'
 import { exitCodes, type CommandContext } from '../shared/world.ts'
-import { exitOf, idsQuery, isNarrowed, isOf, lacksYes, noneText, withMeant } from './selection.ts'
-import type { AsideOptions, ShowOptions } from './selection.ts'
-import { exportAside, inChunks, only, pages, showList, Sums } from './list.ts'
+import { exitOf, idsQuery, isFiltered, isOf, isUnconfirmed, emptyText, withSelection } from './selection.ts'
+import type { RecordOptions, ShowOptions } from './selection.ts'
+import { exportRecords, inChunks, filtered, pages, showList, Sums } from './list.ts'
 
-interface LetterOptions extends AsideOptions {
+interface LetterOptions extends RecordOptions {
   readonly sink?: string
   readonly code?: string
 }
 
-/** The API's own are short, and a body may have any. */
+/** Documented types are short, but an entry may contain any text. */
 const typeText = ({ type }: DeadLetter) => cutText(type, 80)
-/** The entry's own, which may name any zone. */
+/** The entry's own time, which may have any time zone. */
 const timeText = ({ time }: DeadLetter) => {
   const us = parseInstantText(time)
   return Number.isNaN(us) ? time.slice(0, 19) : instantText(us / 1000)
@@ -33,11 +33,11 @@ function queryOf(options: LetterOptions): DeadLetterQuery {
 }
 
 function lettersOf({ journal }: OpenJournal, options: LetterOptions, limit?: number) {
-  const isMeant = (letter: DeadLetter) =>
+  const isSelected = (letter: DeadLetter) =>
     isOf(letter.stream, options) && letter.code === (options.code ?? letter.code)
-  return only(
+  return filtered(
     pages((page) => journal.deadLetters({ ...queryOf(options), ...page })),
-    isMeant,
+    isSelected,
     limit,
   )
 }
@@ -51,30 +51,33 @@ async function all(opened: OpenJournal, options: LetterOptions, limit?: number):
 const allLetters = (opened: OpenJournal) => lettersOf(opened, { id: [] })
 
 const noLetters = (opened: OpenJournal, options: LetterOptions) =>
-  noneText(options, allLetters(opened), {
+  emptyText(options, allLetters(opened), {
     none: 'no dead letters',
     unmatched: 'no dead letters match these options',
   })
 
-/** As `withMeant`; a code that none of the letters has is told, and fails the command. No wrong usage: an older version may have kept others. */
+/**
+ * Like `withSelection`. An unknown code fails the command, but is not wrong usage: an older version
+ * may have stored other codes.
+ */
 function withLetters(
   context: CommandContext,
   options: LetterOptions,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  return withMeant(context, options, allLetters, async (opened) => {
+  return withSelection(context, options, allLetters, async (opened) => {
     const { code } = options
-    const there = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
-    if (code === undefined || there.size === 0 || there.has(code)) return use(opened)
+    const codes = code === undefined ? new Set<string>() : await codesUpTo(code, opened)
+    if (code === undefined || codes.size === 0 || codes.has(code)) return use(opened)
     context.stderr(
-      `auditferry: no dead letter has the code ${printable(code)}; known codes: ${[...there].join(', ')}\n`,
+      `auditferry: no dead letter has the code ${printable(code)}; known codes: ${[...codes].join(', ')}\n`,
     )
     await use(opened)
     return exitCodes.failed
   })
 }
 
-/** Those met until the one that was asked for. */
+/** All codes up to the first match. */
 async function codesUpTo(wanted: string, opened: OpenJournal): Promise<ReadonlySet<string>> {
   const codes = new Set<string>()
   for await (const page of allLetters(opened)) {
@@ -142,8 +145,8 @@ function missing(context: CommandContext, which: string): number {
   return exitCodes.failed
 }
 
-function isUnnamed(context: CommandContext, options: LetterOptions): boolean {
-  if (options.id.length > 0 || isNarrowed(options)) return false
+function lacksSelection(context: CommandContext, options: LetterOptions): boolean {
+  if (options.id.length > 0 || isFiltered(options)) return false
   context.stderr('error: which to retry? Name a sink with --sink NAME, or letters with --id N\n')
   return true
 }
@@ -156,7 +159,7 @@ function whyLeft({ sink, why }: LeftLetters): string {
 const sumOf = (left: readonly LeftLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
 
 export async function retryLetters(context: CommandContext, options: LetterOptions): Promise<number> {
-  if (isUnnamed(context, options)) return exitCodes.usage
+  if (lacksSelection(context, options)) return exitCodes.usage
   return withLetters(context, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     if (found.length === 0 && options.id.length === 0) {
@@ -181,7 +184,7 @@ export async function retryLetters(context: CommandContext, options: LetterOptio
 }
 
 export async function dropLetters(context: CommandContext, options: LetterOptions): Promise<number> {
-  if (lacksYes(context, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
+  if (isUnconfirmed(context, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
   return withLetters(context, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))
@@ -206,7 +209,7 @@ function factsOf({ stream, entryId, deadLetteredAt, ...rest }: DeadLetter): obje
   }
 }
 
-/** The entry is one line of JSON as it is: it goes in byte for byte. */
+/** The entry is one line of JSON and is written byte for byte. */
 function exported(letter: DeadLetter, raw: Uint8Array): Uint8Array {
   const facts = JSON.stringify(factsOf(letter))
   return Buffer.concat([Buffer.from(`${facts.slice(0, -1)},"entry":`), raw, Buffer.from('}\n')])
@@ -218,7 +221,7 @@ export async function exportLetters(
   file: string,
 ): Promise<number> {
   return withLetters(context, options, async (opened) => {
-    const seen = await exportAside(context, file, {
+    const seen = await exportRecords(context, file, {
       pages: lettersOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.deadLetterRaw(id),
       line: exported,

@@ -1,28 +1,31 @@
-// `list` of what was set aside, as a table or as data, and its sums: never with content.
+// Lists, exports and sums of dead letters and quarantined elements.
 import { numberText, sizeText } from '../../observability/words.ts'
 import { writeExport } from '../shared/export-file.ts'
 import { columns } from '../shared/terminal.ts'
 import type { CommandContext } from '../shared/world.ts'
-import type { AsideOptions } from './selection.ts'
+import type { RecordOptions } from './selection.ts'
 
-/** `list` shows so many unless told. */
+/** Default limit of `list`. */
 const LIST_LIMIT = 100
 
-/** One kind of what is set aside, as `list` shows it. */
+/** How `list` shows a record. */
 interface ListShape<T> {
   readonly none: string
-  /** the command that has all of them */
+  /** the command that writes all of them */
   readonly all: string
   readonly head: readonly string[]
   readonly row: (each: T) => readonly string[]
-  /** its data, without content */
+  /** JSON fields, without content */
   readonly facts: (each: T) => object
 }
 
-/** Shows the first of what there is, up to `limit`, and says whether there is more. Standard output has nothing but data where data is asked for. Gives all that are shown; undefined where there is more. */
+/**
+ * Prints the records up to `limit`, and whether there are more. With --json only data on stdout.
+ * Returns the printed records; undefined if there are more.
+ */
 export async function showList<T>(
   context: CommandContext,
-  { limit = LIST_LIMIT, json = false, sums: alone = false }: Pick<AsideOptions, 'limit' | 'json' | 'sums'>,
+  { limit = LIST_LIMIT, json = false, sums: alone = false }: Pick<RecordOptions, 'limit' | 'json' | 'sums'>,
   pages: AsyncIterable<readonly T[]>,
   sums: Sums<T>,
   texts: ListShape<T>,
@@ -32,7 +35,7 @@ export async function showList<T>(
   for await (const page of pages) {
     sums.add(page)
     found.push(...page.slice(0, limit + 1 - found.length))
-    // Each object stands for itself: nothing is told of the rest but that it is there.
+    // JSON output shows no sums, so the rest need not be read.
     if (json && !alone && found.length > limit) break
   }
   const shown = found.slice(0, limit)
@@ -40,22 +43,22 @@ export async function showList<T>(
     found.length > limit
       ? `there are more than these ${limit}: a larger --limit shows them, ${texts.all} writes all of them into a file\n`
       : ''
-  if (alone && json) sums.tellData(context)
+  if (alone && json) sums.printJson(context)
   else if (json) {
     for (const each of shown) stdout(`${JSON.stringify(texts.facts(each))}\n`)
     if (more !== '') stderr(`auditferry: ${more}`)
   } else if (shown.length === 0) stdout(`${texts.none}\n`)
   else {
     if (!alone) stdout(`${columns([texts.head, ...shown.map(texts.row)])}${more}\n`)
-    sums.tell(context)
+    sums.print(context)
   }
   return more === '' ? shown : undefined
 }
 
-// `export` of what was set aside: each record with its content, in a file or on standard output.
+// `export`: each record with its content, to a file or standard output.
 
-/** What is set aside, to be written out: each record with the bytes that are kept of it. */
-interface AsideExport<Kept> {
+/** Records to export, with the stored bytes of each. */
+interface RecordExport<Kept> {
   readonly pages: AsyncIterable<readonly Kept[]>
   readonly rawOf: (id: number) => Promise<Uint8Array | undefined>
   readonly line: (kept: Kept, raw: Uint8Array) => Uint8Array
@@ -63,11 +66,11 @@ interface AsideExport<Kept> {
   readonly noun: (count: number) => string
 }
 
-/** Gives those that were written; one whose bytes went meanwhile is none of them. */
-export async function exportAside<Kept extends { readonly id: number }>(
+/** Returns the written records. A record that was dropped meanwhile is skipped. */
+export async function exportRecords<Kept extends { readonly id: number }>(
   context: CommandContext,
   path: string,
-  { pages, rawOf, line, none, noun }: AsideExport<Kept>,
+  { pages, rawOf, line, none, noun }: RecordExport<Kept>,
 ): Promise<readonly Kept[]> {
   const seen: Kept[] = []
   await writeExport(context, path, lines())
@@ -87,9 +90,9 @@ export async function exportAside<Kept extends { readonly id: number }>(
   }
 }
 
-// What was set aside, of either kind, so much of it at a time as may be held at once.
+// Reads records page by page, to bound memory.
 
-/** All that match, a bounded page at a time. */
+/** All matching records, in bounded pages. */
 export async function* pages<T extends { readonly id: number }>(
   ask: (page: { limit: number; after: number }) => Promise<readonly T[]>,
 ): AsyncGenerator<readonly T[]> {
@@ -102,25 +105,25 @@ export async function* pages<T extends { readonly id: number }>(
   }
 }
 
-/** Of pages what is meant, up to `limit`. */
-export async function* only<T>(
+/** Filters pages with `isSelected`, up to `limit` records. */
+export async function* filtered<T>(
   all: AsyncIterable<readonly T[]>,
-  isMeant: (each: T) => boolean,
+  isSelected: (each: T) => boolean,
   limit = Infinity,
 ): AsyncGenerator<readonly T[]> {
   let left = limit
   for await (const page of all) {
-    const meant = page.filter(isMeant).slice(0, left)
-    left -= meant.length
-    yield meant
+    const selected = page.filter(isSelected).slice(0, left)
+    left -= selected.length
+    yield selected
     if (left <= 0) return
   }
 }
 
-/** What one transaction puts back or drops: its bytes are read at once. */
+/** Bound of one transaction, which reads all of its bytes at once. */
 const CHUNK = { records: 500, bytes: 8 * 1024 * 1024 }
 
-/** In chunks whose ids were looked up before: a letter refused again meanwhile is a new one, and not chased. */
+/** Works on ids that were listed before: a letter rejected again meanwhile has a new id. */
 export async function inChunks(
   records: readonly { readonly id: number; readonly bytes: number }[],
   work: (ids: readonly number[]) => Promise<number>,
@@ -140,9 +143,9 @@ export async function inChunks(
   return ids.length > 0 ? done + (await work(ids)) : done
 }
 
-// How much was set aside, by what tells one kind of it from another: beneath a list, or alone.
+// Counts and bytes per kind, printed below a list or alone.
 
-/** What tells one kind from another, by the names that a listed one has as data. */
+/** The fields that distinguish kinds, named as in JSON. */
 type Kind = Readonly<Record<string, string>>
 
 interface Sum {
@@ -153,7 +156,7 @@ interface Sum {
 
 interface SumsShape<T> {
   readonly kindOf: (each: T) => Kind
-  /** what of it takes room here, by which name it stands in data and above a column */
+  /** stored size, and its name in JSON and as a column title */
   readonly bytes: { readonly of: (each: T) => number; readonly name: string; readonly title: string }
   readonly noun: (count: number) => string
 }
@@ -177,18 +180,18 @@ export class Sums<T> {
     }
   }
 
-  /** The most first; of equals the one that was met first. */
+  /** Highest count first; equal counts in the order of their first record. */
   get #sorted(): readonly Sum[] {
     return [...this.#sums.values()].sort((one, other) => other.count - one.count)
   }
 
-  tellData({ stdout }: CommandContext): void {
+  printJson({ stdout }: CommandContext): void {
     for (const { kind, count, bytes } of this.#sorted)
       stdout(`${JSON.stringify({ count, [this.#shape.bytes.name]: bytes, ...kind })}\n`)
   }
 
-  /** Of nothing nothing is told. */
-  tell({ stdout }: CommandContext): void {
+  /** Prints nothing if there are no records. */
+  print({ stdout }: CommandContext): void {
     const sums = this.#sorted
     const [first] = sums
     if (!first) return

@@ -1,4 +1,4 @@
-// `quarantine`: what the source sent malformed, kept as the bytes that came. It never ships; here it can be looked at, taken elsewhere and let go.
+// `quarantine`: lists, shows, drops and exports malformed elements. They are never delivered.
 import type { QuarantineRecord } from '../../contracts/records.ts'
 import { countText, sizeText } from '../../observability/words.ts'
 import { withJournal } from '../shared/journal.ts'
@@ -7,22 +7,22 @@ import { columns } from '../shared/terminal.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type CommandContext } from '../shared/world.ts'
-import { exitOf, idsQuery, isOf, lacksYes, noneText, withMeant } from './selection.ts'
-import type { AsideOptions, ShowOptions } from './selection.ts'
-import { exportAside, inChunks, only, pages, showList, Sums } from './list.ts'
+import { exitOf, idsQuery, isOf, isUnconfirmed, emptyText, withSelection } from './selection.ts'
+import type { RecordOptions, ShowOptions } from './selection.ts'
+import { exportRecords, inChunks, filtered, pages, showList, Sums } from './list.ts'
 
-interface QuarantineOptions extends AsideOptions {
+interface QuarantineOptions extends RecordOptions {
   readonly reason?: string
 }
 
 const noun = (count: number) => countText(count, 'quarantined elements')
 
 function recordsOf({ journal }: OpenJournal, options: QuarantineOptions, limit?: number) {
-  const isMeant = ({ stream, reason }: QuarantineRecord) =>
+  const isSelected = ({ stream, reason }: QuarantineRecord) =>
     isOf(stream, options) && reason === (options.reason ?? reason)
-  return only(
+  return filtered(
     pages((page) => journal.quarantined({ ...idsQuery(options), ...page })),
-    isMeant,
+    isSelected,
     limit,
   )
 }
@@ -30,14 +30,14 @@ function recordsOf({ journal }: OpenJournal, options: QuarantineOptions, limit?:
 const allRecords = (opened: OpenJournal) => recordsOf(opened, { id: [] })
 
 export function listQuarantine(context: CommandContext, options: QuarantineOptions): Promise<number> {
-  return withMeant(context, options, allRecords, async (opened) => {
+  return withSelection(context, options, allRecords, async (opened) => {
     const sums = new Sums<QuarantineRecord>({
       kindOf: ({ stream, reason }) => ({ ...stream, reason }),
       bytes: { of: ({ keptBytes }) => keptBytes, name: 'kept_bytes', title: 'KEPT' },
       noun,
     })
     const found = await showList(context, options, recordsOf(opened, options), sums, {
-      none: await noneText(options, allRecords(opened), {
+      none: await emptyText(options, allRecords(opened), {
         none: 'nothing is quarantined',
         unmatched: 'nothing quarantined matches these options',
       }),
@@ -85,8 +85,8 @@ function missing(context: CommandContext, which: string): number {
 }
 
 export async function dropQuarantine(context: CommandContext, options: QuarantineOptions): Promise<number> {
-  if (lacksYes(context, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
-  return withMeant(context, options, allRecords, async (opened) => {
+  if (isUnconfirmed(context, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
+  return withSelection(context, options, allRecords, async (opened) => {
     const seen: { readonly id: number }[] = []
     let count = 0
     for await (const page of recordsOf(opened, options, options.limit)) {
@@ -112,7 +112,7 @@ function factsOf({ id, stream, ...rest }: QuarantineRecord): object {
   }
 }
 
-/** Malformed bytes may be anything: they go out in base64. */
+/** Malformed bytes may be anything, hence base64. */
 function exported(record: QuarantineRecord, raw: Uint8Array): Uint8Array {
   const line = { ...factsOf(record), base64: Buffer.from(raw).toString('base64') }
   return Buffer.from(`${JSON.stringify(line)}\n`)
@@ -123,8 +123,8 @@ export function exportQuarantine(
   options: QuarantineOptions,
   file: string,
 ): Promise<number> {
-  return withMeant(context, options, allRecords, async (opened) => {
-    const seen = await exportAside(context, file, {
+  return withSelection(context, options, allRecords, async (opened) => {
+    const seen = await exportRecords(context, file, {
       pages: recordsOf(opened, options, options.limit),
       rawOf: (id) => opened.journal.quarantinedRaw(id),
       line: exported,

@@ -1,10 +1,10 @@
-// What somebody asks for of what is set aside, of either kind: which of it, and how sure they are. And what ends the command where it is not there.
+// Selects dead letters or quarantined elements by options, and decides the exit code.
 import type { Stream } from '../../contracts/source.ts'
 import { type OpenJournal, withJournal } from '../shared/journal.ts'
-import { areKnown, areNamed, type Whose } from '../shared/names.ts'
+import { areKnown, areAllKnown, type NameFilter } from '../shared/names.ts'
 import { exitCodes, type CommandContext } from '../shared/world.ts'
 
-export interface AsideOptions {
+export interface RecordOptions {
   readonly config?: string
   readonly id: readonly number[]
   readonly limit?: number
@@ -14,7 +14,7 @@ export interface AsideOptions {
   readonly yes?: boolean
   /** of list */
   readonly json?: boolean
-  /** of list: the sums alone */
+  /** of list: only the sums */
   readonly sums?: boolean
 }
 
@@ -23,38 +23,41 @@ export interface ShowOptions {
   readonly content: boolean
 }
 
-/** Where no id is named, all of it is meant. */
-export function idsQuery({ id }: Pick<AsideOptions, 'id'>): { readonly ids?: readonly number[] } {
+/** Without ids all are selected. */
+export function idsQuery({ id }: Pick<RecordOptions, 'id'>): { readonly ids?: readonly number[] } {
   return id.length > 0 ? { ids: id } : {}
 }
 
-export const isOf = (stream: Stream, { workspace, source }: Pick<AsideOptions, 'workspace' | 'source'>) =>
+export const isOf = (stream: Stream, { workspace, source }: Pick<RecordOptions, 'workspace' | 'source'>) =>
   stream.workspace === (workspace ?? stream.workspace) && stream.source === (source ?? stream.source)
 
 type Pages = AsyncIterable<readonly { readonly sink?: string; readonly stream: Stream }[]>
 
-/** With the journal open, where what the options name is there; else that is wrong usage. `allIn`: all that is set aside. */
-export function withMeant(
+/**
+ * Opens the journal and runs `use`, unless the options name something unknown (wrong usage).
+ * `allIn`: all records of the kind.
+ */
+export function withSelection(
   context: CommandContext,
-  options: AsideOptions & Whose,
+  options: RecordOptions & NameFilter,
   allIn: (opened: OpenJournal) => Pages,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
   return withJournal(context, options.config, async (opened) =>
-    (await isThere(context, opened, options, allIn(opened))) ? use(opened) : exitCodes.usage,
+    (await areNamesKnown(context, opened, options, allIn(opened))) ? use(opened) : exitCodes.usage,
   )
 }
 
-/** False, and said, where a sink or workspace is named that is neither configured nor one of those of which something is set aside still. */
-async function isThere(
+/** False, after printing the error, if a name is neither configured nor in a record. */
+async function areNamesKnown(
   context: CommandContext,
   opened: OpenJournal,
-  whose: Whose,
+  whose: NameFilter,
   all: Pages,
 ): Promise<boolean> {
   if (whose.sink === undefined && whose.workspace === undefined) return true
-  const there = await opened.there()
-  if (areNamed(whose, there)) return true
+  const known = await opened.names()
+  if (areAllKnown(whose, known)) return true
   const [sinks, workspaces] = [new Set<string>(), new Set<string>()]
   for await (const page of all)
     for (const { sink, stream } of page) {
@@ -63,15 +66,15 @@ async function isThere(
     }
   const named = (names: ReadonlySet<string>) => [...names].map((name) => ({ name }))
   return areKnown(context, whose, {
-    sinks: [...there.sinks, ...named(sinks)],
-    workspaces: [...there.workspaces, ...named(workspaces)],
+    sinks: [...known.sinks, ...named(sinks)],
+    workspaces: [...known.workspaces, ...named(workspaces)],
   })
 }
 
-/** What lets all of it go for good wants to be asked for in so many words. */
-export function lacksYes(
+/** Dropping everything for good needs an explicit --yes. */
+export function isUnconfirmed(
   context: CommandContext,
-  { id, yes }: AsideOptions,
+  { id, yes }: RecordOptions,
   { lost, command }: { lost: string; command: string },
 ): boolean {
   if (id.length > 0 || yes === true) return false
@@ -81,31 +84,30 @@ export function lacksYes(
   return true
 }
 
-/** Names of options that tell by something else than its id what is meant. */
-const NARROWING = ['sink', 'workspace', 'source', 'code', 'reason'] as const
+/** Options other than ids that narrow the selection. */
+const FILTERS = ['sink', 'workspace', 'source', 'code', 'reason'] as const
 
-type Narrowing = Readonly<Partial<Record<(typeof NARROWING)[number], string>>>
+type Filters = Readonly<Partial<Record<(typeof FILTERS)[number], string>>>
 
-export const isNarrowed = (options: Narrowing): boolean =>
-  NARROWING.some((name) => options[name] !== undefined)
+export const isFiltered = (options: Filters): boolean => FILTERS.some((name) => options[name] !== undefined)
 
-/** What is said where nothing was found: that the options are in the way, only where anything is set aside. */
-export async function noneText(
-  options: Narrowing,
+/** The message for an empty result. It mentions the options only if there are records at all. */
+export async function emptyText(
+  options: Filters,
   all: AsyncIterable<readonly unknown[]>,
   { none, unmatched }: { none: string; unmatched: string },
 ): Promise<string> {
-  if (isNarrowed(options)) for await (const { length } of all) if (length > 0) return unmatched
+  if (isFiltered(options)) for await (const { length } of all) if (length > 0) return unmatched
   return none
 }
 
 /**
- * Ids that were asked for and are not there, or are none of what else was asked for, make the command fail, after the rest was
- * seen to. `most`: where so many were found others were left out, and nothing is known of those.
+ * Fails for ids that were not found or do not match the other options, after the rest was
+ * processed. `most`: with that many found, others were left out, so missing ids prove nothing.
  */
 export function exitOf(
   context: CommandContext,
-  options: AsideOptions & Narrowing,
+  options: RecordOptions & Filters,
   found: readonly { readonly id: number }[],
   missing: (context: CommandContext, which: string) => number,
   most = Infinity,
@@ -114,6 +116,6 @@ export function exitOf(
   if (found.length >= most) return exitCodes.done
   const known = new Set(found.map((one) => one.id))
   const unknown = id.filter((wanted) => !known.has(wanted))
-  const which = `${unknown.join(', ')}${isNarrowed(options) ? ' that the other options mean too' : ''}`
+  const which = `${unknown.join(', ')}${isFiltered(options) ? ' that the other options mean too' : ''}`
   return unknown.length > 0 ? missing(context, which) : exitCodes.done
 }

@@ -1,10 +1,10 @@
-// The journal's part of a replay: step after step, so that the daemon does its own work in between, and with a pause while there is no room.
+// The journal's part of a replay: in steps, so that the daemon works in between.
 import type { DayCount } from '../../contracts/accounts.ts'
 import { JOB_SHARE_IN_USE, leftOut } from '../../contracts/jobs.ts'
 import type { Job } from '../../contracts/jobs.ts'
 import type { ReplayQuery, Replayed } from '../../contracts/journal.ts'
 import { isSameStream } from '../../contracts/source.ts'
-import type { AskedJournal } from '../../control/questions.ts'
+import type { OperatorJournal } from '../../control/questions.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { printable } from '../../core/printable.ts'
@@ -16,9 +16,9 @@ import type { CommandContext } from '../shared/world.ts'
 import { keyOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
 
-/** The share of jobs is in use: the sinks make room, and the replay goes on. */
+/** Jobs have used their share of the journal: wait until the sinks make room. */
 const WAIT_MS = 2_000
-/** So long without room, and the replay ends with what it has done. */
+/** After this long without room the replay ends early. */
 const PATIENCE_MS = 60_000
 
 export interface Done {
@@ -26,7 +26,7 @@ export interface Done {
   bytes: number
   days: DayCount[]
   keptSince: number | undefined
-  /** by a signal, or by a journal that stayed full */
+  /** by a signal, or because the journal stayed full */
   stopped: boolean
 }
 
@@ -40,7 +40,7 @@ export const nothingDone = (): Done => ({
 
 type Query = Omit<ReplayQuery, 'after' | 'until'>
 
-/** All that is asked for but what the plan leaves to the API. */
+/** The selection without what the plan reads from the API. */
 export function queryOf(
   { sink, span, workspace, source }: ReplayChoice,
   { leave }: ReplayPlan,
@@ -57,9 +57,9 @@ export function queryOf(
   }
 }
 
-/** Where a step fails that is tried no more, what was put so far is told before the error. */
+/** If a step fails for good, prints what was queued so far and throws. */
 export async function queueKept(
-  journal: Pick<AskedJournal, 'replay'>,
+  journal: Pick<OperatorJournal, 'replay'>,
   query: Query,
   { signal, stderr }: CommandContext,
   clock: Pick<Clock, 'sleep'>,
@@ -70,7 +70,7 @@ export async function queueKept(
   for (;;) {
     const step = await journal.replay({ ...query, ...at }).catch((error: unknown) => {
       if (isFull(error)) return undefined
-      if (!query.dryRun) stderr(brokenOffText(done))
+      if (!query.dryRun) stderr(interruptedText(done))
       throw error
     })
     if (step) {
@@ -89,8 +89,8 @@ export async function queueKept(
 
 const isFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
 
-/** An answer that was lost may be one to a step that has landed. */
-const brokenOffText = ({ entries }: Done): string =>
+/** The step may have succeeded although its answer was lost. */
+const interruptedText = ({ entries }: Done): string =>
   `auditferry: interrupted: ${countText(entries, 'entries')} were queued, and perhaps those of one more step. They are delivered. If you repeat the command, it starts over, so they are delivered twice
 `
 
@@ -110,20 +110,21 @@ function summed(one: readonly DayCount[], other: readonly DayCount[]): DayCount[
   return [...sums.values()]
 }
 
-// The part of a replay that the daemon does not read, since live reading has not come to it: what the journal keeps of that is sent from there, and the rest is told.
+// Days that the daemon does not read from the API, because live reading has not reached them yet.
+// What the journal keeps of them is sent from there; the rest is reported.
 
-/** From where on live reading has not come, µs; undefined: all that was asked is read. */
+/** The time that live reading has not reached, µs; undefined: it has read everything selected. */
 function cutAt(begun: readonly Job[], { stream }: Pick<PlannedDay, 'stream'>): number | undefined {
   const one = begun.find((each) => isSameStream(each.stream, stream))
   return one && leftOut(one)[0]?.fromUs
 }
 
-/** Days that lie behind it whole: the journal took them in all the same, a backfill perhaps, so they do not come by themselves. */
+/** Days completely after that time. The journal has entries of them, perhaps from a backfill. */
 export function cutDays({ days }: ReplayPlan, begun: readonly Job[]): readonly PlannedDay[] {
   return days.filter((day) => day.via === 'api' && day.day * DAY_US >= (cutAt(begun, day) ?? Infinity))
 }
 
-/** Days that it has come to, and not to their end. */
+/** Days that live reading has reached but not finished. */
 export function partDays({ days }: ReplayPlan, begun: readonly Job[]): readonly PlannedDay[] {
   return days.filter((day) => {
     const at = cutAt(begun, day) ?? -Infinity
@@ -131,7 +132,7 @@ export function partDays({ days }: ReplayPlan, begun: readonly Job[]): readonly 
   })
 }
 
-/** Of these, those whose rest may hold what a backfill brought before: where live reading has read everything nothing lies there. */
+/** Those that may contain more entries of a backfill: live reading has not caught up there. */
 export function lateDays(parts: readonly PlannedDay[], report: LiveReading): readonly PlannedDay[] {
   return parts.filter(({ stream }) => {
     const sources = report.workspaces.find(({ name }) => name === stream.workspace)?.sources
@@ -142,7 +143,7 @@ export function lateDays(parts: readonly PlannedDay[], report: LiveReading): rea
 
 type LiveReading = Pick<StatusReport, 'workspaces' | 'configured_at'>
 
-/** A line each. */
+/** One line per day. */
 export function lateText(late: readonly PlannedDay[], only: Only | undefined): string {
   const lines = late.map(({ stream, day }) => {
     const name = printable(`${stream.workspace} ${stream.source}`)
@@ -151,7 +152,7 @@ export function lateText(late: readonly PlannedDay[], only: Only | undefined): s
   return lines.join('')
 }
 
-/** The journal's part with these days: what it keeps of them is sent from there. */
+/** Adds these days to the journal's part, which sends what it keeps of them. */
 export function withCut(plan: ReplayPlan, cut: readonly PlannedDay[]): ReplayPlan {
   const firstOf = (stream: PlannedDay['stream']) =>
     Math.min(...cut.filter((day) => isSameStream(day.stream, stream)).map(({ day }) => day))
@@ -161,7 +162,7 @@ export function withCut(plan: ReplayPlan, cut: readonly PlannedDay[]): ReplayPla
   return { ...plan, leave }
 }
 
-/** What of the plan the API would be asked for. */
+/** The part of the plan that would be read from the API. */
 export function withoutCut(plan: ReplayPlan, cut: readonly PlannedDay[], begun: readonly Job[]): ReplayPlan {
   const isNothing = ({ stream }: ReplayPlan['reads'][number]) =>
     begun.some((one) => isSameStream(one.stream, stream) && one.spans.length === 0)
@@ -172,10 +173,10 @@ export function withoutCut(plan: ReplayPlan, cut: readonly PlannedDay[], begun: 
   }
 }
 
-export const howCut = (isLeft: boolean): string =>
+export const cutText = (isLeft: boolean): string =>
   `${isLeft ? 'not sent' : 'only that is sent'}; live reading has not come to them yet, and a replay from the API ends where it is: the same command sends all of them once it is past them`
 
-/** As it begins: a line each that is cut. */
+/** Printed at the start: one line per shortened job. */
 export function cutOffText(begun: readonly Job[]): string {
   const lines = begun.flatMap((one) => {
     const left = spansText(one)
@@ -189,7 +190,7 @@ export function cutOffText(begun: readonly Job[]): string {
   return lines.join('')
 }
 
-/** What of it is not read. */
+/** The spans that are not read. */
 export const spansText = (job: Job): string =>
   leftOut(job)
     .map(({ fromUs, toUs }) => `${isoFromUs(fromUs)} to ${isoFromUs(toUs)}`)

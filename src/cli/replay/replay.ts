@@ -1,4 +1,4 @@
-// `replay`: sends to one sink again what it had of a span, by the entries' own time: from the journal where it is kept, else from the API.
+// `replay`: sends a span of entries to one sink again, from the journal or from the API.
 import type { SinkConfig } from '../../config/schema.ts'
 import type { Job, JobSpan } from '../../contracts/jobs.ts'
 import type { Stream, SourceName } from '../../contracts/source.ts'
@@ -10,20 +10,20 @@ import { countText, numberText } from '../../observability/words.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { configFile } from '../shared/config-file.ts'
 import { spanOf, wholeDays } from '../shared/instants.ts'
-import { follow, gapsText, look, nameText, withoutDaemon } from '../shared/jobs.ts'
+import { follow, gapsText, showOrCancel, nameText, withoutDaemon } from '../shared/jobs.ts'
 import type { JobTexts } from '../shared/jobs.ts'
 import { withJournal } from '../shared/journal.ts'
 import type { OpenJournal } from '../shared/journal.ts'
 import { isKnown } from '../shared/names.ts'
 import { exitCodes } from '../shared/world.ts'
 import type { CommandContext } from '../shared/world.ts'
-import { isOneOf, isUnsure, overtaken, planOf, withoutJoined } from './plan.ts'
+import { includesStream, isUnsure, prunedDays, planOf, withoutJoined } from './plan.ts'
 import type { Only, ReplayChoice, ReplayPlan } from './plan.ts'
 import {
   doneText,
   dryText,
   emptyText,
-  goesOnText,
+  continuesText,
   howText,
   isMarked,
   joinedText,
@@ -35,7 +35,7 @@ import {
 import {
   cutDays,
   cutOffText,
-  howCut,
+  cutText,
   lateDays,
   lateText,
   nothingDone,
@@ -68,7 +68,7 @@ export async function replay(
   const { sink, from, workspace, source, status, cancel } = options
   if (status === true || cancel === true) {
     if (cancel !== true || (workspace ?? source) === undefined)
-      return look(
+      return showOrCancel(
         context,
         configFile(context, options.config),
         texts,
@@ -89,9 +89,9 @@ export async function replay(
   return exitCodes.usage
 }
 
-type Wanted = ReplayOptions & { readonly sink: string; readonly from: string }
+type SendOptions = ReplayOptions & { readonly sink: string; readonly from: string }
 
-/** What is decided before anything is sent. */
+/** Decided before anything is sent. */
 interface Sending {
   readonly options: ReplayOptions
   readonly opened: OpenJournal
@@ -99,13 +99,13 @@ interface Sending {
   readonly plan: ReplayPlan
   readonly runAt: number
   readonly isRunning: boolean
-  /** in the daemon, or joined there; with a dry run, what would be */
-  readonly begun: readonly Job[]
+  /** started or joined in the daemon; with a dry run, what would start */
+  readonly jobs: readonly Job[]
 }
 
 async function send(
   context: CommandContext,
-  options: Wanted,
+  options: SendOptions,
   opened: OpenJournal,
   clock: Clock,
 ): Promise<number> {
@@ -125,80 +125,80 @@ async function send(
     context.stderr(unreadableText(asked))
     return exitCodes.failed
   }
-  // Before the journal's part: what cannot start is refused while nothing is sent yet.
+  // First, so that a refused job stops the command before anything is sent.
   const request = { sink: sink.name, startedAt: runAt, reads: plan.reads, dryRun: options.dryRun }
-  const begun = client && plan.reads.length > 0 ? await client.jobs.replay(request) : []
-  const joined = begun.filter((one) => one.isJoined === true).map(({ stream }) => stream)
-  context.stderr(cutOffText(begun))
-  const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, begun }
+  const jobs = client && plan.reads.length > 0 ? await client.jobs.replay(request) : []
+  const joined = jobs.filter((one) => one.isJoined === true).map(({ stream }) => stream)
+  context.stderr(cutOffText(jobs))
+  const sending = { options, opened, asked, plan, runAt, isRunning: client !== undefined, jobs }
   const isKept = await sendKept(context, sending, joined, clock)
-  const isWhole = (await tellLate(context, sending, client)) && isKept
+  const isWhole = (await warnOfLateDays(context, sending, client)) && isKept
   const followed =
-    begun.length === 0 || options.dryRun
+    jobs.length === 0 || options.dryRun
       ? exitCodes.done
-      : await follow(context, texts, begun, opened.connect, clock)
+      : await follow(context, texts, jobs, opened.connect, clock)
   return isWhole ? followed : exitCodes.failed
 }
 
-/** What the journal gives, and what is told of it. False: not all that was meant has been sent, or is on its way. */
+/** Sends the journal's part and prints the result. False: something selected was not sent. */
 async function sendKept(
   context: CommandContext,
-  { options, opened, asked, plan, runAt, isRunning, begun }: Sending,
+  { options, opened, asked, plan, runAt, isRunning, jobs }: Sending,
   joined: readonly Stream[],
   clock: Clock,
 ): Promise<boolean> {
   const { dryRun } = options
   const isAsked = asked.only !== 'api'
-  const cut = cutDays(plan, begun)
+  const cut = cutDays(plan, jobs)
   const rest = withoutJoined(asked, withCut(plan, cut), joined)
   const query = queryOf(asked, rest, { dryRun, runAt })
   const queued = async () => {
     try {
       return await queueKept(opened.journal, query, context, clock)
     } catch (error) {
-      context.stderr(goesOnText(dryRun ? [] : begun))
+      context.stderr(continuesText(dryRun ? [] : jobs))
       throw error
     }
   }
   const done = isAsked ? await queued() : nothingDone()
   const isSilent = joined.length > 0 && done.entries === 0 && !done.stopped
   if (isAsked && !isSilent) context.stdout(doneText(done, asked, dryRun, opened.running))
-  if (dryRun) context.stdout(dryText(done.days, withoutCut(plan, cut, begun), asked))
+  if (dryRun) context.stdout(dryText(done.days, withoutCut(plan, cut, jobs), asked))
   if (isAsked) context.stdout(joinedText(joined))
-  context.stdout(emptyText(plan, asked, opened.origins, runAt))
+  context.stdout(emptyText(plan, asked, opened.streams, runAt))
   const unsure = isAsked && isUnsure(plan, joined)
   if (unsure) context.stderr(unsureText)
-  const lost = dryRun ? [] : await overtaken(opened.journal, asked, rest, done.days)
+  const lost = dryRun ? [] : await prunedDays(opened.journal, asked, rest, done.days)
   const short = [...plan.short, ...lost]
   context.stderr(shortText(short, howText(options, isRunning)))
-  context.stderr(shortText(cut, (stream) => howCut(asked.only === 'api' || isOneOf(joined, stream))))
-  // Who asks for what the journal keeps has it, whatever that is.
+  context.stderr(shortText(cut, (stream) => cutText(asked.only === 'api' || includesStream(joined, stream))))
+  // With --only journal, incomplete days are not an error.
   const lacking = asked.only === 'journal' ? 0 : short.length + cut.length
   return !done.stopped && !unsure && lacking === 0
 }
 
-/** False: of a day that is read in part the rest may not come by itself. */
-async function tellLate(
+/** False: the rest of a partly read day may not arrive automatically. */
+async function warnOfLateDays(
   { stderr }: CommandContext,
-  { asked, plan, begun }: Sending,
+  { asked, plan, jobs }: Sending,
   client: ControlClient | undefined,
 ): Promise<boolean> {
-  const parts = partDays(plan, begun)
+  const parts = partDays(plan, jobs)
   if (!client || parts.length === 0) return true
   const late = lateDays(parts, await client.status())
   stderr(lateText(late, asked.only))
   return late.length === 0
 }
 
-/** Undefined, and said, where what is named can give nothing: a name that is none, a source that its sink does not take. */
+/** Undefined, after printing the error, for an unknown name or a source not taken. */
 async function sinkOf(
   context: CommandContext,
-  { sink: name, workspace, source }: Wanted,
-  { journal, sinks, there }: OpenJournal,
+  { sink: name, workspace, source }: SendOptions,
+  { journal, sinks, names }: OpenJournal,
   span: JobSpan,
 ): Promise<SinkConfig | undefined> {
   const sink = sinks.find((one) => one.name === name)
-  const known = await there()
+  const known = await names()
   if (!isKnown(context, 'sink', name, known.sinks) || !sink) return undefined
   if (source !== undefined && !sink.sources.some((one) => one === source)) {
     const taken = sink.sources.join(', ')
@@ -206,13 +206,13 @@ async function sinkOf(
     return undefined
   }
   if (workspace === undefined || known.workspaces.some(({ name: one }) => one === workspace)) return sink
-  // What was kept of one that left the configuration can be sent again.
+  // Stored entries of a workspace that left the configuration can be sent again.
   const { kept } = await journal.counts(wholeDays(span))
   const left = kept.map(({ stream }) => ({ name: stream.workspace }))
   return isKnown(context, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
 }
 
-// What `replay` prints of the jobs that the daemon reads from the API: what was sent, and how the other sinks get what they lack.
+// Texts for replay jobs from the API: what was sent, and how other sinks get what they lack.
 
 const texts: JobTexts = {
   kind: 'replay',
@@ -239,7 +239,7 @@ function countsText(job: Job): string {
   return `${sums}${never}${gapsText(gaps)}${cut}`
 }
 
-/** What this sink has now and the others may lack. */
+/** Advice if this sink received entries that the others may lack. */
 function adviceText({ counts, stream, spans }: Job): string {
   const [first] = spans
   const last = spans.at(-1)

@@ -1,4 +1,4 @@
-// What `replay` says of where its entries come from, before and after.
+// Messages of `replay` about where its entries come from, before and after.
 import type { SinkConfig } from '../../config/schema.ts'
 import type { DayCount } from '../../contracts/accounts.ts'
 import { isSameStream } from '../../contracts/source.ts'
@@ -9,23 +9,23 @@ import { countText, numberText, sizeText } from '../../observability/words.ts'
 import { kindOf } from '../../sinks/index.ts'
 import { wholeDays } from '../shared/instants.ts'
 import { columns } from '../shared/terminal.ts'
-import { isMeant, isOneOf, keyOf } from './plan.ts'
+import { isSelected, includesStream, keyOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
 import type { Done } from './kept.ts'
 
-/** What a page of the audit log holds at most (spec §8). */
+/** Most entries in a page of the audit log (spec §8). */
 const PAGE = 1000
 
 const nameOf = ({ workspace, source }: Stream) => `${workspace} ${source}`
 
-/** A row a source and day: what the journal would give, and what the API is known to have shown of it. */
+/** One row per stream and day: entries of the journal, and at most so many of the API. */
 function daysText(
   fromJournal: readonly DayCount[],
   { days, reads }: ReplayPlan,
   { only }: ReplayChoice,
 ): string {
   const given = new Set(fromJournal.map(({ stream, day }) => keyOf(stream, day)))
-  // All of it is owed still, lies outside the span, or is gone.
+  // All of the day is pending, outside the span, or pruned.
   const none = days
     .filter(({ stream, day, via }) => only !== 'api' && via === 'journal' && !given.has(keyOf(stream, day)))
     .map(({ stream, day }) => ({ stream, day, count: 0 }))
@@ -52,7 +52,7 @@ function daysText(
   return `${table}${reads.map((read) => readText(read, days)).join('')}`
 }
 
-/** Of a dry run: what would come from the API in all, then where each day comes from. */
+/** For a dry run: the total from the API, then where each day comes from. */
 export function dryText(fromJournal: readonly DayCount[], plan: ReplayPlan, asked: ReplayChoice): string {
   const days = daysText(fromJournal, plan, asked)
   if (plan.reads.length === 0) return days
@@ -63,7 +63,7 @@ export function dryText(fromJournal: readonly DayCount[], plan: ReplayPlan, aske
 function readText({ stream, spans }: ReplayPlan['reads'][number], days: readonly PlannedDay[]): string {
   const read = days.filter((day) => day.via === 'api' && isSameStream(day.stream, stream))
   const entries = read.reduce((sum, { kept }) => sum + kept, 0)
-  // Of the history a day is a request at least; of the audit log a page, and one to find each span.
+  // History: at least a request a day. Audit log: one a page, and one to find each span.
   const requests =
     stream.source === 'audit'
       ? Math.ceil(entries / PAGE) + spans.length
@@ -71,7 +71,7 @@ function readText({ stream, spans }: ReplayPlan['reads'][number], days: readonly
   return `${printable(nameOf(stream))} is read from the API: about ${countText(requests, 'requests')} for the ${countText(entries, 'entries')} that the journal took in of these days; what it never took in is sent too, and not counted here\n`
 }
 
-/** Every format but raw has a field for it. */
+/** Every format except raw has a field for it. */
 export function isMarked(sink: SinkConfig): boolean {
   return sink.format !== 'raw' || kindOf(sink.type).marksReplay?.(sink) === true
 }
@@ -79,13 +79,13 @@ export function isMarked(sink: SinkConfig): boolean {
 export const unmarkedText = ({ name, type }: SinkConfig): string =>
   `auditferry: lines of ${name} are not marked as replayed (format raw, and ${type} has no field for it): its receiver sees these entries twice\n`
 
-/** `--only api`, and there is nothing of it. */
+/** For `--only api` without anything to read. */
 export function unreadableText({ sink, source }: ReplayChoice): string {
   const names = sink.sources.filter((name) => (source ?? name) === name).join(', ')
   return `auditferry: none of the selected sources (${names || 'no source that the sink takes'}) can be read from the API again: they are switched off, or have no history\n`
 }
 
-/** What the journal gave. */
+/** Result of the journal's part. */
 export function doneText(
   { entries, bytes, keptSince, stopped }: Done,
   { sink }: ReplayChoice,
@@ -107,8 +107,8 @@ export function doneText(
   return `${early}${what} queued for ${sink.name}${marked}; ${when}; ${limits}\n`
 }
 
-/** The journal's part broke off. */
-export function goesOnText(begun: readonly { readonly stream: Stream }[]): string {
+/** Printed when the journal's part fails. */
+export function continuesText(begun: readonly { readonly stream: Stream }[]): string {
   if (begun.length === 0) return ''
   return `auditferry: the replay from the API (${printable(begun.map(({ stream }) => nameOf(stream)).join(', '))}) continues: replay --status shows its progress, --cancel stops it
 `
@@ -122,14 +122,14 @@ export function joinedText(joined: readonly Stream[]): string {
 export const unsureText =
   'auditferry: some of the selected days are kept in the journal. The command that started the replay may not have sent them: if so, send them with --only journal\n'
 
-// Which days a replay leaves out or cannot send whole: the journal took nothing in of them, or does not keep all of it any more.
+// Days that a replay skips or sends incompletely, since the journal lacks entries of them.
 
-/** Of many stretches of days the first few are told. */
-const TOLD = 8
+/** At most this many ranges are listed. */
+const MOST_RANGES = 8
 
 const NO_JOBS = 'an inventory has no past that the API could show again'
 
-/** Days that cannot come whole, a line a source. */
+/** Incomplete days, one line per stream. */
 export function shortText(short: readonly PlannedDay[], how: (stream: Stream) => string): string {
   const sources = new Map<string, PlannedDay[]>()
   for (const day of short) {
@@ -143,11 +143,11 @@ function lineOf(days: readonly PlannedDay[], how: (stream: Stream) => string): s
   const [first] = days
   if (!first) return ''
   const kept = days.reduce((sum, day) => sum + day.kept, 0)
-  const still = days.reduce((sum, day) => sum + Math.min(day.still, day.kept), 0)
+  const still = days.reduce((sum, day) => sum + Math.min(day.stored, day.kept), 0)
   return `auditferry: of ${printable(nameOf(first.stream))}, ${datesText(days.map(({ day }) => day))}, the journal keeps ${numberText(still)} of the ${countText(kept, 'entries')} that it took in on ${countText(days.length, 'days')}: ${how(first.stream)}\n`
 }
 
-/** How a day that the journal does not keep whole is sent. */
+/** How an incomplete day is sent. */
 export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRunning: boolean) {
   const sent = only === 'api' ? 'is not sent' : dryRun ? 'only that would be sent' : 'only that is sent'
   return ({ source }: Stream): string => {
@@ -159,24 +159,24 @@ export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRu
   }
 }
 
-/** Of what no source or day of the plan speaks, a line a source: nothing of that is sent. `origins` is what is read, with a past or not yet. */
+/** One line for each stream of which nothing is sent. `streams`: all streams that are read. */
 export function emptyText(
   plan: ReplayPlan,
   asked: ReplayChoice,
-  origins: readonly Stream[],
+  streams: readonly Stream[],
   nowMs: number,
 ): string {
   const withDays = plan.days.map(({ stream }) => stream)
-  const all = [...withDays, ...origins.filter((stream) => isMeant(asked, stream))]
-  const meant = all.filter((stream, i) => !isOneOf(all.slice(0, i), stream))
-  if (meant.length === 0) return offText(asked)
-  if (asked.only === 'api') return meant.map((stream) => unreadLine(stream, plan)).join('')
-  if (plan.days.length > 0) return meant.map((stream) => emptyLine(stream, plan, asked, nowMs)).join('')
-  const api = meant.every(({ source }) => source === 'vault.projects') ? '' : API_HAS_MORE
-  return `From the sources that ${asked.sink.name} takes (${namesText(meant)}), the journal has nothing of ${leftText(begunDays(asked, nowMs))}${api}\n`
+  const all = [...withDays, ...streams.filter((stream) => isSelected(asked, stream))]
+  const selected = all.filter((stream, i) => !includesStream(all.slice(0, i), stream))
+  if (selected.length === 0) return offText(asked)
+  if (asked.only === 'api') return selected.map((stream) => unreadLine(stream, plan)).join('')
+  if (plan.days.length > 0) return selected.map((stream) => emptyLine(stream, plan, asked, nowMs)).join('')
+  const api = selected.every(({ source }) => source === 'vault.projects') ? '' : API_HAS_MORE
+  return `From the sources that ${asked.sink.name} takes (${namesText(selected)}), the journal has nothing of ${leftText(begunDays(asked, nowMs))}${api}\n`
 }
 
-/** Days of the span: what is later nobody can have. */
+/** Days of the span up to today. */
 function begunDays({ span }: ReplayChoice, nowMs: number): readonly number[] {
   const { fromDay, toDay } = wholeDays(span)
   const endDay = Math.min(toDay, epochDay(nowMs * 1000) + 1)
@@ -186,19 +186,19 @@ function begunDays({ span }: ReplayChoice, nowMs: number): readonly number[] {
 const API_HAS_MORE = '; --only api reads what the API has of it'
 
 function emptyLine(stream: Stream, { days }: ReplayPlan, asked: ReplayChoice, nowMs: number): string {
-  const own = new Set(days.filter((day) => isOneOf([stream], day.stream)).map(({ day }) => day))
+  const own = new Set(days.filter((day) => includesStream([stream], day.stream)).map(({ day }) => day))
   const today = epochDay(nowMs * 1000)
-  // The day that is not over is no news of a source that has others.
+  // Today does not count if the stream has other days.
   const empty = begunDays(asked, nowMs).filter((day) => !own.has(day) && (own.size === 0 || day < today))
   if (empty.length === 0) return ''
   const api = stream.source === 'vault.projects' ? '' : API_HAS_MORE
   return `Of ${printable(nameOf(stream))} the journal took nothing in on ${leftText(empty)}${api}\n`
 }
 
-/** With `--only api`. One with days is told by these. */
+/** For `--only api`; streams with days are reported elsewhere. */
 function unreadLine(stream: Stream, { days, reads }: ReplayPlan): string {
   if (
-    isOneOf(
+    includesStream(
       [...days, ...reads].map((one) => one.stream),
       stream,
     )
@@ -207,31 +207,31 @@ function unreadLine(stream: Stream, { days, reads }: ReplayPlan): string {
   return `Of ${printable(nameOf(stream))} nothing is sent: ${stream.source === 'vault.projects' ? NO_JOBS : 'the daemon does not read it'}\n`
 }
 
-/** What is named on the command line, and read nowhere. */
+/** For a selection that no workspace reads. */
 const offText = ({ workspace, source, sink }: ReplayChoice): string =>
   `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has no entries of it\n`
 
-function namesText(origins: readonly Stream[]): string {
-  const names = origins.slice(0, TOLD).map((stream) => printable(nameOf(stream)))
-  const more = origins.length - names.length
+function namesText(streams: readonly Stream[]): string {
+  const names = streams.slice(0, MOST_RANGES).map((stream) => printable(nameOf(stream)))
+  const more = streams.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${countText(more, 'sources')} more` : '')
 }
 
 const leftText = (days: readonly number[]) =>
   `${datesText(days)} (${countText(days.length, 'days')}, left out)`
 
-/** Stretches of days, each with its last day. */
+/** Ranges of days, each with its last day. */
 function datesText(days: readonly number[]): string {
-  const stretches: { from: number; to: number }[] = []
+  const ranges: { from: number; to: number }[] = []
   for (const day of days.toSorted((a, b) => a - b)) {
-    const last = stretches.at(-1)
+    const last = ranges.at(-1)
     if (last?.to === day) last.to = day + 1
-    else stretches.push({ from: day, to: day + 1 })
+    else ranges.push({ from: day, to: day + 1 })
   }
   const text = (day: number) => dayText(day * DAY_MS)
-  const texts = stretches
-    .slice(0, TOLD)
+  const texts = ranges
+    .slice(0, MOST_RANGES)
     .map(({ from, to }) => (to === from + 1 ? text(from) : `${text(from)} to ${text(to - 1)}`))
-  const more = stretches.slice(TOLD).reduce((sum, { from, to }) => sum + to - from, 0)
+  const more = ranges.slice(MOST_RANGES).reduce((sum, { from, to }) => sum + to - from, 0)
   return texts.join(', ') + (more > 0 ? ` and ${countText(more, 'days')} more` : '')
 }

@@ -1,8 +1,8 @@
-// The daemon in its process: one app after another behind the same listener and control socket, until a signal.
+// The daemon process: one app after another behind the same listener and control socket.
 import { hostname } from 'node:os'
 import { openApp } from '../../app/app.ts'
 import type { App } from '../../app/app.ts'
-import { retryWanted } from '../../app/delivery.ts'
+import { retryAcceptedDeadLetters } from '../../app/delivery.ts'
 import type { Environment } from '../../app/environment.ts'
 import { ConfigFaults } from '../../config/faults.ts'
 import { configText } from '../../config/render.ts'
@@ -23,44 +23,44 @@ import type { CommandContext } from '../shared/world.ts'
 const never: NextSetup = () => new Promise(() => undefined)
 
 interface DaemonOptions {
-  /** of the world */
+  /** from the command context */
   readonly journalCheck?: string | undefined
   /** absent: the first is the only one */
   readonly nextSetup?: NextSetup
-  /** is told where the status page is */
+  /** receives the URL of the status page */
   readonly started?: (url: string) => void
-  /** is told of each later setup, before its app is opened */
+  /** receives each later setup before its app opens */
   readonly takesOver?: (setup: Setup) => void
 }
 
-/** Runs until `signal` aborts. Rejects with what stopped the daemon, once everything is closed. */
+/** Runs until `signal` aborts. Rejects with the daemon's error, after closing everything. */
 export async function runDaemon(
   first: Setup,
   signal: AbortSignal,
   { journalCheck: program, nextSetup = never, started, takesOver }: DaemonOptions = {},
 ): Promise<void> {
-  const isToldToStop = () => signal.aborted
-  // Reading all of a large journal again at each reload would leave probes and signals without an answer meanwhile.
+  const isStopping = () => signal.aborted
+  // Checked once: a check of a large journal at each reload would leave probes without an answer.
   const { path } = first.config.journal
   const open = await checkApart({ path, program, log: first.environment.log }, signal)
-  if (isToldToStop()) return
+  if (isStopping()) return
   let app = await openApp(first.config, first.environment, { once: false }, open)
   const front = new Front(() => app)
   try {
-    // Opening may take long, and nothing is started for somebody who has told it to stop meanwhile: no batch goes out for nothing.
-    if (isToldToStop()) {
+    // Opening may take long: if the stop signal came meanwhile, start nothing.
+    if (isStopping()) {
       first.environment.log.info('Stopped before anything had begun')
       return
     }
     await front.open(first)
     started?.(front.url)
-    for (let setup: Setup | undefined = first; setup && !isToldToStop();) {
+    for (let setup: Setup | undefined = first; setup && !isStopping();) {
       const next: Setup | undefined = await untilNext({ app, front, setup }, nextSetup, signal)
       if (next) {
-        await front.holdFor(async () => {
-          // The journal has one owner at a time: what is under way is finished before the next opens it.
+        await front.delayFor(async () => {
+          // The journal has one owner at a time: the old app finishes before the next one opens it.
           await app.stop()
-          if (isToldToStop()) return
+          if (isStopping()) return
           const { startedAt } = app.registry
           takesOver?.(next)
           app = await openApp(next.config, next.environment, { once: false, startedAt }, open)
@@ -69,12 +69,12 @@ export async function runDaemon(
       setup = next
     }
   } finally {
-    // Probes and commands are answered to the last: only then do they close.
+    // Probes and commands are answered until the end.
     front.isReady = false
     try {
       await app.stop()
     } finally {
-      // An open listener would keep the process alive, and nothing works in it any more.
+      // An open listener would keep the process alive.
       await front.close()
     }
   }
@@ -86,7 +86,7 @@ interface Served {
   readonly setup: Setup
 }
 
-/** Runs one app until the next setup takes over or the signal comes (undefined). Rejects with what stopped it. */
+/** Runs an app until the next setup or the signal (undefined). Rejects with what stopped it. */
 async function untilNext(
   { app, front, setup }: Served,
   nextSetup: NextSetup,
@@ -97,15 +97,15 @@ async function untilNext(
   front.isReady = true
   const current: CurrentSetup = {
     ...setup,
-    makeWayFor: async (next) => {
-      await refuseLoss(app)
+    prepareFor: async (next) => {
+      await assertJournalThere(app)
       await front.move(next)
     },
-    tellRefused: (error) => app.registry.configRefused(error),
+    reportRejected: (error) => app.registry.configRefused(error),
   }
   const ended = AbortSignal.any([signal, over.signal])
   const next = nextSetup(current, ended)
-  // Told to stop, it rejects, and nobody listens any more.
+  // Rejects at a stop, when nothing awaits it any more.
   next.catch(() => undefined)
   try {
     return await Promise.race([running, untilAborted(ended), next])
@@ -114,13 +114,13 @@ async function untilNext(
   }
 }
 
-/** The next app would begin a journal of its own, and read and send everything again. */
-async function refuseLoss({ journal }: App): Promise<void> {
+/** A new app would create an empty journal, then read and send everything again. */
+async function assertJournalThere({ journal }: App): Promise<void> {
   const lost = await journal.lost()
   if (lost !== undefined) throw new ConnectorError('config_invalid', `journal.path: ${lost}`)
 }
 
-// What others talk to, the listener and the control socket: it stays where it is while the app behind it changes.
+// Listener and control socket: they stay open while the app behind them changes.
 
 class Front {
   isReady = false
@@ -153,7 +153,7 @@ class Front {
       get journal() {
         return now().journal
       },
-      retry: (query) => retryWanted(now().journal, now().config.sinks, query),
+      retry: (query) => retryAcceptedDeadLetters(now().journal, now().config.sinks, query),
       get taps() {
         return now().taps
       },
@@ -169,14 +169,14 @@ class Front {
     })
   }
 
-  /** Makes the change. Commands that come meanwhile are held and answered behind it: a replay of many steps would break off in its middle. */
-  holdFor(change: () => Promise<void>): Promise<void> {
+  /** Delays commands during the change: a replay of many steps would break off. */
+  delayFor(change: () => Promise<void>): Promise<void> {
     const changing = change()
     this.#change = changing.catch(() => undefined)
     return changing
   }
 
-  /** Listens where this configuration wants it. Throws ConnectorError as `openHttp` does, and stays where it was. */
+  /** Listens at the configured address. Throws like `openHttp`; then nothing has changed. */
   async move({ config, environment }: Setup): Promise<void> {
     const listen = hostPort(config.server.listen)
     if (listen === this.#listen) return
@@ -201,7 +201,7 @@ class Front {
     await before?.close()
   }
 
-  /** Made once for each: the page asks every few seconds. */
+  /** Rendered once per configuration: the page requests it every few seconds. */
   #configText(): string {
     const { config } = this.#app()
     if (this.#shown?.of !== config) this.#shown = { of: config, text: configText(config) }
@@ -216,14 +216,13 @@ class Front {
 
 const hostsOf = ({ server }: Config) => [server.listen.host, hostname(), ...server.allowed_hosts]
 
-// What ends `run` or `demo`: a line of the log, or, on a terminal, one for people.
+// Reports the error that ends `run` or `demo`: as a log line, or as text on a terminal.
 
 /**
- * Resolves with the exit code. Rejects with what is left to print: faults of the configuration, which have lines of their own, and on
- * a terminal any error. `work` says which log it has, each time that it is another one: a changed configuration brings its own, which
- * masks its own secrets.
+ * Resolves with the exit code. Rejects with an error to print as text: an invalid configuration, or
+ * on a terminal any error. `work` passes on each new log, which masks the current secrets.
  */
-export async function withLastWords(
+export async function withErrorReport(
   { onBug, terminal }: Pick<CommandContext, 'onBug' | 'terminal'>,
   work: (useLog: (log: Log) => void) => Promise<number>,
 ): Promise<number> {
@@ -239,21 +238,21 @@ export async function withLastWords(
   }
 }
 
-// What a daemon runs with, and how the next one takes over.
+// A configuration with its environment, and the change from one to the next.
 
-/** A configuration and the world that it runs in. */
+/** A configuration and the environment that it runs in. */
 export interface Setup {
   readonly config: Config
   readonly environment: Environment
 }
 
-/** What the daemon runs with now, and what it does for whoever brings the next. */
+/** The current setup, and what it does for the next one. */
 export interface CurrentSetup extends Setup {
-  /** Makes sure that the next one can take over, and gets what only that needs. Throws ConnectorError `config_invalid` or `misconfigured`; then nothing has changed. */
-  makeWayFor(next: Setup): Promise<void>
-  /** Has the status say why the next one cannot be taken; undefined: what was brought is this one, and none is refused any more. */
-  tellRefused(error: ConnectorError | undefined): void
+  /** Prepares the change. Throws ConnectorError `config_invalid` or `misconfigured`. */
+  prepareFor(next: Setup): Promise<void>
+  /** Shows in the status why the new configuration was rejected; undefined: none is rejected. */
+  reportRejected(error: ConnectorError | undefined): void
 }
 
-/** Resolves with the setup that takes over from the current one; a configuration that is refused is told and waited on. */
+/** Resolves with the next setup. A rejected configuration is reported, and it waits for another. */
 export type NextSetup = (current: CurrentSetup, signal: AbortSignal) => Promise<Setup>

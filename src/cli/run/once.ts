@@ -1,4 +1,4 @@
-// `auditferry run --once`: until all that is there now is delivered, or nothing but a person can help.
+// `run --once`: runs until everything that is there now is delivered, or only blocked parts remain.
 import { openApp } from '../../app/app.ts'
 import type { App } from '../../app/app.ts'
 import type { Config } from '../../config/schema.ts'
@@ -11,24 +11,24 @@ import { realEnvironment } from '../shared/environment.ts'
 import type { CommandContext } from '../shared/world.ts'
 import { exitCodes } from '../shared/world.ts'
 
-/** How often --once looks whether it is done. */
+/** How often the progress is checked. */
 const LOOK_MS = 100
-/** So long in a row must nothing but held parts remain: one refused try may be a key in mid-change. */
+/** Only blocked parts for this long: one rejected try may be a key that is being replaced. */
 const STUCK_MS = 2_000
 
-/** How a single run ended, to be reported when nothing else will be. */
+/** Result of a single run, to be reported at the very end. */
 export interface Once {
   readonly code: number
   readonly sentence: string
-  /** why, where not all was done */
+  /** why something is left */
   readonly why?: string
-  /** in plain words, for a terminal */
+  /** as text, for a terminal */
   readonly counts: string
   /** the same as fields, for a log */
   readonly fields: LogFields
 }
 
-/** Rejects with what stopped the daemon, once everything is closed. */
+/** Rejects with the error that stopped the daemon, after closing all. */
 export async function runOnce(
   config: Config,
   environment: Environment,
@@ -46,7 +46,7 @@ export async function runOnce(
       fields: {},
     }
   const app = await openApp(config, environment, { once: true }, open)
-  // Whatever ends the run ends the watch: its sleeps would keep the process alive for ever.
+  // Stops the watch in any case: its sleeps would keep the process alive.
   const ending = new AbortController()
   try {
     const running = app.run()
@@ -70,7 +70,7 @@ async function watchOnce(
   timeoutMs: number,
 ): Promise<Ending> {
   const startedAt = clock.elapsed()
-  const tellWhenDue = howFar({ clock, log }, () => app.registry.status())
+  const logProgress = progressLogger({ clock, log }, () => app.registry.status())
   let stuckSince: number | undefined
   for (;;) {
     await clock.sleep(LOOK_MS, signal)
@@ -81,14 +81,17 @@ async function watchOnce(
     if (state === 'done') return 'done'
     stuckSince = state === 'stuck' ? (stuckSince ?? now) : undefined
     if (stuckSince !== undefined && now - stuckSince >= STUCK_MS) return 'stuck'
-    tellWhenDue()
+    logProgress()
   }
 }
 
-type HowFar = Pick<StatusReport, 'summary' | 'workspaces' | 'sinks'>
+type RunStatus = Pick<StatusReport, 'summary' | 'workspaces' | 'sinks'>
 
-/** To be called often: tells once a minute how far the run is, since a first one may take long. @internal */
-export function howFar({ clock, log }: Pick<Environment, 'clock' | 'log'>, status: () => HowFar): () => void {
+/** Call often: logs the progress once a minute, since a first run may take long. @internal */
+export function progressLogger(
+  { clock, log }: Pick<Environment, 'clock' | 'log'>,
+  status: () => RunStatus,
+): () => void {
   let loggedAt = clock.elapsed()
   return () => {
     if (clock.elapsed() - loggedAt < MINUTE_MS) return
@@ -108,11 +111,9 @@ const readOf = (workspaces: StatusReport['workspaces']): number =>
 const mostPending = (sinks: StatusReport['sinks']): number =>
   Math.max(0, ...sinks.map((sink) => sink.pending_entries))
 
-const amount = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
+const countOf = (count: number, one: string, more: string): string => `${count} ${count === 1 ? one : more}`
 
-/**
- * What was read, and what the sinks took of it; what a setting kept from them is named, or nobody would know why nothing came. @internal
- */
+/** What was read, delivered and filtered; a filter explains why nothing arrived. @internal */
 export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): string {
   const sources = workspaces.flatMap((workspace) => workspace.sources)
   const filteredOf = (parts: readonly { readonly filtered_entries: number }[], by: string) => {
@@ -122,9 +123,9 @@ export function deliveredText({ workspaces, sinks }: Pick<StatusReport, 'workspa
   const read = readOf(workspaces)
   const delivered = sinks.reduce((sum, sink) => sum + sink.accepted_entries, 0)
   return [
-    amount(read, 'new entry', 'new entries'),
+    countOf(read, 'new entry', 'new entries'),
     ...filteredOf(sources, 'audit.types'),
-    amount(delivered, 'delivery', 'deliveries'),
+    countOf(delivered, 'delivery', 'deliveries'),
     ...filteredOf(sinks, 'what the sinks take'),
   ].join(', ')
 }
@@ -134,7 +135,7 @@ const DONE_WITH_LEFTOVERS =
   'Everything visible at start was read, and delivered except for dead letters and quarantined elements'
 const NOT_DONE = 'Not everything was read and delivered; nothing is lost, and the next run continues'
 
-/** What came of it, and the documented exit code. */
+/** The result, with its documented exit code. */
 function onceOf(app: App, ended: Ending): Once {
   const status = app.registry.status()
   const { sinks, journal, summary: state } = status
@@ -143,9 +144,9 @@ function onceOf(app: App, ended: Ending): Once {
   const counts = [
     deliveredText(status),
     ...(pending === 0 ? [] : [`${pending} pending`]),
-    amount(letters, 'dead letter', 'dead letters'),
+    countOf(letters, 'dead letter', 'dead letters'),
     `${journal.quarantined} quarantined`,
-    amount(journal.gaps, 'possible gap', 'possible gaps'),
+    countOf(journal.gaps, 'possible gap', 'possible gaps'),
   ].join(', ')
   const fields = {
     ...countsOf(status),
@@ -164,12 +165,12 @@ function onceOf(app: App, ended: Ending): Once {
     timeout: 'the timeout came first',
     signal: 'stopped',
   }[ended]
-  // Whoever sends a signal knows that it is not done.
+  // A signal is a deliberate stop.
   const code = ended === 'signal' ? exitCodes.done : exitCodes.failed
   return { code, sentence: NOT_DONE, why: `${why}: ${state}`, counts, fields }
 }
 
-/** By sink what it accepted, and what a setting kept from it. */
+/** By sink: accepted and filtered entries. */
 function countsOf({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sinks'>): LogFields {
   const filtered = workspaces
     .flatMap(({ sources }) => sources)
@@ -187,7 +188,7 @@ function countsOf({ workspaces, sinks }: Pick<StatusReport, 'workspaces' | 'sink
   }
 }
 
-/** One line, whatever level the log has: for people on a terminal, and JSON everywhere else. */
+/** One line, whatever the log level: text on a terminal, JSON otherwise. */
 export function reportOnce(
   { code, sentence, why, counts, fields }: Once,
   context: CommandContext,

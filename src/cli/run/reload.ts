@@ -1,4 +1,4 @@
-// A new configuration for the running daemon: asked for by SIGHUP or by a changed file, taken whole or refused with its faults.
+// Reload: a SIGHUP or a changed file brings a new configuration, which is taken whole or rejected.
 import { createHash } from 'node:crypto'
 import { readTextFile } from '../../config/files.ts'
 import { plainReferences } from '../../config/load.ts'
@@ -13,10 +13,10 @@ import type { Log } from '../../core/log.ts'
 import { Secret } from '../../core/secret.ts'
 import type { CurrentSetup, NextSetup, Setup } from './daemon.ts'
 
-/** How often the file is looked at. */
-const LOOK_MS = 2_000
-/** What a refused configuration refers to may come right without a word of it changing: it is tried again. */
-const AGAIN_MS = 10_000
+/** How often the file is checked. */
+const POLL_MS = 2_000
+/** A rejected configuration may become valid without a change of its text: it is retried. */
+const RETRY_MS = 10_000
 
 interface ReloadOptions {
   /** the configuration's file */
@@ -32,22 +32,22 @@ interface ReloadOptions {
   readonly environmentOf: (config: Config) => Setup['environment']
 }
 
-/** To be made once, at the start: from then on a SIGHUP is a question and not the end. */
+/** Create once, at the start: from then on SIGHUP reloads instead of ending the process. */
 export function reloading(options: ReloadOptions): NextSetup {
-  const asking = new Asking(options)
-  const asked = { ...options, load: () => asking.load() }
-  // Taken before it opens: a key that changes in between is asked about once too often, and never missed.
+  const trigger = new ReloadTrigger(options)
+  const triggered = { ...options, load: () => trigger.load() }
+  // Computed before the app opens, so that a key that changes meanwhile is never missed.
   let keys = hashKeysDigest(options.loaded.config, readTextFile)
   return async (current, signal) => {
     let fault: string | undefined
     for (;;) {
-      const isAsked = await asking.next(
+      const isRequested = await trigger.next(
         signal,
-        fault === undefined ? Infinity : AGAIN_MS,
+        fault === undefined ? Infinity : RETRY_MS,
         current.environment.log,
       )
-      // Who asked is answered; what is only tried again has been told already.
-      const next = await reloaded(asked, current, keys, isAsked ? undefined : fault)
+      // A requested reload is always reported; a retry only if its error is new.
+      const next = await reloaded(triggered, current, keys, isRequested ? undefined : fault)
       if (typeof next === 'object') {
         keys = hashKeysDigest(next.config, readTextFile)
         return next
@@ -58,8 +58,8 @@ export function reloading(options: ReloadOptions): NextSetup {
 }
 
 /**
- * The configuration as it is now; undefined where that is the current one. Where it cannot be taken what is wrong with it, which is
- * told unless that is `known`.
+ * The next setup; undefined if nothing changed. The error message if it was rejected, which is
+ * logged unless it equals `known`.
  */
 async function reloaded(
   options: Pick<ReloadOptions, 'file' | 'environmentOf'> & { readonly load: () => Config },
@@ -70,20 +70,20 @@ async function reloaded(
   const { log } = current.environment
   try {
     const config = options.load()
-    refuseMove(current.config, config)
+    assertSamePath(current.config, config)
     if (isSameConfig(current.config, config) && hashKeysDigest(config, readTextFile) === keys) {
       log.info('The configuration was read again and is the one that runs: nothing changes', {
         file: options.file,
       })
-      current.tellRefused(undefined)
+      current.reportRejected(undefined)
       return undefined
     }
     const next = { config, environment: options.environmentOf(config) }
-    await current.makeWayFor(next)
+    await current.prepareFor(next)
     log.info('The configuration was read again and takes over now', { file: options.file })
     return next
   } catch (error) {
-    if (!(error instanceof ConnectorError) || !isRefusal(error)) throw error
+    if (!(error instanceof ConnectorError) || !isRejection(error)) throw error
     if (error.message === known) return known
     log.error(
       'The changed configuration is invalid, the previous one stays in use: fix it, or the files that it names; it is read again automatically',
@@ -92,16 +92,16 @@ async function reloaded(
         error: error.message,
       },
     )
-    current.tellRefused(error)
+    current.reportRejected(error)
     return error.message
   }
 }
 
-/** Of its text, or of what it wants and cannot have now, such as a port that is taken. */
-const isRefusal = ({ code }: ConnectorError) => code === 'config_invalid' || code === 'misconfigured'
+/** An error in the text, or in what it needs now, such as a port in use. */
+const isRejection = ({ code }: ConnectorError) => code === 'config_invalid' || code === 'misconfigured'
 
-/** Another journal is another memory: positions, keys and what is owed would stay behind. */
-function refuseMove(current: Config, next: Config): void {
+/** Another journal would leave positions, keys and pending entries behind. */
+function assertSamePath(current: Config, next: Config): void {
   if (next.journal.path === current.journal.path) return
   throw new ConnectorError(
     'config_invalid',
@@ -110,44 +110,44 @@ function refuseMove(current: Config, next: Config): void {
 }
 
 /**
- * What asks for a new configuration: a SIGHUP at once, a changed file as soon as it has settled, be it the configuration's own or
- * one that a plain value of it names.
+ * Triggers a reload: a SIGHUP at once; a changed file as soon as it is stable. Watches the
+ * configuration file and the files that plain values of it name.
  */
-class Asking {
+class ReloadTrigger {
   readonly #options: ReloadOptions
-  /** of the configuration that was last taken */
+  /** of the last accepted configuration */
   #plain: readonly Reference[]
-  /** of the file as it was last read, and of what the plain values were read as */
+  /** digest of the file and of the resolved plain values, as last read */
   #taken: string
-  #hungUp = false
+  #isRequested = false
   #wake = new AbortController()
 
   constructor(options: ReloadOptions) {
     this.#options = options
     this.#plain = plainReferences(options.loaded)
-    // What came through a pipe was there once, and is no change.
+    // A pipe can be read only once; its end is no change.
     const text = this.#textNow() === '' ? '' : options.loaded.text
     this.#taken = digestOf(text, resolvedOf(this.#plain))
     options.onHangup(() => {
-      this.#hungUp = true
+      this.#isRequested = true
       this.#wake.abort()
     })
   }
 
-  /** Resolves when the file is to be read: true where it was asked for, false after `againMs`. Rejects when the signal aborts. */
+  /** Resolves true for a SIGHUP or change, false after `againMs`. Rejects at the signal. */
   async next(signal: AbortSignal, againMs: number, log: Log): Promise<boolean> {
     const { clock, file } = this.#options
     const againAt = clock.elapsed() + againMs
     let last = this.#taken
-    let blind = false
+    let cannotOpen = false
     for (;;) {
-      if (!this.#hungUp || blind) {
+      if (!this.#isRequested || cannotOpen) {
         this.#wake = new AbortController()
-        await clock.sleep(LOOK_MS, AbortSignal.any([signal, this.#wake.signal]))
+        await clock.sleep(POLL_MS, AbortSignal.any([signal, this.#wake.signal]))
       }
       signal.throwIfAborted()
-      const seen = this.#look()
-      if (!seen && !blind)
+      const seen = this.#digest()
+      if (!seen && !cannotOpen)
         log.error(
           'The configuration file cannot be checked for changes, the current one stays in use; it is checked again',
           {
@@ -155,21 +155,21 @@ class Asking {
             error: OUT_OF_FILES,
           },
         )
-      blind = !seen
+      cannotOpen = !seen
       if (!seen) continue
-      // A file in the middle of being written may be a valid one with its end missing: it must look the same twice.
+      // A half-written file may be valid, so it must look the same twice.
       const settled = seen !== this.#taken && seen === last
       last = seen
-      const isAsked = this.#hungUp || settled
-      if (!isAsked && clock.elapsed() < againAt) continue
-      this.#hungUp = false
+      const isDue = this.#isRequested || settled
+      if (!isDue && clock.elapsed() < againAt) continue
+      this.#isRequested = false
       this.#taken = seen
-      return isAsked
+      return isDue
     }
   }
 
-  /** Undefined while no file can be opened: that is no change. */
-  #look(): string | undefined {
+  /** Undefined while no file can be opened, which is no change. */
+  #digest(): string | undefined {
     const { file, references } = this.#options
     const context = { ...references, folder: folderOf(file) }
     const text = this.#textNow()
@@ -183,7 +183,7 @@ class Asking {
     return orUnreadable(() => (references.readConfig ?? references.readFile)(file))
   }
 
-  /** Reads it. Throws ConfigFaults. */
+  /** Loads the file. Throws ConfigFaults. */
   load(): Config {
     const loaded = this.#options.load()
     this.#plain = plainReferences(loaded)
@@ -194,7 +194,7 @@ class Asking {
 
 const UNREADABLE = 'unreadable'
 
-/** Undefined where nothing can be opened. */
+/** Undefined if no file can be opened. */
 function orUnreadable(read: () => string): string | undefined {
   try {
     return read()
@@ -208,9 +208,9 @@ const resolvedOf = (plain: readonly Reference[]) => plain.map(({ resolved }) => 
 const digestOf = (...parts: readonly unknown[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 
-// Whether a configuration that was read again is the one that runs: then there is nothing to take over.
+// Compares a reloaded configuration with the running one.
 
-/** What is not understood here is another one. */
+/** Values of unknown kinds count as different. */
 function isSameConfig(one: unknown, other: unknown): boolean {
   if (one instanceof Secret) return other instanceof Secret && one.isSame(other)
   if (Array.isArray(one))
@@ -231,7 +231,7 @@ function isPlain(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
 
-/** A digest of the keys that values are hashed with. A sink reads its key once, so a new key in the same file is a change of the configuration. */
+/** Digest of the hash keys. A sink reads its key once, so a new key is a new configuration. */
 function hashKeysDigest({ sinks }: Config, read: (path: string) => string): string {
   const digest = createHash('sha256')
   for (const { path } of sinks.flatMap(({ redact }) => policyFiles(redact))) {
@@ -239,7 +239,7 @@ function hashKeysDigest({ sinks }: Config, read: (path: string) => string): stri
     try {
       text = read(path)
     } catch {
-      // The sink waits for it, and finds it by itself.
+      // The sink waits for the file itself.
     }
     digest.update(`${path}\n${text.length}\n${text}\n`)
   }

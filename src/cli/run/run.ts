@@ -1,14 +1,14 @@
-// `auditferry run`: the daemon, until a signal; `once.ts` has --once.
+// `run`: the daemon, until a signal; `once.ts` has --once.
 import type { Environment } from '../../app/environment.ts'
 import { realFiles } from '../../config/files.ts'
 import type { Config } from '../../config/schema.ts'
 import { loadToRun } from '../../config/environment-checks.ts'
 import type { Log } from '../../core/log.ts'
 import { durationMs, durationPattern } from '../../core/units.ts'
-import { tellServiceManager } from '../../platform/process.ts'
+import { notifyServiceManager } from '../../platform/process.ts'
 import { openTracing } from '../../observability/tracing/open.ts'
 import { configFile, references } from '../shared/config-file.ts'
-import { runDaemon, withLastWords } from './daemon.ts'
+import { runDaemon, withErrorReport } from './daemon.ts'
 import { realEnvironment } from '../shared/environment.ts'
 import { reloading } from './reload.ts'
 import { type Once, reportOnce, runOnce } from './once.ts'
@@ -18,7 +18,7 @@ import { exitCodes } from '../shared/world.ts'
 interface RunOptions {
   readonly config?: string
   readonly once?: boolean
-  /** of --once: a duration */
+  /** of --once: duration */
   readonly timeout?: string
 }
 
@@ -32,7 +32,7 @@ export async function run(context: CommandContext, options: RunOptions): Promise
     context.stderr('auditferry: --timeout needs --once: the daemon runs until it is stopped\n')
     return exitCodes.usage
   }
-  return withLastWords(context, (useLog) => runOn(context, options, timeoutMs, useLog))
+  return withErrorReport(context, (useLog) => runOn(context, options, timeoutMs, useLog))
 }
 
 async function runOn(
@@ -53,7 +53,7 @@ async function runOn(
       reason: message,
     })
   const tracing = await openTracing({ env: context.env, version: context.version, log, clock })
-  // One for the process: what is told of a batch may link to what a former configuration read.
+  // One per process: the trace of a batch may link to reads under an earlier configuration.
   const environmentOf = (of: Config): Environment => ({ ...realEnvironment(of, context), tracing })
   const environment = environmentOf(config)
   let once: Once | undefined
@@ -65,22 +65,22 @@ async function runOn(
     const onHangup = context.onHangup ?? (() => undefined)
     const reload = { file, clock, onHangup, references: references(context), loaded, load, environmentOf }
     const { env, signal, journalCheck } = context
-    signal.addEventListener('abort', () => tellServiceManager(env, log, 'STOPPING=1'), { once: true })
+    signal.addEventListener('abort', () => notifyServiceManager(env, log, 'STOPPING=1'), { once: true })
     await runDaemon({ config, environment }, signal, {
       journalCheck,
       nextSetup: reloading(reload),
-      started: () => tellServiceManager(env, log, 'READY=1'),
+      started: () => notifyServiceManager(env, log, 'READY=1'),
       takesOver: (next) => useLog(next.environment.log),
     })
     return exitCodes.done
   } finally {
     await tracing?.close()
-    // Behind the log, where a job looks for it.
+    // After the log, where scripts look for it.
     if (once) reportOnce(once, context, config)
   }
 }
 
-/** Undefined: what is given is none. In no time nothing could be read. */
+/** Undefined if invalid. Zero is invalid too: nothing could be read in no time. */
 function timeoutOf({ timeout }: RunOptions): number | undefined {
   if (timeout === undefined) return Infinity
   return durationPattern.test(timeout) && durationMs(timeout) > 0 ? durationMs(timeout) : undefined

@@ -1,4 +1,4 @@
-// Which configuration a command reads when it is told none, and the way into it.
+// Locates the configuration file of a command and loads it.
 import { existsSync } from 'node:fs'
 import { ConfigFaults } from '../../config/faults.ts'
 import { readConfigFile, readTextFile } from '../../config/files.ts'
@@ -11,7 +11,7 @@ import type { CommandContext } from './world.ts'
 const inCheckout = './config/auditferry.yaml'
 const installed = '/etc/auditferry/auditferry.yaml'
 
-/** Throws ConnectorError `config_invalid` where there is none. */
+/** Throws ConnectorError `config_invalid` if there is none. */
 export function configFile(context: CommandContext, given: string | undefined): string {
   const named = given ?? context.env['AUDITFERRY_CONFIG']
   if (named !== undefined && named !== '') return named
@@ -24,14 +24,14 @@ export function configFile(context: CommandContext, given: string | undefined): 
   return installed
 }
 
-/** Where the configuration's references lead. */
+/** How references in the configuration are resolved. */
 export function references(context: CommandContext): References {
   return { env: context.env, readFile: readTextFile, readConfig: readConfigFile }
 }
 
-// A configuration for commands that only need its names and paths: a secret that this shell cannot read is no reason to stop.
+// For commands that need only names and paths: an unreadable secret does not stop them.
 
-/** Stands for what is there for the daemon only: a service's credential, its environment. */
+/** Replaces values that only the daemon can read, such as credentials of its service. */
 const UNKNOWN = 'auditferry-unknown-reference'
 
 function lenient(file: string, context: CommandContext): References {
@@ -47,7 +47,7 @@ function lenient(file: string, context: CommandContext): References {
   return { env, readFile, readConfig: readConfigFile }
 }
 
-/** Throws ConfigFaults as loading does, where more than a secret is missing. */
+/** Throws ConfigFaults like loading, if more than secrets is missing. */
 export function knownConfig(file: string, context: CommandContext): Config {
   const strict = examineConfig(file, references(context))
   if (strict.loaded && strict.faults.length === 0) return strict.loaded.config

@@ -1,4 +1,4 @@
-// The real world behind the daemon: the system's clock, disk and network, and what packs.
+// The real environment: the system's clock, disk, network and compression.
 import type { Environment } from '../../app/environment.ts'
 import type { Config } from '../../config/schema.ts'
 import { gzip } from '../../platform/gzip/gzip.ts'
@@ -12,10 +12,10 @@ import { connectSocket } from '../../platform/sockets.ts'
 import { openTransport } from '../../platform/transport.ts'
 import type { CommandContext } from './world.ts'
 
-/** `to`: the log, where it is not standard error. */
+/** `to`: destination of the log, by default standard error. */
 export function realEnvironment(config: Config, context: CommandContext, to?: LogOptions['to']): Environment {
   const proxy = proxyOf(context.env)
-  // Found once: what is read again later changes within them.
+  // Collected once: later re-reads change the values inside.
   const secrets = secretsIn(config)
   return {
     version: context.version,
@@ -31,11 +31,11 @@ export function realEnvironment(config: Config, context: CommandContext, to?: Lo
   }
 }
 
-/** For a command that asks an API or a sink beside the daemon: warnings in its log are the daemon's matter. */
+/** For a command that connects beside the daemon, which logs the warnings itself. */
 export const quietEnvironment = (config: Config, context: CommandContext): Environment =>
   realEnvironment({ ...config, log: { level: 'error' } }, context)
 
-/** Of the daemon that runs on this journal: it recognises a request under its id as its own in the audit log. */
+/** Instance id of the running daemon, so that it recognises the command's requests as its own. */
 export const instanceOf = ({ journal }: Config): Promise<string | undefined> =>
   connectControl(journal.path)
     .then((daemon) => daemon?.instance())

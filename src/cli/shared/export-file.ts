@@ -1,6 +1,6 @@
-// Where content goes: standard output, or a new file that only its owner can read. Nothing is overwritten or left half done.
+// Writes content to standard output or a new file for its owner only. Never overwrites a file.
 import { open, unlink } from 'node:fs/promises'
-import { ConnectorError, errnoOf, isNoRoom, isReaderGone } from '../../core/errors.ts'
+import { ConnectorError, errnoOf, isDiskFull, isReaderGone } from '../../core/errors.ts'
 import type { CommandContext } from './world.ts'
 
 function cannot(path: string, error: unknown): ConnectorError {
@@ -12,13 +12,13 @@ function cannot(path: string, error: unknown): ConnectorError {
     ENOSPC: 'the disk is full',
     EPIPE: 'its reader is gone',
   }
-  const what = why[code] ?? (isNoRoom(code) ? `no room left (${code})` : code)
+  const what = why[code] ?? (isDiskFull(code) ? `no room left (${code})` : code)
   return new ConnectorError('misconfigured', `Cannot write ${path}: ${what}`, { cause: error })
 }
 
 const toStandardOutput = (error: unknown) => cannot('to standard output', error)
 
-/** What somebody asked to see. False: the reader went away, and wants no more. */
+/** Prints content that the user requested. False: the reader of the output is gone. */
 export async function showContent({ print }: CommandContext, bytes: Uint8Array): Promise<boolean> {
   try {
     await print(bytes)
@@ -29,7 +29,7 @@ export async function showContent({ print }: CommandContext, bytes: Uint8Array):
   }
 }
 
-/** Writes each piece in order. A file appears whole or not at all; where there are no pieces, none does. */
+/** The file appears complete or not at all; without pieces it is not created. */
 export async function writeExport(
   context: CommandContext,
   path: string,

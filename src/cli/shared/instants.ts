@@ -1,4 +1,4 @@
-// Points in time as a person writes them on the command line: a time, a day, or a span back from now.
+// Times on the command line: a time, a day, or a span back from now.
 import type { DayRange } from '../../contracts/accounts.ts'
 import type { JobSpan } from '../../contracts/jobs.ts'
 import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../../core/time.ts'
@@ -6,20 +6,20 @@ import { durationMs, durationPattern } from '../../core/units.ts'
 import { stampText } from '../../observability/words.ts'
 import type { CommandContext } from './world.ts'
 
-/** Microseconds since 1970; NaN when it is none. `2026-01-31` is that day's beginning, `24h` so long before `nowMs`, `now` is that. */
+/** Epoch µs; NaN if invalid. A day means its start, `24h` means 24 hours before `nowMs`. */
 function instantUs(text: string, nowMs: number): number {
   if (text === 'now') return nowMs * 1000
   if (durationPattern.test(text)) return (nowMs - durationMs(text)) * 1000
   return parseInstantText(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text)
 }
 
-/** As a column has it, in UTC: `2026-01-31 12:00:00`. */
+/** For a table column, in UTC: `2026-01-31 12:00:00`. */
 export const instantText = (at: number): string => stampText(new Date(at).toISOString())
 
-const WANT =
+const EXPECTED_TIME =
   'expected a time with its seconds such as 2026-01-31T00:00:00Z (UTC where it names no zone), a day such as 2026-01-31, or a span such as 24h'
 
-/** Undefined, and said, when the two name no span. `to` is now unless given. */
+/** Undefined, after printing the error, if the two are not a valid span. `to` defaults to now. */
 export function spanOf(
   context: CommandContext,
   from: string,
@@ -39,15 +39,15 @@ function faultOf(
   { fromUs, toUs }: JobSpan,
   nowMs: number,
 ): string | undefined {
-  if (Number.isNaN(fromUs)) return `--from ${from}: ${WANT}`
-  if (Number.isNaN(toUs)) return `--to ${to ?? ''}: ${WANT}`
+  if (Number.isNaN(fromUs)) return `--from ${from}: ${EXPECTED_TIME}`
+  if (Number.isNaN(toUs)) return `--to ${to ?? ''}: ${EXPECTED_TIME}`
   if (!isPlausibleInstant(fromUs)) return `--from ${from}: expected a time ${plausibleInstants}`
   if (fromUs >= toUs) return `--from must be earlier than ${to === undefined ? 'now' : '--to'}`
   if (fromUs >= nowMs * 1000) return '--from must be earlier than now'
   return undefined
 }
 
-/** The UTC days that some of it lies in. */
+/** The UTC days that the span touches. */
 export const wholeDays = ({ fromUs, toUs }: JobSpan): DayRange => ({
   fromDay: epochDay(fromUs),
   toDay: epochDay(toUs - 1) + 1,

@@ -1,4 +1,4 @@
-// What the commands for jobs share: they follow what the daemon reads, list it, cancel it, and print how far it is.
+// Shared by the commands for jobs: follow, list and cancel jobs, and print their progress.
 import { missingText, matches, progressOf } from '../../contracts/jobs.ts'
 import type { Job, JobFilter, JobKind, JobSpan, Unread, WaitsFor } from '../../contracts/jobs.ts'
 import { isSameStream } from '../../contracts/source.ts'
@@ -13,32 +13,32 @@ import { areKnown } from './names.ts'
 import { exitCodes } from './world.ts'
 import type { CommandContext } from './world.ts'
 
-const LOOK_MS = 1_000
+const POLL_MS = 1_000
 const LINE_MS = 10_000
 /** The command waits this long for a daemon that restarts. */
 const PATIENCE_MS = 30_000
 
 /** Texts that differ between the commands. */
 export interface JobTexts {
-  /** what it is called, and its command */
+  /** name of the job and of its command */
   readonly kind: JobKind
-  /** what needs the daemon */
+  /** what needs a running daemon, for an error message */
   readonly needs: string
-  /** what it is called where none is there */
+  /** its name, for "No … was under way" */
   readonly title: string
-  /** of one that was cancelled */
+  /** what remains after a cancellation */
   readonly stays: (whose: 'it' | 'they') => string
   readonly countsText: (job: Job) => string
   readonly endText: (job: Job, ended: string) => string
-  /** on a screen, of all together */
+  /** progress bar for all jobs, on a terminal only */
   readonly barText?: (all: readonly Job[]) => string
-  /** behind the last lines */
+  /** printed after the last lines */
   readonly adviceText?: (job: Job) => string
 }
 
 type Connect = () => Promise<ControlClient | undefined>
 
-/** Until all that were started have ended, or are no longer there, or the signal. */
+/** Follows the jobs until all have ended or disappeared, or until the signal. */
 export async function follow(
   context: CommandContext,
   texts: JobTexts,
@@ -50,52 +50,52 @@ export async function follow(
   const troubles = new Set<string>()
   let now = started
   let printedAt = clock.elapsed()
-  let heardAt = clock.elapsed()
+  let answeredAt = clock.elapsed()
   for (;;) {
     const open = now.filter(({ endedAt }) => endedAt === undefined)
-    const silence = silenceText(clock.elapsed() - heardAt)
+    const silence = silenceText(clock.elapsed() - answeredAt)
     if (barText)
-      context.stdout(`${newTroubles(texts, open, troubles, silence)}${AGAIN}${barText(now)}${silence}`)
+      context.stdout(`${newReasons(texts, open, troubles, silence)}${CLEAR_LINE}${barText(now)}${silence}`)
     else if (clock.elapsed() - printedAt >= LINE_MS) {
       printedAt = clock.elapsed()
       for (const job of open) context.stdout(lineText(texts, job, silence))
     }
     if (open.length === 0) break
-    await clock.sleep(LOOK_MS, context.signal)
+    await clock.sleep(POLL_MS, context.signal)
     if (context.signal.aborted) {
-      context.stdout(`\nThe daemon continues it: ${howText(texts)}\n`)
+      context.stdout(`\nThe daemon continues it: ${manageText(texts)}\n`)
       return exitCodes.done
     }
-    const heard = await hear(texts, connect, now)
-    if (heard) {
-      heardAt = clock.elapsed()
-      now = heard
-    } else if (clock.elapsed() - heardAt >= PATIENCE_MS) {
+    const current = await askDaemon(texts, connect, now)
+    if (current) {
+      answeredAt = clock.elapsed()
+      now = current
+    } else if (clock.elapsed() - answeredAt >= PATIENCE_MS) {
       context.stderr(
-        `auditferry: the daemon no longer answers; the ${texts.kind} continues when it runs again: ${howText(texts)}\n`,
+        `auditferry: the daemon no longer answers; the ${texts.kind} continues when it runs again: ${manageText(texts)}\n`,
       )
       return exitCodes.failed
     }
   }
-  if (barText) context.stdout(AGAIN)
+  if (barText) context.stdout(CLEAR_LINE)
   for (const job of now) context.stdout(lineText(texts, job))
   for (const job of now) context.stderr(texts.adviceText?.(job) ?? '')
-  return now.every((job) => job.error === undefined && isWhole(job)) ? exitCodes.done : exitCodes.failed
+  return now.every((job) => job.error === undefined && isComplete(job)) ? exitCodes.done : exitCodes.failed
 }
 
-const howText = ({ kind }: JobTexts) => `auditferry ${kind} --status shows its progress, --cancel stops it`
+const manageText = ({ kind }: JobTexts) => `auditferry ${kind} --status shows its progress, --cancel stops it`
 
-const isWhole = ({ counts, unread }: Job): boolean => counts.gaps === 0 && unread.length === 0
+const isComplete = ({ counts, unread }: Job): boolean => counts.gaps === 0 && unread.length === 0
 
-/** All of them as they are now; undefined: the daemon does not answer. */
-async function hear(
+/** The jobs as they are now; undefined: the daemon does not answer. */
+async function askDaemon(
   texts: JobTexts,
   connect: Connect,
   before: readonly Job[],
 ): Promise<readonly Job[] | undefined> {
   try {
     const all = await (await connect())?.jobs.all(texts.kind)
-    return all && before.map((job) => (job.endedAt === undefined ? asHeard(texts, all, job) : job))
+    return all && before.map((job) => (job.endedAt === undefined ? currentState(texts, all, job) : job))
   } catch (error) {
     if (error instanceof ConnectorError && (error.code === 'unreachable' || error.code === 'timeout'))
       return undefined
@@ -103,8 +103,8 @@ async function hear(
   }
 }
 
-/** The job as it is now. A missing job was cancelled, or may have ended if another one has its place. */
-function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
+/** The job as it is now. A missing job was cancelled, or ended and was replaced by another one. */
+function currentState({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   const over = (message: string): Job => ({
     ...job,
     endedAt: job.startedAt,
@@ -115,7 +115,7 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   if (same) {
     const { waitsFor: what } = same
     if (what !== 'source' && what !== 'sink' && what !== 'sources') return same
-    // The daemon keeps it until the configuration has again what it lacks; this command stops following it.
+    // The daemon resumes it once the configuration is complete again; following it ends here.
     return over(
       `${missingText[what]}: it waits in the journal, and continues once ${what === 'sources' ? 'it' : `the ${what}`} is there again`,
     )
@@ -130,39 +130,39 @@ function asHeard({ stays }: JobTexts, all: readonly Job[], job: Job): Job {
   return over(`${how}; ${stays('it')}`)
 }
 
-/** `--status` and `--cancel`. Only the daemon is asked: it knows jobs whose workspace or sink has left this file. */
-export async function look(
+/** `--status` and `--cancel`. Asks only the daemon, which knows jobs that have left the file. */
+export async function showOrCancel(
   context: CommandContext,
   file: string,
   texts: JobTexts,
   which: JobFilter,
   isCancel: boolean,
 ): Promise<number> {
-  const { client, there } = await reachDaemon(file, context)
+  const { client, names } = await reachDaemon(file, context)
   if (!client) return withoutDaemon(context, file, texts)
   const { kind, title, stays } = texts
   if (isCancel) {
     const count = await client.jobs.cancel(kind, which)
-    if (count === 0 && !areKnown(context, which, await there())) return exitCodes.usage
+    if (count === 0 && !areKnown(context, which, await names())) return exitCodes.usage
     if (count === 0) context.stdout(`No ${title} was under way: nothing to end\n`)
     else context.stdout(`${countText(count, `${kind}s`)} ended; ${stays(count === 1 ? 'it' : 'they')}\n`)
     return exitCodes.done
   }
   const all = await client.jobs.all(kind)
-  const meant = all.filter((job) => matches(which, job))
-  if (meant.length === 0) {
-    const known = await there()
-    // A name that left the configuration is known as long as a job has it.
-    const names = {
-      workspaces: [...known.workspaces, ...all.map(({ stream }) => ({ name: stream.workspace }))],
-      sinks: [...known.sinks, ...all.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
+  const selected = all.filter((job) => matches(which, job))
+  if (selected.length === 0) {
+    const configured = await names()
+    // A name that left the configuration is still valid while a job has it.
+    const known = {
+      workspaces: [...configured.workspaces, ...all.map(({ stream }) => ({ name: stream.workspace }))],
+      sinks: [...configured.sinks, ...all.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
     }
-    if (!areKnown(context, which, names)) return exitCodes.usage
+    if (!areKnown(context, which, known)) return exitCodes.usage
     context.stdout(
       `No ${all.length > 0 ? 'such ' : ''}${title} is under way, and none came to its end within the last day; one that was cancelled is not kept\n`,
     )
   }
-  for (const job of meant) context.stdout(lineText(texts, job))
+  for (const job of selected) context.stdout(lineText(texts, job))
   return exitCodes.done
 }
 
@@ -177,12 +177,12 @@ export function withoutDaemon(
   return exitCodes.failed
 }
 
-// How far a job is: the same line for backfill, replay, reconcile and `status`.
+// Progress line, the same for backfill, replay, reconcile and `status`.
 
 /** Answers normally arrive more often than this. */
 const SILENT_MS = 3_000
-/** Back to the beginning of the line, and clears it. */
-const AGAIN = '\r\u001b[K'
+/** Returns to the start of the line and clears it. */
+const CLEAR_LINE = '\r\u001b[K'
 
 /** `ratio`: 0 to 1; undefined: not known yet. */
 export const progressText = (name: string, ratio: number | undefined, counts: string, trouble: string) =>
@@ -199,8 +199,8 @@ export const nameText = ({ stream, sink }: Job): string =>
 export const gapsText = (gaps: number) =>
   gaps === 0 ? '' : `; ${countText(gaps, 'possible gaps')}: entries there may be missing`
 
-/** Parts that stayed unread. */
-const NAMED = 5
+/** Unread parts that are listed. */
+const MOST_NAMED = 5
 
 const unreadWhy = {
   refused: 'refused by the API with 400 (the span may be too far in the past)',
@@ -209,13 +209,13 @@ const unreadWhy = {
 
 export function unreadText(unread: readonly Unread[]): string {
   const named = unread
-    .slice(0, NAMED)
+    .slice(0, MOST_NAMED)
     .map((part) => `\n  not read: ${spanText(part)}: ${unreadWhy[part.why]}`)
-  const more = unread.length - NAMED
+  const more = unread.length - MOST_NAMED
   return `${named.join('')}${more > 0 ? `\n  and ${more} more` : ''}`
 }
 
-/** Why it is not progressing, if anything. */
+/** Why the job makes no progress, if known. */
 export function troubleText({ error, waitsFor, waitReason }: Trouble): string {
   if (error) return `; trying again: ${printable(error.message)}`
   const text = waitText(waitsFor, waitReason)
@@ -228,24 +228,24 @@ interface Trouble {
   readonly waitReason?: string | null | undefined
 }
 
-/** The last answer may be outdated, so the silence is printed instead. */
+/** Replaces the last known reason, which may be outdated. */
 const silenceText = (silentMs: number) =>
   silentMs < SILENT_MS ? '' : `; no answer from the daemon since ${Math.round(silentMs / 1000)} s`
 
 function lineText({ countsText, endText }: JobTexts, job: Job, silence = ''): string {
   const why = job.error && printable(job.error.message)
   if (job.endedAt !== undefined)
-    return `${endText(job, why ?? (isWhole(job) ? 'done' : 'ended, not whole'))}\n`
+    return `${endText(job, why ?? (isComplete(job) ? 'done' : 'ended, not whole'))}\n`
   return `${progressText(nameText(job), progressOf(job), countsText(job), silence || troubleText(job))}\n`
 }
 
-/** On a screen, each reason why a running job waits is printed once, above the bar. */
-function newTroubles(texts: JobTexts, open: readonly Job[], printed: Set<string>, silence: string): string {
+/** On a terminal, prints each reason why a job waits once, above the bar. */
+function newReasons(texts: JobTexts, open: readonly Job[], printed: Set<string>, silence: string): string {
   if (silence !== '') return ''
   const news = open.filter((job) => {
-    // The figures of a wait change all the time.
+    // The numbers in a wait reason change all the time.
     const trouble = job.error ? troubleText(job) : (job.waitsFor ?? '')
     return trouble !== '' && printed.size < printed.add(`${nameText(job)}${trouble}`).size
   })
-  return news.map((job) => `${AGAIN}${lineText(texts, job)}`).join('')
+  return news.map((job) => `${CLEAR_LINE}${lineText(texts, job)}`).join('')
 }

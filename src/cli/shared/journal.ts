@@ -1,7 +1,7 @@
-// The way to the journal: through the daemon that holds it, or into it itself when none runs.
+// Access to the journal: through the running daemon, or directly if none runs.
 import { existsSync } from 'node:fs'
 import { parseDocument } from 'yaml'
-import { retryWanted } from '../../app/delivery.ts'
+import { retryAcceptedDeadLetters } from '../../app/delivery.ts'
 import { ConfigFaults } from '../../config/faults.ts'
 import { readConfigFile, realFiles } from '../../config/files.ts'
 import { journalSettings } from '../../config/journal.ts'
@@ -11,7 +11,7 @@ import type { Config, SinkConfig } from '../../config/schema.ts'
 import type { Stream } from '../../contracts/source.ts'
 import { connectControl } from '../../control/client.ts'
 import type { ControlClient } from '../../control/client.ts'
-import type { AskedJournal, Retry } from '../../control/questions.ts'
+import type { OperatorJournal, Retry } from '../../control/questions.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { holderOf } from '../../journal/sqlite/database.ts'
 import { controlPath } from '../../journal/sqlite/files.ts'
@@ -19,21 +19,21 @@ import { openJournal } from '../../journal/sqlite/open.ts'
 import { openLog } from '../../observability/log.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { configFile, knownConfig, references } from './config-file.ts'
-import type { There } from './names.ts'
+import type { NameLists } from './names.ts'
 import type { CommandContext } from './world.ts'
 
 export interface OpenJournal {
-  readonly journal: AskedJournal
+  readonly journal: OperatorJournal
   readonly retry: Retry
-  /** what is put back goes out at once */
+  /** the daemon runs, so requeued entries are sent at once */
   readonly running: boolean
-  /** Throws ConfigFaults where the configuration is at fault, and only its daemon could be found. */
+  /** Throws ConfigFaults if the file is invalid and the daemon was found without it. */
   readonly sinks: readonly SinkConfig[]
-  /** Of all workspaces, what is switched on. Throws as `sinks` does. */
-  readonly origins: readonly Stream[]
-  /** What there is to name on the command line, as the daemon or its file has it. */
-  readonly there: () => Promise<There>
-  /** The daemon, as it answers now; undefined: none does. */
+  /** Streams of all workspaces that are switched on. Throws like `sinks`. */
+  readonly streams: readonly Stream[]
+  /** Names that are valid on the command line, from the daemon or its file. */
+  readonly names: () => Promise<NameLists>
+  /** Connects to the daemon; undefined: none answers. */
   readonly connect: () => Promise<ControlClient | undefined>
   close(): Promise<void>
 }
@@ -45,12 +45,12 @@ export function noJournal(path: string): ConnectorError {
   )
 }
 
-const originsOf = ({ workspaces }: Config): readonly Stream[] =>
+const streamsOf = ({ workspaces }: Config): readonly Stream[] =>
   workspaces.flatMap((one) => sourcesOf(one).map((source) => ({ workspace: one.name, source })))
 
-async function openHere(config: Config, there: OpenJournal['there']): Promise<OpenJournal> {
+async function openDirectly(config: Config, names: OpenJournal['names']): Promise<OpenJournal> {
   const { path } = config.journal
-  // A log that has lost its journal is more than nothing: the opening says what to do with it.
+  // A WAL file without its journal is an error that opening explains.
   if (!existsSync(path) && !existsSync(`${realFiles.place(path)}-wal`)) throw noJournal(path)
   const opened = await openJournal({
     ...journalSettings(config),
@@ -66,16 +66,16 @@ async function openHere(config: Config, there: OpenJournal['there']): Promise<Op
     )
   })
   const connect = () => Promise.resolve(undefined)
-  const retry: Retry = (query) => retryWanted(opened, config.sinks, query)
+  const retry: Retry = (query) => retryAcceptedDeadLetters(opened, config.sinks, query)
   const { sinks } = config
-  const origins = originsOf(config)
+  const streams = streamsOf(config)
   return {
     journal: opened,
     retry,
     running: false,
     sinks,
-    origins,
-    there,
+    streams,
+    names,
     connect,
     close: () => opened.close(),
   }
@@ -83,23 +83,23 @@ async function openHere(config: Config, there: OpenJournal['there']): Promise<Op
 
 async function reachJournal(context: CommandContext, given: string | undefined): Promise<OpenJournal> {
   const file = configFile(context, given)
-  const { place, config, faults, client, there } = await reachDaemon(file, context)
-  if (!client) return openHere(config, there)
+  const { place, config, faults, client, names } = await reachDaemon(file, context)
+  if (!client) return openDirectly(config, names)
   const connect = () => connectControl(place.journal.path)
   return {
     journal: client,
     retry: client.retry,
     running: true,
-    there,
+    names,
     connect,
     close: () => Promise.resolve(),
     get sinks() {
       if (faults) throw faults
       return config.sinks
     },
-    get origins() {
+    get streams() {
       if (faults) throw faults
-      return originsOf(config)
+      return streamsOf(config)
     },
   }
 }
@@ -117,55 +117,58 @@ export async function withJournal(
   }
 }
 
-// The way to the daemon of a configuration, which may be at fault meanwhile: where it is, and whether it answers.
+// Finds the daemon of a configuration file that may have become invalid.
 
-/** Where the daemon of a configuration is asked. */
-export type DaemonPlace = Pick<Config, 'journal' | 'server'>
+/** The part of the configuration that leads to the daemon. */
+export type DaemonAddress = Pick<Config, 'journal' | 'server'>
 
-/** Where the daemon of a file is, and the file's configuration or what is wrong with it. */
+/** How to reach the daemon, and the configuration or its faults. */
 type Known =
-  | { readonly place: DaemonPlace; readonly config: Config; readonly faults: undefined }
-  | { readonly place: DaemonPlace; readonly config: undefined; readonly faults: ConfigFaults }
+  | { readonly place: DaemonAddress; readonly config: Config; readonly faults: undefined }
+  | { readonly place: DaemonAddress; readonly config: undefined; readonly faults: ConfigFaults }
 
 /**
- * For what only asks a running daemon: it goes on with the configuration it has while the file is at fault.
- * Throws ConfigFaults where not even the place of its daemon can be read.
+ * For commands that only query the daemon, which keeps its configuration while the file is invalid.
+ * Throws ConfigFaults if the file does not even say how to reach the daemon.
  */
-export function configOrPlace(file: string, context: CommandContext): Known {
+export function configOrAddress(file: string, context: CommandContext): Known {
   try {
     const config = knownConfig(file, context)
     return { place: config, config, faults: undefined }
   } catch (error) {
     if (!(error instanceof ConfigFaults)) throw error
-    const place = placeIn(file, context)
+    const place = addressIn(file, context)
     if (!place) throw error
     return { place, config: undefined, faults: error }
   }
 }
 
-/** `client`: the way to the daemon; undefined where none runs. */
+/** `client`: undefined if no daemon runs. */
 type Reached = (
   | (Known & { readonly client: ControlClient })
   | (Extract<Known, { readonly config: Config }> & { readonly client: undefined })
 ) & {
-  /** What there is to name on the command line; where the file is at fault, of what its daemon goes on with. */
-  readonly there: () => Promise<There>
+  /** Names that are valid on the command line; from the daemon if the file is invalid. */
+  readonly names: () => Promise<NameLists>
 }
 
-/** The daemon of a file, which may be at fault meanwhile: that is said. Throws ConfigFaults where nobody is there to go by. */
+/**
+ * Connects to the daemon of a file, and warns if the file is invalid. Throws ConfigFaults if the
+ * file is invalid and no daemon runs.
+ */
 export async function reachDaemon(file: string, context: CommandContext): Promise<Reached> {
-  const known = configOrPlace(file, context)
+  const known = configOrAddress(file, context)
   const client = await connectControl(known.place.journal.path)
   if (client) {
-    if (known.faults) tellFaulty(file, context)
-    return { ...known, client, there: async () => known.config ?? (await client.status()) }
+    if (known.faults) warnInvalid(file, context)
+    return { ...known, client, names: async () => known.config ?? (await client.status()) }
   }
   if (known.faults) throw known.faults
-  return { ...known, client, there: () => Promise.resolve(known.config) }
+  return { ...known, client, names: () => Promise.resolve(known.config) }
 }
 
-/** Two keys, whatever is wrong around them; undefined where one of these is wrong itself. */
-function placeIn(file: string, context: CommandContext): DaemonPlace | undefined {
+/** Reads only the two keys that are needed; undefined if one of them is invalid. */
+function addressIn(file: string, context: CommandContext): DaemonAddress | undefined {
   try {
     const folder = folderOf(file)
     const document = parseDocument(readConfigFile(file), { prettyErrors: false, logLevel: 'silent' })
@@ -183,8 +186,8 @@ function placeIn(file: string, context: CommandContext): DaemonPlace | undefined
   }
 }
 
-/** To be said before what the daemon answers. */
-export function tellFaulty(file: string, { stderr }: CommandContext): void {
+/** Print before the daemon's answer. */
+export function warnInvalid(file: string, { stderr }: CommandContext): void {
   stderr(
     `auditferry: ${file} is invalid; a running daemon keeps its current configuration, and this is its answer. To see the errors: auditferry validate --config ${file}\n`,
   )

@@ -1,51 +1,55 @@
-// What the command line names and is not there: told with the names that there are, before anything is done.
+// Checks names from the command line; an unknown one is reported with the names that exist.
 import type { CommandContext } from './world.ts'
 
-/** As a configuration, a status report or the journal has it. */
+/** From a configuration, a status report or the journal. */
 interface Named {
   readonly name: string
 }
 
-/** What to say of it; undefined: it is one of them, or none was named. */
+/** The error message; undefined: the name exists, or none was given. */
 export function unknownName(
   what: string,
   name: string | undefined,
-  there: readonly Named[],
+  known: readonly Named[],
 ): string | undefined {
-  if (name === undefined || there.some((one) => one.name === name)) return undefined
-  const names = [...new Set(there.map((one) => one.name))].join(', ')
+  if (name === undefined || known.some((one) => one.name === name)) return undefined
+  const names = [...new Set(known.map((one) => one.name))].join(', ')
   return `there is no ${what} ${name}; there ${names === '' ? 'is none' : `are ${names}`}`
 }
 
-/** False, and said, where it is none of them. */
+/** False, after printing the error, if the name is unknown. */
 export function isKnown(
   { stderr }: CommandContext,
   what: 'sink' | 'workspace',
   name: string | undefined,
-  there: readonly Named[],
+  known: readonly Named[],
 ): boolean {
-  const fault = unknownName(what, name, there)
+  const fault = unknownName(what, name, known)
   if (fault !== undefined) stderr(`error: ${fault}\n`)
   return fault === undefined
 }
 
-/** Whose; what is absent means all. */
-export interface Whose {
+/** Absent fields match all. */
+export interface NameFilter {
   readonly workspace?: string | undefined
   readonly source?: string | undefined
   readonly sink?: string | undefined
 }
 
-/** What there is to name on the command line. */
-export type There = Record<'sinks' | 'workspaces', readonly Named[]>
+/** Names that are valid on the command line. */
+export type NameLists = Record<'sinks' | 'workspaces', readonly Named[]>
 
-/** False, and said, where one of the names is none of them. */
-export function areKnown(context: CommandContext, { workspace, sink }: Whose, there: There): boolean {
+/** False, after printing the error, if one of the names is unknown. */
+export function areKnown(
+  context: CommandContext,
+  { workspace, sink }: NameFilter,
+  known: NameLists,
+): boolean {
   return (
-    isKnown(context, 'workspace', workspace, there.workspaces) && isKnown(context, 'sink', sink, there.sinks)
+    isKnown(context, 'workspace', workspace, known.workspaces) && isKnown(context, 'sink', sink, known.sinks)
   )
 }
 
-export const areNamed = ({ workspace, sink }: Whose, there: There): boolean =>
-  unknownName('workspace', workspace, there.workspaces) === undefined &&
-  unknownName('sink', sink, there.sinks) === undefined
+export const areAllKnown = ({ workspace, sink }: NameFilter, known: NameLists): boolean =>
+  unknownName('workspace', workspace, known.workspaces) === undefined &&
+  unknownName('sink', sink, known.sinks) === undefined

@@ -1,12 +1,12 @@
-// Plain columns for a terminal: no frame, nothing that a stranger's text could do to the screen.
+// Plain text columns. Control characters in foreign text cannot affect the terminal.
 import { printable } from '../../core/printable.ts'
 
-/** Puts colour around a cell that is padded already, by what it says. */
+/** Colours a padded cell, depending on its text. */
 export type Paint = (padded: string, text: string) => string
 
 const unpainted: Paint = (padded) => padded
 
-/** Two spaces between columns, none at a line's end. */
+/** Two spaces between columns, no trailing spaces. */
 export function columns(rows: readonly (readonly string[])[], paint = unpainted): string {
   const cells = rows.map((row) => row.map(printable))
   const widths: number[] = []

@@ -1,28 +1,31 @@
-// What a command knows of the process it runs in, and the exit codes it may answer with.
+// The process as a command sees it, and the exit codes.
 import { ConnectorError } from '../../core/errors.ts'
 
 export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
-  /** so that a person can be told what to kill */
+  /** for messages that name the process to kill */
   readonly pid?: number
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
-  /** Standard error is a terminal: `run` and `demo` write for people there, and JSON lines everywhere else. Absent: it is not. */
+  /** Standard error is a terminal: `run` and `demo` print text, not JSON. Absent: false. */
   readonly terminal?: boolean
-  /** Standard output is a screen that shows colours. Absent: it is not. */
+  /** Standard output is a terminal with colours. Absent: false. */
   readonly colours?: boolean
-  /** Opens standard input. Absent: it is empty. */
+  /** Opens standard input. Absent: empty input. */
   readonly stdin?: () => AsyncIterable<Uint8Array>
-  /** Bytes to standard output; resolves when they were taken, rejects when nobody reads any more. */
+  /** Writes to standard output; resolves when written, rejects when the reader is gone. */
   readonly print: (bytes: Uint8Array) => Promise<void>
-  /** the program that checks a large journal; absent: who opens it does */
+  /** program that checks a large journal; absent: the opening process checks it */
   readonly journalCheck?: string
   /** Aborts at the first SIGTERM or SIGINT. */
   readonly signal: AbortSignal
-  /** From the first call on a SIGHUP does no longer end the process: it calls `listener`, at once where `run` got one before. Absent: nobody sends any. */
+  /**
+   * From the first call on SIGHUP calls `listener` instead of ending the process; one that `run`
+   * received earlier calls it at once. Absent: SIGHUP never comes.
+   */
   readonly onHangup?: (listener: () => void) => void
-  /** `listener` is told what nobody caught, right before the process ends of it. Absent: nobody is. */
+  /** Calls `listener` with an uncaught error right before the process ends. Absent: never. */
   readonly onBug?: (listener: (error: unknown) => void) => void
 }
 

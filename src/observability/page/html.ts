@@ -14,7 +14,7 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? '')
 }
 
-/** Text of other programs: escaped and isolated, so that its bidirectional marks do not affect the rest of the page. */
+/** Text of other programs: escaped, and isolated because of possible bidirectional marks. */
 export const verbatim = (text: string): string => `<bdi>${escapeHtml(text)}</bdi>`
 
 export const soft = (html: string): string => `<span class="soft">${html}</span>`
@@ -57,7 +57,7 @@ export const isTrouble = (state: SourceState | SinkState): boolean =>
 export const stateHtml = (state: SourceState | SinkState): string =>
   `<span class="state ${tones[state]}">${state}</span>`
 
-/** Drawn as SVG, because browsers render `meter` differently. The number is also in the text next to it. */
+/** SVG, because browsers render `meter` differently. The number is also in the text beside it. */
 function barHtml(role: 'meter' | 'progressbar', tone: string, label: string, share: number): string {
   const width = Math.floor(Math.min(1, Math.max(0, share)) * 1000) / 10
   const aria = `role="${role}" aria-label="${escapeHtml(label)}" aria-valuemin="0" aria-valuemax="100" aria-valuenow="${width}"`
@@ -75,7 +75,7 @@ export const progressHtml = (label: string, ratio: number): string =>
 
 export const percent = (ratio: number): string => `${Math.floor(ratio * 100)}\u00a0%`
 
-// A table that stays a table for screen readers when a narrow screen shows each row as a card: hence the roles.
+// The roles keep it a table for screen readers when a narrow screen shows each row as a card.
 
 interface Column {
   readonly label: string

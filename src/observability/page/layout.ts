@@ -36,7 +36,7 @@ function newsHtml({ ok, workspaces, sinks, journal }: StatusReport): string {
   const parts = troubled.map(({ name, state }) => `${name} is ${state}`)
   const lost = journal.lost === null ? [] : ['the journal’s file is gone']
   const paused = journal.paused ? ['reading is paused'] : []
-  return ok ? 'All parts are well' : escapeHtml(`Attention: ${[...lost, ...paused, ...parts].join(', ')}`)
+  return ok ? 'All parts are working' : escapeHtml(`Attention: ${[...lost, ...paused, ...parts].join(', ')}`)
 }
 
 function headHtml({ ok }: StatusReport): string {
@@ -59,7 +59,7 @@ function bannerHtml({ version, started_at, reported_at }: StatusReport, now: num
 const footer = `<footer><p>New and Delivered count since the start or the last reload. For machines: <a href="status">status</a>, <a href="metrics">metrics</a>,
 <a href="livez">livez</a>, <a href="readyz">readyz</a>.</p></footer>`
 
-/** `config`: the configuration as text, secrets masked. Everything else comes from the report, and is escaped here. */
+/** `config`: as text, secrets masked. Everything from the report is escaped here. */
 export function renderPage(report: StatusReport, config?: string): string {
   const now = Date.parse(report.reported_at)
   const classes = `${report.ok ? 'good' : 'bad'}${report.summary.length > LONG_SENTENCE ? ' long' : ''}`

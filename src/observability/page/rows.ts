@@ -1,5 +1,5 @@
-// Sources and sinks as table rows: state, last success, lag, limits, counts, and the last error message.
-// No source or sink is known by name.
+// Sources and sinks as table rows: state, last success, lag, limits, counts, and the last error
+// message. No source or sink is known by name.
 import type {
   BackfillStatus,
   ReplayStatus,
@@ -11,7 +11,7 @@ import type {
   WorkspaceStatus,
 } from '../status.ts'
 import { faultText } from '../summary.ts'
-import { budgetOf, isLagUnknown, noDelivery } from '../status.ts'
+import { rateLimitOf, isLagUnknown, noDelivery } from '../status.ts'
 import {
   answerText,
   limitedText,
@@ -70,7 +70,7 @@ function answer({ waits_for_memory_since, answer_comes_since }: SourceStatus, no
   return text === '' ? undefined : ({ kind: 'limit', html: escapeHtml(text) } as const)
 }
 
-function budgetHtml(rateLimiter: RateLimitStatus | undefined): string {
+function rateLimitHtml(rateLimiter: RateLimitStatus | undefined): string {
   if (!rateLimiter) return soft('none')
   const { used, limit, lowered_from: from, shared_with: others = [] } = rateLimiter
   const lowered = from === undefined ? '' : ` ${soft(`since a 429 (${numberText(from)} before)`)}`
@@ -100,13 +100,13 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: Sta
       agoHtml(source.last_success_at, now, unread),
       agoHtml(source.caught_up_at, now, behind),
       isLagUnknown(source) ? soft('unknown') : lagHtml(source.lag_seconds),
-      budgetHtml(budgetOf(source, workspace)),
+      rateLimitHtml(rateLimitOf(source, workspace)),
       numberText(source.new_entries),
       zeroIsWell(source.gaps),
     ],
     notes: [
       backlog(source),
-      limit(budgetOf(source, workspace), now),
+      limit(rateLimitOf(source, workspace), now),
       answer(source, now),
       fault(source.error, report, now),
     ],

@@ -10,11 +10,11 @@ export const script = `
 'use strict'
 const EVERY_MS = 5000
 const PATIENCE_MS = 10000
-const hold = document.getElementById('hold')
+const pauseButton = document.getElementById('hold')
 const lost = document.getElementById('lost')
 const edition = (page) => page.querySelector('meta[name=edition]')?.content
 const keyOf = (node) => node.dataset?.key
-let held = false
+let paused = false
 let asking = false
 let timer
 
@@ -83,7 +83,7 @@ async function refresh() {
     const reply = await fetch(location.pathname, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS) })
     if (!reply.ok) throw new Error('no page')
     const text = await reply.text()
-    if (!held) show(text)
+    if (!paused) show(text)
     lost.hidden = true
   } catch {
     if (lost.hidden) {
@@ -97,18 +97,18 @@ async function refresh() {
 
 function later() {
   clearTimeout(timer)
-  if (!held && !document.hidden) timer = setTimeout(refresh, EVERY_MS)
+  if (!paused && !document.hidden) timer = setTimeout(refresh, EVERY_MS)
 }
 
-hold.hidden = false
-hold.addEventListener('click', () => {
-  held = !held
-  hold.setAttribute('aria-pressed', String(held))
-  if (held) later()
+pauseButton.hidden = false
+pauseButton.addEventListener('click', () => {
+  paused = !paused
+  pauseButton.setAttribute('aria-pressed', String(paused))
+  if (paused) later()
   else void refresh()
 })
 document.addEventListener('visibilitychange', () => {
-  if (held || document.hidden) later()
+  if (paused || document.hidden) later()
   else void refresh()
 })
 later()

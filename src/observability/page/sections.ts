@@ -70,14 +70,14 @@ function matters(report: StatusReport): Matter[] {
       key: 'strangers',
       count: unconfigured.length,
       what: `<b>Left the configuration</b>: ${verbatim(unconfigured.join(', '))}`,
-      advice: 'nothing is kept for it any more; its pending entries go with the acknowledged ones',
+      advice: 'no entries are kept for it; its pending ones are deleted once all other sinks have them',
     },
   ]
-  return [...heldParts(report), ...warned(report), ...letters, ...rest.filter(({ count }) => count > 0)]
+  return [...blockedParts(report), ...warned(report), ...letters, ...rest.filter(({ count }) => count > 0)]
 }
 
 /** A part that waits for a key, a permission or a setting resumes automatically after the fix. */
-function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
+function blockedParts({ workspaces, sinks }: StatusReport): Matter[] {
   const sources = workspaces.flatMap(({ name, sources: own }) =>
     own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
   )
@@ -90,13 +90,13 @@ function heldParts({ workspaces, sinks }: StatusReport): Matter[] {
     }))
 }
 
-const mended: Readonly<Record<WarningStatus['code'], string>> = {
+const adviceByCode: Readonly<Record<WarningStatus['code'], string>> = {
   clock_apart:
     'after the fix reading resumes automatically; if it was wrong for days, a backfill finds what was missed',
   secret_unread: 'put it back where it was: it is read again automatically',
   file_unread: 'put it back where it was: it is read again automatically',
-  file_removed: 'find out who did it, and send the lines again; this warning lasts a day',
-  file_cut: 'find out who did it, and send the lines again; this warning lasts a day',
+  file_removed: 'find out who did it, and replay the lines; this warning lasts a day',
+  file_cut: 'find out who did it, and replay the lines; this warning lasts a day',
 }
 
 function warned({ warnings }: StatusReport): Matter[] {
@@ -104,7 +104,7 @@ function warned({ warnings }: StatusReport): Matter[] {
     key: `warning ${code} ${about}`,
     what: `<b>To fix</b>: ${verbatim(message)}`,
     details: [`since ${timeHtml(since)}`],
-    advice: mended[code],
+    advice: adviceByCode[code],
   }))
 }
 

@@ -76,8 +76,9 @@ const PAD = 2
 const round = (value: number): number => Math.round(value * 100) / 100
 
 /**
- * Values oldest first, the newest at the right edge; `steps`: number of values for the whole width, so that few values make a
- * short line. No value is below 0. The chart is decorative: the page has its figures as text.
+ * Values oldest first, the newest at the right edge; `steps`: number of values for the whole width,
+ * so that few values make a short line. No value is below 0. The chart is decorative: the page has
+ * its figures as text.
  * @internal for tests
  */
 export function sparkline(values: readonly number[], steps: number): string {

@@ -27,7 +27,7 @@ const PROTOCOLS = ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PRO
 
 const isSet = (value: string | undefined): value is string => value !== undefined && value.trim() !== ''
 
-/** On if an endpoint or the exporter `otlp` is named; OTEL_SDK_DISABLED=true or the exporter `none` turn it off. */
+/** On with an endpoint or exporter `otlp`; off with OTEL_SDK_DISABLED=true or exporter `none`. */
 function isOn(env: Environment): boolean {
   const exporter = env['OTEL_TRACES_EXPORTER']?.trim()
   if (env['OTEL_SDK_DISABLED']?.trim().toLowerCase() === 'true' || exporter === 'none') return false
@@ -41,7 +41,7 @@ function urlOf(env: Environment): string {
   return `${(isSet(all) ? all : 'http://localhost:4318').replace(/\/+$/, '')}/v1/traces`
 }
 
-/** OTEL_TRACES_SAMPLER; a `parentbased_` one decides per trace, and here also for the spans below its first span. */
+/** OTEL_TRACES_SAMPLER; a `parentbased_` one decides per trace, here also for child spans. */
 function samplerOf(
   { ParentBasedSampler, TraceIdRatioBasedSampler, ...sdk }: typeof Sdk,
   env: Environment,
@@ -58,18 +58,18 @@ function samplerOf(
 
 /** The exporter reports nothing: lost spans are logged once, until spans arrive again. */
 function reports(exporter: SpanExporter, log: Log): SpanExporter {
-  let told = false
+  let warned = false
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
         const code: number = result.code
         const failed = code !== EXPORTED
-        if (failed && !told)
+        if (failed && !warned)
           log.warn(
             'The collector does not accept spans, and they are lost: check the collector named in the environment (OTEL_EXPORTER_OTLP_…)',
             { spans: spans.length },
           )
-        told = failed
+        warned = failed
         done(result)
       }),
     forceFlush: () => exporter.forceFlush?.() ?? Promise.resolve(),
@@ -77,7 +77,7 @@ function reports(exporter: SpanExporter, log: Log): SpanExporter {
   }
 }
 
-/** Where spans go. Undefined if it is no URL, which is logged without the value, because it may contain a password. */
+/** Where spans go; undefined if it is no URL. Its value is not logged: it may have a password. */
 function collectorOf(env: Environment, log: Log): string | undefined {
   const url = urlOf(env)
   if (URL.canParse(url)) return url
@@ -86,10 +86,10 @@ function collectorOf(env: Environment, log: Log): string | undefined {
   return undefined
 }
 
-function tellProtocol(env: Environment, log: Log): void {
-  const asked = PROTOCOLS.map((name) => env[name]).find(isSet)
-  if (asked !== undefined && asked !== 'http/json')
-    log.warn('Spans are sent as OTLP http/json, although another protocol is configured', { asked })
+function warnOfProtocol(env: Environment, log: Log): void {
+  const configured = PROTOCOLS.map((name) => env[name]).find(isSet)
+  if (configured !== undefined && configured !== 'http/json')
+    log.warn('Spans are sent as OTLP http/json, although another protocol is configured', { configured })
 }
 
 /** The environment's values for the service take precedence over ours. */
@@ -102,8 +102,8 @@ function resourceOf(resources: typeof Resources, version: string): Resources.Res
 }
 
 /**
- * The exporter itself reads headers, certificates, timeout and compression from the variables. Undefined if
- * tracing is off.
+ * The exporter itself reads headers, certificates, timeout and compression from the variables.
+ * Undefined if tracing is off.
  */
 export async function openTracing({
   env,
@@ -119,7 +119,7 @@ export async function openTracing({
     import('@opentelemetry/exporter-trace-otlp-http'),
     import('./traced.ts'),
   ])
-  tellProtocol(env, log)
+  warnOfProtocol(env, log)
   const exporter = reports(new OTLPTraceExporter({ url }), log)
   const provider = new sdk.TracerProvider({
     resource: resourceOf(resources, version),

@@ -27,8 +27,8 @@ export interface Facts {
   readonly again?: boolean
   readonly bytes?: number
   /**
-   * `ok`, `pending` if the receiver confirms later, `left` if a read was aborted, a rejecting status, or the code
-   * of an error
+   * `ok`, `pending` if the receiver confirms later, `left` if a read was aborted, a rejecting
+   * status, or the code of an error
    */
   readonly outcome?: string
 }
@@ -38,7 +38,7 @@ export const setFacts = (span: Span, facts: Facts): void => {
     if (value !== undefined) span.setAttribute(`auditferry.${name}`, value)
 }
 
-/** Our own errors give their code, any other only `bug`, because its message may contain content. */
+/** Our own errors give their code; others only `bug`, because their message may contain content. */
 const outcomeOf = (error: unknown): string => (error instanceof ConnectorError ? error.code : 'bug')
 
 export function endWith(span: Span, error?: unknown): void {
@@ -60,12 +60,12 @@ const kinds: Readonly<Record<SpanName, SpanKind>> = {
   ack: SpanKind.INTERNAL,
 }
 
-interface Place {
+interface Ancestry {
   readonly parent?: Span | undefined
   readonly links?: Link[]
 }
 
-export type Begin = (name: SpanName, facts: Facts, place?: Place) => Span
+export type Begin = (name: SpanName, facts: Facts, ancestry?: Ancestry) => Span
 
 export function beginner(tracer: Tracer): Begin {
   return (name, facts, { parent, links = [] } = {}) => {
@@ -93,13 +93,13 @@ export async function within<T>(
   }
 }
 
-// Maps entries to the span of the page that brought them, to link batches across the journal. In memory, with a
-// fixed size.
+// Maps entries to the span of the page that brought them, to link batches across the journal. In
+// memory, with a fixed size.
 
 /** The newest pages; entries of older pages have no link when they are delivered. */
-const MOST_PAGES = 4096
+const MAX_PAGES = 4096
 /** A batch over more pages links to the newest of them. */
-const MOST_LINKS = 32
+const MAX_LINKS = 32
 
 interface Page {
   readonly first: Seq
@@ -119,15 +119,15 @@ export function openPages(): Pages {
   let oldest = 0
   return {
     keep(first, last, context) {
-      if (ring.length < MOST_PAGES) ring.push({ first, last, context })
+      if (ring.length < MAX_PAGES) ring.push({ first, last, context })
       else {
         ring[oldest] = { first, last, context }
-        oldest = (oldest + 1) % MOST_PAGES
+        oldest = (oldest + 1) % MAX_PAGES
       }
     },
     links(first, last) {
       const found: Link[] = []
-      for (let age = 1; age <= ring.length && found.length < MOST_LINKS; age++) {
+      for (let age = 1; age <= ring.length && found.length < MAX_LINKS; age++) {
         const page = ring[(oldest + ring.length - age) % ring.length]
         // Sequence numbers only grow: all older pages are before this one.
         if (!page || page.last < first) break

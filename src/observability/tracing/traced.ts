@@ -1,10 +1,10 @@
-// Adds tracing with one OpenTelemetry tracer: wraps sources and sinks in decorators. Loaded only if
+// Adds tracing with one OpenTelemetry tracer: wraps sources, observes sinks. Loaded only if
 // tracing is on.
 import type { Span, Tracer } from '@opentelemetry/api'
 import type { Append, Journal, Acknowledgement } from '../../contracts/journal.ts'
 import type { Transport } from '../../contracts/platform.ts'
-import type { Tracing } from '../../contracts/reporter.ts'
-import type { Lines, ObjectContent, ObjectSink, OpenObject, ReadyObject, Sink } from '../../contracts/sink.ts'
+import type { SinkObserver, Tracing } from '../../contracts/reporter.ts'
+import type { Lines, Sink } from '../../contracts/sink.ts'
 import type { Appended, Stream, PageChunk, Source } from '../../contracts/source.ts'
 import { overlay } from '../../core/overlay.ts'
 import type { Seq } from '../../core/sequence.ts'
@@ -24,7 +24,7 @@ export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing
       }),
     source: (source) => tracedSource(source, begin, reads),
     transport: (stream, send) => tracedTransport(stream, send, begin, reads),
-    sink: <S>(sink: S) => tracedSink(sink as never, delivering) as S,
+    sink: (sink) => observerOf(sink, delivering),
     close,
   }
 }
@@ -33,7 +33,7 @@ export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing
 // acknowledgement below.
 
 /** This many tries of a sink are remembered; the acknowledgement of an older one has no parent. */
-const MOST_TRIES = 64
+const MAX_TRIES = 64
 
 interface Try {
   readonly first: Seq
@@ -53,15 +53,15 @@ interface Delivering {
 function beginTry(
   { begin, pages, tries }: Delivering,
   sink: string,
-  stretch: Omit<Try, 'span'>,
+  range: Omit<Try, 'span'>,
   facts: Facts,
 ): Span {
-  const { first, last } = stretch
+  const { first, last } = range
   const span = begin('deliver', { sink, ...facts }, { links: pages.links(first, last) })
   const known = tries.get(sink) ?? []
   tries.set(sink, known)
   known.push({ first, last, span })
-  if (known.length > MOST_TRIES) known.shift()
+  if (known.length > MAX_TRIES) known.shift()
   return span
 }
 
@@ -74,48 +74,31 @@ function tracedAck(journal: Journal, { begin, tries }: Delivering) {
   }
 }
 
-function stretchOf({ seqs, count }: Lines): Omit<Try, 'span'> {
+function rangeOf({ seqs, count }: Lines): Omit<Try, 'span'> {
   return { first: seqs[0] ?? 0, last: seqs[count - 1] ?? 0 }
 }
 
-function tracedBatches(sink: Sink, delivering: Delivering): Sink {
-  const { name, type } = sink
-  return overlay(sink, {
-    deliver(delivery, signal) {
-      const { lines, possibleDuplicate } = delivery
+function observerOf({ name, type }: Pick<Sink, 'name' | 'type'>, delivering: Delivering): SinkObserver {
+  return {
+    deliver({ lines, possibleDuplicate }, send) {
       const { count, ends } = lines
       const facts = { type, entries: count, bytes: ends[count - 1] ?? 0, again: possibleDuplicate }
-      return within(
-        beginTry(delivering, name, stretchOf(lines), facts),
-        () => sink.deliver(delivery, signal),
-        ({ settled, refused, later }) => ({
-          acknowledged: settled,
-          refused: refused.length,
-          outcome: later ? 'pending' : 'ok',
-        }),
-      )
+      const span = beginTry(delivering, name, rangeOf(lines), facts)
+      return within(span, send, ({ acknowledged, rejected, confirmation }) => ({
+        acknowledged,
+        refused: rejected.length,
+        outcome: confirmation ? 'pending' : 'ok',
+      }))
     },
-  })
+    put({ first, last, count }, send) {
+      const span = beginTry(delivering, name, { first, last }, { type, entries: count })
+      return within(span, send, ({ bodyBytes, alreadyStored }) => ({
+        bytes: bodyBytes,
+        again: alreadyStored,
+      }))
+    },
+  }
 }
-
-function tracedObjects(sink: ObjectSink, delivering: Delivering): ObjectSink {
-  const { name, type } = sink
-  const putTraced = (ready: ReadyObject, { first, last, count }: ObjectContent): ReadyObject =>
-    overlay(ready, {
-      put: (signal) =>
-        within(
-          beginTry(delivering, name, { first, last }, { type, entries: count }),
-          () => ready.put(signal),
-          ({ bodyBytes, there }) => ({ bytes: bodyBytes, again: there }),
-        ),
-    })
-  const endTraced = (object: OpenObject): OpenObject =>
-    overlay(object, { end: async (content) => putTraced(await object.end(content), content) })
-  return overlay(sink, { open: async (...where) => endTraced(await sink.open(...where)) })
-}
-
-const tracedSink = (sink: Sink | ObjectSink, delivering: Delivering): Sink | ObjectSink =>
-  'objects' in sink ? tracedObjects(sink, delivering) : tracedBatches(sink, delivering)
 
 // Spans of reading: one per read of a source, with its requests and the appends of its parts below.
 
@@ -175,8 +158,8 @@ function tracedAppend(journal: Journal, begin: Begin, reads: Reads, pages: Pages
       span,
       () => journal.append(part),
       ({ added, late, known, filtered, quarantined, last }) => {
-        const kept = added + late
-        if (kept > 0 && last !== undefined) pages.keep(last - kept + 1, last, span.spanContext())
+        const stored = added + late
+        if (stored > 0 && last !== undefined) pages.keep(last - stored + 1, last, span.spanContext())
         return { new: added, late, known, filtered, quarantined }
       },
     )

@@ -4,7 +4,7 @@
 
 /** Symbols are below this. */
 const SYMBOLS = 512
-const LONGEST = 15
+const MAX_CODE_BITS = 15
 
 /**
  * By node of the Huffman tree, with the symbols that occur first, rarest first: the count below the
@@ -15,7 +15,7 @@ const parents = new Uint16Array(2 * SYMBOLS)
 const keys = new Uint32Array(SYMBOLS)
 /** by length: how many codes have it, without the length limit */
 const numberOf = new Uint32Array(SYMBOLS)
-const next = new Uint32Array(LONGEST + 2)
+const next = new Uint32Array(MAX_CODE_BITS + 2)
 
 /**
  * The code length of each symbol, 0 for one that does not occur. A single occurring symbol has one
@@ -46,7 +46,7 @@ function sortKeys(counts: Uint32Array): number {
   return used
 }
 
-const symbolAt = (place: number) => (keys[place] as number) % SYMBOLS
+const symbolAt = (rank: number) => (keys[rank] as number) % SYMBOLS
 
 /** Counts codes per length in the Huffman tree: joins the two rarest nodes until one is left. */
 function countByLength(leaves: number): void {
@@ -109,7 +109,7 @@ export function assignCodes(lengths: Uint8Array, to: Uint32Array): void {
     const bits = lengths[symbol] as number
     if (bits > 0) next[bits + 1] = (next[bits + 1] as number) + 1
   }
-  for (let bits = 1; bits <= LONGEST; bits++)
+  for (let bits = 1; bits <= MAX_CODE_BITS; bits++)
     next[bits + 1] = ((next[bits] as number) + (next[bits + 1] as number)) << 1
   for (let symbol = 0; symbol < lengths.length; symbol++) {
     const bits = lengths[symbol] as number

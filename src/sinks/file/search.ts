@@ -2,7 +2,7 @@
 import { basename, dirname, join } from 'node:path'
 import type { Disk, DiskFile } from '../../contracts/platform.ts'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'
-import { equalPrefix, holds, isWrittenOn, type Place } from './place.ts'
+import { equalPrefix, holds, isWrittenOn, type BatchOffset } from './offset.ts'
 import { closedOnThrow, closeQuietly } from './steps.ts'
 
 interface Search {
@@ -19,16 +19,20 @@ export interface Found {
   readonly refusal: ConnectorError | undefined
 }
 
-/** The open file that matches `place`; undefined if none does. `bytes`: those of the batch. */
-export async function findPlace(search: Search, place: Place, bytes: Uint8Array): Promise<Found | undefined> {
+/** The open file that matches `start`; undefined if none does. `bytes`: those of the batch. */
+export async function findOffset(
+  search: Search,
+  start: BatchOffset,
+  bytes: Uint8Array,
+): Promise<Found | undefined> {
   const { disk, path } = search
-  for await (const name of namesOf(disk, path, place)) {
+  for await (const name of namesOf(disk, path, start)) {
     const { file, refusal } = await openFound(search, name)
-    const fits = name === path || name === `${path}.1` ? isPlace : holdsPart
+    const fits = name === path || name === `${path}.1` ? isOffset : holdsPart
     const isFound = async () => {
       // The file is read-only and the batch was not begun there: it goes to another file.
-      if (refusal && (await file.size()) === place.offset) return false
-      return fits(file, place, bytes, name === path)
+      if (refusal && (await file.size()) === start.offset) return false
+      return fits(file, start, bytes, name === path)
     }
     if (await closedOnThrow(file, isFound)) return { file, name, refusal }
     await closeQuietly(file)
@@ -50,10 +54,10 @@ async function openFound({ disk, path, open }: Search, name: string): Promise<Om
  * The file was moved to path.1 after the batch, by our own rotation before the next batch, or by another program, which may
  * choose any name in the same folder (logrotate: the day).
  */
-async function* namesOf(disk: Disk, path: string, place: Place): AsyncGenerator<string> {
+async function* namesOf(disk: Disk, path: string, start: BatchOffset): AsyncGenerator<string> {
   if (await disk.exists(path)) yield path
   const rotated = `${path}.1`
-  if ((await disk.look(rotated))?.identity === place.file) yield rotated
+  if ((await disk.look(rotated))?.identity === start.file) yield rotated
   const usual = [path, rotated]
   const folder = dirname(path)
   // A folder may be writable but not readable.
@@ -63,7 +67,7 @@ async function* namesOf(disk: Disk, path: string, place: Place): AsyncGenerator<
     if (kind !== 'file' || usual.some((one) => basename(one) === name)) continue
     // A file that cannot be examined does not block the sink.
     const there = await disk.look(other).catch(() => undefined)
-    if (there?.identity === place.file) yield other
+    if (there?.identity === start.file) yield other
   }
 }
 
@@ -75,20 +79,25 @@ export const unfinished = ({ name, refusal }: Found, offset: number): ConnectorE
     { cause: refusal },
   )
 
-async function isPlace(file: DiskFile, place: Place, bytes: Uint8Array, isOurs: boolean): Promise<boolean> {
-  if (!(await holds(file, place))) return false
-  if (await isWrittenOn(file, place, bytes)) return false
-  if ((await file.identity()) === place.file) return true
+async function isOffset(
+  file: DiskFile,
+  start: BatchOffset,
+  bytes: Uint8Array,
+  isOurs: boolean,
+): Promise<boolean> {
+  if (!(await holds(file, start))) return false
+  if (await isWrittenOn(file, start, bytes)) return false
+  if ((await file.identity()) === start.file) return true
   // A restored copy, or a file system without stable identities: the bytes before the batch decide.
-  return isOurs && place.offset > 0
+  return isOurs && start.offset > 0
 }
 
 /**
  * The identity may belong to another file by now: it must hold the whole batch, or a first part of it and
  * nothing else.
  */
-async function holdsPart(file: DiskFile, place: Place, bytes: Uint8Array): Promise<boolean> {
-  if (!(await holds(file, place))) return false
-  const behind = (await file.size()) - place.offset
-  return behind > 0 && (await equalPrefix(file, place.offset, bytes)) === Math.min(behind, bytes.length)
+async function holdsPart(file: DiskFile, start: BatchOffset, bytes: Uint8Array): Promise<boolean> {
+  if (!(await holds(file, start))) return false
+  const behind = (await file.size()) - start.offset
+  return behind > 0 && (await equalPrefix(file, start.offset, bytes)) === Math.min(behind, bytes.length)
 }

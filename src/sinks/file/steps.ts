@@ -3,7 +3,7 @@
 import type { Disk, DiskFile } from '../../contracts/platform.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
-import { endOf, type FileEnd, isTorn } from './place.ts'
+import { endOf, type FileEnd, isTorn } from './offset.ts'
 import { LF } from '../../core/bytes.ts'
 
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined)

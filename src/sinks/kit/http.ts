@@ -5,6 +5,7 @@ import { Tether, orAborted } from '../../core/abort.ts'
 import { Pieces } from '../../core/bytes.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
+import type { SecretLook } from '../../core/secret.ts'
 
 const REPLY_BYTES = 64 * 1024
 const DEADLINE_MS = 60_000
@@ -48,6 +49,21 @@ export async function ask(
   }
 }
 
+/**
+ * Sends with the credentials of now; once more if they were rejected and their files changed
+ * meanwhile, before the error is reported.
+ */
+export async function withSecrets<Reply>(
+  secrets: SecretLook,
+  send: () => Promise<Reply>,
+  isRejected: (reply: Reply) => boolean,
+): Promise<Reply> {
+  secrets.look()
+  const sent = secrets.values
+  const reply = await send()
+  return isRejected(reply) && secrets.refresh(sent) ? send() : reply
+}
+
 // Reads the beginning of a body, because its length is up to the other side.
 
 /** At most `mostBytes`; the rest is not read, and the connection is closed. */
@@ -57,5 +73,5 @@ export async function readUpTo(body: AsyncIterable<Uint8Array>, mostBytes: numbe
     pieces.add(piece.subarray(0, mostBytes - pieces.length))
     if (pieces.length >= mostBytes) break
   }
-  return pieces.whole()
+  return pieces.toBuffer()
 }

@@ -18,9 +18,9 @@ export interface PutOptions {
   readonly claimedSha256?: string
 }
 
-/** `there`: the name was already taken. The other fields are what the server reports. */
+/** `exists`: the name was already taken. The other fields are what the server reports. */
 export interface PutAnswer {
-  readonly outcome: 'stored' | 'there'
+  readonly outcome: 'stored' | 'exists'
   /** AES256, aws:kms or another value of the server */
   readonly encryption: string | undefined
   readonly kmsKeyId?: string | undefined

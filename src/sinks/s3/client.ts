@@ -11,7 +11,7 @@ import { libraryHandler } from './handler.ts'
 import type { LibraryHandler } from './handler.ts'
 import { bucketOf, isUsualName } from './options.ts'
 import type { S3Options } from './options.ts'
-import { codeOf, s3Error, StrangersAnswer } from './reply.ts'
+import { codeOf, s3Error, ForeignAnswer } from './reply.ts'
 
 interface OpenLibrary {
   readonly library: typeof Library
@@ -66,7 +66,7 @@ export class BucketLibrary {
   /** Another machine behind the same name may be the bucket's own. */
   #failed(error: unknown): ConnectorError {
     const failure = this.error(error)
-    if (failure.code === 'bad_reply' || error instanceof StrangersAnswer) this.#handler.distrust()
+    if (failure.code === 'bad_reply' || error instanceof ForeignAnswer) this.#handler.distrust()
     return failure
   }
 
@@ -78,7 +78,7 @@ export class BucketLibrary {
     if (codeOf(error) === 'RequestTimeTooSkewed') return true
     if (error instanceof ConnectorError) return false
     const { action, code } = s3Error(this.#where, error, this.#clock.now())
-    if (action !== 'hold' || (code !== 'unauthorized' && code !== 'forbidden')) return false
+    if (action !== 'block' || (code !== 'unauthorized' && code !== 'forbidden')) return false
     const fixed = this.#options.role_arn === undefined && this.#options.access_key_id !== undefined
     if (this.#key.refresh(bore)) this.forget()
     else if (!fixed && code === 'unauthorized') this.forget()
@@ -103,9 +103,9 @@ export class BucketLibrary {
   async #open(): Promise<OpenLibrary> {
     const library = await import('@aws-sdk/client-s3')
     const { region, endpoint, force_path_style: forcePathStyle } = this.#options
-    const there = region ?? (endpoint === undefined ? undefined : 'us-east-1')
+    const usedRegion = region ?? (endpoint === undefined ? undefined : 'us-east-1')
     const client = new library.S3Client({
-      ...(there === undefined ? {} : { region: there }),
+      ...(usedRegion === undefined ? {} : { region: usedRegion }),
       ...(endpoint === undefined ? {} : { endpoint }),
       forcePathStyle,
       requestHandler: this.#handler,

@@ -1,6 +1,6 @@
 // The configuration of an `s3` sink.
 import { z } from 'zod'
-import type { NamedFile, NamedPlace } from '../../contracts/sink-kind.ts'
+import type { NamedFile, Destination } from '../../contracts/sink-kind.ts'
 import { duration, secret, size } from '../../core/units.ts'
 import { always, isBareUrl, isEncrypted, tlsFiles, tlsOptions } from '../kit/options.ts'
 import { signingKeyFault } from './evidence/manifest.ts'
@@ -199,7 +199,7 @@ function ownerOf(endpoint: string | undefined): string {
 }
 
 /** Where the objects are stored. */
-export function placeOf({ bucket, endpoint: at, prefix }: S3Options): NamedPlace {
+export function placeOf({ bucket, endpoint: at, prefix }: S3Options): Destination {
   const within = prefix === '' ? 'no prefix' : `prefix ${prefix}`
   return { field: 'prefix', name: `bucket ${bucket} at ${ownerOf(at)}, ${within}` }
 }

@@ -10,7 +10,7 @@ import { compareKeys, encryptionOf, lockModeOf } from './bucket.ts'
 import type { Body, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { under } from './object-key.ts'
 import type { S3Options } from './options.ts'
-import { StrangersAnswer } from './reply.ts'
+import { ForeignAnswer } from './reply.ts'
 import { lookIfAllowed } from './store.ts'
 import type { Store } from './store.ts'
 
@@ -39,7 +39,7 @@ const second = bodyOf('auditferry: must not replace what is there\n')
 
 const isDenied = (error: unknown): boolean =>
   error instanceof ConnectorError &&
-  !(error instanceof StrangersAnswer) &&
+  !(error instanceof ForeignAnswer) &&
   (error.code === 'forbidden' || error.code === 'misconfigured')
 
 interface Probe {
@@ -72,7 +72,7 @@ async function putLocked(probe: Probe, key: string): Promise<PutAnswer> {
 
 async function putAgain(probe: Probe, key: string): Promise<Manners['again']> {
   try {
-    return (await put(probe, key, second)).outcome === 'there' ? 'refused' : 'replaced'
+    return (await put(probe, key, second)).outcome === 'exists' ? 'refused' : 'replaced'
   } catch (error) {
     if (isDenied(error)) return 'denied'
     throw error
@@ -100,7 +100,7 @@ async function winners(probe: Probe, key: string): Promise<number> {
 async function examine(probe: Probe, key: string): Promise<Manners> {
   const answer = await putLocked(probe, key)
   // A name that was taken already has shown that a second put is refused.
-  const again = answer.outcome === 'there' ? 'refused' : await putAgain(probe, key)
+  const again = answer.outcome === 'exists' ? 'refused' : await putAgain(probe, key)
   const looked = await lookIfAllowed(probe.store, key, probe.signal)
   const { encryption, kmsKeyId } = answer
   return { encryption, kmsKeyId, again, looked, sha256: first.sha256, bytes: first.bytes }
@@ -185,14 +185,14 @@ interface Manners {
 
 const readOf = ({ looked }: Manners): Looked | undefined => (typeof looked === 'object' ? looked : undefined)
 
-const stranger = 'something other than the bucket may be answering; check endpoint, proxy and portal'
+const otherServer = 'something other than the bucket may be answering; check endpoint, proxy and portal'
 
 function write({ again, looked, bytes }: Manners): Omit<CheckResult, 'what'> {
   if (looked === undefined)
-    return { ok: false, message: `an object that was reported as stored is missing: ${stranger}` }
+    return { ok: false, message: `an object that was reported as stored is missing: ${otherServer}` }
   // An object that was replaced has the length of the other; some servers report no length.
   if (again === 'refused' && looked !== 'denied' && looked.bytes > 0 && looked.bytes !== bytes)
-    return { ok: false, message: `a stored object has another length: ${stranger}` }
+    return { ok: false, message: `a stored object has another length: ${otherServer}` }
   return { ok: true, message: 'objects can be written' }
 }
 

@@ -154,7 +154,7 @@ const statuses: Readonly<Record<number, Meaning>> = {
 }
 
 /** Something other than the bucket answered: this says nothing about the bucket. */
-export class StrangersAnswer extends ConnectorError {}
+export class ForeignAnswer extends ConnectorError {}
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null

@@ -11,7 +11,7 @@ import type {
 } from '../../contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
 import { Certificates } from '../kit/certificate-expiry.ts'
-import { lineFrame } from '../kit/line-frame.ts'
+import { lineFrame } from '../kit/body.ts'
 import {
   bucketOf,
   filesOf,
@@ -110,7 +110,7 @@ class S3Sink implements ObjectSink {
 
   #ready(
     content: ObjectContent,
-    { linesBytes, linesSha256, body, spoiled }: Spooled,
+    { linesBytes, linesSha256, body, isDamaged }: Spooled,
     discard: () => Promise<void>,
   ): ReadyObject {
     const { prefix, compression } = this.#options
@@ -129,10 +129,10 @@ class S3Sink implements ObjectSink {
         const contentType = contentTypes[compression]
         const put = { contentType, lockedUntil: lockedUntil(this.#options, this.#deps.clock.now()) }
         const { outcome } = await this.#store.put(key, body, put, signal)
-        if (outcome === 'there') await lookAtFormer(this.#store, this.#options, key, this.#deps.log, signal)
-        return { ...stored, there: outcome === 'there' }
+        if (outcome === 'exists') await lookAtFormer(this.#store, this.#options, key, this.#deps.log, signal)
+        return { ...stored, alreadyStored: outcome === 'exists' }
       },
-      spoiled,
+      isDamaged,
       discard,
     }
   }
@@ -164,7 +164,7 @@ export const s3: SinkKind<typeof options, ObjectSink> = {
   marksReplay: () => true,
   to: (given) => [bucketOf(given)],
   urls: urlsOf,
-  place: placeOf,
+  destination: placeOf,
   files: filesOf,
   idle: ({ bucket }) => (isUsualName(bucket) ? [] : [{ field: 'bucket', why: unusualNameDoubt }]),
   clearSpools,

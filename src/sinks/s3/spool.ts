@@ -21,7 +21,7 @@ export interface Spooled {
   readonly linesSha256: string
   readonly body: Body
   /** True once the file read back differs from what was written, or could not be read. */
-  readonly spoiled: () => boolean
+  readonly isDamaged: () => boolean
 }
 
 function compressorOf(compression: Compression): Transform | undefined {
@@ -34,7 +34,7 @@ const partOf = (slot: number): string => `object-${slot}.part`
 const isPart = (name: string): boolean => /^object-\d+\.part$/.test(name)
 
 /** A folder that this user may not list cannot be ours: /var also has folders of other programs next to a journal. */
-function nobodys(error: unknown): readonly Listed[] {
+function ignoreForeign(error: unknown): readonly Listed[] {
   if (error instanceof ConnectorError && error.code === 'misconfigured') return []
   throw error
 }
@@ -48,7 +48,7 @@ export async function clearSpools(disk: Disk, root: string): Promise<number> {
   for (const folder of await disk.list(root)) {
     if (folder.kind !== 'folder') continue
     const path = join(root, folder.name)
-    for (const { name, kind } of await disk.list(path).catch(nobodys)) {
+    for (const { name, kind } of await disk.list(path).catch(ignoreForeign)) {
       if (kind !== 'file' || !isPart(name)) continue
       await disk.remove(join(path, name))
       cleared++
@@ -68,7 +68,7 @@ export class Spool {
   readonly #drained: Promise<void>
   #linesBytes = 0
   #bodyBytes = 0
-  #spoiled = false
+  #isDamaged = false
   #gone = false
 
   /** An existing file of this name is from a dead process, or a link, which is not followed: it is removed. */
@@ -89,10 +89,10 @@ export class Spool {
 
   async #drain(): Promise<void> {
     if (!this.#compressor) return
-    for await (const piece of this.#compressor) await this.#keep(piece as Uint8Array)
+    for await (const piece of this.#compressor) await this.#writeBody(piece as Uint8Array)
   }
 
-  async #keep(piece: Uint8Array): Promise<void> {
+  async #writeBody(piece: Uint8Array): Promise<void> {
     this.#bodyHash.update(piece)
     await this.#file.write(piece, this.#bodyBytes)
     this.#bodyBytes += piece.length
@@ -102,7 +102,7 @@ export class Spool {
     this.#linesHash.update(lines)
     this.#linesBytes += lines.length
     const compressor = this.#compressor
-    if (!compressor) return this.#keep(lines)
+    if (!compressor) return this.#writeBody(lines)
     const taken = new Promise<void>((resolve, reject) => {
       compressor.write(lines, (error) => (error ? reject(error) : resolve()))
     })
@@ -117,7 +117,7 @@ export class Spool {
     const sha256 = this.#bodyHash.digest('hex')
     const body: Body = { bytes: this.#bodyBytes, sha256, read: () => this.#read(sha256) }
     const linesSha256 = this.#linesHash.digest('hex')
-    return { linesBytes: this.#linesBytes, linesSha256, body, spoiled: () => this.#spoiled }
+    return { linesBytes: this.#linesBytes, linesSha256, body, isDamaged: () => this.#isDamaged }
   }
 
   /** Gives the last piece only if the whole file is what was written: not every server verifies checksums. */
@@ -127,19 +127,19 @@ export class Spool {
       const piece = await this.#file
         .read(at, Math.min(PIECE_BYTES, this.#bodyBytes - at))
         .catch((error: unknown) => {
-          this.#spoiled = true
+          this.#isDamaged = true
           throw error
         })
-      if (piece.length === 0) throw this.#spoil('cut')
+      if (piece.length === 0) throw this.#damaged('cut')
       hash.update(piece)
       at += piece.length
-      if (at === this.#bodyBytes && hash.digest('hex') !== sha256) throw this.#spoil('changed')
+      if (at === this.#bodyBytes && hash.digest('hex') !== sha256) throw this.#damaged('changed')
       yield piece
     }
   }
 
-  #spoil(how: 'cut' | 'changed'): ConnectorError {
-    this.#spoiled = true
+  #damaged(how: 'cut' | 'changed'): ConnectorError {
+    this.#isDamaged = true
     return new ConnectorError(
       'misconfigured',
       `${this.#path} was ${how} while it was waiting to be sent: another program may write there. It is written again from the journal`,

@@ -11,7 +11,7 @@ import type { Body, ListedObject, Looked, PutAnswer, PutOptions } from './bucket
 import { BucketLibrary } from './client.ts'
 import { bucketOf } from './options.ts'
 import type { S3Options } from './options.ts'
-import { codeOf, statusOf, StrangersAnswer } from './reply.ts'
+import { codeOf, statusOf, ForeignAnswer } from './reply.ts'
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64')
 
@@ -75,7 +75,7 @@ export class Store {
       } catch (error) {
         // Counts only with S3's own error code: a 412 of another server says nothing about the object.
         if (statusOf(error) !== 412) throw error
-        return { outcome: 'there', encryption: undefined }
+        return { outcome: 'exists', encryption: undefined }
       } finally {
         stream.destroy()
       }
@@ -132,7 +132,7 @@ export class Store {
       const command = new library.GetObjectCommand({ Bucket: this.#options.bucket, Key: key })
       try {
         const answer = await client.send(command, { abortSignal: signal })
-        return this.#toldBody(answer.Body as Readable)
+        return this.#bodyOf(answer.Body as Readable)
       } catch (error) {
         if (codeOf(error) === 'NoSuchKey') return undefined
         throw error
@@ -140,7 +140,7 @@ export class Store {
     })
   }
 
-  async *#toldBody(body: Readable): AsyncGenerator<Uint8Array> {
+  async *#bodyOf(body: Readable): AsyncGenerator<Uint8Array> {
     try {
       for await (const piece of body) yield piece as Uint8Array
     } catch (error) {
@@ -182,17 +182,17 @@ export class Store {
 // Checks that the answer to a put comes from S3: a proxy before the bucket may answer instead, with a status that
 // S3 uses too.
 
-const thereAlready = /<Error(?:\s[^>]*)?>[^]*<Code>\s*PreconditionFailed\s*<\/Code>/
+const alreadyExists = /<Error(?:\s[^>]*)?>[^]*<Code>\s*PreconditionFailed\s*<\/Code>/
 
 /** Throws for answers that S3 never sends. Other answers are failures and need no check. */
 function checkAnswer(where: string, status: number, body: Uint8Array): void {
-  if (status === 412 && !thereAlready.test(Buffer.from(body).toString()))
-    throw new StrangersAnswer(
+  if (status === 412 && !alreadyExists.test(Buffer.from(body).toString()))
+    throw new ForeignAnswer(
       'misconfigured',
       `${where} answered 412 without the error code of S3 (PreconditionFailed): a portal or proxy may be in the way, nothing counts as stored; check endpoint`,
     )
   if (status >= 200 && status < 300 && body.length > 0)
-    throw new StrangersAnswer(
+    throw new ForeignAnswer(
       'bad_reply',
       `${where} answered a put with a page, which S3 does not: a proxy or portal may be in the way`,
     )

@@ -1,6 +1,6 @@
 // How acknowledgements change the outcome of an accepted batch: stored at once, to be asked about,
 // or invalid.
-import type { Assurance, Later, Outcome } from '../../contracts/sink.ts'
+import type { Assurance, Confirmation, Outcome } from '../../contracts/sink.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
@@ -44,11 +44,11 @@ export class Acks {
   /** `channel`: carried this batch, and nothing else since. */
   outcomeAt(collector: Collector, channel: string, { outcome, ackId, whole }: Done): Outcome {
     const { mode, clock } = this.#options
-    if (ackId !== undefined && mode !== false && outcome.settled > outcome.refused.length) {
+    if (ackId !== undefined && mode !== false && outcome.acknowledged > outcome.rejected.length) {
       const { endpoint, cookie } = collector
       if (mode === 'auto') this.#show(collector, 'on')
       const ticket = { origin: endpoint.origin, channel, cookie, ackId, sentAt: clock.now() }
-      return { ...outcome, later: this.#later(ticket, collector) }
+      return { ...outcome, confirmation: this.#later(ticket, collector) }
     }
     // Nothing will ask for this id: its channel is discarded if others are asked about.
     if (ackId === undefined || mode === false) collector.channels.giveBack(channel)
@@ -88,13 +88,13 @@ export class Acks {
   }
 
   /** Undefined for an in-flight record without an answer, and for an endpoint that left the configuration. */
-  resume(detail: string): Later | undefined {
+  resume(detail: string): Confirmation | undefined {
     const ticket = readTicket(detail)
     const collector = ticket && this.#options.collectorAt(ticket.origin)
     return collector && this.#later(ticket, collector)
   }
 
-  #later(ticket: Ticket, collector: Collector): Later {
+  #later(ticket: Ticket, collector: Collector): Confirmation {
     const { clock, timeoutMs } = this.#options
     const isSafe = (asked: Ticket, signal: AbortSignal) => collector.isSafe(asked, asked.ackId, signal)
     return {

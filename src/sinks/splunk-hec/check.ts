@@ -2,7 +2,9 @@
 // They index nothing.
 import type { CheckResult } from '../../contracts/sink.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import type { Collector, Endpoint } from './client.ts'
+import { plainBody } from '../kit/body.ts'
+import type { Endpoint } from '../kit/endpoints.ts'
+import type { Collector } from './client.ts'
 import { type HecReply, judge, said } from './reply.ts'
 
 interface Expected {
@@ -98,8 +100,8 @@ async function index(
   const what = `${where} index`
   if (takesNothing(empty, where))
     return { what, ok: true, message: 'not checked: this receiver could index the check as an event' }
-  const object = Buffer.from(JSON.stringify({ index: name }))
-  const reply = await collector.post(collector.channels.take(), object, false, signal)
+  const object = plainBody(Buffer.from(JSON.stringify({ index: name })))
+  const reply = await collector.post(collector.channels.take(), object, signal)
   if (reply.hec?.code !== 7)
     return { what, ok: true, message: 'not rejected; only the first event proves it' }
   const fault = `the token may not write to the index that 'index' names; ${verdictOf(reply, where)}`
@@ -139,7 +141,7 @@ export async function checkCollector(
     results.push(health(collector, reply))
     results.push(...(await expected.certificates(collector.endpoint, signal)))
     if (reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
-    const empty = await collector.post(collector.channels.take(), new Uint8Array(0), false, signal)
+    const empty = await collector.post(collector.channels.take(), plainBody(new Uint8Array(0)), signal)
     const good = token(collector, empty)
     results.push(good)
     if (!good.ok) return results

@@ -1,14 +1,15 @@
 // One event collector over HTTP: sends requests and parses answers, without interpreting them.
 import { z } from 'zod'
-import { addressOf, hostPort } from '../../contracts/platform.ts'
 import type { HttpReply, Transport } from '../../contracts/platform.ts'
-import { backoffMs, retryAfterMs, serverTimeMs } from '../../core/backoff.ts'
+import { retryAfterMs, serverTimeMs } from '../../core/backoff.ts'
 import { randomDigits } from '../../core/clock.ts'
 import type { Clock, Random } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { jsonOf } from '../../core/json.ts'
 import { SecretLook } from '../../core/secret.ts'
 import type { Secret } from '../../core/secret.ts'
+import type { RequestBody } from '../kit/body.ts'
+import type { Endpoint } from '../kit/endpoints.ts'
 import { ask } from '../kit/http.ts'
 import type { WholeReply } from '../kit/http.ts'
 import { judge, readAcks, readHecBody } from './reply.ts'
@@ -27,8 +28,8 @@ interface Route {
 export class Collector {
   readonly endpoint: Endpoint
   readonly channels: Channels
+  readonly secrets: SecretLook
   readonly #token: Secret
-  readonly #look: SecretLook
   readonly #send: Transport
   readonly #clock: Clock
   #cookie = ''
@@ -37,14 +38,9 @@ export class Collector {
     this.endpoint = endpoint
     this.channels = new Channels(random)
     this.#token = token
-    this.#look = new SecretLook([token], clock)
+    this.secrets = new SecretLook([token], clock)
     this.#send = send
     this.#clock = clock
-  }
-
-  /** After the token `bore` was rejected: true if the next request uses another one. */
-  refreshToken(bore: string): boolean {
-    return this.#look.refresh([bore])
   }
 
   /** as sent with the next request */
@@ -52,16 +48,13 @@ export class Collector {
     return this.#cookie
   }
 
-  /** A sequence of event objects; `gzip`: they are compressed. */
-  async post(channel: string, body: Uint8Array, gzip: boolean, signal: AbortSignal): Promise<HecReply> {
-    const headers = { 'content-type': 'application/json', ...(gzip ? { 'content-encoding': 'gzip' } : {}) }
-    const reply = await this.#ask(
-      'POST',
-      EVENTS,
-      { channel, cookie: this.#cookie },
-      { headers, body },
-      signal,
-    )
+  /** A sequence of event objects. */
+  async post(channel: string, body: RequestBody, signal: AbortSignal): Promise<HecReply> {
+    const request = {
+      headers: { 'content-type': 'application/json', ...body.headers },
+      body: body.bytes,
+    }
+    const reply = await this.#ask('POST', EVENTS, { channel, cookie: this.#cookie }, request, signal)
     this.#cookie = cookiesAfter(this.#cookie, reply.headers['set-cookie'])
     return this.#read(reply)
   }
@@ -86,11 +79,11 @@ export class Collector {
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
     const { where } = this.endpoint
-    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.place })
+    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.source })
     if (verdict.kind !== 'failed')
       throw new ConnectorError('bad_reply', `Splunk at ${where} did not return acknowledgements`)
     // The token changed meanwhile: the next question uses the new one.
-    if (verdict.error.action === 'hold') this.#look.refresh()
+    if (verdict.error.action === 'block') this.secrets.refresh()
     throw verdict.error
   }
 
@@ -101,7 +94,7 @@ export class Collector {
     { headers, body }: { readonly headers: Record<string, string>; readonly body?: Uint8Array },
     signal: AbortSignal,
   ): Promise<WholeReply> {
-    this.#look.look()
+    this.secrets.look()
     const own = {
       authorization: `Splunk ${this.#token.reveal()}`,
       'x-splunk-request-channel': channel,
@@ -117,8 +110,8 @@ export class Collector {
     const hintMs = retryAfterMs(headers, this.#clock.now())
     const hec = readHecBody(body)
     if (!hec) distrust?.()
-    const stranger = hec ? undefined : strangerOf(headers, body)
-    return { status, hec, stranger, retryAfterMs: hintMs, serverAt: serverTimeMs(headers) }
+    const otherServer = hec ? undefined : otherServerOf(headers, body)
+    return { status, hec, otherServer, retryAfterMs: hintMs, serverAt: serverTimeMs(headers) }
   }
 }
 
@@ -153,83 +146,6 @@ class Channels {
   }
 }
 
-// Several collectors of one sink: used in turn; one that fails pauses, longer each time.
-
-const REST = { baseMs: 1_000, capMs: 60_000 }
-
-export interface Endpoint {
-  /** scheme://host:port */
-  readonly origin: string
-  /** host:port */
-  readonly where: string
-}
-
-interface State extends Endpoint {
-  failures: number
-  /** monotonic ms */
-  restsUntil: number
-}
-
-export class Endpoints {
-  readonly #states: readonly State[]
-  readonly #clock: Clock
-  readonly #random: Random
-  #turn = 0
-
-  constructor(urls: readonly string[], clock: Clock, random: Random) {
-    this.#clock = clock
-    this.#random = random
-    this.#states = urls.map((text) => {
-      return { origin: new URL(text).origin, where: hostPort(addressOf(text)), failures: 0, restsUntil: 0 }
-    })
-  }
-
-  get all(): readonly Endpoint[] {
-    return this.#states
-  }
-
-  /**
-   * The next one that is not paused; if all are, the one that is ready first: the dispatcher decides how long to
-   * wait.
-   */
-  pick(): Endpoint {
-    const now = this.#clock.elapsed()
-    const inTurn = this.#states.map((_, i) => this.#at(this.#turn + i))
-    const chosen =
-      inTurn.find((state) => state.failures === 0 || state.restsUntil <= now) ??
-      inTurn.reduce((first, state) => (state.restsUntil < first.restsUntil ? state : first))
-    this.#turn = this.#states.indexOf(chosen) + 1
-    return chosen
-  }
-
-  succeeded(endpoint: Endpoint): void {
-    const state = this.#of(endpoint)
-    state.failures = 0
-    state.restsUntil = 0
-  }
-
-  failed(endpoint: Endpoint, hintMs = 0): void {
-    const state = this.#of(endpoint)
-    state.failures++
-    const restMs = Math.max(hintMs, backoffMs(state.failures, REST, this.#random))
-    state.restsUntil = this.#clock.elapsed() + restMs
-  }
-
-  /** Time until one of them is not paused: no hint of another one may delay a batch longer. */
-  get readyInMs(): number {
-    const now = this.#clock.elapsed()
-    return Math.min(...this.#states.map(({ restsUntil }) => Math.max(0, restsUntil - now)))
-  }
-
-  #at(turn: number): State {
-    return this.#states[turn % this.#states.length] as State
-  }
-
-  #of(endpoint: Endpoint): State {
-    return this.#states.find((state) => state.origin === endpoint.origin) ?? this.#at(0)
-  }
-}
-
 // Recognises which server answers instead of an event collector. Its text is not quoted.
 
 /** Splunk sends this header on all of its ports. */
@@ -245,7 +161,7 @@ function hasErrorText(body: Uint8Array): boolean {
 }
 
 /** What to do about it; undefined if the server is unknown. */
-function strangerOf(headers: HttpReply['headers'], body: Uint8Array): string | undefined {
+function otherServerOf(headers: HttpReply['headers'], body: Uint8Array): string | undefined {
   const type = headers['content-type'] ?? ''
   const start = Buffer.from(body.subarray(0, 512)).toString('latin1')
   if (isSplunk(headers) && (/xml/i.test(type) || /<response>/.test(start)))

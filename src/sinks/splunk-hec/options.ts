@@ -36,7 +36,7 @@ export const options = z
       ),
     ack_timeout: duration()
       .refine((ms) => ms >= 1000, 'expected at least 1s')
-      .refine((ms) => ms <= DAY_MS, 'expected at most 1d: a lost word would hold the sink that long')
+      .refine((ms) => ms <= DAY_MS, 'expected at most 1d: a lost answer would block the sink that long')
       .prefault('5m')
       .describe(
         'How long to wait for an acknowledgement before the batch goes out again under a new channel, at most `1d`.',

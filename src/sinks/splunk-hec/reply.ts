@@ -1,8 +1,9 @@
 // What each of Splunk's answers means for a batch: the whole table of codes, as measured on real
 // servers.
 import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
-import type { SecretPlace } from '../../core/secret.ts'
+import type { SecretSource } from '../../core/secret.ts'
 import type { Outcome } from '../../contracts/sink.ts'
+import { meaningOfStatus, type Meaning } from '../kit/status.ts'
 
 /** A reply read to its end, or up to the limit. */
 export interface HecReply {
@@ -10,7 +11,7 @@ export interface HecReply {
   /** undefined: the body is not from HEC */
   readonly hec: HecBody | undefined
   /** the server that seems to have answered instead of a collector */
-  readonly stranger?: string | undefined
+  readonly otherServer?: string | undefined
   readonly retryAfterMs: number | undefined
   /** its clock, epoch ms; undefined if it sends none */
   readonly serverAt?: number | undefined
@@ -32,7 +33,7 @@ export interface Sent {
   /** host:port */
   readonly where: string
   /** absent: the message has no advice about replacing the token */
-  readonly tokenFrom?: SecretPlace
+  readonly tokenFrom?: SecretSource
 }
 
 export interface Done {
@@ -127,7 +128,7 @@ export function said({ code, text }: HecBody): string {
   return text === undefined ? `code ${code}` : `code ${code} "${text}"`
 }
 
-type Rule = 'crowded' | 'invalid' | 'index' | readonly [ErrorCode, string]
+type Rule = 'crowded' | 'invalid' | 'index' | Meaning
 
 const token = "check 'token'"
 const tokenCodes = new Set<ErrorCode>(['unauthorized', 'forbidden'])
@@ -168,34 +169,23 @@ const rules: Readonly<Record<number, Rule>> = {
   28: ['misconfigured', channel],
 }
 
-const statuses: Readonly<Record<number, readonly [ErrorCode, string]>> = {
+const statuses: Readonly<Record<number, Meaning>> = {
   400: ['bad_request', 'the request was rejected, but not by HEC; check for a proxy in between'],
   401: ['unauthorized', token],
   403: ['forbidden', `${token}, and that a proxy forwards it`],
   404: ['misconfigured', "there is no event collector at this address; check 'url' and that HEC is on"],
   405: ['misconfigured', "there is no event collector at this address; check 'url'"],
-  407: ['misconfigured', 'the proxy wants credentials'],
-  408: ['timeout', 'it waited too long for the request'],
-  413: ['too_large', 'the batch is larger than it takes'],
-  415: ['misconfigured', "it does not read this compression; set 'compression' to none"],
-  429: ['rate_limited', 'it takes no more just now'],
 }
 
-function statusRule(status: number): readonly [ErrorCode, string] {
-  const named = statuses[status]
-  if (named) return named
-  if (status >= 500) return ['server_error', 'an error at the receiver or at a proxy']
-  if (status >= 300 && status < 400)
-    return ['redirected', "redirects are not followed; set 'url' to the collector itself"]
-  if (status >= 400) return ['misconfigured', "the request was refused; check 'url' and proxies on the way"]
-  return [
-    'misconfigured',
-    "not delivered: the answer is not from an event collector; check 'url' and any portal or proxy in between",
-  ]
-}
+const notOurs: Meaning = [
+  'misconfigured',
+  "not delivered: the answer is not from an event collector; check 'url' and any portal or proxy in between",
+]
+
+const statusRule = (status: number): Meaning => (status < 300 ? notOurs : meaningOfStatus(status, statuses))
 
 /** Codes about keys and paths: from another kind of server they say nothing about ours. */
-const ofStrangers = new Set<ErrorCode>([
+const blamesUs = new Set<ErrorCode>([
   'unauthorized',
   'forbidden',
   'bad_request',
@@ -204,15 +194,15 @@ const ofStrangers = new Set<ErrorCode>([
 ])
 
 /** For an answer that is not from HEC. */
-function foreign({ status, stranger }: HecReply): readonly [ErrorCode, string] {
+function foreign({ status, otherServer }: HecReply): Meaning {
   const rule = statusRule(status)
-  return stranger !== undefined && ofStrangers.has(rule[0]) ? ['misconfigured', stranger] : rule
+  return otherServer !== undefined && blamesUs.has(rule[0]) ? ['misconfigured', otherServer] : rule
 }
 
 /** Faults of one endpoint, not of the data or of the configuration. */
 const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable', 'timeout'])
 
-function failed(reply: HecReply, sent: Sent, [code, why]: readonly [ErrorCode, string]): Verdict {
+function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const { status, hec, retryAfterMs } = reply
   const words = hec ? `, ${said(hec)}` : ''
   const isReread = sent.tokenFrom === 'file' && tokenCodes.has(code)
@@ -238,13 +228,13 @@ function invalid(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   if (index === undefined || index >= sent.count)
     return failed(reply, sent, ['refused', 'it names no faulty event; nothing was accepted'])
   const reason = `Splunk answered ${reply.status}, ${said(hec)}`
-  return done(reply, { settled: index + 1, refused: [{ index, code: 'refused', reason }] })
+  return done(reply, { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason }] })
 }
 
 /** Here N is the object after the one whose index is not allowed. */
 function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   const bad = (hec.invalidEvent ?? 0) - 1
-  if (bad > 0 && bad < sent.count) return done(reply, { settled: bad, refused: [] })
+  if (bad > 0 && bad < sent.count) return done(reply, { acknowledged: bad, rejected: [] })
   const why = "the token may not write to this index; check 'index' and the token's allowed indexes"
   return failed(reply, sent, ['misconfigured', why])
 }
@@ -254,12 +244,12 @@ export function judge(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300
   if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, foreign(reply))
-  if (ok && hec.code === 0) return done(reply, { settled: sent.count, refused: [] })
+  if (ok && hec.code === 0) return done(reply, { acknowledged: sent.count, rejected: [] })
   const rule = rules[hec.code]
   // Splunk blames content with 400 only: with another status the JSON is another server's, and makes no dead letter.
   if ((rule === 'invalid' || rule === 'index') && status !== 400)
     return failed(reply, sent, statusRule(status))
-  if (rule === 'crowded' && ok) return done(reply, { settled: sent.count, refused: [] }, true)
+  if (rule === 'crowded' && ok) return done(reply, { acknowledged: sent.count, rejected: [] }, true)
   if (rule === 'invalid') return invalid(reply, hec, sent)
   if (rule === 'index') return wrongIndex(reply, hec, sent)
   if (status === 413 || rule === undefined || rule === 'crowded')

@@ -6,7 +6,7 @@ import type {
   CheckResult,
   Delivery,
   Frame,
-  Later,
+  Confirmation,
   Lines,
   Outcome,
   Sink,
@@ -14,11 +14,13 @@ import type {
 import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
 import { addressOf, hostPort } from '../../contracts/platform.ts'
 import { Certificates } from '../kit/certificate-expiry.ts'
-import { framedBytes } from '../kit/line-frame.ts'
+import { Bodies, type RequestBody } from '../kit/body.ts'
+import { type Endpoint, Endpoints } from '../kit/endpoints.ts'
+import { withSecrets } from '../kit/http.ts'
 import { tlsFiles } from '../kit/options.ts'
 import { Acks } from './acks.ts'
 import { checkCollector, probeCollectors } from './check.ts'
-import { Collector, Endpoints, type Endpoint } from './client.ts'
+import { Collector } from './client.ts'
 import { hecFrame } from './body.ts'
 import { type HecOptions, options, urlsOf } from './options.ts'
 import { judge, type Sent, type Verdict } from './reply.ts'
@@ -42,7 +44,7 @@ class HecSink implements Sink {
   readonly #collectors: ReadonlyMap<string, Collector>
   readonly #acks: Acks
   readonly #certificates: Certificates
-  readonly #packed = new WeakMap<Lines, Promise<Uint8Array>>()
+  readonly #bodies: Bodies
   #pauseMs = 0
 
   constructor(name: string, hec: HecOptions, deps: SinkDeps) {
@@ -52,6 +54,7 @@ class HecSink implements Sink {
     this.#deps = deps
     this.frame = hecFrame({ index, source, sourcetype, host, hostOf: (workspace) => deps.hostOf(workspace) })
     this.shape = JSON.stringify({ index, source, sourcetype, host })
+    this.#bodies = new Bodies(hec.compression === 'gzip' ? (bytes) => deps.gzip(bytes) : undefined)
     const send = deps.transport(hec.tls)
     this.#certificates = new Certificates(urlsOf(hec), hec.tls, deps)
     this.#endpoints = new Endpoints(urlsOf(hec), deps.clock, deps.random)
@@ -72,19 +75,18 @@ class HecSink implements Sink {
     return this.#acks.assurance
   }
 
-  /** Compresses in advance; `deliver` of the same lines, and each retry, uses the result. */
   warm(lines: Lines): void {
-    if (this.#options.compression === 'gzip') void this.#pack(lines).catch(() => undefined)
+    this.#bodies.warm(lines)
   }
 
   async deliver({ lines }: Delivery, signal: AbortSignal): Promise<Outcome> {
-    if (lines.count === 0) return { settled: 0, refused: [] }
+    if (lines.count === 0) return { acknowledged: 0, rejected: [] }
     if (this.#pauseMs > 0) await this.#deps.clock.sleep(this.#pauseMs, signal)
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
     this.#certificates.lookDaily()
-    const body = await this.#pack(lines)
-    const { place: tokenFrom } = this.#options.token
-    const size = { count: lines.count, bytes: framedBytes(lines).length, tokenFrom }
+    const body = await this.#bodies.of(lines)
+    const { source: tokenFrom } = this.#options.token
+    const size = { count: lines.count, bytes: body.plainBytes, tokenFrom }
     for (let tries = 1; ; tries++) {
       const collector = this.#collectorAt(this.#endpoints.pick())
       const channel = collector.channels.take()
@@ -102,42 +104,26 @@ class HecSink implements Sink {
   async #deliverTo(
     collector: Collector,
     channel: string,
-    body: Uint8Array,
+    body: RequestBody,
     sent: Sent,
     signal: AbortSignal,
   ): Promise<Verdict> {
-    const { endpoint } = collector
-    const { compression, token } = this.#options
-    const gzip = compression === 'gzip'
-    const before = token.reveal()
+    const { endpoint, secrets } = collector
+    const post = async () => judge(await collector.post(channel, body, signal), sent)
     let verdict: Verdict
     try {
       await this.#acks.assureOf(collector, signal)
-      verdict = judge(await collector.post(channel, body, gzip, signal), sent)
-      // The token changed meanwhile: tries once more with the new one before reporting the error.
-      if (blamesToken(verdict) && collector.refreshToken(before))
-        verdict = judge(await collector.post(channel, body, gzip, signal), sent)
+      verdict = await withSecrets(secrets, post, blamesToken)
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error
-      throw error.action === 'stop' ? error : this.#resting(endpoint, error)
+      throw error.action === 'stop' ? error : this.#endpoints.failed(endpoint, error)
     }
     if (verdict.kind === 'done') this.#endpoints.succeeded(endpoint)
-    else if (verdict.resting) return { ...verdict, error: this.#resting(endpoint, verdict.error) }
+    else if (verdict.resting) return { ...verdict, error: this.#endpoints.failed(endpoint, verdict.error) }
     return verdict
   }
 
-  /** The hint of one collector applies to it alone: the batch waits only until one of all is ready. */
-  #resting(endpoint: Endpoint, error: ConnectorError): ConnectorError {
-    const { code, message, retryAfterMs: hintMs, cause } = error
-    this.#endpoints.failed(endpoint, hintMs)
-    if (hintMs === undefined) return error
-    return new ConnectorError(code, message, {
-      retryAfterMs: Math.min(hintMs, this.#endpoints.readyInMs),
-      cause,
-    })
-  }
-
-  resume(detail: string): Later | undefined {
+  resume(detail: string): Confirmation | undefined {
     return this.#acks.resume(detail)
   }
 
@@ -145,18 +131,6 @@ class HecSink implements Sink {
     const collector = this.#collectors.get(origin)
     if (!collector) throw new Error('no endpoint has the requested collector')
     return collector
-  }
-
-  #pack(lines: Lines): Promise<Uint8Array> {
-    const bytes = framedBytes(lines)
-    if (this.#options.compression === 'none') return Promise.resolve(bytes)
-    let packed = this.#packed.get(lines)
-    if (!packed) {
-      packed = this.#deps.gzip(bytes)
-      this.#packed.set(lines, packed)
-      packed.catch(() => this.#packed.delete(lines))
-    }
-    return packed
   }
 
   probe(signal: AbortSignal): Promise<void> {

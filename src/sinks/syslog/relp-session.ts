@@ -30,7 +30,7 @@ export class RelpSession {
   readonly #ended = new AbortController()
   readonly #listening: Promise<void>
   #round: Round | undefined
-  #heardAt = 0
+  #answeredAt = 0
   #hints = 0
   #closing = false
   #fault: ConnectorError | undefined
@@ -112,7 +112,7 @@ export class RelpSession {
     const over = new AbortController()
     const halt = () => void this.#halt(round, over.signal)
     this.#round = round
-    this.#heardAt = this.#settings.clock.elapsed()
+    this.#answeredAt = this.#settings.clock.elapsed()
     void this.#reporter(silenceMs, over.signal)
     if (signal.aborted) halt()
     else signal.addEventListener('abort', halt, { once: true })
@@ -149,7 +149,7 @@ export class RelpSession {
   async #reporter(silenceMs: number, over: AbortSignal): Promise<void> {
     const { clock } = this.#settings
     for (;;) {
-      const leftMs = this.#heardAt + silenceMs - clock.elapsed()
+      const leftMs = this.#answeredAt + silenceMs - clock.elapsed()
       if (leftMs <= 0) break
       await clock.sleep(leftMs, over)
       if (over.aborted) return
@@ -170,7 +170,7 @@ export class RelpSession {
         const chunk = await this.#connection.read(this.#ended.signal)
         if (!chunk) throw this.#error('unreachable', 'closed the connection')
         this.#parser.push(chunk, this.#take)
-        this.#hear()
+        this.#noteAnswers()
       }
     } catch (error) {
       this.#fail(this.#lost ?? error)
@@ -178,11 +178,11 @@ export class RelpSession {
   }
 
   /** A separate function: the listener's own variables would stay alive while it waits, and with them a whole batch. */
-  #hear(): void {
+  #noteAnswers(): void {
     const round = this.#round
-    if (!round || round.answered === round.heard) return
-    round.heard = round.answered
-    this.#heardAt = this.#settings.clock.elapsed()
+    if (!round || round.answered === round.noted) return
+    round.noted = round.answered
+    this.#answeredAt = this.#settings.clock.elapsed()
     round.wake()
   }
 
@@ -300,7 +300,7 @@ class Round {
   sent = 0
   answered = 0
   /** `answered` when the receiver last sent something */
-  heard = 0
+  noted = 0
   /** `answered` when something was last written */
   carried = 0
   /** bytes of the last frame that are written: it counts as sent when all are */

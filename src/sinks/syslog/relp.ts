@@ -1,7 +1,7 @@
 // Sends messages to a RELP receiver, collects the answers, and returns which are stored and which
 // are rejected for good.
 import type { Connection } from '../../contracts/platform.ts'
-import type { CheckResult, Lines, Outcome, Refusal } from '../../contracts/sink.ts'
+import type { CheckResult, Lines, Outcome, Rejection } from '../../contracts/sink.ts'
 import { Tether, orAborted } from '../../core/abort.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -39,7 +39,7 @@ export class RelpLink {
   readonly #session: SessionSettings
   #open: RelpSession | undefined
   /** the error that ended the last call */
-  #told: ConnectorError | undefined
+  #reported: ConnectorError | undefined
   /**
    * A message that the receiver accepted: sent again, it shows whether the receiver rejects one message or
    * everything.
@@ -58,7 +58,7 @@ export class RelpLink {
   }
 
   /**
-   * As Sink.deliver: the first `settled` messages are stored there, or rejected for good by name (`refused`, below `settled`);
+   * As Sink.deliver: the first `acknowledged` messages are stored there, or rejected for good by name (`rejected`);
    * throws ConnectorError if none could be acknowledged. Opens a session if there is none. One call at a time.
    * A crash repeats at most the messages of one call: with no more than the window per call, no more than the window is repeated.
    */
@@ -69,7 +69,7 @@ export class RelpLink {
         await this.#try(messages, verdict, signal)
       } catch (error) {
         if (!(error instanceof ConnectorError)) throw error
-        this.#told = verdict.outcome().settled === 0 ? error : undefined
+        this.#reported = verdict.outcome().acknowledged === 0 ? error : undefined
         return verdict.outcomeOr(error)
       }
     }
@@ -102,7 +102,7 @@ export class RelpLink {
     if (open && !open.fault && open.hasRoomFor(count)) return open
     this.#open = undefined
     await open?.close(RENEW_MS)
-    if (open?.noisy && open.fault && open.fault !== this.#told) throw open.fault
+    if (open?.noisy && open.fault && open.fault !== this.#reported) throw open.fault
     const connection = await this.#settings.connect(signal)
     this.#open = await RelpSession.open(connection, this.#session, signal)
     return this.#open
@@ -165,7 +165,7 @@ export class OverRelp implements Session {
       for (const message of messagesIn(bytes, from, ends[i] as number)) messages.push(message)
       until[i] = messages.length
     }
-    if (messages.length === 0) return { settled: count, refused: [] }
+    if (messages.length === 0) return { acknowledged: count, rejected: [] }
     const outcome = await this.#link.send(messages, signal)
     if (this.#connection) this.#options.expiry.look(this.#connection)
     return linesOf(outcome, until)
@@ -217,20 +217,20 @@ export class OverRelp implements Session {
  * entry.
  */
 function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
-  const refused = new Map<number, Refusal>()
-  for (const refusal of outcome.refused) {
-    const index = until.findIndex((end) => refusal.index < end)
-    if (!refused.has(index)) refused.set(index, { ...refusal, index })
+  const rejected = new Map<number, Rejection>()
+  for (const rejection of outcome.rejected) {
+    const index = until.findIndex((end) => rejection.index < end)
+    if (!rejected.has(index)) rejected.set(index, { ...rejection, index })
   }
-  let settled = 0
-  while (settled < until.length && ((until[settled] as number) <= outcome.settled || refused.has(settled)))
-    settled++
-  if (settled === 0)
+  const isAnswered = (line: number) => (until[line] as number) <= outcome.acknowledged || rejected.has(line)
+  let acknowledged = 0
+  while (acknowledged < until.length && isAnswered(acknowledged)) acknowledged++
+  if (acknowledged === 0)
     throw new ConnectorError(
       'bad_reply',
       'the RELP receiver accepted only a part of an entry; it is sent again',
     )
-  return { settled, refused: [...refused.values()].filter(({ index }) => index < settled) }
+  return { acknowledged, rejected: [...rejected.values()].filter(({ index }) => index < acknowledged) }
 }
 
 // Which messages a RELP receiver stored, which it rejects for good, and which are not stored yet. Pure.
@@ -297,22 +297,22 @@ class Verdict {
 
   /** The finished prefix. Rejections count only once decided; before that, the first one ends the prefix. */
   outcome(): Outcome {
-    const refused: Refusal[] = []
+    const rejected: Rejection[] = []
     const count = this.#codes.length
     for (let index = 0; index < count; index++) {
       const code = this.#codes[index] as number
       if (code === OK) continue
       const forGood = this.tries >= TRIES && code !== 0 && this.#singled[index] === 1
-      if (!forGood) return { settled: index, refused }
-      refused.push({ index, code: 'refused', reason: reasonOf(code), own: true })
+      if (!forGood) return { acknowledged: index, rejected }
+      rejected.push({ index, code: 'refused', reason: reasonOf(code), own: true })
     }
-    return { settled: count, refused }
+    return { acknowledged: count, rejected }
   }
 
   /** The finished prefix; if there is none, throws the error. */
   outcomeOr(error: ConnectorError): Outcome {
     const outcome = this.outcome()
-    if (outcome.settled === 0) throw error
+    if (outcome.acknowledged === 0) throw error
     return outcome
   }
 }

@@ -1,15 +1,12 @@
 // The interface for one way to send a batch's messages: stream, datagrams, or RELP. The sink does
 // the rest.
-import type { CheckResult, Lines, Refusal } from '../../contracts/sink.ts'
+import type { CheckResult, Lines, Outcome } from '../../contracts/sink.ts'
 import type { SinkDeps } from '../../contracts/sink-kind.ts'
 import type { Address, TlsOptions } from '../../contracts/platform.ts'
 import type { Expiry } from '../kit/certificate-expiry.ts'
 
-/** The result of a batch: the first `settled` lines are finished, `refused` names those among them that were rejected. */
-export interface Delivered {
-  readonly settled: number
-  readonly refused: readonly Refusal[]
-}
+/** As in Outcome; no session confirms later. */
+export type Delivered = Pick<Outcome, 'acknowledged' | 'rejected'>
 
 /**
  * Connects when there is something to send, and again if needed; nothing is tried twice within one call.

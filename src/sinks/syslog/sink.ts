@@ -7,7 +7,7 @@ import type {
   Frame,
   Lines,
   Outcome,
-  Refusal,
+  Rejection,
   Sink,
 } from '../../contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
@@ -78,17 +78,17 @@ class SyslogSink implements Sink {
 
   async deliver({ lines }: Delivery, signal: AbortSignal): Promise<Outcome> {
     if (signal.aborted) throw new ConnectorError('aborted', 'syslog: stopped before the batch')
-    if (lines.count === 0) return { settled: 0, refused: [] }
-    const { settled, refused } = await this.#session.deliver(lines, signal)
-    const parked = [...this.#unsendable(lines, settled), ...refused]
-    return { settled, refused: parked.sort((one, other) => one.index - other.index) }
+    if (lines.count === 0) return { acknowledged: 0, rejected: [] }
+    const { acknowledged, rejected } = await this.#session.deliver(lines, signal)
+    const all = [...this.#unsendable(lines, acknowledged), ...rejected]
+    return { acknowledged, rejected: all.sort((one, other) => one.index - other.index) }
   }
 
   /** The frame writes nothing for an entry that may not be sent at its size. */
-  #unsendable({ ends }: Lines, settled: number): readonly Refusal[] {
+  #unsendable({ ends }: Lines, acknowledged: number): readonly Rejection[] {
     const reason = `it exceeds max_message_bytes (${this.#mostBytes}), even in parts if oversize is split: raise that, or set oversize to split or compact`
-    const found: Refusal[] = []
-    for (let index = 0; index < settled; index++)
+    const found: Rejection[] = []
+    for (let index = 0; index < acknowledged; index++)
       if (ends[index] === (ends[index - 1] ?? 0)) found.push({ index, code: 'too_large', reason, own: true })
     return found
   }

@@ -5,7 +5,7 @@ import type { CheckResult, Lines } from '../../contracts/sink.ts'
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { framedBytes } from '../kit/line-frame.ts'
+import { framedBytes } from '../kit/body.ts'
 import { CONNECT_MS, PROOF_MS, WRITE_MS } from './session.ts'
 import type { Delivered, Session, SessionOptions } from './session.ts'
 
@@ -15,7 +15,7 @@ const PAUSES = { baseMs: 1_000, capMs: 30_000 }
 
 const AGAIN = 'recently sent lines are sent again'
 /** Nothing is logged for an aborted write: that is a stop, and what was sent before it is in flight. */
-const toldOf: Readonly<Record<Exclude<PeerEnd, 'called_off'>, string>> = {
+const warningOf: Readonly<Record<Exclude<PeerEnd, 'called_off'>, string>> = {
   ended: `The receiver ended the connection: ${AGAIN}`,
   broken: `The connection to the receiver broke off: ${AGAIN}`,
   stuck: `The receiver accepted no more data, so its connection was closed: ${AGAIN}`,
@@ -24,19 +24,19 @@ const toldOf: Readonly<Record<Exclude<PeerEnd, 'called_off'>, string>> = {
 
 export class StreamSession implements Session {
   readonly #options: SessionOptions
-  readonly #kept: Kept
+  readonly #sent: SentLines
   readonly #patience = new Patience()
   readonly #stop = new AbortController()
   #peer: Peer | undefined
   #delivering = false
   /** A stop aborted a write of new lines: what was sent before it is in flight, not possibly lost. */
   #calledOff = false
-  #mending: { readonly stop: AbortController; readonly done: Promise<void> } | undefined
+  #resending: { readonly stop: AbortController; readonly done: Promise<void> } | undefined
   #closing: Promise<void> | undefined
 
   constructor(options: SessionOptions) {
     this.#options = options
-    this.#kept = new Kept(options.lingerMs)
+    this.#sent = new SentLines(options.lingerMs)
   }
 
   async deliver(lines: Lines, signal: AbortSignal): Promise<Delivered> {
@@ -44,13 +44,13 @@ export class StreamSession implements Session {
     if (bytes.length > 0) {
       this.#delivering = true
       try {
-        await this.#endMending()
+        await this.#endResending()
         await this.#send(lines, bytes, signal)
       } finally {
         this.#delivering = false
       }
     }
-    return { settled: lines.count, refused: [] }
+    return { acknowledged: lines.count, rejected: [] }
   }
 
   async #send(lines: Lines, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
@@ -64,8 +64,8 @@ export class StreamSession implements Session {
     }
     await peer.stays(signal)
     const now = this.#options.deps.clock.elapsed()
-    this.#kept.expire(now)
-    this.#kept.add(lines, now)
+    this.#sent.expire(now)
+    this.#sent.add(lines, now)
   }
 
   /** The open connection, or a new one, on which kept lines are sent first. */
@@ -80,7 +80,7 @@ export class StreamSession implements Session {
       await peer.write(piece, signal)
       peer.assertThere()
     }
-    await this.#kept.sendAgain(write, () => clock.elapsed())
+    await this.#sent.sendAgain(write, () => clock.elapsed())
     return peer
   }
 
@@ -98,19 +98,20 @@ export class StreamSession implements Session {
 
   #lost({ writingSince, orderly, end, failure }: Peer): void {
     const { deps, where } = this.#options
-    this.#kept.doubt(writingSince ?? deps.clock.elapsed(), orderly)
-    if (this.#kept.bytes === 0 || this.#mending) return
+    this.#sent.doubt(writingSince ?? deps.clock.elapsed(), orderly)
+    if (this.#sent.bytes === 0 || this.#resending) return
     const why = failure && { why: failure.message }
-    if (end !== 'called_off') deps.log.warn(toldOf[end], { receiver: where, bytes: this.#kept.bytes, ...why })
+    if (end !== 'called_off')
+      deps.log.warn(warningOf[end], { receiver: where, bytes: this.#sent.bytes, ...why })
     // The delivery under way sends it too, at this try or the dispatcher's next; closing tries once more.
     if (this.#delivering || this.#closing) return
     const stop = new AbortController()
-    const done = this.#mend(stop.signal).finally(() => (this.#mending = undefined))
-    this.#mending = { stop, done }
+    const done = this.#resend(stop.signal).finally(() => (this.#resending = undefined))
+    this.#resending = { stop, done }
   }
 
   /** New lines may not come for hours: possibly lost ones do not wait for them. */
-  async #mend(signal: AbortSignal): Promise<void> {
+  async #resend(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#options.deps
     for (let tries = 1; ; tries++) {
       await clock.sleep(backoffMs(tries, PAUSES, random), signal)
@@ -125,9 +126,9 @@ export class StreamSession implements Session {
     }
   }
 
-  async #endMending(): Promise<void> {
-    this.#mending?.stop.abort()
-    await this.#mending?.done
+  async #endResending(): Promise<void> {
+    this.#resending?.stop.abort()
+    await this.#resending?.done
   }
 
   probe(signal: AbortSignal): Promise<void> {
@@ -144,13 +145,13 @@ export class StreamSession implements Session {
   }
 
   async #end(): Promise<void> {
-    await this.#endMending()
+    await this.#endResending()
     const peer = this.#peer
     this.#peer = undefined
     this.#stop.abort()
     if (peer && !peer.gone) await peer.connection.end(END_MS)
-    else if (this.#kept.bytes > 0 && !this.#calledOff) await this.#lastTry()
-    this.#kept.clear()
+    else if (this.#sent.bytes > 0 && !this.#calledOff) await this.#lastTry()
+    this.#sent.clear()
     await peer?.over
   }
 
@@ -164,14 +165,14 @@ export class StreamSession implements Session {
       const connection = await this.#connect(END_MS, late.signal)
       try {
         const write = (piece: Uint8Array) => connection.write(piece, late.signal)
-        await this.#kept.sendAgain(write, () => deps.clock.elapsed())
+        await this.#sent.sendAgain(write, () => deps.clock.elapsed())
       } finally {
         await connection.end(END_MS / 4)
       }
     } catch {
       deps.log.warn('Recently sent lines may be lost: they could not be sent again before the end', {
         receiver: where,
-        bytes: this.#kept.bytes,
+        bytes: this.#sent.bytes,
       })
     } finally {
       ended.abort()
@@ -183,7 +184,7 @@ export class StreamSession implements Session {
 // it.
 
 /** As much as the kernels on both sides may hold unread; a daemon of 256 MiB cannot spare more. */
-const KEPT_BYTES = 8 * 1024 * 1024
+const SENT_BYTES = 8 * 1024 * 1024
 /** Whole lines are kept and dropped together up to this size: a stream must not begin inside a message. */
 const PIECE_BYTES = 64 * 1024
 
@@ -195,13 +196,13 @@ interface Piece {
   hadMs: number
 }
 
-export class Kept {
+export class SentLines {
   readonly #lingerMs: number
   readonly #mostBytes: number
   #pieces: Piece[] = []
   #bytes = 0
 
-  constructor(lingerMs: number, mostBytes = KEPT_BYTES) {
+  constructor(lingerMs: number, mostBytes = SENT_BYTES) {
     this.#lingerMs = lingerMs
     this.#mostBytes = mostBytes
   }
@@ -303,7 +304,7 @@ class Patience {
 /** Bytes of one write, each with the full patience. */
 const WRITE_BYTES = 64 * 1024
 /** A syslog receiver sends nothing; a talkative peer is something else. */
-const MOST_HEARD_BYTES = 64 * 1024
+const MOST_READ_BYTES = 64 * 1024
 
 /**
  * How it ended: orderly by the peer; broken on the way; or by us, because it accepted no more, because it talked, or because the
@@ -337,7 +338,7 @@ class Peer {
   constructor(options: PeerOptions) {
     this.#options = options
     this.connection = options.connection
-    this.over = this.#hear()
+    this.over = this.#readToEnd()
   }
 
   get gone(): boolean {
@@ -389,14 +390,14 @@ class Peer {
     throw this.#failure ?? new ConnectorError('unreachable', what)
   }
 
-  async #hear(): Promise<void> {
+  async #readToEnd(): Promise<void> {
     const { connection, where, stop, lost } = this.#options
     try {
       for (let heard = 0; ;) {
         const part = await connection.read(stop)
         if (!part) break
         heard += part.length
-        if (heard <= MOST_HEARD_BYTES) continue
+        if (heard <= MOST_READ_BYTES) continue
         this.#end = 'talking'
         throw new ConnectorError(
           'bad_reply',

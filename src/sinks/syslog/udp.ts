@@ -1,7 +1,7 @@
 // Messages as datagrams, one each. There are no answers: dropped datagrams are lost, and the order
 // is up to the network.
 import { ConnectorError } from '../../core/errors.ts'
-import type { CheckResult, Lines, Refusal } from '../../contracts/sink.ts'
+import type { CheckResult, Lines, Rejection } from '../../contracts/sink.ts'
 import type { Datagrams } from '../../contracts/platform.ts'
 import { messagesIn } from './frame.ts'
 import type { Delivered, Session, SessionOptions } from './session.ts'
@@ -19,7 +19,7 @@ export class DatagramSession implements Session {
 
   async deliver(lines: Lines, signal: AbortSignal): Promise<Delivered> {
     const { bytes, ends, count } = lines
-    const refused: Refusal[] = []
+    const rejected: Rejection[] = []
     let from = 0
     for (let index = 0; index < count; index++) {
       const end = ends[index] as number
@@ -30,11 +30,11 @@ export class DatagramSession implements Session {
           await this.#drop()
           throw error
         }
-        refused.push({ index, code: error.code, reason: error.message, own: true })
+        rejected.push({ index, code: error.code, reason: error.message, own: true })
       }
       from = end
     }
-    return { settled: count, refused }
+    return { acknowledged: count, rejected }
   }
 
   async #send(message: Uint8Array, signal: AbortSignal): Promise<void> {

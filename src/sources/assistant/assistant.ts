@@ -1,4 +1,4 @@
-// The canary's request to the assistant (spec §2.7, §4.4): one prompt, whose answer is read to its end and not kept.
+// The canary's request to the assistant (spec §2.7, §4.4): one prompt; its answer is not stored.
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import { COMPLETION_PATH } from '../../core/api.ts'
 import type { Random } from '../../core/clock.ts'
@@ -6,7 +6,7 @@ import type { Client } from '../http/client.ts'
 import type { BodyLimits } from '../http/deadline.ts'
 import { formOf } from '../http/form.ts'
 
-/** An answer is written while it is sent, which may take minutes. It is never larger than a page. */
+/** An answer arrives while it is written, which may take minutes, but is smaller than a page. */
 export const assistantLimits: BodyLimits = {
   capBytes: WHOLE_BODY_BYTES,
   totalMs: 5 * 60_000,
@@ -21,7 +21,7 @@ interface Prompt {
   readonly random: Random
 }
 
-/** Returns the server's clock, epoch ms, as its answer's `Date` header has it. Throws as `Client.send` does. */
+/** Returns the server's clock from the `Date` header, epoch ms. Throws as `Client.send` does. */
 export async function prompted(
   client: Client,
   { prompt, userAgent, random }: Prompt,

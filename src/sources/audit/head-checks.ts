@@ -4,7 +4,7 @@ import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { toldAs } from '../http/reply.ts'
+import { withNextStep } from '../http/reply.ts'
 import { horizonUs, isFuture } from './clock.ts'
 import { isKnownMalformed } from './cursor.ts'
 import type { AuditCursor, Drain } from './cursor.ts'
@@ -283,7 +283,7 @@ async function passed(
   const behind = await isRightBehind(step, to, kept, 'live')
   if (behind instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
     return lastChunk(step, {
-      fault: toldAs(behind, 'the page that shows whether an entry is missing failed'),
+      fault: withNextStep(behind, 'the page that shows whether an entry is missing failed'),
     })
   const isNext = behind === true
   stepOver(step, drain, to)

@@ -6,7 +6,7 @@ import type { ErrorCode } from '../../core/errors.ts'
 import { textsUnder } from '../../core/json.ts'
 import { DAY_MS, SECOND_US, parseInstantText } from '../../core/time.ts'
 import type { Answer, Client } from '../http/client.ts'
-import { BodySample, hold } from '../http/groups.ts'
+import { BodySample, bufferBody } from '../http/groups.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { splitOne } from '../splitter/splitter.ts'
 import type { SplitterOptions } from '../splitter/splitter.ts'
@@ -104,7 +104,7 @@ export async function readFoundEntry(
   options: SplitterOptions,
 ): Promise<FoundEntry> {
   const sample = new BodySample()
-  const body = await hold(answer, options.maxEntryBytes + WRAPPING_BYTES, sample)
+  const body = await bufferBody(answer, options.maxEntryBytes + WRAPPING_BYTES, sample)
   return body ? foundIn(body, sample, options) : kept(sample, 'too_large')
 }
 

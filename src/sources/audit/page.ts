@@ -4,8 +4,8 @@ import type { Entries } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Finding, Priority, PageChunk, Quarantined } from '../../contracts/source.ts'
 import { MINUTE_MS } from '../../core/time.ts'
-import { BodySample, hold, OneBehind, readGroups } from '../http/groups.ts'
-import { isGone, isTooMuch, isUnreadable, toldAs } from '../http/reply.ts'
+import { BodySample, bufferBody, OneBehind, readGroups } from '../http/groups.ts'
+import { isGone, isTooMuch, isUnreadable, withNextStep } from '../http/reply.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { anchorAt, tryLatest, isOfAll, quarantinedBytes, reachUs } from './lookup.ts'
 import { horizonUs } from './clock.ts'
@@ -361,7 +361,7 @@ async function failPage(
         'it stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time'
     }
   }
-  return lastChunk(step, { fault: toldAs(error, `${nameOf(request)}: ${next}`), ...outcome })
+  return lastChunk(step, { fault: withNextStep(error, `${nameOf(request)}: ${next}`), ...outcome })
 }
 
 /** False if an earlier answer held more, so this one was cut: the longest is to be quarantined. */
@@ -430,7 +430,7 @@ export async function isRightBehind(
   const path = pathOf({ id: kept.from }, Math.min(kept.take + 1, MAX_TAKE))
   try {
     const bodies = step.options.client.get(path, priority, step.signal, async function* (answer) {
-      yield await hold(answer, TRANSACTION_BYTES)
+      yield await bufferBody(answer, TRANSACTION_BYTES)
     })
     for await (const body of bodies)
       return body !== undefined && Buffer.from(body).includes(JSON.stringify(id))

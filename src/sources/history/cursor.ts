@@ -4,17 +4,17 @@ import type { Cursor, SourceName } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, SECOND_MS, SECOND_US } from '../../core/time.ts'
 import type { Fields } from '../shared.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, openStored } from '../shared.ts'
-import { freshSightings, Sightings, type KeptSightings } from '../http/sightings.ts'
+import { freshSightings, Sightings, type StoredSightings } from '../http/sightings.ts'
 import { freshWidth, isWidth, type Width } from './width.ts'
 
 /** A time span that is read window by window. Instants are epoch ms. */
-export interface Walk {
+export interface RangeRead {
   readonly from: number
   readonly to: number
   /** everything before this is read */
   at: number
   readonly begunAt: number
-  /** failures of the window at `at` since another window was last requested, if no narrower one is possible */
+  /** failures of the window at `at` since another was requested, if no narrower one is possible */
   failures: number
   /** how often another window was read right after it had failed */
   proofs: number
@@ -46,7 +46,7 @@ export interface HistoryCursor {
   unit: 's' | 'ms'
   /** an answer has proved the unit */
   unitSure: boolean
-  /** epoch ms; until then an empty answer is believed */
+  /** epoch ms: until then an empty answer is not checked in the other unit */
   unitDoubtAt: number
   /** earlier days are read as v1, days from it on as v2 */
   boundaryAt: number
@@ -60,17 +60,18 @@ export interface HistoryCursor {
   openDay: number
   /** live reading has read everything before this instant once; null: it has not finished yet */
   polledTo: number | null
-  live: Walk | null
-  sweep: Walk | null
+  live: RangeRead | null
+  /** of lookback; stored cursors use this name */
+  sweep: RangeRead | null
   /** spans to be read for the first time, oldest first */
-  todo: Walk[]
-  /** UTC day (its start, epoch ms, as text) to the time of its last complete read and how long its requests took, ms */
+  todo: RangeRead[]
+  /** UTC day (start, epoch ms) to its last complete read and the time of its requests, ms */
   rereads: Record<string, readonly [readAt: number, tookMs: number]>
   troubles: Trouble[]
   /** `backfill`: for all of the past; stored cursors use that name */
   widths: { live: Width; sweep: Width; backfill: Width }
   /** elements instead of events, as seen in answers; absent: none */
-  sightings?: KeptSightings
+  sightings?: StoredSightings
   /** epoch ms of the next poll */
   dueAt: number
   /** how far the server's clock was behind ours in its last answer, ms */
@@ -81,27 +82,27 @@ export interface HistoryCursor {
   headUs: number
 }
 
-export function walkOver(from: number, to: number, now: number): Walk {
+export function rangeReadOver(from: number, to: number, now: number): RangeRead {
   return { from, to, at: from, begunAt: now, failures: 0, proofs: 0, elsewhere: 0 }
 }
 
 /** Retries an unreadable span: at most one day of it, and of one version. */
-export function walkOverTrouble({ from, to }: Trouble, boundaryAt: number, now: number): Walk {
-  return walkOver(from, Math.min(to, from + DAY_MS, from < boundaryAt ? boundaryAt : Infinity), now)
+export function rangeReadOfTrouble({ from, to }: Trouble, boundaryAt: number, now: number): RangeRead {
+  return rangeReadOver(from, Math.min(to, from + DAY_MS, from < boundaryAt ? boundaryAt : Infinity), now)
 }
 
-/** The window at `walk.at` is read, or skipped. */
-export function stepTo(walk: Walk, at: number): void {
-  walk.at = at
-  walk.failures = 0
-  walk.proofs = 0
-  walk.elsewhere = 0
+/** The window at `rangeRead.at` is read, or skipped. */
+export function stepTo(rangeRead: RangeRead, at: number): void {
+  rangeRead.at = at
+  rangeRead.failures = 0
+  rangeRead.proofs = 0
+  rangeRead.elsewhere = 0
 }
 
 /** A span that is read only once is requested again before an empty answer is believed. */
-export function isToProveEmpty(walk: Walk): boolean {
-  if (walk.emptyAt === walk.at) return false
-  walk.emptyAt = walk.at
+export function isToProveEmpty(rangeRead: RangeRead): boolean {
+  if (rangeRead.emptyAt === rangeRead.at) return false
+  rangeRead.emptyAt = rangeRead.at
   return true
 }
 
@@ -125,7 +126,7 @@ export function freshHistoryCursor(now: number, startMs: number, boundaryAt: num
     polledTo: null,
     live: null,
     sweep: null,
-    todo: startAt < today ? [walkOver(startAt, today, now)] : [],
+    todo: startAt < today ? [rangeReadOver(startAt, today, now)] : [],
     rereads: {},
     troubles: [],
     widths: { live: freshWidth(), sweep: freshWidth(), backfill: freshWidth() },
@@ -136,21 +137,21 @@ export function freshHistoryCursor(now: number, startMs: number, boundaryAt: num
 }
 
 /** Reads everything from the start again, with what was learned in between. */
-export function beginAgain(cursor: HistoryCursor, now: number): void {
+export function restart(cursor: HistoryCursor, now: number): void {
   const { startAt, startUs, boundaryAt, unit, unitSure, timeless, v1To, v2From, unitDoubtAt } = cursor
   const learned = { startAt, startUs, unit, unitSure, timeless, v1To, v2From, unitDoubtAt }
   Object.assign(cursor, freshHistoryCursor(now, startAt, boundaryAt), learned)
 }
 
 /** Reading has found nothing yet and restarts at `startMs`. */
-export function startAnew(cursor: HistoryCursor, now: number, startMs: number): void {
+export function restartAt(cursor: HistoryCursor, now: number, startMs: number): void {
   const { startAt, startUs } = freshHistoryCursor(now, startMs, cursor.boundaryAt)
   cursor.startAt = startAt
-  beginAgain(cursor, now)
+  restart(cursor, now)
   cursor.startUs = startUs
 }
 
-/** A copy that a step may change. Throws ConnectorError `journal_corrupt` if it is damaged or from another version. */
+/** A copy that a step may change. Throws ConnectorError `journal_corrupt` if it cannot be read. */
 export function openHistoryCursor(cursor: Cursor, workspace: string, source: SourceName): HistoryCursor {
   return openStored(cursor, { workspace, source, isWhole, upgrade })
 }
@@ -160,18 +161,18 @@ function upgrade(fields: Fields): Fields {
   const { live, sweep, todo, widths } = fields
   return {
     ...fields,
-    live: upgradedWalk(live),
-    sweep: upgradedWalk(sweep),
-    todo: Array.isArray(todo) ? todo.map(upgradedWalk) : todo,
+    live: upgradedRangeRead(live),
+    sweep: upgradedRangeRead(sweep),
+    todo: Array.isArray(todo) ? todo.map(upgradedRangeRead) : todo,
     widths: Object.fromEntries(
       Object.entries(fieldsOf(widths) ?? {}).map(([name, width]) => [name, upgradedWidth(width)]),
     ),
   }
 }
 
-function upgradedWalk(walk: unknown): unknown {
-  if (!areNumbers(walk, 'failures', 'stuck', 'doubts')) return walk
-  const { from, to, at, begunAt, emptyAt } = walk as Fields
+function upgradedRangeRead(rangeRead: unknown): unknown {
+  if (!areNumbers(rangeRead, 'failures', 'stuck', 'doubts')) return rangeRead
+  const { from, to, at, begunAt, emptyAt } = rangeRead as Fields
   return {
     from,
     to,
@@ -187,13 +188,13 @@ function upgradedWalk(walk: unknown): unknown {
 const upgradedWidth = (width: unknown): unknown =>
   areNumbers(width, 'ms', 'good') && !Object.hasOwn(width as Fields, 'failedTo') ? freshWidth() : width
 
-/** Nothing earlier is delivered, µs. A row without a time is dated with its day, which may begin before the start. */
-export const shippableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>
+/** Nothing earlier is delivered, µs. A row without a time is dated with its day's start. */
+export const deliverableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>
   timeless ? startAt * 1000 : startUs
 
 /** Nothing of it is wanted. */
 export const isBeforeStart = (cursor: HistoryCursor, { to }: Pick<Trouble, 'to'>): boolean =>
-  to * 1000 <= shippableFromUs(cursor)
+  to * 1000 <= deliverableFromUs(cursor)
 
 /** Its state is stored with the cursor. */
 export const sightingsOf = (cursor: HistoryCursor): Sightings =>
@@ -203,7 +204,7 @@ export function closeHistoryCursor(cursor: HistoryCursor): Cursor {
   return JSON.stringify(cursor)
 }
 
-const isWalk = (value: unknown) =>
+const isRangeRead = (value: unknown) =>
   areNumbers(value, 'from', 'to', 'at', 'begunAt', 'failures', 'proofs', 'elsewhere')
 const isTrouble = (value: unknown) => areNumbers(value, 'from', 'to', 'sinceAt', 'tries', 'dueAt')
 const isSightings = (value: unknown) => {
@@ -223,9 +224,9 @@ function isWhole(fields: Fields): fields is Fields & HistoryCursor {
     typeof fields['unitSure'] === 'boolean' &&
     typeof fields['timeless'] === 'boolean' &&
     ['v1To', 'v2From', 'polledTo'].every((name) => isNullOr(fields[name], Number.isFinite)) &&
-    isNullOr(fields['live'], isWalk) &&
-    isNullOr(fields['sweep'], isWalk) &&
-    isListOf(fields['todo'], isWalk) &&
+    isNullOr(fields['live'], isRangeRead) &&
+    isNullOr(fields['sweep'], isRangeRead) &&
+    isListOf(fields['todo'], isRangeRead) &&
     isListOf(fields['troubles'], isTrouble) &&
     (fields['sightings'] === undefined || isSightings(fields['sightings'])) &&
     fieldsOf(fields['rereads']) !== undefined &&

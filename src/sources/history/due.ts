@@ -3,15 +3,15 @@
 import { believed } from '../../core/clock.ts'
 import type { Priority, Plan } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, HOUR_MS, MINUTE_MS } from '../../core/time.ts'
-import type { HistoryCursor, Walk } from './cursor.ts'
-import { walkOver, walkOverTrouble } from './cursor.ts'
+import type { HistoryCursor, RangeRead } from './cursor.ts'
+import { rangeReadOver, rangeReadOfTrouble } from './cursor.ts'
 import type { HistoryOptions, Task } from './step.ts'
 
 /** A day is read again when half of its age has passed since the last read, within these bounds. */
 const REREAD_MIN_MS = 30 * MINUTE_MS
 export const REREAD_MAX_MS = 6 * HOUR_MS
 /** Slow reads are repeated less often: at most this share of the time is spent on them. */
-const REREAD_SHARE = 1 / 10
+const MAX_REREAD_SHARE = 1 / 10
 
 type Kind = Task['kind']
 type Due = readonly [kind: Kind, dueAt: number]
@@ -24,8 +24,8 @@ const priorityOf: Readonly<Record<Kind, Priority>> = {
 }
 
 /**
- * What comes next and when, epoch ms. Among due reads with a permit, live reading comes first and the past last
- * (invariant 5).
+ * What comes next and when, epoch ms. Among due reads with a permit, live reading comes first and
+ * the past last (invariant 5).
  */
 export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   const { client, clock } = options
@@ -42,7 +42,7 @@ export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
   ]
   const poll: Due = ['live', live ? now : pollDueAt(options, cursor, now)]
   const other = others.find(([, dueAt]) => dueAt <= now) ?? others.reduce((a, b) => (b[1] < a[1] ? b : a))
-  // The read with the earlier permit goes first: some permits are reserved for reads other than live reading.
+  // The read with the earlier permit goes first: some permits are reserved for others than live.
   const liveAt = poll[1] > now ? poll[1] : Math.max(now, client.freeAt('live'))
   return Math.max(now, other[1]) < liveAt ? other : poll
 }
@@ -53,8 +53,8 @@ export function planOf(options: HistoryOptions, cursor: HistoryCursor): Plan {
 }
 
 /**
- * What a single run still has to read: first what was never read, oldest first, then the open day, then repeated reads that are
- * due. Undefined: nothing.
+ * What a single run still has to read: first what was never read, oldest first, then the open day,
+ * then repeated reads that are due. Undefined: nothing.
  */
 export function nextOnce(options: HistoryOptions, cursor: HistoryCursor): Kind | undefined {
   const now = options.clock.now()
@@ -72,16 +72,16 @@ function pollDueAt({ intervalMs }: HistoryOptions, { dueAt }: HistoryCursor, now
   return believed(dueAt, intervalMs, now)
 }
 
-const TROUBLE_MOST_MS = 6 * HOUR_MS
+const TROUBLE_MAX_MS = 6 * HOUR_MS
 const TROUBLE_FIRST_MS = 15 * MINUTE_MS
 
 export function troubleDelayMs(tries: number): number {
-  return Math.min(TROUBLE_FIRST_MS * 2 ** tries, TROUBLE_MOST_MS)
+  return Math.min(TROUBLE_FIRST_MS * 2 ** tries, TROUBLE_MAX_MS)
 }
 
 /** @internal for tests */
 export function troubleDueAt({ troubles }: HistoryCursor, now: number): number {
-  const dues = troubles.map(({ dueAt }) => believed(dueAt, TROUBLE_MOST_MS, now))
+  const dues = troubles.map(({ dueAt }) => believed(dueAt, TROUBLE_MAX_MS, now))
   return Math.min(Infinity, ...dues)
 }
 
@@ -103,23 +103,23 @@ function nextReread(options: HistoryOptions, cursor: HistoryCursor, now: number)
 
 function* daysToReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Generator<number> {
   const newest = Math.min(cursor.openDay, dayStart(now)) - DAY_MS
-  const oldest = Math.max(cursor.startAt, dayStart(now - options.rereadMs))
+  const oldest = Math.max(cursor.startAt, dayStart(now - options.lookbackMs))
   for (let day = newest; day >= oldest; day -= DAY_MS) yield day
   for (const day of Object.keys(cursor.rereads).map(Number))
     if (day < oldest && day >= cursor.startAt && isMissed(options, cursor, day, now)) yield day
 }
 
 /**
- * It was due but not read, because the daemon was down or reads failed: it is made up for while its dedup keys
- * are kept.
+ * It was due but not read, because the daemon was down or reads failed: it is made up for while its
+ * dedup keys are kept.
  */
 function isMissed(
-  { rereadMs, keepKeysMs }: HistoryOptions,
+  { lookbackMs, keepKeysMs }: HistoryOptions,
   cursor: HistoryCursor,
   day: number,
   now: number,
 ): boolean {
-  return rereadDueAt(cursor, day, now) <= day + DAY_MS + rereadMs && day >= now - keepKeysMs + DAY_MS
+  return rereadDueAt(cursor, day, now) <= day + DAY_MS + lookbackMs && day >= now - keepKeysMs + DAY_MS
 }
 
 function rereadDueAt({ rereads }: HistoryCursor, day: number, now: number): number {
@@ -128,7 +128,7 @@ function rereadDueAt({ rereads }: HistoryCursor, day: number, now: number): numb
   if (readAt > now) return now
   const ageMs = readAt - (day + DAY_MS)
   const paceMs = Math.min(Math.max(ageMs / 2, REREAD_MIN_MS), REREAD_MAX_MS)
-  return readAt + Math.max(paceMs, Math.min(tookMs / REREAD_SHARE, DAY_MS))
+  return readAt + Math.max(paceMs, Math.min(tookMs / MAX_REREAD_SHARE, DAY_MS))
 }
 
 /** The task of a kind; begins it if it is not under way. */
@@ -138,73 +138,77 @@ export function taskOf(options: HistoryOptions, cursor: HistoryCursor, kind: Kin
   const priority = options.once ? 'live' : priorityOf[kind]
   switch (kind) {
     case 'live':
-      return { kind, priority, walk: (cursor.live ??= beginLive(cursor, now)), width: widths.live }
+      return { kind, priority, rangeRead: (cursor.live ??= beginLive(cursor, now)), width: widths.live }
     case 'lookback': {
       const day = nextReread(options, cursor, now)?.day
-      if (day !== undefined) cursor.sweep ??= walkOver(day, day + DAY_MS, now)
-      return cursor.sweep ? { kind, priority, walk: cursor.sweep, width: widths.sweep } : undefined
+      if (day !== undefined) cursor.sweep ??= rangeReadOver(day, day + DAY_MS, now)
+      return cursor.sweep ? { kind, priority, rangeRead: cursor.sweep, width: widths.sweep } : undefined
     }
     case 'todo': {
-      const walk = cursor.todo[0]
-      return walk && { kind, priority, walk, width: widths.backfill }
+      const rangeRead = cursor.todo[0]
+      return rangeRead && { kind, priority, rangeRead, width: widths.backfill }
     }
     case 'trouble': {
-      const walk = troubleWalk(cursor, now)
-      return walk && { kind, priority, walk, width: widths.backfill }
+      const rangeRead = troubleRead(cursor, now)
+      return rangeRead && { kind, priority, rangeRead, width: widths.backfill }
     }
   }
 }
 
 /**
- * From the first day that is not completely read; after a long downtime only from yesterday, and the rest counts
- * as the past.
+ * From the first day that is not completely read; after a long downtime only from yesterday, and
+ * the rest counts as the past.
  */
-export function beginLive(cursor: HistoryCursor, now: number): Walk {
+export function beginLive(cursor: HistoryCursor, now: number): RangeRead {
   const today = dayStart(now)
-  // A day after today was read under a clock that has since been set back, so it may not be complete.
+  // A day after today was read under a clock that was since set back: it may be incomplete.
   if (cursor.openDay > today) cursor.openDay = today
   const yesterday = today - DAY_MS
   if (cursor.openDay < yesterday) {
-    cursor.todo.push(walkOver(cursor.openDay, yesterday, now))
+    cursor.todo.push(rangeReadOver(cursor.openDay, yesterday, now))
     cursor.openDay = yesterday
   }
-  return walkOver(cursor.openDay, Math.max(now, cursor.openDay + 1), now)
+  return rangeReadOver(cursor.openDay, Math.max(now, cursor.openDay + 1), now)
 }
 
 /** The trouble that is due first. */
-function troubleWalk({ troubles, boundaryAt }: HistoryCursor, now: number): Walk | undefined {
+function troubleRead({ troubles, boundaryAt }: HistoryCursor, now: number): RangeRead | undefined {
   const [first] = troubles.toSorted((a, b) => a.dueAt - b.dueAt)
-  return first && walkOverTrouble(first, boundaryAt, now)
+  return first && rangeReadOfTrouble(first, boundaryAt, now)
 }
 
-/** A walk has ended. */
-export function endWalk(options: HistoryOptions, cursor: HistoryCursor, { kind, walk }: Task): void {
+/** A read of a range has ended. */
+export function endRangeRead(
+  options: HistoryOptions,
+  cursor: HistoryCursor,
+  { kind, rangeRead }: Task,
+): void {
   const { clock, intervalMs, reporter } = options
   const now = clock.now()
-  noteRead(options, cursor, walk, now)
+  recordRead(options, cursor, rangeRead, now)
   if (kind === 'lookback') cursor.sweep = null
-  if (kind === 'todo') cursor.todo = cursor.todo.filter((other) => other !== walk)
+  if (kind === 'todo') cursor.todo = cursor.todo.filter((other) => other !== rangeRead)
   if (kind === 'live') {
     cursor.live = null
     // Instants that the server's clock has not reached cannot be read yet.
-    cursor.polledTo = walk.to - cursor.serverBehindMs
+    cursor.polledTo = rangeRead.to - cursor.serverBehindMs
     cursor.openDay = Math.max(dayStart(cursor.polledTo), Math.min(cursor.startAt, dayStart(now)))
-    // Counted from its start: a walk that a pause delayed for hours read only up to then. Lookback and jobs still get
-    // their turn.
-    cursor.dueAt = Math.max(walk.begunAt + intervalMs, now + Math.min(intervalMs, MINUTE_MS))
+    // Counted from its start: a read that a pause delayed for hours read only up to then. Lookback
+    // and jobs still get their turn.
+    cursor.dueAt = Math.max(rangeRead.begunAt + intervalMs, now + Math.min(intervalMs, MINUTE_MS))
   }
   // Under a clock far ahead, days in the future were requested, so the empty answer proves nothing.
   if ((kind === 'live' || kind === 'todo') && isCaughtUp(cursor) && cursor.clocksApart !== true)
     reporter.caughtUp()
 }
 
-/** Records when each day of the lookback was last completely read, and its share of the duration. */
-function noteRead(options: HistoryOptions, cursor: HistoryCursor, walk: Walk, now: number): void {
-  const { from, to, spentMs = 0 } = walk
+/** Records when each lookback day was last completely read, and its share of the duration. */
+function recordRead(options: HistoryOptions, cursor: HistoryCursor, rangeRead: RangeRead, now: number): void {
+  const { from, to, spentMs = 0 } = rangeRead
   const tookMs = Math.round((spentMs * DAY_MS) / Math.max(DAY_MS, to - from))
   for (let day = dayStart(from); day + DAY_MS <= to; day += DAY_MS)
     if (day >= from) cursor.rereads[String(day)] = [now, tookMs]
-  const oldest = dayStart(now - options.rereadMs)
+  const oldest = dayStart(now - options.lookbackMs)
   const isToReread = (day: number) =>
     day < dayStart(now) && (day >= oldest || isMissed(options, cursor, day, now))
   const days = Object.entries(cursor.rereads).filter(([day]) => isToReread(Number(day)))

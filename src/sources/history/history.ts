@@ -2,7 +2,7 @@
 import type { Cursor, Stream, Plan, Source } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, MINUTE_MS, secondText } from '../../core/time.ts'
 import type { HistoryCursor } from './cursor.ts'
-import { freshHistoryCursor, openHistoryCursor, startAnew } from './cursor.ts'
+import { freshHistoryCursor, openHistoryCursor, restartAt } from './cursor.ts'
 import { beginLive, isCaughtUp, nextDue, nextOnce, planOf, taskOf } from './due.ts'
 import type { HistoryOptions, Step, Parts, Task } from './step.ts'
 import { lastChunk } from './step.ts'
@@ -16,14 +16,14 @@ const YEAR_MS = 365 * DAY_MS
 const FUTURE_START_MS = MINUTE_MS
 
 /** State of the run of this process with `once`: not begun, reading, everything read. */
-type Run = 'new' | 'under_way' | 'over'
+type SingleRun = 'new' | 'under_way' | 'over'
 
 export class HistorySource implements Source {
   readonly stream: Stream
   readonly #options: HistoryOptions
-  #run: Run = 'new'
+  #singleRun: SingleRun = 'new'
   /** the position was reported, including what the previous process read */
-  #placeTold = false
+  #positionReported = false
 
   constructor(options: HistoryOptions) {
     this.#options = options
@@ -32,9 +32,9 @@ export class HistorySource implements Source {
 
   plan(text: Cursor | undefined): Plan {
     const { clock, once } = this.#options
-    if (once) return { dueAt: clock.now(), priority: 'live', caughtUp: this.#run === 'over' }
+    if (once) return { dueAt: clock.now(), priority: 'live', caughtUp: this.#singleRun === 'over' }
     const cursor = this.#open(text)
-    if (!this.#placeTold) this.#tellPlace(cursor)
+    if (!this.#positionReported) this.#reportPosition(cursor)
     // A changed configuration takes effect now, not at the next poll.
     if (cursor.boundaryAt !== boundaryOf(this.#options))
       return { dueAt: clock.now(), priority: 'live', caughtUp: false }
@@ -43,7 +43,7 @@ export class HistorySource implements Source {
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
     const cursor = this.#open(text)
-    if (text !== undefined) this.#settleStart(cursor)
+    if (text !== undefined) this.#correctStart(cursor)
     adoptBoundary(cursor, this.#options)
     const step: Step = { options: this.#options, cursor, signal }
     // Saves the start at the first try, however long tries fail.
@@ -51,8 +51,8 @@ export class HistorySource implements Source {
     const task = this.#task(cursor)
     if (task) yield* readTask(step, task)
     else yield lastChunk(step)
-    this.#tellPlace(cursor)
-    if (this.#options.once && nextOnce(this.#options, cursor) === undefined) this.#run = 'over'
+    this.#reportPosition(cursor)
+    if (this.#options.once && nextOnce(this.#options, cursor) === undefined) this.#singleRun = 'over'
   }
 
   #open(text: Cursor | undefined): HistoryCursor {
@@ -62,46 +62,46 @@ export class HistorySource implements Source {
     return freshHistoryCursor(now, startMs(this.#options, now), boundaryOf(this.#options))
   }
 
-  /** A start in the future was computed from a clock that was ahead: nothing would ever be delivered. */
-  #settleStart(cursor: HistoryCursor): void {
+  /** A start in the future came from a clock that was ahead: nothing would ever be delivered. */
+  #correctStart(cursor: HistoryCursor): void {
     const options = this.#options
     const now = options.clock.now() - cursor.serverBehindMs
-    const wanted = startMs(options, now)
-    // After the first event the start is proven, regardless of the clock; and a configured start may be in the future.
+    const correctMs = startMs(options, now)
+    // The first event proves the start, whatever the clock; a configured one may be in the future.
     if (
       cursor.headUs > 0 ||
       cursor.startUs <= (now + FUTURE_START_MS) * 1000 ||
-      wanted * 1000 >= cursor.startUs
+      correctMs * 1000 >= cursor.startUs
     )
       return
     options.log.warn(
-      'The start of the history was in the future, because the clock of this machine was ahead when it was set. It is set again. Check the clock of this machine',
-      { was: secondText(cursor.startUs / 1000), is: secondText(wanted) },
+      'The start of the history was in the future, because the clock of this machine was ahead when it was set. It has been corrected. Check the clock of this machine',
+      { was: secondText(cursor.startUs / 1000), is: secondText(correctMs) },
     )
-    startAnew(cursor, now, wanted)
+    restartAt(cursor, now, correctMs)
   }
 
   #task(cursor: HistoryCursor): Task | undefined {
     const options = this.#options
     if (!options.once) return taskOf(options, cursor, nextDue(options, cursor)[0])
-    if (this.#run === 'new') this.#beginRun(cursor)
+    if (this.#singleRun === 'new') this.#beginSingleRun(cursor)
     const kind = nextOnce(options, cursor)
     return kind && taskOf(options, cursor, kind)
   }
 
-  /** Every single run reads the open day up to now, even if an earlier run did, and retries unreadable spans once. */
-  #beginRun(cursor: HistoryCursor): void {
+  /** Each single run reads the open day up to now, and retries unreadable spans once. */
+  #beginSingleRun(cursor: HistoryCursor): void {
     const now = this.#options.clock.now()
-    this.#run = 'under_way'
+    this.#singleRun = 'under_way'
     cursor.live = beginLive(cursor, now)
     for (const trouble of cursor.troubles) trouble.dueAt = now
   }
 
-  /** Reports the position: the oldest instant that is still to be read, otherwise the end of live reading. */
-  #tellPlace(cursor: HistoryCursor): void {
+  /** Reports the position: the oldest instant still to be read, or the end of live reading. */
+  #reportPosition(cursor: HistoryCursor): void {
     const { reporter } = this.#options
     const { headUs, polledTo, todo } = cursor
-    this.#placeTold = true
+    this.#positionReported = true
     const first = todo[0]?.at ?? (isCaughtUp(cursor) ? Infinity : (polledTo ?? cursor.openDay))
     const cursorUs = Math.min(headUs, first * 1000)
     if (cursorUs > 0) reporter.cursor(cursorUs)
@@ -109,7 +109,7 @@ export class HistorySource implements Source {
   }
 }
 
-/** The specification names no earliest event: as far back as the audit log can be searched (spec §4.1). */
+/** The specification names no earliest event: as far back as the audit log (spec §4.1). */
 function startMs({ start }: HistoryOptions, now: number): number {
   switch (start.kind) {
     case 'earliest':

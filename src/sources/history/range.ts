@@ -5,13 +5,13 @@ import type { JobSpan, RangeUse, Unread } from '../../contracts/jobs.ts'
 import type { Appended, Cursor, Stream, PageChunk, Plan, Source } from '../../contracts/source.ts'
 import { DAY_MS, dayStart, secondText } from '../../core/time.ts'
 import { areNumbers, isListOf } from '../shared.ts'
-import { freshHistoryCursor, openHistoryCursor, stepTo, walkOver, walkOverTrouble } from './cursor.ts'
-import type { HistoryCursor, Walk } from './cursor.ts'
-import { endWalk } from './due.ts'
+import { freshHistoryCursor, openHistoryCursor, stepTo, rangeReadOver, rangeReadOfTrouble } from './cursor.ts'
+import type { HistoryCursor, RangeRead } from './cursor.ts'
+import { endRangeRead } from './due.ts'
 import { lastChunk } from './step.ts'
 import type { HistoryOptions, Parts, Step, Task } from './step.ts'
 import { nextOf, readInDays } from './task.ts'
-import { failed, isInDoubt, isTooLong, prove, refused } from './trouble.ts'
+import { failed, needsOtherWindow, isTooLong, prove, refused } from './trouble.ts'
 import { isRefused, readInUnits } from './unit.ts'
 import { boundaryOf, checkVersions, openVersions, withRead } from './version.ts'
 import type { VersionStore } from './version.ts'
@@ -20,7 +20,7 @@ import type { Reading, Window } from './window.ts'
 
 interface HistoryRangeOptions extends Omit<
   HistoryOptions,
-  'intervalMs' | 'start' | 'rereadMs' | 'keepKeysMs' | 'once'
+  'intervalMs' | 'start' | 'lookbackMs' | 'keepKeysMs' | 'once'
 > {
   /** µs: inclusive, exclusive; not later than now */
   readonly fromUs: number
@@ -33,16 +33,16 @@ interface HistoryRangeOptions extends Omit<
 }
 
 interface RangeStep extends Step {
-  readonly cursor: HistoryPlace
+  readonly cursor: RangeCursor
 }
 
 /**
- * Windows are requested with one more second on both sides, and ends may be inclusive: those entries belong to
- * the neighbours.
+ * Windows are requested with one more second on both sides, and ends may be inclusive: those
+ * entries belong to the neighbours.
  */
 const EDGE_US = 2_000_000
 
-/** `read` reads one window with the priority `past`; the cursor of its parts is that of this walk only. */
+/** `read` reads one window with the priority `job`; the cursor of its parts is only this read's. */
 export class HistoryRange implements Source {
   readonly stream: Stream
   readonly #options: HistoryRangeOptions
@@ -56,8 +56,8 @@ export class HistoryRange implements Source {
 
   plan(text: Cursor | undefined): Plan {
     const { clock, stream } = this.#options
-    const place = openPlace(text, stream)
-    return { dueAt: clock.now(), priority: 'job', caughtUp: place !== undefined && isDone(place) }
+    const cursor = openRangeCursor(text, stream)
+    return { dueAt: clock.now(), priority: 'job', caughtUp: cursor !== undefined && isDone(cursor) }
   }
 
   async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
@@ -65,7 +65,7 @@ export class HistoryRange implements Source {
     const options: HistoryOptions = {
       ...this.#options,
       intervalMs: 0,
-      rereadMs: 0,
+      lookbackMs: 0,
       keepKeysMs: 0,
       once: true,
       start: { kind: 'time', atUs: this.#span.fromUs },
@@ -74,12 +74,12 @@ export class HistoryRange implements Source {
     const live = await this.#live()
     let known = openVersions(await versions.load())
     checkVersions(stream, touchedDays(this.#span), boundaryAt, known, live)
-    const opened = openPlace(text, stream)
+    const opened = openRangeCursor(text, stream)
     const same = opened?.boundaryAt === boundaryAt ? opened : undefined
-    const place = same ?? freshPlace(this.#span, live, boundaryAt, clock.now())
-    // There is no later read in an hour: while the unit is unproven, each empty answer is checked in the other unit.
-    place.unitDoubtAt = 0
-    const step: RangeStep = { options, cursor: place, signal }
+    const cursor = same ?? freshRangeCursor(this.#span, live, boundaryAt, clock.now())
+    // No later read follows: while the unit is unproven, each empty answer is checked in the other.
+    cursor.unitDoubtAt = 0
+    const step: RangeStep = { options, cursor, signal }
     const { parts, window } = this.#choose(step, opened !== undefined && same === undefined)
     try {
       for (let next = await parts.next(); !next.done;) {
@@ -90,7 +90,7 @@ export class HistoryRange implements Source {
         known = read
         // Before the append, because the state stored with it includes the position.
         if (part.cursor !== undefined)
-          reporter.cursor(place.todo[0] ? place.todo[0].at * 1000 : this.#span.toUs)
+          reporter.cursor(cursor.todo[0] ? cursor.todo[0].at * 1000 : this.#span.toUs)
         const appended: Appended = yield part
         next = await parts.next(appended)
       }
@@ -106,31 +106,28 @@ export class HistoryRange implements Source {
     return text === undefined ? undefined : openHistoryCursor(text, workspace, source)
   }
 
-  /**
-   * Chooses what this step does, and the window of its entries; undefined: none. `anew`: in another version than
-   * before.
-   */
-  #choose(step: RangeStep, anew: boolean): { parts: Parts; window: Window | undefined } {
-    const { cursor: place, options } = step
-    const task = taskOf(place, options.clock.now())
+  /** Chooses what this step does, and the window of its entries; undefined: none. */
+  #choose(step: RangeStep, isOtherVersion: boolean): { parts: Parts; window: Window | undefined } {
+    const { cursor, options } = step
+    const task = taskOf(cursor, options.clock.now())
     const none = (more: Partial<PageChunk>) => ({ parts: nothing(step, more), window: undefined })
-    if (anew) return none({ void: 'walk' })
+    if (isOtherVersion) return none({ void: 'walk' })
     if (!task) return none({})
-    const window = windowOf(place, task)
+    const window = windowOf(cursor, task)
     if (!window) {
-      endWalk(options, place, task)
+      endRangeRead(options, cursor, task)
       return none({})
     }
-    if (isInDoubt(task.walk)) return { parts: prove(step, task, window), window: undefined }
+    if (needsOtherWindow(task.rangeRead)) return { parts: prove(step, task, window), window: undefined }
     return { parts: this.#readWindow(step, task, window), window }
   }
 
   async *#readWindow(step: RangeStep, task: Task, window: Window): Parts {
-    const { cursor: place, options } = step
-    const beginAgain = () => {
-      place.todo = [wholeWalk(this.#span, options.clock.now())]
-      place.troubles = []
-      place.refused = []
+    const { cursor, options } = step
+    const restart = () => {
+      cursor.todo = [readOfSpan(this.#span, options.clock.now())]
+      cursor.troubles = []
+      cursor.refused = []
     }
     let reading: Reading
     try {
@@ -138,7 +135,7 @@ export class HistoryRange implements Source {
     } catch (error) {
       if (!isRefused(error)) throw error
       if (task.kind === 'trouble') yield* refused(step, task, window, error)
-      else yield passRefused(step, task, window)
+      else yield skipRefused(step, task, window)
       return
     }
     const { pending, fault } = reading
@@ -146,15 +143,15 @@ export class HistoryRange implements Source {
       yield* failed(step, task, window, { ...reading, fault })
       return
     }
-    if (reading.leftOut > 0) {
-      // From here on whole days are read, so parts that were passed on would come again. What was sent stays sent.
-      if (this.#options.use === 'compare') beginAgain()
+    if (reading.omitted > 0) {
+      // From here on whole days are read, so parts come again; parts that were sent stay sent.
+      if (this.#options.use === 'compare') restart()
       yield { ...readInDays(step, pending), void: 'walk' }
       return
     }
     const next = await nextOf(step, task, window, reading)
-    if (next === 'anew') beginAgain()
-    yield next === 'on' ? lastChunk(step, pending) : lastChunk(step)
+    if (next === 'restart') restart()
+    yield next === 'continue' ? lastChunk(step, pending) : lastChunk(step)
   }
 
   /** Parts of a failed day may be sent, and later the whole day: needed for rows without a time. */
@@ -183,8 +180,8 @@ async function* nothing(step: RangeStep, more: Partial<PageChunk>): Parts {
 }
 
 /**
- * Each window passes on its own entries. Entries that the API dates elsewhere stay, because no other window
- * would have them.
+ * Each window passes on its own entries. Entries that the API dates elsewhere stay, because no
+ * other window would have them.
  */
 function withoutEdges(entries: Entries, { from, to }: Window): Entries {
   const isNeighbours = (at: number) =>
@@ -194,14 +191,14 @@ function withoutEdges(entries: Entries, { from, to }: Window): Entries {
   return entries.pick(own)
 }
 
-/** A 400 on past days: a window of more than a day may be too long for this server; otherwise it is too far back. */
-function passRefused(step: RangeStep, task: Task, window: Window): PageChunk {
-  const { cursor: place, options } = step
+/** A 400 on past days: more than a day may be too long for this server; else it is too far back. */
+function skipRefused(step: RangeStep, task: Task, window: Window): PageChunk {
+  const { cursor, options } = step
   const { from, to } = window
   if (isTooLong(task, window)) return lastChunk(step)
-  const isNew = noteRefused(place, window)
-  stepTo(task.walk, to)
-  if (to >= task.walk.to) endWalk(options, place, task)
+  const isNew = recordRefused(cursor, window)
+  stepTo(task.rangeRead, to)
+  if (to >= task.rangeRead.to) endRangeRead(options, cursor, task)
   if (isNew)
     options.log.warn(
       'The API rejects this part of the history with 400; it may not reach so far back. It is skipped, and reported at the end',
@@ -210,7 +207,7 @@ function passRefused(step: RangeStep, task: Task, window: Window): PageChunk {
   return lastChunk(step, { gaps: isNew ? 1 : 0 })
 }
 
-// The position of a walk over the past: a history cursor of its own, stored with the entries. Pure.
+// The position of a job in the past: a history cursor of its own, stored with the entries. Pure.
 
 /** epoch ms */
 interface SpanMs {
@@ -219,21 +216,21 @@ interface SpanMs {
 }
 
 /** Uses `todo`, `troubles` and what was learned; nothing of it is live. */
-interface HistoryPlace extends HistoryCursor {
+interface RangeCursor extends HistoryCursor {
   /** spans that the API rejected with a 400, oldest first; neighbours are joined */
   refused: SpanMs[]
 }
 
-/** Unreadable spans are retried this often after everything else is read; then they are reported. */
+/** Unreadable spans are retried this often after everything else is read, then reported. */
 const LAST_TRIES = 2
 
 /** Takes over what live reading learned about this API. */
-function freshPlace(
+function freshRangeCursor(
   span: JobSpan,
   live: HistoryCursor | undefined,
   boundaryAt: number,
   now: number,
-): HistoryPlace {
+): RangeCursor {
   const from = Math.floor(span.fromUs / 1000)
   const fresh = freshHistoryCursor(now, from, boundaryAt)
   const { unit, unitSure, timeless } = live ?? fresh
@@ -243,45 +240,47 @@ function freshPlace(
     unitSure,
     timeless,
     startUs: span.fromUs,
-    todo: [wholeWalk(span, now)],
+    todo: [readOfSpan(span, now)],
     refused: [],
   }
 }
 
 /** The whole span, from its beginning. */
-function wholeWalk({ fromUs, toUs }: JobSpan, now: number): Walk {
-  return walkOver(Math.floor(fromUs / 1000), Math.ceil(toUs / 1000), now)
+function readOfSpan({ fromUs, toUs }: JobSpan, now: number): RangeRead {
+  return rangeReadOver(Math.floor(fromUs / 1000), Math.ceil(toUs / 1000), now)
 }
 
-/** A copy that a step may change; undefined: not begun, or not our format, and then it begins again. */
-export function openPlace(text: Cursor | undefined, stream: Stream): HistoryPlace | undefined {
+/** A copy that a step may change; undefined: not begun, or another format, so it restarts. */
+export function openRangeCursor(text: Cursor | undefined, stream: Stream): RangeCursor | undefined {
   if (text === undefined) return undefined
   try {
-    const place = openHistoryCursor(text, stream.workspace, stream.source) as HistoryCursor &
-      Partial<HistoryPlace>
-    return isListOf(place.refused, (one) => areNumbers(one, 'from', 'to'))
-      ? (place as HistoryPlace)
+    const cursor = openHistoryCursor(text, stream.workspace, stream.source) as HistoryCursor &
+      Partial<RangeCursor>
+    return isListOf(cursor.refused, (one) => areNumbers(one, 'from', 'to'))
+      ? (cursor as RangeCursor)
       : undefined
   } catch {
     return undefined
   }
 }
 
-const isDone = (place: HistoryPlace): boolean => place.todo.length === 0 && toTryAgain(place) === undefined
+const isDone = (cursor: RangeCursor): boolean => cursor.todo.length === 0 && dueForRetry(cursor) === undefined
 
-const toTryAgain = ({ troubles }: HistoryPlace) => troubles.find(({ tries }) => tries < LAST_TRIES)
+const dueForRetry = ({ troubles }: RangeCursor) => troubles.find(({ tries }) => tries < LAST_TRIES)
 
 /** What is read next: the span, then its unreadable parts again. */
-function taskOf(place: HistoryPlace, now: number): Task | undefined {
-  const common = { priority: 'job', width: place.widths.backfill } as const
-  const [walk] = place.todo
-  if (walk) return { ...common, kind: 'todo', walk }
-  const trouble = toTryAgain(place)
-  return trouble && { ...common, kind: 'trouble', walk: walkOverTrouble(trouble, place.boundaryAt, now) }
+function taskOf(cursor: RangeCursor, now: number): Task | undefined {
+  const common = { priority: 'job', width: cursor.widths.backfill } as const
+  const [rangeRead] = cursor.todo
+  if (rangeRead) return { ...common, kind: 'todo', rangeRead }
+  const trouble = dueForRetry(cursor)
+  return (
+    trouble && { ...common, kind: 'trouble', rangeRead: rangeReadOfTrouble(trouble, cursor.boundaryAt, now) }
+  )
 }
 
 /** True if it does not adjoin the last rejected span: then it is a possible gap of its own. */
-function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<SpanMs>): boolean {
+function recordRefused({ refused }: RangeCursor, { from, to }: Readonly<SpanMs>): boolean {
   const last = refused.at(-1)
   if (last?.to === from) {
     last.to = to
@@ -292,14 +291,14 @@ function noteRefused({ refused }: HistoryPlace, { from, to }: Readonly<SpanMs>):
 }
 
 /** The parts of the span that were not completely read, as far as that is final. */
-export function unreadOf(place: HistoryPlace | undefined): readonly Unread[] {
-  if (!place) return []
+export function unreadOf(cursor: RangeCursor | undefined): readonly Unread[] {
+  if (!cursor) return []
   const unread = (why: Unread['why']) => (one: Readonly<SpanMs>) => ({
     fromUs: one.from * 1000,
     toUs: one.to * 1000,
     why,
   })
-  const all = [...place.refused.map(unread('refused')), ...place.troubles.map(unread('unreadable'))]
+  const all = [...cursor.refused.map(unread('refused')), ...cursor.troubles.map(unread('unreadable'))]
   return all.toSorted((a, b) => a.fromUs - b.fromUs)
 }
 

@@ -3,7 +3,7 @@
 import type { Appended, Priority, PageChunk } from '../../contracts/source.ts'
 import { partOf } from '../shared.ts'
 import type { SourceOptions, Start } from '../shared.ts'
-import type { HistoryCursor, Walk } from './cursor.ts'
+import type { HistoryCursor, RangeRead } from './cursor.ts'
 import { closeHistoryCursor } from './cursor.ts'
 import type { Width } from './width.ts'
 
@@ -19,7 +19,7 @@ export interface HistoryOptions extends SourceOptions {
   readonly intervalMs: number
   readonly start: Start
   /** the trailing span whose days are read again; 0: none */
-  readonly rereadMs: number
+  readonly lookbackMs: number
   /** older entries are no longer in the dedup index when they are read again */
   readonly keepKeysMs: number
 }
@@ -35,7 +35,7 @@ export interface Step {
 export interface Task {
   readonly kind: 'live' | 'lookback' | 'todo' | 'trouble'
   readonly priority: Priority
-  readonly walk: Walk
+  readonly rangeRead: RangeRead
   readonly width: Width
 }
 

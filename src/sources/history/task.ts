@@ -1,28 +1,28 @@
 // Reads one window of a task, and decides from the answer what is read next.
 import type { PageChunk } from '../../contracts/source.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { isRefused, passedAt, readInUnits, turnsUnit } from './unit.ts'
+import { isRefused, passedAt, readInUnits, switchesUnit } from './unit.ts'
 import { isToProveEmpty, stepTo } from './cursor.ts'
-import { endWalk } from './due.ts'
+import { endRangeRead } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
 import { lastChunk } from './step.ts'
-import { failed, isInDoubt, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
+import { failed, needsOtherWindow, isTroubleToProve, overcome, prove, refused } from './trouble.ts'
 import { widen } from './width.ts'
 import type { Reading, Window } from './window.ts'
 import { headUsOf, windowOf } from './window.ts'
 
-/** Reads the next window of the task. Throws errors that are not about this window: then nothing of it counts as read. */
+/** Reads the next window of the task. Throws errors that are not about this window. */
 export async function* readTask(step: Step, task: Task): Parts {
   const { cursor } = step
-  const { kind, walk, priority } = task
+  const { kind, rangeRead, priority } = task
   const isPast = kind === 'todo' || kind === 'trouble'
   const window = windowOf(cursor, task)
   if (window === undefined) {
-    endWalk(step.options, cursor, task)
+    endRangeRead(step.options, cursor, task)
     yield lastChunk(step)
     return
   }
-  if (isInDoubt(walk)) {
+  if (needsOtherWindow(rangeRead)) {
     yield* prove(step, task, window)
     return
   }
@@ -31,7 +31,7 @@ export async function* readTask(step: Step, task: Task): Parts {
   let reading: Reading
   try {
     reading = yield* readInUnits(step, window, priority, headUs)
-    walk.spentMs = (walk.spentMs ?? 0) + step.options.clock.elapsed() - startedAt
+    rangeRead.spentMs = (rangeRead.spentMs ?? 0) + step.options.clock.elapsed() - startedAt
   } catch (error) {
     if (!isRefused(error)) throw error
     if (isPast) {
@@ -45,59 +45,59 @@ export async function* readTask(step: Step, task: Task): Parts {
   }
   const { pending, fault } = reading
   if (fault) yield* failed(step, task, window, { ...reading, fault })
-  else if (reading.leftOut > 0) yield readInDays(step, pending)
-  else if ((await nextOf(step, task, window, reading)) !== 'on') yield lastChunk(step)
+  else if (reading.omitted > 0) yield readInDays(step, pending)
+  else if ((await nextOf(step, task, window, reading)) !== 'continue') yield lastChunk(step)
   else yield lastChunk(step, { ...pending, headUs })
 }
 
 /**
- * The result of an answer without a fault: `on`: continue after the window; `again`: empty, so it is requested again; `anew`:
- * the API uses another unit than assumed.
+ * The result of an answer without a fault. `repeat`: it was empty, so it is requested again;
+ * `restart`: the API uses another unit than assumed.
  */
 export async function nextOf(
   step: Step,
   task: Task,
   window: Window,
   reading: Reading,
-): Promise<'on' | 'again' | 'anew'> {
+): Promise<'continue' | 'repeat' | 'restart'> {
   if (reading.elements === 0) {
     // In this order the other unit is tried only for windows believed to be empty, once per window.
-    if (isToProve(step, task)) return 'again'
-    if (await turnsUnit(step, window, task.priority)) return 'anew'
+    if (isToProve(step, task)) return 'repeat'
+    if (await switchesUnit(step, window, task.priority)) return 'restart'
   }
   if (task.kind === 'trouble') overcome(step, task, window)
   else advance(step, task, window, reading)
-  return 'on'
+  return 'continue'
 }
 
 /**
- * Live reading ends where the server's clock is, because the server may reject a future end; undefined if it
- * ends there already.
+ * Live reading ends where the server's clock is, because the server may reject a future end;
+ * undefined if it ends there already.
  */
 function endedByNow({ cursor, options }: Step, task: Task): Task | undefined {
-  const to = passedAt(cursor, options.clock.now()).find((one) => one < task.walk.to)
+  const to = passedAt(cursor, options.clock.now()).find((one) => one < task.rangeRead.to)
   if (task.kind !== 'live' || to === undefined) return undefined
-  cursor.live = { ...task.walk, to }
-  return { ...task, walk: cursor.live }
+  cursor.live = { ...task.rangeRead, to }
+  return { ...task, rangeRead: cursor.live }
 }
 
-/** Later reads of the open day and of lookback show an entry again; the past and a single run have no later read. */
+/** The open day and lookback are read again later; the past and a single run are not. */
 function isToProve({ cursor, options }: Step, task: Task): boolean {
   if (task.kind === 'trouble') return isTroubleToProve(cursor, task)
-  return (task.kind === 'todo' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.walk)
+  return (task.kind === 'todo' || (task.kind === 'live' && options.once)) && isToProveEmpty(task.rangeRead)
 }
 
 /** The window is completely read: continue after it. */
 function advance({ options, cursor }: Step, task: Task, window: Window, { light }: Reading): void {
-  const { walk, width } = task
-  stepTo(walk, window.to)
+  const { rangeRead, width } = task
+  stepTo(rangeRead, window.to)
   widen(width, window.to - window.from, light)
-  if (walk.at >= walk.to) endWalk(options, cursor, task)
+  if (rangeRead.at >= rangeRead.to) endRangeRead(options, cursor, task)
 }
 
 /**
- * Rows without a time in a window that is no day: none is delivered, and all walks continue in whole days
- * (invariant 8).
+ * Rows without a time in a window that is no day: none is delivered, and all reads continue in
+ * whole days (invariant 8).
  */
 export function readInDays(step: Step, pending: Group | undefined): PageChunk {
   const { cursor, options } = step

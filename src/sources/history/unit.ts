@@ -4,17 +4,17 @@ import type { Priority } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, dayStart } from '../../core/time.ts'
-import { beginAgain } from './cursor.ts'
+import { restart } from './cursor.ts'
 import type { HistoryCursor } from './cursor.ts'
 import type { Parts, Step } from './step.ts'
 import { RowNaming } from './version.ts'
 import { ask, isAboutWindow, readWindow } from './window.ts'
 import type { Reading, Window } from './window.ts'
 
-/** Until an answer has events, empty ones are checked in the other unit this often; in a single run always. */
-const DOUBT_EVERY_MS = HOUR_MS
+/** Until an answer has events, empty ones are checked in the other unit this often. */
+const UNIT_CHECK_MS = HOUR_MS
 /** No row can be this far ahead of today. */
-const AHEAD_MS = 7 * DAY_MS
+const FUTURE_DAY_MS = 7 * DAY_MS
 
 const otherThan = (unit: HistoryCursor['unit']): HistoryCursor['unit'] => (unit === 's' ? 'ms' : 's')
 
@@ -22,8 +22,8 @@ export const isRefused = (error: unknown): error is ConnectorError =>
   error instanceof ConnectorError && error.code === 'bad_request'
 
 /**
- * Reads the window in the known unit; on a 400 with an unproven unit, in the other one. Throws ConnectorError `bad_request` if
- * neither is accepted.
+ * Reads the window in the known unit; on a 400 with an unproven unit, in the other one. Throws
+ * ConnectorError `bad_request` if neither is accepted.
  */
 export async function* readInUnits(
   step: Step,
@@ -34,12 +34,12 @@ export async function* readInUnits(
   const { cursor } = step
   const { unit } = cursor
   try {
-    return noted(cursor, yield* readWindow(step, window, priority, headUs))
+    return provingUnit(cursor, yield* readWindow(step, window, priority, headUs))
   } catch (error) {
     if (!isRefused(error) || cursor.unitSure) throw error
     cursor.unit = otherThan(unit)
     try {
-      return noted(cursor, yield* readWindow(step, window, priority, headUs))
+      return provingUnit(cursor, yield* readWindow(step, window, priority, headUs))
     } catch (second) {
       cursor.unit = unit
       if (!isRefused(second)) throw second
@@ -49,20 +49,21 @@ export async function* readInUnits(
   }
 }
 
-function noted(cursor: HistoryCursor, reading: Reading): Reading {
+function provingUnit(cursor: HistoryCursor, reading: Reading): Reading {
   if (reading.elements > 0) cursor.unitSure = true
   return reading
 }
 
 /**
- * For an empty answer of a server that has shown nothing yet: if the other unit shows events of this window, that is the unit,
- * and everything is read again from the start. Returns true in that case.
+ * For an empty answer of a server that has shown nothing yet: if the other unit shows events of
+ * this window, that is the unit, and everything is read again from the start. Returns true in that
+ * case.
  */
-export async function turnsUnit(step: Step, window: Window, priority: Priority): Promise<boolean> {
+export async function switchesUnit(step: Step, window: Window, priority: Priority): Promise<boolean> {
   const { cursor, options } = step
   const now = options.clock.now()
   if (cursor.unitSure || (cursor.unitDoubtAt > now && !options.once)) return false
-  cursor.unitDoubtAt = now + DOUBT_EVERY_MS
+  cursor.unitDoubtAt = now + UNIT_CHECK_MS
   const unit = otherThan(cursor.unit)
   if (!(await showsWindow(step, window, unit, priority))) return false
   options.log.info('The history API uses another unit of time than assumed; reading again', {
@@ -70,13 +71,13 @@ export async function turnsUnit(step: Step, window: Window, priority: Priority):
   })
   cursor.unit = unit
   cursor.unitSure = true
-  beginAgain(cursor, now)
+  restart(cursor, now)
   return true
 }
 
 /**
- * Stores nothing. Only events within the window count: a server that cannot read the times may send anything. Rows without a
- * time count if the same request for a future day shows none.
+ * Stores nothing. Only events within the window count: a server that cannot read the times may send
+ * anything. Rows without a time count if the same request for a future day shows none.
  */
 async function showsWindow(
   step: Step,
@@ -89,7 +90,7 @@ async function showsWindow(
   const to = Math.max(window.from + 1, Math.min(window.to, passed))
   const shown = await shownOf(step, { ...window, to }, unit, priority)
   if (shown !== 'rows') return shown === 'events'
-  const from = dayStart(now) + AHEAD_MS
+  const from = dayStart(now) + FUTURE_DAY_MS
   return (await shownOf(step, { ...window, from, to: from + MINUTE_MS }, unit, priority)) === 'nothing'
 }
 
@@ -109,7 +110,7 @@ async function shownOf(
       if (entries.count > 0)
         return entries.times.every((at) => at >= least && at <= most) ? 'events' : 'unknown'
     }
-    return naming && naming.leftOut > 0 ? 'rows' : 'nothing'
+    return naming && naming.omitted > 0 ? 'rows' : 'nothing'
   } catch (error) {
     if (isRefused(error)) return 'nothing'
     if (isAboutWindow(error, seen.answered)) return 'unknown'
@@ -120,33 +121,34 @@ async function shownOf(
 // The server's clock, from the answers of the history: how far it is behind ours.
 
 /** With a larger difference the server's clock is wrong, or a cache answers. */
-const MOST_BEHIND_MS = 30 * DAY_MS
+const MAX_BEHIND_MS = 30 * DAY_MS
 
-/** A server that sends no clock may be this far behind; it is still readable if it rejects a future end. */
-const UNTOLD_MS = MINUTE_MS
+/** A server without a `Date` header may be this far behind, and still reject a future end. */
+const UNKNOWN_CLOCK_MS = MINUTE_MS
 
 /**
- * A window with this end, epoch ms, is requested so that the end is not in the future: by the slower clock. The server's clock
- * has whole seconds, and a margin of one second is requested; without a server clock the margin is UNTOLD_MS.
+ * A window with this end, epoch ms, is requested so that the end is not in the future: by the
+ * slower clock. The server's clock has whole seconds, and a margin of one second is requested;
+ * without a server clock the margin is UNKNOWN_CLOCK_MS.
  */
 export function passedAt(
   { serverBehindMs }: HistoryCursor,
   now: number,
-): readonly [told: number, unlogged: number] {
-  const told = Math.floor((now - serverBehindMs) / SECOND_MS) * SECOND_MS - 2 * SECOND_MS
-  return [told, told - UNTOLD_MS]
+): readonly [reported: number, unreported: number] {
+  const reported = Math.floor((now - serverBehindMs) / SECOND_MS) * SECOND_MS - 2 * SECOND_MS
+  return [reported, reported - UNKNOWN_CLOCK_MS]
 }
 
 /** Returns how far the server says it is behind, ms; only a believable value is stored. */
-export function noteServer(cursor: HistoryCursor, serverAt: number | undefined, now: number): number {
+export function recordServerClock(cursor: HistoryCursor, serverAt: number | undefined, now: number): number {
   const behindMs = serverAt === undefined ? 0 : now - serverAt - SECOND_MS
-  cursor.serverBehindMs = behindMs > 0 && behindMs < MOST_BEHIND_MS ? behindMs : 0
+  cursor.serverBehindMs = behindMs > 0 && behindMs < MAX_BEHIND_MS ? behindMs : 0
   return behindMs
 }
 
 /** If our clock is ahead, future days are read, which no other check would detect. */
-export function noteClocks(log: Log, cursor: HistoryCursor, behindMs: number): void {
-  const apart = behindMs >= MOST_BEHIND_MS
+export function warnOfClocks(log: Log, cursor: HistoryCursor, behindMs: number): void {
+  const apart = behindMs >= MAX_BEHIND_MS
   if (apart && cursor.clocksApart !== true)
     log.warn(
       'The clock of this machine is more than 30 days ahead of the API server’s and is still used: if it is wrong, no history is found until it is corrected',

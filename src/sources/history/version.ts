@@ -9,7 +9,7 @@ import { DAY_MS, dayStart, dayText } from '../../core/time.ts'
 import { Ordinals } from '../http/ordinals.ts'
 import { isListOf, storedFields } from '../shared.ts'
 import type { Moment, Naming } from '../splitter/entries-builder.ts'
-import { walkOver } from './cursor.ts'
+import { rangeReadOver } from './cursor.ts'
 import type { HistoryCursor } from './cursor.ts'
 import type { HistoryOptions, HistoryVersion } from './step.ts'
 
@@ -26,8 +26,9 @@ export function versionAt(cursor: HistoryCursor, at: number): HistoryVersion {
 }
 
 /**
- * Applies the configured boundary to the cursor. Days that change their version and have nothing in the journal are read again.
- * Throws ConnectorError `misconfigured` if a day would be delivered in both.
+ * Applies the configured boundary to the cursor. Days that change their version and have nothing in
+ * the journal are read again. Throws ConnectorError `misconfigured` if a day would be delivered in
+ * both.
  */
 export function adoptBoundary(cursor: HistoryCursor, options: HistoryOptions): void {
   const boundaryAt = boundaryOf(options)
@@ -40,12 +41,12 @@ export function adoptBoundary(cursor: HistoryCursor, options: HistoryOptions): v
   const from = Math.max(cursor.startAt, Math.min(before, boundaryAt))
   const to = Math.min(cursor.openDay, Math.max(before, boundaryAt))
   const now = options.clock.now()
-  // Each walk may be past days that change their version, the live one even past the open day.
-  if (cursor.live) cursor.live = walkOver(cursor.live.from, cursor.live.to, now)
+  // Each read may be past days that change their version, the live one even past the open day.
+  if (cursor.live) cursor.live = rangeReadOver(cursor.live.from, cursor.live.to, now)
   cursor.sweep = null
   if (from >= to) return
-  // An existing walk may be anywhere in it, so all of it is read again; dedup removes repeats.
-  cursor.todo = [...cursor.todo, walkOver(from, to, now)].sort((a, b) => a.at - b.at)
+  // An existing read may be anywhere in it, so all of it is read again; dedup removes repeats.
+  cursor.todo = [...cursor.todo, rangeReadOver(from, to, now)].sort((a, b) => a.at - b.at)
 }
 
 function whatToWrite(
@@ -68,7 +69,7 @@ function whatToWrite(
 }
 
 /** Entries of this window are about to be stored. True if the cursor must record that first. */
-export function noteVersion(cursor: HistoryCursor, from: number, to: number): boolean {
+export function recordVersion(cursor: HistoryCursor, from: number, to: number): boolean {
   const { v1To, v2From } = cursor
   if (versionAt(cursor, from) === 'v1')
     cursor.v1To = Math.max(v1To ?? 0, Math.min(dayStart(to - 1) + DAY_MS, cursor.boundaryAt))
@@ -108,7 +109,7 @@ export function openVersions(text: string | undefined): ReadVersions {
 const isDays = (value: unknown): value is Days =>
   Array.isArray(value) && value.length === 2 && isListOf(value, Number.isFinite)
 
-/** Adds the days of entries that are about to be stored; returns the same object if all of them were known. */
+/** Adds the days of entries about to be stored; returns the same object if all were known. */
 export function withRead(known: ReadVersions, { times }: Entries, boundaryAt: number): ReadVersions {
   let read = known
   let last = NaN
@@ -126,11 +127,11 @@ export function withRead(known: ReadVersions, { times }: Entries, boundaryAt: nu
 
 function joined(all: readonly Days[], [from, to]: Days): readonly Days[] {
   const touching = all.filter((one) => one[0] <= to && one[1] >= from)
-  const whole: Days = [
+  const union: Days = [
     Math.min(from, ...touching.map((one) => one[0])),
     Math.max(to, ...touching.map((one) => one[1])),
   ]
-  return [...all.filter((one) => !touching.includes(one)), whole].toSorted((a, b) => a[0] - b[0])
+  return [...all.filter((one) => !touching.includes(one)), union].toSorted((a, b) => a[0] - b[0])
 }
 
 const overlap = (a: Days, [from, to]: Days): Days | undefined => {
@@ -139,8 +140,9 @@ const overlap = (a: Days, [from, to]: Days): Days | undefined => {
 }
 
 /**
- * `boundaryAt`: earlier days would be read as v1, later ones as v2. Throws ConnectorError `misconfigured` if one of these days
- * was stored in the other version, by live reading or by a backfill.
+ * `boundaryAt`: earlier days would be read as v1, later ones as v2. Throws ConnectorError
+ * `misconfigured` if one of these days was stored in the other version, by live reading or by a
+ * backfill.
  */
 export function checkVersions(
   stream: Stream,
@@ -166,19 +168,19 @@ export function checkVersions(
   )
 }
 
-// Rows of version 1 of the history have no id: it is derived from the row's bytes, its day if it has no time,
-// and the number of equal rows before it in its window (invariant 8).
+// Rows of version 1 of the history have no id: it is derived from the row's bytes, its day if it
+// has no time, and the number of equal rows before it in its window (invariant 8).
 
 /** Bytes of a row's SHA-256 in its id. */
 const HASH_BYTES = 16
 
-/** Columns that the specification names for rows of version 1; it leaves open which of them a row has. */
+/** Columns that the specification names for version 1 rows; a row may have any of them. */
 const COLUMNS = ['Task', 'Client Matter #', 'Documents', 'email', 'source'] as const
 
 /** Derives the ids of the rows of one answer. */
 export class RowNaming implements Naming {
   /** rows without a readable time that were left out, because their window is no day */
-  leftOut = 0
+  omitted = 0
   readonly #ordinals: Ordinals
   readonly #day: Moment | undefined
 
@@ -196,17 +198,17 @@ export class RowNaming implements Naming {
   id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array {
     const row = bytes.subarray(start, end)
     const named = dated === undefined ? row : Buffer.concat([row, dated.text])
-    const whole = hash('sha256', named, 'buffer').subarray(0, HASH_BYTES)
-    const ordinal = this.#ordinals.next(whole.readUInt32LE(0), whole.readUInt32LE(4))
-    return Buffer.from(`${whole.toString('hex')}-${ordinal}`, 'latin1')
+    const digest = hash('sha256', named, 'buffer').subarray(0, HASH_BYTES)
+    const ordinal = this.#ordinals.next(digest.readUInt32LE(0), digest.readUInt32LE(4))
+    return Buffer.from(`${digest.toString('hex')}-${ordinal}`, 'latin1')
   }
 
-  /** A row has a documented column (spec §2.4). Anything else may be an API error instead of a row. */
+  /** A row has a documented column (spec §2.4). Anything else may be an API error. */
   untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry' {
     const row = bytes.subarray(start, end)
     if (memberValue(row, 'error') !== undefined) return 'no_entry'
     if (COLUMNS.every((column) => memberValue(row, column) === undefined)) return 'no_entry'
-    if (this.#day === undefined) this.leftOut++
+    if (this.#day === undefined) this.omitted++
     return this.#day
   }
 }

@@ -8,7 +8,7 @@ export interface Width {
   ms: number
   /** consecutive failures at this width */
   failures: number
-  /** windows of this width failed more often than chance explains; null: none, or one was read since */
+  /** this width failed more often than chance explains; null: not since the last success */
   failedMs: number | null
   /** end of the last of them, epoch ms; the rest of it may fail for the same cause */
   failedTo: number
@@ -26,8 +26,8 @@ export interface Width {
 }
 
 /**
- * How many failures without a cause each one counts for: a slow answer is stronger evidence of its size, and a
- * size limit is proof.
+ * How many failures without a cause each one counts for: a slow answer is stronger evidence of its
+ * size, and a size limit is proof.
  */
 const weights = { unknown: 1, slow: 6, over_bound: 100 } as const
 
@@ -39,15 +39,15 @@ interface Span {
 
 export type Cause = keyof typeof weights
 
-export const NARROWEST_MS = MINUTE_MS
+export const MIN_WIDTH_MS = MINUTE_MS
 /** A request may span 30 days (spec §4.2), and one second is added at each edge. */
-const WIDEST_MS = 29 * DAY_MS
+const MAX_WIDTH_MS = 29 * DAY_MS
 /** This many good answers before a width that failed is tried again. */
 const GOOD_ANSWERS = 8
-/** An answer that broke off shows how much arrived: the next window is that wide, but not below this part. */
-const NARROWEST_PART = 1 / 16
+/** A broken answer shows how much arrived: the next window is that wide, but at least this part. */
+const MIN_PART = 1 / 16
 /** Number of recent answers and failures that are considered. */
-const LOOKED_BACK_AT = 40
+const MAX_COUNTED = 40
 const UNLIKELY = 0.02
 /** What follows costs more than one more request. */
 const VERY_UNLIKELY = 0.001
@@ -80,10 +80,10 @@ export const isSurelyNoChance = (width: Width, failures: number): boolean =>
   failures > 2 && chanceOf(width, failures) < VERY_UNLIKELY
 
 /**
- * A window failed. `seenMs`: the span of the part that arrived; 0: nothing. Returns true if narrower windows are
- * requested from now on.
+ * A window failed. `seenMs`: the span of the part that arrived; 0: nothing. Returns true if
+ * narrower windows are requested from now on.
  */
-export function noteFailure(width: Width, { from, to }: Span, cause: Cause, seenMs: number): boolean {
+export function recordFailure(width: Width, { from, to }: Span, cause: Cause, seenMs: number): boolean {
   const ms = to - from
   const { failedMs, failedTo } = width
   if (failedMs !== null && (ms >= failedMs || to === failedTo) && width.good > 0) {
@@ -110,37 +110,37 @@ export function noteFailure(width: Width, { from, to }: Span, cause: Cause, seen
 /** Windows of `failedMs` are too wide. */
 function narrow(width: Width, failedMs: number, seenMs: number): void {
   const half = failedMs / 2
-  const ms = seenMs > 0 ? Math.min(half, Math.max(seenMs, failedMs * NARROWEST_PART)) : half
-  width.ms = Math.max(NARROWEST_MS, Math.floor(ms / 1000) * 1000)
+  const ms = seenMs > 0 ? Math.min(half, Math.max(seenMs, failedMs * MIN_PART)) : half
+  width.ms = Math.max(MIN_WIDTH_MS, Math.floor(ms / 1000) * 1000)
   width.failedMs = failedMs
   width.failures = 0
   width.good = 0
 }
 
-/** A window of `ms` was read. `light`: small and quick, so that more than a day may be requested at once. */
+/** A window of `ms` was read. `light`: small and quick, so more than a day may be requested. */
 export function widen(width: Width, ms: number, light: boolean): void {
-  noteAnswer(width, width.failures)
+  recordAnswer(width, width.failures)
   width.failures = 0
   width.good++
   if (width.failedMs !== null && ms >= width.failedMs) {
     width.lost += width.failed
     forget(width)
   }
-  const most = light ? WIDEST_MS : DAY_MS
-  const wider = Math.min(width.ms * 2, most)
+  const maxMs = light ? MAX_WIDTH_MS : DAY_MS
+  const wider = Math.min(width.ms * 2, maxMs)
   const { failedMs, good, again } = width
   // The end of a day may cut a window that would be wider.
   if (failedMs === null || width.ms < failedMs) width.goodMs = width.ms
   if (failedMs !== null && (good >= GOOD_ANSWERS || isChance(width, again)))
-    width.ms = Math.min(failedMs, most)
+    width.ms = Math.min(failedMs, maxMs)
   else if (failedMs === null || wider < failedMs) width.ms = wider
 }
 
 /** An answer arrived after this many failures by chance. */
-export function noteAnswer(width: Width, lost: number): void {
+export function recordAnswer(width: Width, lost: number): void {
   width.came++
   width.lost += lost
-  if (width.came + width.lost <= LOOKED_BACK_AT) return
+  if (width.came + width.lost <= MAX_COUNTED) return
   width.came /= 2
   width.lost /= 2
 }

@@ -9,21 +9,21 @@ import { memberValue } from '../../core/json.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS, SECOND_US, dayStart } from '../../core/time.ts'
 import { usualLimits } from '../http/deadline.ts'
 import type { BodyLimits } from '../http/deadline.ts'
-import { OneBehind, readWholeElements } from '../http/groups.ts'
+import { OneBehind, readCompleteElements } from '../http/groups.ts'
 import { mayLeadUs, partOf } from '../shared.ts'
 import type { Group, Naming } from '../splitter/entries-builder.ts'
 import { Splitter } from '../splitter/splitter.ts'
 import type { SplitterLimits, SplitterOptions } from '../splitter/splitter.ts'
-import { shippableFromUs, sightingsOf, stepTo } from './cursor.ts'
+import { deliverableFromUs, sightingsOf, stepTo } from './cursor.ts'
 import type { HistoryCursor } from './cursor.ts'
 import { lastChunk } from './step.ts'
 import type { HistoryVersion, Parts, Step, Task } from './step.ts'
-import { noteClocks, noteServer } from './unit.ts'
-import { RowNaming, noteVersion, versionAt } from './version.ts'
-import { NARROWEST_MS } from './width.ts'
+import { warnOfClocks, recordServerClock } from './unit.ts'
+import { RowNaming, recordVersion, versionAt } from './version.ts'
+import { MIN_WIDTH_MS } from './width.ts'
 
 /** If a window takes longer, counting only the wait for the server, it is requested in halves. */
-const LONGEST_MS = 10 * MINUTE_MS
+const MAX_WINDOW_MS = 10 * MINUTE_MS
 /** After an answer up to this size, and as quick, the next window may be wider than a day. */
 const LIGHT_BYTES = 1024 * 1024
 const LIGHT_MS = 10_000
@@ -41,45 +41,45 @@ export interface Window {
 
 /** The window that a task reads next; undefined if nothing is left. */
 export function windowOf(cursor: HistoryCursor, task: Task): Window | undefined {
-  const { kind, walk } = task
-  return kind === 'trouble' ? windowOver(cursor, walk.from, walk.to) : nextWindow(cursor, task)
+  const { kind, rangeRead } = task
+  return kind === 'trouble' ? windowOver(cursor, rangeRead.from, rangeRead.to) : nextWindow(cursor, task)
 }
 
-/** The next window; undefined if the rest is known to be unreadable and is retried separately. @internal for tests */
+/** The next window; undefined if the rest is unreadable, retried separately. @internal for tests */
 export function nextWindow(cursor: HistoryCursor, task: Task): Window | undefined {
-  const { walk } = task
-  const startMs = Math.floor(shippableFromUs(cursor) / 1000)
+  const { rangeRead } = task
+  const startMs = Math.floor(deliverableFromUs(cursor) / 1000)
   for (;;) {
-    const window = windowAhead(cursor, task)
+    const window = followingWindow(cursor, task)
     if (window === undefined || window.from >= startMs) return window
-    // A day that is read in parts begins at its start. Its last part is requested even with a start in the future,
-    // because the clock of the answer may prove that start wrong.
-    if (window.to >= Math.min(walk.to, dayStart(window.from) + DAY_MS)) return window
-    stepTo(walk, Math.min(startMs, window.to))
+    // A day that is read in parts begins at its start. Its last part is requested even with a start
+    // in the future, because the clock of the answer may prove that start wrong.
+    if (window.to >= Math.min(rangeRead.to, dayStart(window.from) + DAY_MS)) return window
+    stepTo(rangeRead, Math.min(startMs, window.to))
   }
 }
 
-function windowAhead(cursor: HistoryCursor, { kind, walk, width }: Task): Window | undefined {
+function followingWindow(cursor: HistoryCursor, { kind, rangeRead, width }: Task): Window | undefined {
   const { boundaryAt, timeless, troubles } = cursor
-  for (const { from, to } of troubles) if (from <= walk.at && walk.at < to) walk.at = to
-  const { at } = walk
-  if (at >= walk.to) return undefined
+  for (const { from, to } of troubles) if (from <= rangeRead.at && rangeRead.at < to) rangeRead.at = to
+  const { at } = rangeRead
+  if (at >= rangeRead.to) return undefined
   // The open day is read up to now only: ordinals of its beginning are those of the whole day.
   if (timeless && versionAt(cursor, at) === 'v1')
-    return dayWindow(at, dayStart(walk.to) === dayStart(at) ? walk.to : undefined)
+    return dayWindow(at, dayStart(rangeRead.to) === dayStart(at) ? rangeRead.to : undefined)
   const day = dayStart(at)
-  // The past is read in whole days, once the walk is at the start of a day.
+  // The past is read in whole days, from the start of a day on.
   const daysMs = kind === 'todo' && at === day ? Math.floor(width.ms / DAY_MS) * DAY_MS : 0
   const to = Math.max(at + daysMs, Math.min(at + width.ms, day + DAY_MS))
   const ahead = [boundaryAt, ...troubles.map(({ from }) => from)].filter((edge) => edge > at)
-  return windowOver(cursor, at, Math.min(to, walk.to, ...ahead))
+  return windowOver(cursor, at, Math.min(to, rangeRead.to, ...ahead))
 }
 
 /** The window [from, to), which must not cross the boundary between versions. */
 export function windowOver(cursor: HistoryCursor, from: number, to: number): Window {
   const version = versionAt(cursor, from)
   if (version === 'v1' && cursor.timeless) return dayWindow(from, undefined)
-  return { from, to, version, isDay: false, divisible: to - from > NARROWEST_MS }
+  return { from, to, version, isDay: false, divisible: to - from > MIN_WIDTH_MS }
 }
 
 function dayWindow(at: number, openTo: number | undefined): Window {
@@ -93,7 +93,7 @@ export interface Reading {
   /** events, including malformed ones */
   readonly elements: number
   /** v1 rows without a readable time that were not delivered, because the window is no day */
-  readonly leftOut: number
+  readonly omitted: number
   readonly light: boolean
   /** the answer had begun when it failed */
   readonly answered: boolean
@@ -106,26 +106,27 @@ export interface Reading {
 /** Why a window does not count as read. */
 export interface Fault {
   /**
-   * `unread`: not read to its end, or it only had an error. `no_events`: it only had other elements. `in_doubt`: it had them
-   * beside events, and the next answer will decide. `unsteady`: each answer had different ones.
+   * `unread`: not read to its end, or it only had an error. `no_events`: it only had other
+   * elements. `undecided`: it had them beside events, and the next answer will decide. `unsteady`:
+   * each answer had different ones.
    */
-  readonly kind: 'unread' | 'no_events' | 'in_doubt' | 'unsteady'
+  readonly kind: 'unread' | 'no_events' | 'undecided' | 'unsteady'
   readonly error: ConnectorError
   /** the elements instead of events: quarantined if the window is skipped */
   readonly elements: readonly Quarantined[]
 }
 
-/** Errors about the window: another one may be readable. Other errors prove nothing about this one. */
+/** Errors about the window: another one may be readable. Other errors prove nothing about it. */
 const aboutWindow: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['too_large', 'timeout', 'server_error'])
 
 export function isAboutWindow(error: unknown, answered: boolean): error is ConnectorError {
   if (!(error instanceof ConnectorError)) return false
-  // An answer cut in the middle may be a proxy's time limit; a login page in its place proves nothing.
+  // A cut answer may be a proxy's time limit; a login page in its place proves nothing.
   if (error.code === 'unreachable' || error.code === 'bad_reply') return answered
   return aboutWindow.has(error.code)
 }
 
-/** Reads one window and yields all but its last group, and that one too if it is large. `headUs`: as in a part. */
+/** Reads one window; yields all groups but the last, and that one too if it is large. */
 export async function* readWindow(
   step: Step,
   window: Window,
@@ -135,23 +136,30 @@ export async function* readWindow(
   const { cursor, options } = step
   const startedAt = options.clock.elapsed()
   const naming = window.version === 'v1' ? new RowNaming(window.isDay ? window.from : undefined) : undefined
-  const seen = { elements: 0, bytes: 0, answered: false, unlogged: false, first: Infinity, last: -Infinity }
+  const seen = {
+    elements: 0,
+    bytes: 0,
+    answered: false,
+    hasNewVersion: false,
+    first: Infinity,
+    last: -Infinity,
+  }
   const behind = new OneBehind()
   const noEvents = new NoEvents()
   let error: ConnectorError | undefined
   try {
     const groups = ask(step, window, cursor.unit, priority, naming, () => (seen.answered = true))
-    for await (const whole of groups) {
-      const events = withoutNoEvents(step, window, whole, noEvents)
-      const group = shippable(step, window, events)
+    for await (const received of groups) {
+      const events = withoutNoEvents(step, window, received, noEvents)
+      const group = deliverable(step, window, events)
       seen.elements += events.entries.count + events.quarantined.length
-      seen.bytes += whole.entries.bytes.length
-      noteTimes(step, group, seen)
-      if (group.entries.count > 0 && noteVersion(cursor, window.from, window.to)) seen.unlogged = true
+      seen.bytes += received.entries.bytes.length
+      recordTimes(step, group, seen)
+      if (group.entries.count > 0 && recordVersion(cursor, window.from, window.to)) seen.hasNewVersion = true
       for (const ready of behind.next(group)) {
         // Records the version of this window before any of it is stored.
-        if (seen.unlogged) yield lastChunk(step, { underWay: true })
-        seen.unlogged = false
+        if (seen.hasNewVersion) yield lastChunk(step, { underWay: true })
+        seen.hasNewVersion = false
         yield partOf({ ...ready, headUs })
       }
     }
@@ -159,14 +167,14 @@ export async function* readWindow(
     if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
     error = caught
   }
-  const leftOut = naming?.leftOut ?? 0
+  const omitted = naming?.omitted ?? 0
   const sighted = error
     ? { fault: { kind: 'unread' as const, error, elements: [] }, malformed: [] }
-    : sightingOf(step, window, noEvents, seen.elements + leftOut)
+    : sightingOf(step, window, noEvents, seen.elements + omitted)
   return {
     pending: sighted.malformed.length > 0 ? withQuarantined(behind.last, sighted.malformed) : behind.last,
     elements: seen.elements,
-    leftOut,
+    omitted,
     light: seen.bytes <= LIGHT_BYTES && options.clock.elapsed() - startedAt <= LIGHT_MS,
     answered: seen.answered,
     seenMs: Math.max(0, (seen.last - seen.first) / 1000),
@@ -187,7 +195,7 @@ function withoutNoEvents({ options, cursor }: Step, window: Window, group: Group
   return { ...group, quarantined }
 }
 
-/** Judges the elements of a complete answer that are not events. They can be malformed only beside events. */
+/** Judges elements of a complete answer that are not events: malformed only beside events. */
 function sightingOf(
   { cursor }: Step,
   window: Window,
@@ -204,9 +212,9 @@ function sightingOf(
       noEvents.hasError ? 'unread' : 'no_events',
       'the answer has elements, but none of them is an event: perhaps an API error',
     )
-  switch (sightingsOf(cursor).note(window, elements, events)) {
-    case 'in_doubt':
-      return faultOf('in_doubt', 'the answer has elements that are not events, perhaps an API error')
+  switch (sightingsOf(cursor).record(window, elements, events)) {
+    case 'undecided':
+      return faultOf('undecided', 'the answer has elements that are not events, perhaps an API error')
     case 'unsteady':
       return faultOf('unsteady', 'each answer has other elements that are not events')
     default:
@@ -219,7 +227,7 @@ const withQuarantined = (group: Group | undefined, more: readonly Quarantined[])
   quarantined: [...(group?.quarantined ?? []), ...more],
 })
 
-/** Requests a window in `unit` and yields its groups. Spec §4.2 and §9: paths and shapes of both versions. */
+/** Requests a window in `unit` and yields its groups. Spec §4.2 and §9. */
 export function ask(
   { options, cursor, signal }: Step,
   window: Window,
@@ -229,24 +237,26 @@ export function ask(
   answered: () => void,
 ): AsyncGenerator<Group> {
   const { client, clock, kind } = options
-  // Either end may be inclusive or not: one more second on both sides, and dedup. Not for a day whose ordinals count.
+  // Either end may be inclusive or not: one more second on both sides, except for a whole day.
   const margin = window.isDay ? 0 : 1
   const start = Math.max(0, Math.floor(window.from / SECOND_MS) - margin)
   const end = Math.ceil(window.to / SECOND_MS) + margin
   const zeros = unit === 'ms' ? '000' : ''
   const path = `/api/${window.version}/history/${kind}?start_time=${start}${zeros}&end_time=${end}${zeros}`
-  const invalid = (serverAt: number | undefined) => noteServer(cursor, serverAt, clock.now())
+  const invalid = (serverAt: number | undefined) => recordServerClock(cursor, serverAt, clock.now())
   const request = { method: 'GET' as const, path, orNone: true, limits: limitsOf(window), invalid }
   return client.send(request, priority, signal, (answer) => {
     answered()
-    noteClocks(options.log, cursor, noteServer(cursor, answer.serverAt, answer.sentAt))
-    return readWholeElements(answer, eventOptions(window.version, options, naming))
+    warnOfClocks(options.log, cursor, recordServerClock(cursor, answer.serverAt, answer.sentAt))
+    return readCompleteElements(answer, eventOptions(window.version, options, naming))
   })
 }
 
 function limitsOf({ divisible }: Window): BodyLimits {
   // A window that cannot be split may have any size; the minimum rate still applies.
-  return divisible ? { ...usualLimits, longestMs: LONGEST_MS } : { ...usualLimits, capBytes: 64 * 1024 ** 3 }
+  return divisible
+    ? { ...usualLimits, longestMs: MAX_WINDOW_MS }
+    : { ...usualLimits, capBytes: 64 * 1024 ** 3 }
 }
 
 export function eventOptions(
@@ -267,8 +277,8 @@ export function eventOptions(
     : { ...limits, idKey: undefined, timeKey: 'timestamp', typeKey: 'Task', ...(naming && { naming }) }
 }
 
-/** Drops entries before the start, and those of a day in the other version, which the window's edges may include. */
-function shippable({ cursor, options }: Step, window: Window, group: Group): Group {
+/** Drops entries before the start, and at the edges those of a day in the other version. */
+function deliverable({ cursor, options }: Step, window: Window, group: Group): Group {
   const { startAt, startUs, boundaryAt } = cursor
   // A row without a time is dated with its day, which may begin before the start.
   const least = window.isDay ? startAt * 1000 : startUs
@@ -281,7 +291,7 @@ function shippable({ cursor, options }: Step, window: Window, group: Group): Gro
   return { entries, quarantined: group.quarantined.filter((element) => !isBefore(element)) }
 }
 
-function noteTimes(
+function recordTimes(
   { cursor, options }: Step,
   { entries }: Group,
   seen: { first: number; last: number },
@@ -296,8 +306,8 @@ function noteTimes(
 }
 
 /**
- * v2 is not available everywhere yet (spec §9): its absence is reported with the remedy, and never a reason to
- * read v1.
+ * v2 is not available everywhere yet (spec §9): its absence is reported with the remedy, and never
+ * a reason to read v1.
  */
 function withAdvice(error: unknown, version: HistoryVersion): unknown {
   if (!(error instanceof ConnectorError) || version === 'v1') return error
@@ -339,7 +349,7 @@ function isMalformedBefore(startUs: number, options: SplitterOptions): (element:
 // and so does an event that the API cannot write.
 
 /** Distinct ones in one answer. With more it is no answer of a history. */
-const MOST_IN_ANSWER = 1000
+const MAX_IN_ANSWER = 1000
 
 /** It has neither an id nor a time. With one of them it is an event, even if malformed. */
 function isNoEvent({ reason, bytes }: Quarantined, { idKey, timeKey }: SplitterOptions): boolean {
@@ -362,8 +372,8 @@ class NoEvents {
     // A copy: the element is a view of the whole piece that it was cut from.
     this.#all.set(element.sha256, { ...element, bytes: element.bytes.slice() })
     this.#bytes += element.bytes.length
-    if (this.#all.size > MOST_IN_ANSWER || this.#bytes > TRANSACTION_BYTES)
-      throw new ConnectorError('bad_reply', 'too much of the answer is no event')
+    if (this.#all.size > MAX_IN_ANSWER || this.#bytes > TRANSACTION_BYTES)
+      throw new ConnectorError('bad_reply', 'too many elements of the answer are not events')
   }
 
   get all(): readonly Quarantined[] {

@@ -35,7 +35,7 @@ interface ClientOptions {
   readonly apiKey: Secret
   readonly transport: Transport
   readonly clock: Clock
-  readonly rateLimiter: Pick<RateLimiting, 'freeAt' | 'announce' | 'enter' | 'limited'>
+  readonly rateLimiter: Pick<RateLimiting, 'freeAt' | 'announce' | 'acquire' | 'limited'>
   readonly memory: MemoryBudget
   readonly reporter: StreamReporter
   /** Contains the id of the instance, by which own fetches are recognised (invariant 7). */
@@ -53,17 +53,17 @@ export interface Answer {
   readonly body: AsyncIterable<Uint8Array>
 }
 
-/** One request to the API. `path` begins with a slash and may have a query, which no error message contains. */
+/** One request. `path` begins with a slash; its query appears in no error message. */
 export interface Ask {
   readonly method: HttpRequest['method']
   readonly path: string
   /**
-   * Added to our own, of which only `user-agent` can be replaced; lower-case names. With `stream`, `content-
-   * length` is required.
+   * Added to our own, of which only `user-agent` can be replaced; lower-case names. With `stream`,
+   * `content- length` is required.
    */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: Uint8Array
-  /** Instead of `body`, for one that is too large for memory. Can be sent once; if unread it is closed. */
+  /** Instead of `body`, for one too large for memory. Can be sent once; if unread it is closed. */
   readonly stream?: AsyncIterable<Uint8Array>
   /** Media types accepted in addition to JSON, such as text/event-stream. */
   readonly accept?: readonly string[]
@@ -71,7 +71,9 @@ export interface Ask {
   readonly orNone?: boolean
   /** Every status and media type is an answer here: `use` decides by the answer's head. */
   readonly asIs?: boolean
-  /** Called with the server's clock if it rejects the request as invalid: a time in the request may be in its future. */
+  /**
+   * Called with the server's clock if it rejects the request: a time in it may be in the future.
+   */
   readonly invalid?: (serverAt: number | undefined) => void
   /** For an answer that may take longer than a page. */
   readonly limits?: BodyLimits
@@ -79,11 +81,11 @@ export interface Ask {
 
 export class Client {
   readonly #options: ClientOptions
-  readonly #keyLook: SecretLook
+  readonly #keyReader: SecretLook
 
   constructor(options: ClientOptions) {
     this.#options = options
-    this.#keyLook = new SecretLook([options.apiKey], options.clock)
+    this.#keyReader = new SecretLook([options.apiKey], options.clock)
   }
 
   /** When a request of this priority could be sent, epoch ms. */
@@ -91,7 +93,7 @@ export class Client {
     return this.#options.rateLimiter.freeAt(priority)
   }
 
-  /** As `freeAt`, for a request that is due: the rate limiter reserves the next permit of its priority. */
+  /** As `freeAt`, for a request that is due: the next permit of its priority is reserved. */
   announce(priority: Priority): number {
     return this.#options.rateLimiter.announce(priority)
   }
@@ -107,8 +109,8 @@ export class Client {
   }
 
   /**
-   * GETs `path` for its side effect: the answer is read to its end, so that an interrupted one fails. Throws like
-   * `send`.
+   * GETs `path` for its side effect: the answer is read to its end, so that an interrupted one
+   * fails. Throws like `send`.
    */
   async touch(path: string, priority: Priority, signal: AbortSignal): Promise<void> {
     const pieces = this.get(path, priority, signal, ({ body }) => body)
@@ -116,8 +118,9 @@ export class Client {
   }
 
   /**
-   * Sends one rate-limited request and passes the answer to `use`; its connection, memory and deadline are released afterwards.
-   * Throws ConnectorError by the status, the transport or the body.
+   * Sends one rate-limited request and passes the answer to `use`; its connection, memory and
+   * deadline are released afterwards. Throws ConnectorError by the status, the transport or the
+   * body.
    */
   async *send<T>(
     ask: Ask,
@@ -128,11 +131,11 @@ export class Client {
     const limits = ask.limits ?? usualLimits
     const { clock, reporter } = this.#options
     const waitedFrom = clock.elapsed()
-    const { key, answered } = await this.#place(priority, signal).catch(stoppedOr)
+    const { key, answered } = await this.#permit(priority, signal).catch(stoppedOr)
     const waitedMs = clock.elapsed() - waitedFrom
     if (waitedMs > 0) reporter.waited(waitedMs)
     reporter.state('reading')
-    let leaveRoom: (() => void) | undefined
+    let releaseMemory: (() => void) | undefined
     const startedAt = clock.elapsed()
     let code = 'aborted'
     let distrust: HttpReply['distrust']
@@ -145,7 +148,7 @@ export class Client {
         distrust = reply.distrust
         const none = reply.status === 204 && ask.orNone === true
         if (ask.asIs !== true && !none) await this.#check(ask, key, reply)
-        leaveRoom = await this.#roomFor(reply, deadline, signal)
+        releaseMemory = await this.#memoryFor(reply, deadline, signal)
         const body = readBody(reply, limits, deadline)
         const serverAt = serverTimeMs(reply.headers)
         yield* use({ serverAt, sentAt, none, head: reply, body: finishing(body, reporter, answered) })
@@ -158,34 +161,38 @@ export class Client {
       stoppedOr(withName(error, ask))
     } finally {
       answered()
-      leaveRoom?.()
+      releaseMemory?.()
       reporter.request(code, clock.elapsed() - startedAt)
     }
   }
 
-  #place(priority: Priority, signal: AbortSignal): ReturnType<typeof takePermit> {
+  #permit(priority: Priority, signal: AbortSignal): ReturnType<typeof takePermit> {
     const { rateLimiter, clock, reporter, apiKey } = this.#options
-    const keyNow = () => this.#lookAtKey()
-    return takePermit({ rateLimiter, clock, reporter, keyNow, mayRotate: apiKey.mayChange }, priority, signal)
+    const currentKey = () => this.#currentKey()
+    return takePermit(
+      { rateLimiter, clock, reporter, currentKey, mayRotate: apiKey.mayChange },
+      priority,
+      signal,
+    )
   }
 
-  #lookAtKey(): string {
-    this.#keyLook.look()
+  #currentKey(): string {
+    this.#keyReader.look()
     return this.#options.apiKey.reveal()
   }
 
   /**
-   * Takes memory only once the head has arrived, so that a server that does not answer blocks no other request.
-   * The wait for memory does not count against the server.
+   * Takes memory only once the head has arrived, so that a server that does not answer blocks no
+   * other request. The wait for memory does not count against the server.
    */
-  async #roomFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
+  async #memoryFor(reply: HttpReply, deadline: Deadline, signal: AbortSignal): Promise<() => void> {
     const { memory, reporter } = this.#options
-    const leave = signal.aborted ? undefined : memory.tryEnter(usedBytes(reply))
-    if (leave) return leave
+    const release = signal.aborted ? undefined : memory.tryReserve(usedBytes(reply))
+    if (release) return release
     deadline.pause()
     const over = reporter.waitsForMemory()
     try {
-      return await memory.enter(usedBytes(reply), signal)
+      return await memory.reserve(usedBytes(reply), signal)
     } catch (error) {
       abandon(reply)
       throw error
@@ -231,21 +238,24 @@ export class Client {
     const where = `${named(ask)} answered ${status}`
     if (isSplunk(reply)) return notTheApi(where)
     if (code === 'not_found' && !isJson(reply))
-      return new ConnectorError('misconfigured', `${where}, and not as the API would: check base_url`)
+      return new ConnectorError(
+        'misconfigured',
+        `${where}, but not with JSON as the API does: check base_url`,
+      )
     if (code === 'bad_request') ask.invalid?.(serverTimeMs(reply.headers))
     const hintMs = retryAfterMs(reply.headers, this.#options.clock.now())
     if (code === 'rate_limited') await this.#options.rateLimiter.limited(hintMs)
     // A key that changed meanwhile is tried at once.
-    if (code === 'unauthorized' && this.#keyLook.refresh([key]))
-      return new ConnectorError(code, `${where}; the key's file has changed, trying the new one`, {
+    if (code === 'unauthorized' && this.#keyReader.refresh([key]))
+      return new ConnectorError(code, `${where}; the key file has changed; trying the new key`, {
         retryAfterMs: 0,
       })
     const advice =
-      code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code, this.#options.apiKey.place)
+      code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code, this.#options.apiKey.source)
     // 0 is our own code for a blocked source: the key has changed. From a server it means no time.
-    const heldMs = hintMs === 0 ? undefined : hintMs
+    const blockedMs = hintMs === 0 ? undefined : hintMs
     return new ConnectorError(code, `${where}: ${advice}`, {
-      retryAfterMs: actionOf(code) === 'hold' ? heldMs : hintMs,
+      retryAfterMs: actionOf(code) === 'block' ? blockedMs : hintMs,
     })
   }
 }

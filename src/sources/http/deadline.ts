@@ -4,7 +4,7 @@ import type { Clock } from '../../core/clock.ts'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 
-/** A request to a silent API is aborted after this: a failing part should show within half a minute. */
+/** A silent request is aborted after this: a failing part should show within half a minute. */
 const SILENT_MS = 25_000
 
 export interface BodyLimits {
@@ -12,7 +12,7 @@ export interface BodyLimits {
   readonly capBytes: number
   /** from the start of the request to the end of a body smaller than `wholeBytes` */
   readonly totalMs: number
-  /** a body up to this size must be complete within `totalMs`; a larger one is streamed under the two limits below */
+  /** a body up to this size must be complete within `totalMs`; a larger one has the limits below */
   readonly wholeBytes: number
   /** the longest gap between two pieces */
   readonly idleMs: number
@@ -32,11 +32,11 @@ export const usualLimits: BodyLimits = {
 }
 
 /** While the reader pauses, this is how often its return is checked. */
-const PAUSED_LOOK_MS = 1_000
+const PAUSED_CHECK_MS = 1_000
 
 /**
- * Watches a request from its start: `signal` aborts when it takes too long, with ConnectorError `timeout` as its reason.
- * `close` must be called at the end of the request, and aborts it too.
+ * Watches a request from its start: `signal` aborts when it takes too long, with ConnectorError
+ * `timeout` as its reason. `close` must be called at the end of the request, and aborts it too.
  * Only the wait for the server counts: between `pause` and `resume` the delay is ours.
  */
 export class Deadline {
@@ -56,7 +56,7 @@ export class Deadline {
     this.#startedAt = clock.elapsed()
     this.#progressAt = this.#startedAt
     this.#tether = new Tether(outer)
-    void this.#reporter()
+    void this.#enforce()
   }
 
   get signal(): AbortSignal {
@@ -91,18 +91,18 @@ export class Deadline {
   }
 
   /** Milliseconds until the first limit is exceeded if nothing more arrives. */
-  #leftMs(): number {
+  #remainingMs(): number {
     const now = this.#waited()
     const { idleMs, totalMs, wholeBytes, minBytesPerSecond, longestMs = Infinity } = this.#limits
     const sinceStartMs = now - this.#startedAt
-    const left = Math.min(idleMs - (now - this.#progressAt), longestMs - sinceStartMs)
-    if (this.#bytes < wholeBytes) return Math.min(left, totalMs - sinceStartMs)
-    return Math.min(left, totalMs + (this.#bytes / minBytesPerSecond) * 1000 - sinceStartMs)
+    const remaining = Math.min(idleMs - (now - this.#progressAt), longestMs - sinceStartMs)
+    if (this.#bytes < wholeBytes) return Math.min(remaining, totalMs - sinceStartMs)
+    return Math.min(remaining, totalMs + (this.#bytes / minBytesPerSecond) * 1000 - sinceStartMs)
   }
 
-  async #reporter(): Promise<void> {
-    for (let left = this.#leftMs(); !this.signal.aborted; left = this.#leftMs()) {
-      if (left <= 0 && this.#pausedSince === undefined) {
+  async #enforce(): Promise<void> {
+    for (let remaining = this.#remainingMs(); !this.signal.aborted; remaining = this.#remainingMs()) {
+      if (remaining <= 0 && this.#pausedSince === undefined) {
         this.#expired = true
         this.#tether.abort(
           new ConnectorError('timeout', 'The API took too long to answer or to send its answer'),
@@ -110,7 +110,7 @@ export class Deadline {
         return
       }
       const paused = this.#pausedSince !== undefined
-      await this.#clock.sleep(paused ? Math.max(left, PAUSED_LOOK_MS) : left, this.signal)
+      await this.#clock.sleep(paused ? Math.max(remaining, PAUSED_CHECK_MS) : remaining, this.signal)
     }
   }
 }

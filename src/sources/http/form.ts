@@ -1,4 +1,4 @@
-// Fields and files of a request as multipart/form-data (RFC 7578). Files stream through, and none is held.
+// Fields and files of a request as multipart/form-data (RFC 7578). Files stream through.
 import { randomDigits } from '../../core/clock.ts'
 import type { Random } from '../../core/clock.ts'
 import type { Ask } from './client.ts'
@@ -22,7 +22,7 @@ const quoted = (name: string): string =>
 const lengthOf = ({ value }: FormPart): number =>
   typeof value === 'string' ? Buffer.byteLength(value) : value.bytes
 
-function headOf({ name, value }: FormPart, boundary: string): Buffer {
+function partHeader({ name, value }: FormPart, boundary: string): Buffer {
   const file =
     typeof value === 'string'
       ? ''
@@ -30,7 +30,7 @@ function headOf({ name, value }: FormPart, boundary: string): Buffer {
   return Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name=${quoted(name)}${file}\r\n\r\n`)
 }
 
-/** Can be sent once. A file whose length changed meanwhile ends the request: the transport counts. */
+/** Can be sent once. A file whose length changed meanwhile fails the request. */
 export function formOf(
   parts: readonly FormPart[],
   random: Random,
@@ -39,12 +39,12 @@ export function formOf(
   const boundary = `form-${randomDigits(random, 30, 36)}`
   const end = Buffer.from(`--${boundary}--\r\n`)
   const length = parts.reduce(
-    (sum, part) => sum + headOf(part, boundary).length + lengthOf(part) + 2,
+    (sum, part) => sum + partHeader(part, boundary).length + lengthOf(part) + 2,
     end.length,
   )
   const stream = async function* () {
     for (const part of parts) {
-      yield headOf(part, boundary)
+      yield partHeader(part, boundary)
       if (typeof part.value === 'string') yield Buffer.from(part.value)
       else yield* part.value.open()
       yield Buffer.from('\r\n')

@@ -1,5 +1,5 @@
-// Splits the body of a list into groups of entries: buffered if small, streamed if large (invariant 4).
-// Used by the audit log and the history.
+// Splits the body of a list into groups of entries: buffered if small, streamed if large (invariant
+// 4). Used by the audit log and the history.
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import { TRANSACTION_BYTES, WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
@@ -13,8 +13,9 @@ import type { Splitter, SplitterOptions } from '../splitter/splitter.ts'
 import type { Answer } from './client.ts'
 
 /**
- * A body up to 4 MiB is buffered and checked to its end before the first group; the groups of a larger one come as they are
- * complete (invariant 4). Throws ConnectorError `bad_reply` if it is not a complete JSON array.
+ * A body up to 4 MiB is buffered and checked to its end before the first group; the groups of a
+ * larger one come as they are complete (invariant 4). Throws ConnectorError `bad_reply` if it is
+ * not a complete JSON array.
  */
 export async function* readGroups(
   answer: Answer,
@@ -25,23 +26,23 @@ export async function* readGroups(
 }
 
 /**
- * The same, but if a body breaks off or stops being JSON, its complete elements are yielded before the error: for answers
- * without pages, where a retry may break at the same byte.
+ * The same, but if a body breaks off or stops being JSON, its complete elements are yielded before
+ * the error: for answers without pages, where a retry may break at the same byte.
  */
-export async function* readWholeElements(answer: Answer, options: SplitterOptions): AsyncGenerator<Group> {
+export async function* readCompleteElements(answer: Answer, options: SplitterOptions): AsyncGenerator<Group> {
   const reader = new GroupReader(options)
   try {
     yield* reader.read(answer, undefined)
   } catch (error) {
     // After an abort nothing more is yielded.
-    if (!isAbort(error)) yield* reader.wholeOnes()
+    if (!isAbort(error)) yield* reader.completeElements()
     throw error
   }
 }
 
 class GroupReader {
   readonly #splitter: Splitter
-  #held: Pieces | undefined = new Pieces()
+  #buffered: Pieces | undefined = new Pieces()
 
   constructor(options: SplitterOptions) {
     this.#splitter = openSplitter(options)
@@ -51,28 +52,28 @@ class GroupReader {
     const splitter = this.#splitter
     for await (const piece of answer.body) {
       sample?.add(piece)
-      if (this.#held) {
-        this.#held.add(piece)
-        if (this.#held.length <= WHOLE_BODY_BYTES) continue
-        const held = this.#held
-        this.#held = undefined
-        for (const before of held.parts) splitter.push(before)
+      if (this.#buffered) {
+        this.#buffered.add(piece)
+        if (this.#buffered.length <= WHOLE_BODY_BYTES) continue
+        const buffered = this.#buffered
+        this.#buffered = undefined
+        for (const before of buffered.parts) splitter.push(before)
       } else {
         splitter.push(piece)
       }
       yield* this.#groups()
     }
     if (answer.none) return
-    this.#pushHeld()
+    this.#pushBuffered()
     // Throws before any group of a buffered page is yielded.
     splitter.end()
     yield* this.#groups()
   }
 
   /** The complete elements of a body that has failed. */
-  *wholeOnes(): Generator<Group> {
+  *completeElements(): Generator<Group> {
     try {
-      this.#pushHeld()
+      this.#pushBuffered()
       this.#splitter.end()
     } catch {
       // It has failed already, and the first reason is the one to report.
@@ -80,10 +81,10 @@ class GroupReader {
     yield* this.#groups()
   }
 
-  #pushHeld(): void {
-    const held = this.#held
-    this.#held = undefined
-    if (held) this.#splitter.push(joined(held.parts), true)
+  #pushBuffered(): void {
+    const buffered = this.#buffered
+    this.#buffered = undefined
+    if (buffered) this.#splitter.push(joined(buffered.parts), true)
   }
 
   *#groups(): Generator<Group> {
@@ -91,21 +92,21 @@ class GroupReader {
   }
 }
 
-// What is kept of a body that is unreadable or incomplete: its first MiB, its length and its hash.
+// The stored part of an unreadable or incomplete body: its first MiB, its length and its hash.
 
-const HEAD_BYTES = 1024 * 1024
+const SAMPLE_BYTES = 1024 * 1024
 
 export class BodySample {
   #hash: Hash | undefined
-  readonly #head = new Pieces()
+  readonly #beginning = new Pieces()
   #totalBytes = 0
 
   add(piece: Uint8Array): void {
     this.#hash ??= createHash('sha256')
     this.#hash.update(piece)
     this.#totalBytes += piece.length
-    const leftBytes = HEAD_BYTES - this.#head.length
-    if (leftBytes > 0) this.#head.add(piece.subarray(0, leftBytes))
+    const leftBytes = SAMPLE_BYTES - this.#beginning.length
+    if (leftBytes > 0) this.#beginning.add(piece.subarray(0, leftBytes))
   }
 
   get isEmpty(): boolean {
@@ -116,7 +117,7 @@ export class BodySample {
   quarantined(reason: Quarantined['reason']): Quarantined {
     return {
       reason,
-      bytes: this.#head.whole(),
+      bytes: this.#beginning.toBuffer(),
       totalBytes: this.#totalBytes,
       sha256: (this.#hash ?? createHash('sha256')).digest('hex'),
     }
@@ -126,12 +127,12 @@ export class BodySample {
 // Buffers a body until it is complete, up to a bound.
 
 /**
- * Undefined if it is larger than `mostBytes`. With a `sample`, which sees every byte, it is still read to its end; without one
- * the rest is not read.
+ * Undefined if it is larger than `maxBytes`. With a `sample`, which sees every byte, it is still
+ * read to its end; without one the rest is not read.
  */
-export async function hold(
+export async function bufferBody(
   { body }: Pick<Answer, 'body'>,
-  mostBytes: number,
+  maxBytes: number,
   sample?: BodySample,
 ): Promise<Uint8Array | undefined> {
   let pieces: Pieces | undefined = new Pieces()
@@ -139,11 +140,11 @@ export async function hold(
   for await (const piece of body) {
     sample?.add(piece)
     bytes += piece.length
-    if (bytes <= mostBytes) pieces?.add(piece)
+    if (bytes <= maxBytes) pieces?.add(piece)
     else if (!sample) return undefined
     else pieces = undefined
   }
-  return pieces?.whole()
+  return pieces?.toBuffer()
 }
 
 // The groups of an answer, delayed by one, because the last one is stored with the cursor.

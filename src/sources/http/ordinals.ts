@@ -5,33 +5,33 @@ import { ConnectorError } from '../../core/errors.ts'
 
 const FIRST_SLOTS = 4096
 /** About 3.3 million different rows per window, in 50 MB. */
-const MOST_SLOTS = 2 ** 22
-const FULLEST = 0.8
+const MAX_SLOTS = 2 ** 22
+const MAX_FILL = 0.8
 
 /**
- * Counts the rows of one window: open addressing over 64 bits of the hash, 12 bytes per slot. Two rows with the same 64 bits
- * count as one; their ids still differ, because those have 128 bits.
+ * Counts the rows of one window: open addressing over 64 bits of the hash, 12 bytes per slot. Two
+ * rows with the same 64 bits count as one; their ids still differ, because those have 128 bits.
  */
 export class Ordinals {
-  readonly #mostSlots: number
+  readonly #maxSlots: number
   #highs = new Uint32Array(FIRST_SLOTS)
   #lows = new Uint32Array(FIRST_SLOTS)
   /** 0: the slot is free */
   #counts = new Uint32Array(FIRST_SLOTS)
   #rows = 0
 
-  constructor(mostSlots = MOST_SLOTS) {
-    this.#mostSlots = mostSlots
+  constructor(maxSlots = MAX_SLOTS) {
+    this.#maxSlots = maxSlots
   }
 
   /**
-   * The ordinal of one more row with this hash, from 1. Throws ConnectorError `too_large` if there are too many
-   * different ones.
+   * The ordinal of one more row with this hash, from 1. Throws ConnectorError `too_large` if there
+   * are too many different ones.
    */
   next(high: number, low: number): number {
     let slot = this.#find(high, low)
     if (this.#counts[slot] === 0) {
-      if (this.#rows >= this.#counts.length * FULLEST) {
+      if (this.#rows >= this.#counts.length * MAX_FILL) {
         this.#grow()
         slot = this.#find(high, low)
       }
@@ -55,10 +55,10 @@ export class Ordinals {
   #grow(): void {
     const [highs, lows, counts] = [this.#highs, this.#lows, this.#counts]
     const slots = counts.length * 2
-    if (slots > this.#mostSlots)
+    if (slots > this.#maxSlots)
       throw new ConnectorError(
         'too_large',
-        `The answer holds more than ${this.#rows} different rows without an id, more than can be distinguished: a shorter window is requested`,
+        `The answer contains more than ${this.#rows} different rows without an id, more than can be distinguished: a shorter window is requested`,
       )
     this.#highs = new Uint32Array(slots)
     this.#lows = new Uint32Array(slots)
@@ -73,20 +73,20 @@ export class Ordinals {
   }
 }
 
-// Recognises repeated entries within one answer: the same id, time and bytes are not a second entry.
+// Recognises repeated entries within one answer, by id, time and bytes.
 
 /** About 840,000 entries per answer, in 12 MB. */
-const MOST_ENTRY_SLOTS = 2 ** 20
+const MAX_ENTRY_SLOTS = 2 ** 20
 
 /**
- * Counts the distinct entries of one answer. Two with the same 64 hash bits count as one: for counts only, never
- * for storage.
+ * Counts the distinct entries of one answer. Two with the same 64 hash bits count as one: for
+ * counts only, never for storage.
  */
 export class EntriesOnce {
   #ordinals: Ordinals | undefined
 
-  constructor(mostSlots = MOST_ENTRY_SLOTS) {
-    this.#ordinals = new Ordinals(mostSlots)
+  constructor(maxSlots = MAX_ENTRY_SLOTS) {
+    this.#ordinals = new Ordinals(maxSlots)
   }
 
   /** True if the answer had it before. After too many entries nothing is recognised as a repeat. */

@@ -6,20 +6,20 @@ import type { Clock } from '../../core/clock.ts'
 import { SECOND_MS } from '../../core/time.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 
-/** A request that waits for several checks again this often: one of them may not count it any more. */
-const LOOK_AGAIN_MS = SECOND_MS
+/** A request that waits for several rechecks this often: one may not count it any more. */
+const RECHECK_MS = SECOND_MS
 
 /** The methods of a rate limiter for requests, and for reports. */
 export type RateLimiting = Pick<
   RateLimiter,
-  'freeAt' | 'announce' | 'enter' | 'limited' | 'limitedUntil' | 'used' | 'close'
+  'freeAt' | 'announce' | 'acquire' | 'limited' | 'limitedUntil' | 'used' | 'close'
 >
 
 export class JointRateLimiter implements RateLimiting {
   readonly #counting: () => readonly RateLimiter[]
   readonly #clock: Clock
 
-  /** `counting` returns the limiters that count a request sent now: one, or more while a rotated key still counts. */
+  /** `counting`: the limiters that count a request now, several while a rotated key counts. */
   constructor(counting: () => readonly RateLimiter[], clock: Clock) {
     this.#counting = counting
     this.#clock = clock
@@ -41,26 +41,26 @@ export class JointRateLimiter implements RateLimiting {
 
   /** As used as the fullest of them. */
   get used(): RateLimiter['used'] {
-    const free = ({ places, allowed }: RateLimiter['used']) => allowed - places
+    const free = ({ permits, allowed }: RateLimiter['used']) => allowed - permits
     const [least] = this.#counting()
       .map(({ used }) => used)
       .toSorted((a, b) => free(a) - free(b))
-    return least ?? { places: 0, live: 0, allowed: 0, limit: 0 }
+    return least ?? { permits: 0, live: 0, allowed: 0, limit: 0 }
   }
 
-  /** As `RateLimiter.enter`. While one of several has no permit, none of another is held, because others may share it. */
-  async enter(priority: Priority, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
-    for (let tell = waiting; ; tell = undefined) {
+  /** As `RateLimiter.acquire`. Takes no permit while another limiter has none: others need it. */
+  async acquire(priority: Priority, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
+    for (let onWait = waiting; ; onWait = undefined) {
       const counting = this.#counting()
       const [only, ...others] = counting
-      if (only && others.length === 0) return only.enter(priority, signal, tell)
+      if (only && others.length === 0) return only.acquire(priority, signal, onWait)
       await Promise.all(counting.map((rateLimiter) => rateLimiter.load()))
       const waitMs = Math.max(...counting.map((rateLimiter) => rateLimiter.waitMs(priority)))
-      if (waitMs <= 0) return enterAll(counting, priority, signal)
-      tell?.()
-      // Otherwise requests that wait in one limiter only would take each permit before all have one.
+      if (waitMs <= 0) return acquireAll(counting, priority, signal)
+      onWait?.()
+      // Otherwise requests that wait in only one limiter would take each permit first.
       for (const rateLimiter of counting) rateLimiter.announce(priority)
-      await this.#clock.sleep(Math.min(waitMs, LOOK_AGAIN_MS), signal)
+      await this.#clock.sleep(Math.min(waitMs, RECHECK_MS), signal)
       signal.throwIfAborted()
     }
   }
@@ -75,54 +75,54 @@ export class JointRateLimiter implements RateLimiting {
 }
 
 /** If each has a free permit, all are taken before other code runs. */
-async function enterAll(
+async function acquireAll(
   rateLimiters: readonly RateLimiter[],
   priority: Priority,
   signal: AbortSignal,
 ): Promise<() => void> {
-  const places = await Promise.allSettled(
-    rateLimiters.map((rateLimiter) => rateLimiter.enter(priority, signal)),
+  const permits = await Promise.allSettled(
+    rateLimiters.map((rateLimiter) => rateLimiter.acquire(priority, signal)),
   )
-  const leave = () => {
-    for (const place of places) if (place.status === 'fulfilled') place.value()
+  const release = () => {
+    for (const permit of permits) if (permit.status === 'fulfilled') permit.value()
   }
-  const refused = places.find((place) => place.status === 'rejected')
-  if (!refused) return leave
-  leave()
+  const refused = permits.find((permit) => permit.status === 'rejected')
+  if (!refused) return release
+  release()
   throw refused.reason
 }
 
-// A permit of the limiter for the key of the request: a waiting request checks whether the key has changed.
+// A permit of the limiter of the request's key: a waiting request checks whether the key changed.
 
 const ROTATED = new Error('the key is another one')
 
 interface PermitRequest {
-  readonly rateLimiter: Pick<RateLimiting, 'enter'>
+  readonly rateLimiter: Pick<RateLimiting, 'acquire'>
   readonly clock: Pick<Clock, 'sleep'>
   readonly reporter: Pick<StreamReporter, 'state'>
   /** Reads the current key from its source. */
-  readonly keyNow: () => string
+  readonly currentKey: () => string
   /** The key can change. */
   readonly mayRotate: boolean
 }
 
-/** If the key changes during the wait, takes a permit of the new key: a 429 of the old key does not delay the new one. */
+/** A key that changes during the wait gets its own permit: the old key's 429 does not delay it. */
 export async function takePermit(
-  placing: PermitRequest,
+  request: PermitRequest,
   priority: Priority,
   signal: AbortSignal,
 ): Promise<{ key: string; answered: () => void }> {
-  const { rateLimiter, reporter, keyNow, mayRotate } = placing
+  const { rateLimiter, reporter, currentKey, mayRotate } = request
   for (;;) {
-    const key = keyNow()
+    const key = currentKey()
     const wait = new Tether(signal)
     const waiting = () => {
       reporter.state('waiting')
-      if (mayRotate) void lookOut(placing, key, wait)
+      if (mayRotate) void awaitKeyChange(request, key, wait)
     }
     try {
-      const answered = await rateLimiter.enter(priority, wait.signal, waiting)
-      if (keyNow() === key) return { key, answered }
+      const answered = await rateLimiter.acquire(priority, wait.signal, waiting)
+      if (currentKey() === key) return { key, answered }
       answered()
     } catch (error) {
       if (error !== ROTATED) throw error
@@ -132,10 +132,14 @@ export async function takePermit(
   }
 }
 
-async function lookOut({ clock, keyNow }: PermitRequest, key: string, wait: Tether): Promise<void> {
+async function awaitKeyChange(
+  { clock, currentKey }: PermitRequest,
+  key: string,
+  wait: Tether,
+): Promise<void> {
   const { signal } = wait
   do await clock.sleep(SECOND_MS, signal)
-  while (!signal.aborted && keyNow() === key)
+  while (!signal.aborted && currentKey() === key)
   // After the end of the wait the abort has no effect.
   wait.abort(ROTATED)
 }

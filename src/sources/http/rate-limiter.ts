@@ -10,15 +10,15 @@ const BLIND_SPREAD_MS = 4_000
 /** Requests of a dead process may still reach the server when the next process starts. */
 const IN_TRANSIT_MS = 5_000
 /**
- * How long a permit is reserved for a priority: from when an announced request could have it, or after its last
- * answer.
+ * How long a permit is reserved for a priority: from when an announced request could have it, or
+ * after its last answer.
  */
-const KEPT_MS = 5 * SECOND_MS
+const RESERVED_MS = 5 * SECOND_MS
 
 /** By priority. */
 const priorities: readonly Priority[] = ['live', 'lookback', 'job']
-/** The share of the limit that a priority leaves to those before it, beyond its guaranteed minimum. */
-const leftShare: Readonly<Record<Priority, number>> = { live: 0, lookback: 0.25, job: 0.4 }
+/** The share of the limit that a priority leaves to those before it, beyond its minimum. */
+const reservedShare: Readonly<Record<Priority, number>> = { live: 0, lookback: 0.25, job: 0.4 }
 
 /** Requests per rolling minute that each priority gets, regardless of the others. */
 export const guaranteedOf = (allowed: number): number => Math.max(2, Math.ceil(allowed / 10))
@@ -59,7 +59,7 @@ export class RateLimiter {
   readonly #options: RateLimiterOptions
   readonly #recent = new RecentAnswers()
   readonly #waiting: Waiter[] = []
-  /** by priority, the next request: since when it is expected, and until when a permit is reserved for it */
+  /** by priority, the next request: since when it is expected, until when its permit is reserved */
   readonly #announced = new Map<Priority, { readonly since: number; readonly until: number }>()
   readonly #inFlightOf: Record<Priority, number> = { live: 0, lookback: 0, job: 0 }
   /** of these, not sent yet: their permit is being saved */
@@ -78,19 +78,21 @@ export class RateLimiter {
     this.#allowance = new Allowance(options.limit)
   }
 
-  /** Loads the store's record of the last minute, once; `enter` waits for it too. Throws the store's errors. */
+  /**
+   * Loads the record of the last minute, once; `acquire` waits for it. Throws as the store does.
+   */
   load(): Promise<void> {
     return (this.#loaded ??= this.#load().then(() => void (this.#isLoaded = true)))
   }
 
   /**
-   * Permits used in the current minute, and by live reading; the number allowed now, and the limit: fewer are
-   * allowed since a 429.
+   * Permits used in the current minute, and by live reading; the number allowed now, and the limit:
+   * fewer are allowed since a 429.
    */
-  get used(): { places: number; live: number; allowed: number; limit: number } {
+  get used(): { permits: number; live: number; allowed: number; limit: number } {
     this.#expire()
     const limit = this.#options.limit()
-    return { places: this.#used, live: this.#usedBy('live'), allowed: this.#allowed, limit }
+    return { permits: this.#used, live: this.#usedBy('live'), allowed: this.#allowed, limit }
   }
 
   /** End of the wait after a 429, epoch ms: no request gets a permit before. Undefined: no wait. */
@@ -99,17 +101,17 @@ export class RateLimiter {
     return leftMs > 0 ? Math.ceil(this.#options.clock.now() + leftMs) : undefined
   }
 
-  /** Epoch ms at which a permit for this priority is free without other requests; now or earlier: it is free. */
+  /** Epoch ms at which a permit of this priority is free without other requests. */
   freeAt(priority: Priority): number {
     return Math.ceil(this.#options.clock.now() + this.waitMs(priority))
   }
 
-  /** As `freeAt`, for a request that is due and will be sent at that time: the next permit is reserved for it. */
+  /** As `freeAt`, for a request that is due: reserves the next permit for it. */
   announce(priority: Priority): number {
     const now = this.#options.clock.elapsed()
     const waitMs = this.waitMs(priority)
     const since = this.#announcedSince(priority) ?? now
-    this.#announced.set(priority, { since, until: now + Math.max(0, waitMs) + KEPT_MS })
+    this.#announced.set(priority, { since, until: now + Math.max(0, waitMs) + RESERVED_MS })
     return Math.ceil(this.#options.clock.now() + waitMs)
   }
 
@@ -119,18 +121,19 @@ export class RateLimiter {
     const now = this.#options.clock.elapsed()
     if (this.#blockedUntil > now) return this.#blockedUntil - now
     const allowed = this.#allowed
-    const used = this.#used + this.#keptFrom(priority)
+    const used = this.#used + this.#reservedBefore(priority)
     const own = this.#usedBy(priority)
     const isFree = (back: number, ownBack: number) =>
-      used - back < (own - ownBack < guaranteedOf(allowed) ? allowed : this.#mostFor(priority))
+      used - back < (own - ownBack < guaranteedOf(allowed) ? allowed : this.#maxFor(priority))
     return isFree(0, 0) ? 0 : this.#recent.backInMs(priority, now, isFree)
   }
 
   /**
-   * Waits for a permit, and calls `waiting` before it waits. Resolves with a function to call when the answer came, or when none
-   * will. Rejects when `signal` aborts. Once loaded, a free permit is taken before the call returns.
+   * Waits for a permit, and calls `waiting` before it waits. Resolves with a function to call when
+   * the answer came, or when none will. Rejects when `signal` aborts. Once loaded, a free permit is
+   * taken before the call returns.
    */
-  async enter(priority: Priority, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
+  async acquire(priority: Priority, signal: AbortSignal, waiting?: () => void): Promise<() => void> {
     if (!this.#isLoaded) await this.load()
     signal.throwIfAborted()
     if (this.#waiting.some((other) => other.priority === priority) || this.waitMs(priority) > 0) {
@@ -153,8 +156,9 @@ export class RateLimiter {
   }
 
   /**
-   * The server answered 429: obey its hint, or wait for a full minute; and allow fewer requests from now on. Resolves when the
-   * store has it: a process killed right after that does not start earlier.
+   * The server answered 429: obey its hint, or wait for a full minute; and allow fewer requests
+   * from now on. Resolves when the store has it: a process killed right after that does not start
+   * earlier.
    */
   async limited(retryAfterMs: number | undefined): Promise<void> {
     const { clock, random } = this.#options
@@ -171,8 +175,8 @@ export class RateLimiter {
   }
 
   /**
-   * Saves the exact window: after a clean restart reserved but unused permits are free. A window that was not
-   * loaded is not overwritten.
+   * Saves the exact window: after a clean restart reserved but unused permits are free. A window
+   * that was not loaded is not overwritten.
    */
   async close(): Promise<void> {
     await this.#saving
@@ -196,13 +200,13 @@ export class RateLimiter {
   }
 
   /** The permits that this priority may use beyond its minimum. */
-  #mostFor(priority: Priority): number {
+  #maxFor(priority: Priority): number {
     const allowed = this.#allowed
-    return allowed - Math.floor(allowed * (this.#options.jobsOnly ? 0 : leftShare[priority]))
+    return allowed - Math.floor(allowed * (this.#options.jobsOnly ? 0 : reservedShare[priority]))
   }
 
-  /** Permits reserved for priorities before this one: what their minimum lacks, otherwise one for each. */
-  #keptFrom(priority: Priority): number {
+  /** Permits reserved for priorities before this one: their missing minimum, else one each. */
+  #reservedBefore(priority: Priority): number {
     const least = guaranteedOf(this.#allowed)
     return priorities
       .filter((other) => other !== priority && this.#precedes(other, priority))
@@ -211,19 +215,19 @@ export class RateLimiter {
 
   /** `other` waits for a permit, and comes before a request of `priority`. */
   #precedes(other: Priority, priority: Priority): boolean {
-    const since = this.#wantsSince(other)
+    const since = this.#waitingSince(other)
     if (since === undefined) return false
     const least = guaranteedOf(this.#allowed)
     const [isOtherShort, isShort] = [this.#usedBy(other) < least, this.#usedBy(priority) < least]
     if (isOtherShort !== isShort) return isOtherShort
     const isBefore = priorities.indexOf(other) < priorities.indexOf(priority)
     if (!isShort) return isBefore
-    const ownSince = this.#wantsSince(priority) ?? this.#options.clock.elapsed()
+    const ownSince = this.#waitingSince(priority) ?? this.#options.clock.elapsed()
     return since === ownSince ? isBefore : since < ownSince
   }
 
   /** Since when a request of this priority waits, or is due; undefined: none. */
-  #wantsSince(priority: Priority): number | undefined {
+  #waitingSince(priority: Priority): number | undefined {
     const first = this.#waiting.find((waiter) => waiter.priority === priority)?.since
     const announced = this.#announcedSince(priority)
     return first === undefined || (announced !== undefined && announced < first) ? announced : first
@@ -240,8 +244,8 @@ export class RateLimiter {
 
   #take(priority: Priority): void {
     this.#inFlightOf[priority]++
-    // A reader of pages sends its next request after the answer. Otherwise other waiting requests would take all
-    // returned permits.
+    // A reader of pages sends its next request after the answer. Otherwise other waiting requests
+    // would take all returned permits.
     this.#announced.set(priority, { since: this.#options.clock.elapsed(), until: Infinity })
   }
 
@@ -251,12 +255,12 @@ export class RateLimiter {
     this.#inFlightOf[priority]--
     const since = this.#announcedSince(priority)
     if (since !== undefined && this.#inFlightOf[priority] === 0)
-      this.#announced.set(priority, { since, until: now + KEPT_MS })
+      this.#announced.set(priority, { since, until: now + RESERVED_MS })
   }
 
   #turn(priority: Priority, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const leave = () => {
+      const cancel = () => {
         this.#waiting.splice(this.#waiting.indexOf(waiter), 1)
         reject(signal.reason as Error)
         this.#wake?.abort()
@@ -265,11 +269,11 @@ export class RateLimiter {
         priority,
         since: this.#options.clock.elapsed(),
         admit: () => {
-          signal.removeEventListener('abort', leave)
+          signal.removeEventListener('abort', cancel)
           resolve()
         },
       }
-      signal.addEventListener('abort', leave, { once: true })
+      signal.addEventListener('abort', cancel, { once: true })
       this.#waiting.push(waiter)
       if (this.#wake) this.#wake.abort()
       else void this.#admitInTurn()
@@ -293,13 +297,13 @@ export class RateLimiter {
         continue
       }
       this.#wake = new AbortController()
-      await clock.sleep(Math.min(waitMs, ...this.#keptMs()), this.#wake.signal)
+      await clock.sleep(Math.min(waitMs, ...this.#reservedMs()), this.#wake.signal)
     }
     this.#wake = undefined
   }
 
-  /** How long permits stay reserved for announced requests; after that waiting requests get them. */
-  #keptMs(): readonly number[] {
+  /** How long permits stay reserved for announced requests. */
+  #reservedMs(): readonly number[] {
     const now = this.#options.clock.elapsed()
     return [...this.#announced.values()].map(({ until }) => until - now).filter((leftMs) => leftMs > 0)
   }
@@ -343,20 +347,20 @@ export class RateLimiter {
     const stored = JSON.parse(text) as StoredWindow
     const downMs = Math.max(0, clock.now() - stored.savedAt)
     // Unanswered requests may reach the server only now.
-    const places = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]
-    for (const [ageMs, count] of places) this.#recent.restore(now - downMs - ageMs, count)
+    const permits = [...stored.answered, [-downMs - IN_TRANSIT_MS, stored.ahead] as const]
+    for (const [ageMs, count] of permits) this.#recent.restore(now - downMs - ageMs, count)
     this.#blockedUntil = now + stored.blockedMs - downMs
     this.#allowance.restore(stored, now - downMs)
     this.#expire()
   }
 }
 
-// How much of its limit a rate limiter uses: less after a 429, growing back without one. Times are monotonic ms.
+// How much of its limit a rate limiter uses: less after a 429, then growing. Monotonic ms.
 
 /** After this long without a 429 the allowed number grows by a tenth of the limit. */
 const RECOVERY_MS = 5 * MINUTE_MS
 /** The factor that a 429 applies. */
-const LEFT = 0.75
+const LOWERED_SHARE = 0.75
 
 class Allowance {
   readonly #limit: () => number
@@ -380,7 +384,7 @@ class Allowance {
   }
 
   lower(now: number): void {
-    this.#lowered = Math.max(1, Math.floor(this.at(now) * LEFT))
+    this.#lowered = Math.max(1, Math.floor(this.at(now) * LOWERED_SHARE))
     this.#changedAt = now
   }
 
@@ -396,7 +400,7 @@ class Allowance {
   }
 }
 
-// The answers of the last minute, each of which still holds its permit. Times are ms of one monotonic clock.
+// The answers of the last minute, whose permits are not returned yet. Monotonic ms.
 
 /** A permit is returned a little after its minute, for a server that includes the boundary. */
 const MARGIN_MS = 50
@@ -448,16 +452,16 @@ class RecentAnswers {
   }
 
   /**
-   * Ms until `isEnough` holds: it is called with the permits returned by then, in total and of `priority`. A minute if
-   * it never does.
+   * Ms until `isEnough` holds: it is called with the permits returned by then, in total and of
+   * `priority`. A minute if it never does.
    */
-  backInMs(priority: Priority, now: number, isEnough: (back: number, ofLane: number) => boolean): number {
+  backInMs(priority: Priority, now: number, isEnough: (back: number, ofPriority: number) => boolean): number {
     let back = 0
-    let ofLane = 0
+    let ofPriority = 0
     for (const one of this.#answers) {
       back += one.count
-      if (one.priority === priority) ofLane += one.count
-      if (isEnough(back, ofLane)) return one.at + MINUTE_MS + MARGIN_MS - now
+      if (one.priority === priority) ofPriority += one.count
+      if (isEnough(back, ofPriority)) return one.at + MINUTE_MS + MARGIN_MS - now
     }
     return MINUTE_MS
   }
@@ -470,7 +474,7 @@ class RecentAnswers {
 
 // The window of a rate limiter as the journal stores it across a restart.
 
-/** Ages and spans, not instants: only `savedAt` uses the wall clock, which may have been set since. */
+/** Ages and spans: only `savedAt` uses the wall clock, which may have been set since. */
 interface StoredWindow {
   /** epoch ms */
   readonly savedAt: number
@@ -479,7 +483,7 @@ interface StoredWindow {
   /** requests without an answer yet, and those that may have been sent since this was saved */
   readonly ahead: number
   readonly blockedMs: number
-  /** [what a 429 left of the limit, time since then or since it last grew]; absent: the whole limit */
+  /** [limit after a 429, time since then or since it last grew]; absent: the whole limit */
   readonly lowered?: readonly [number, number]
 }
 
@@ -490,10 +494,10 @@ export function lastSaved(texts: readonly (string | undefined)[]): string | unde
 }
 
 /** After this a lowered limit has grown back too. */
-const TELLING_MS = 60 * MINUTE_MS
+const STALE_AFTER_MS = 60 * MINUTE_MS
 
 /** The saved window is over: an empty one is equivalent. */
 export function isStale(text: string, now: number): boolean {
   const { savedAt, blockedMs } = JSON.parse(text) as StoredWindow
-  return savedAt + Math.max(blockedMs, TELLING_MS) < now
+  return savedAt + Math.max(blockedMs, STALE_AFTER_MS) < now
 }

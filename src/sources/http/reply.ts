@@ -8,11 +8,11 @@ import type { StreamReporter } from '../../contracts/reporter.ts'
 import { Guard } from '../../core/abort.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
-import type { SecretPlace } from '../../core/secret.ts'
+import type { SecretSource } from '../../core/secret.ts'
 import type { BodyLimits, Deadline } from './deadline.ts'
 
 /** The parts of a request that matter for its answer. */
-interface Asked {
+interface RequestInfo {
   readonly method: string
   readonly path: string
   /** media types accepted in addition to JSON */
@@ -20,11 +20,11 @@ interface Asked {
 }
 
 /** Even a small answer has large buffers. */
-const LEAST_BODY_BYTES = 256 * 1024
+const MIN_BODY_BYTES = 256 * 1024
 
 /**
- * Spec §7, and what servers answer instead. Other statuses: 5xx is the server's fault, the rest is no answer of
- * this API.
+ * Spec §7, and what servers answer instead. Other statuses: 5xx is the server's fault, the rest is
+ * no answer of this API.
  */
 const codes: Readonly<Record<number, ErrorCode>> = {
   400: 'bad_request',
@@ -55,37 +55,37 @@ export function codeOfStatus(status: number): ErrorCode {
 }
 
 /** By the source of the key. */
-const keyAdvices: Readonly<Record<SecretPlace, string>> = {
+const keyAdvices: Readonly<Record<SecretSource, string>> = {
   file: 'update the key file; no restart is needed',
   environment: 'set a valid key in the environment variable that api_key names, and restart',
   configuration: 'set a valid api_key in the configuration; no restart is needed',
 }
 
 /** `key`: the source of the key that was sent. */
-export const adviceOn = (code: ErrorCode, key: SecretPlace): string =>
+export const adviceOn = (code: ErrorCode, key: SecretSource): string =>
   code === 'unauthorized'
     ? `the API key was refused: ${keyAdvices[key]}`
-    : (advices[code] ?? 'no answer of this API')
+    : (advices[code] ?? 'this is not an answer of the API')
 
-/** Our own requests stay below the limit. The text has no number, so that the same trouble has the same message. */
+/** Our own requests stay below the limit. Without numbers: repeats have the same message. */
 export const adviceOnLimit = (hintMs: number | undefined): string =>
   `the rate limit is exceeded: another client uses this key too, as validate --connect does, or rate_limits is set above the API's own; no request is sent ${hintMs === undefined ? 'for about a minute' : 'before the time in the answer'}`
 
 /**
- * Upper bound of the memory for a body: its length if the server says that it is small, so that many small
- * answers fit beside a slow one.
+ * Upper bound of the memory for a body: its length if the server says that it is small, so that
+ * many small answers fit beside a slow one.
  */
 export function usedBytes({ headers }: HttpReply): number {
   const length = headers['content-length'] ?? ''
   if (headers['content-encoding'] !== undefined || !/^\d{1,15}$/.test(length)) return WHOLE_BODY_BYTES
-  return Math.min(WHOLE_BODY_BYTES, Math.max(LEAST_BODY_BYTES, Number(length)))
+  return Math.min(WHOLE_BODY_BYTES, Math.max(MIN_BODY_BYTES, Number(length)))
 }
 
 /** For messages: a query may contain confidential values. */
-export const named = ({ method, path }: Asked): string => `${method} ${path.split('?')[0] ?? path}`
+export const named = ({ method, path }: RequestInfo): string => `${method} ${path.split('?')[0] ?? path}`
 
 /** The reader of a body reports its fault without knowing the request; this adds the name. */
-export function withName(error: unknown, ask: Asked): unknown {
+export function withName(error: unknown, ask: RequestInfo): unknown {
   if (!(error instanceof ConnectorError) || (error.code !== 'bad_reply' && error.code !== 'too_large'))
     return error
   const { code, message, retryAfterMs } = error
@@ -109,11 +109,11 @@ export const isSplunk = ({ headers }: Pick<HttpReply, 'headers'>): boolean =>
 export const notTheApi = (where: string): ConnectorError =>
   new ConnectorError(
     'misconfigured',
-    `${where}, and it is a Splunk server that answers, not the API: set base_url to the API (a Splunk is a sink's url)`,
+    `${where}, but a Splunk server answers there, not the API: set base_url to the API; Splunk's address belongs in a sink's url`,
   )
 
 /** Throws `bad_reply` for anything except JSON and the accepted types. */
-export function checkType(ask: Asked, reply: HttpReply): void {
+export function checkType(ask: RequestInfo, reply: HttpReply): void {
   const type = mediaTypeOf(reply)
   if (isJson(reply) || (type !== undefined && ask.accept?.includes(type))) return
   abandon(reply)
@@ -127,8 +127,8 @@ export function checkType(ask: Asked, reply: HttpReply): void {
 // What a failed answer proves about the request: gone, unreadable, or perhaps too much at once.
 
 /**
- * True if the answer may have been too large for a proxy, or for the server itself. It may equally be an outage, so it proves
- * nothing about the content. `begun`: its head had arrived.
+ * True if the answer may have been too large for a proxy, or for the server itself. It may equally
+ * be an outage, so it proves nothing about the content. `begun`: its head had arrived.
  */
 export function isTooMuch(error: unknown, begun: boolean): error is ConnectorError {
   if (!(error instanceof ConnectorError)) return false
@@ -148,7 +148,7 @@ export function isUnreadable(error: unknown): error is ConnectorError {
 }
 
 /** The same error, with the next action. */
-export function toldAs(error: ConnectorError, next: string): ConnectorError {
+export function withNextStep(error: ConnectorError, next: string): ConnectorError {
   const { code, message, retryAfterMs } = error
   return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })
 }
@@ -187,8 +187,9 @@ function isUndecodable(error: unknown): boolean {
 }
 
 /**
- * The body's bytes, piece by piece. Throws ConnectorError `too_large` above the cap, `timeout` after a deadline, `bad_reply` if
- * it does not decompress, and the transport's error if the connection breaks.
+ * The body's bytes, piece by piece. Throws ConnectorError `too_large` above the cap, `timeout`
+ * after a deadline, `bad_reply` if it does not decompress, and the transport's error if the
+ * connection breaks.
  */
 export async function* readBody(
   reply: HttpReply,
@@ -205,14 +206,17 @@ export async function* readBody(
       deadline.progress(step.value.length)
       total += step.value.length
       if (total > limits.capBytes)
-        throw new ConnectorError('too_large', `The API's answer is over the cap of ${limits.capBytes} bytes`)
+        throw new ConnectorError(
+          'too_large',
+          `The API's answer exceeds the limit of ${limits.capBytes} bytes`,
+        )
       deadline.pause()
       yield step.value
       deadline.resume()
     }
   } catch (error) {
     if (isUndecodable(error))
-      throw new ConnectorError('bad_reply', "The API's answer does not decompress", { cause: error })
+      throw new ConnectorError('bad_reply', "The API's answer cannot be decompressed", { cause: error })
     throw error
   } finally {
     guard.close()
@@ -221,7 +225,7 @@ export async function* readBody(
   }
 }
 
-/** The permit's minute begins when the answer is complete, or abandoned. An answer may take hours, which is reported. */
+/** The permit's minute begins when the answer ends. An answer may take hours: it is reported. */
 export async function* finishing(
   body: AsyncIterable<Uint8Array>,
   reporter: Pick<StreamReporter, 'readsAnswer'>,

@@ -14,7 +14,7 @@ export const NONE = -1
 export const ELEMENT = 0
 /** start of the inside of a string that may continue in the next piece and matters */
 export const STRING_START = 1
-/** start and end of the value of each wanted key, without quotes; NONE if missing or not a string */
+/** start and end of each wanted value, without quotes; NONE if missing or not a string */
 export const ID = 2
 export const TIME = 4
 export const TYPE = 6
@@ -25,12 +25,12 @@ export const ID_ESCAPED = 1
 export const TIME_ESCAPED = 2
 export const TYPE_ESCAPED = 4
 
-/** Value of `wanted` before the target's own value. */
+/** Value of `pendingKey` before the target's own value. */
 const TARGET = 4
 
 /**
- * What the elements are: those of the body's array or of the array under `key`; or the body itself, or its value
- * under `key`.
+ * What the elements are: those of the body's array or of the array under `key`; or the body itself,
+ * or its value under `key`.
  */
 export interface Target {
   readonly kind: 'array' | 'value'
@@ -54,7 +54,7 @@ export class ElementMarks {
   /** CR or LF occurred between the element's tokens */
   hasLineBreaks = false
   /** the key before the coming value: 1, 2, 3 for id, time, type; TARGET; 0 for any other */
-  wanted = 0
+  pendingKey = 0
   /** the depth of the container of the elements */
   readonly edge: number
   /** deeper containers are too deep */
@@ -91,24 +91,24 @@ export class ElementMarks {
     this.marks[ELEMENT] = at
   }
 
-  /** A key of the body's own object that is this long cannot be the wanted one, even with escapes. */
+  /** A key of the body's object that is this long cannot be the wanted one, even with escapes. */
   forgetLongKey(length: number): void {
     const start = this.marks[STRING_START] as number
     if (start !== NONE && length - start > 6 * (this.#targetKey?.length ?? 0)) this.marks[STRING_START] = NONE
   }
 
-  /** A value begins outside all elements: is it one, or on the path to them? Throws if the body has another shape. */
+  /** A value begins outside all elements: is it one, or on the path to them? Throws otherwise. */
   enter(byte: number, depth: number, at: number): void {
     const { kind, key } = this.#target
-    const isTarget = key === undefined || this.wanted === TARGET
-    this.wanted = 0
+    const isTarget = key === undefined || this.pendingKey === TARGET
+    this.pendingKey = 0
     if (depth === this.edge) {
       if (kind === 'value' ? isTarget : this.#inTarget) this.#begin(byte, at)
     } else if (kind === 'array') {
       if (depth < this.edge - 1) {
-        if (byte !== OPEN_OBJECT) throw otherShape('an object')
+        if (byte !== OPEN_OBJECT) throw unexpectedShape('an object')
       } else if (isTarget) {
-        if (byte !== OPEN_ARRAY) throw otherShape(this.#place())
+        if (byte !== OPEN_ARRAY) throw unexpectedShape(this.#expected())
         this.#inTarget = true
         this.#found = true
       }
@@ -126,23 +126,24 @@ export class ElementMarks {
 
   /** The body is over. Throws if the array never came. */
   end(): void {
-    if (this.#target.kind === 'array' && !this.#found) throw otherShape(this.#place())
+    if (this.#target.kind === 'array' && !this.#found) throw unexpectedShape(this.#expected())
   }
 
   /** Whether the string that is open at `depth` matters, so that its start must be kept. */
   matters(inKey: boolean, depth: number): boolean {
-    return inKey ? depth <= this.edge + 1 : this.wanted !== 0
+    return inKey ? depth <= this.edge + 1 : this.pendingKey !== 0
   }
 
-  /** Handles a key, the inside of its quotes: called only for keys no deeper than an element's own. */
+  /** Handles a key, without its quotes: called only for keys no deeper than an element's own. */
   key(bytes: Uint8Array, start: number, end: number, depth: number): void {
-    this.wanted = 0
+    this.pendingKey = 0
     if (!this.isOpen) {
       const key = this.#targetKey
-      if (key !== undefined && depth === 1 && isText(key, bytes, start, end)) this.wanted = TARGET
+      if (key !== undefined && depth === 1 && isText(key, bytes, start, end)) this.pendingKey = TARGET
     } else {
       const keys = this.#keys
-      for (let i = 0; i < 3; i++) if (isText(keys[i] as Uint8Array, bytes, start, end)) this.wanted = i + 1
+      for (let i = 0; i < 3; i++)
+        if (isText(keys[i] as Uint8Array, bytes, start, end)) this.pendingKey = i + 1
     }
   }
 
@@ -153,8 +154,8 @@ export class ElementMarks {
 
   /** The value of a wanted key; a later one under the same key replaces it. */
   record(start: number, end: number, escaped: boolean): void {
-    const index = this.wanted - 1
-    this.wanted = 0
+    const index = this.pendingKey - 1
+    this.pendingKey = 0
     this.marks[ID + 2 * index] = start
     this.marks[ID + 2 * index + 1] = end
     this.escapes = (this.escapes & ~(1 << index)) | (escaped ? 1 << index : 0)
@@ -170,14 +171,14 @@ export class ElementMarks {
     this.isObject = byte === OPEN_OBJECT
   }
 
-  #place(): string {
+  #expected(): string {
     const { key } = this.#target
     return key === undefined ? 'an array' : `an array under "${key}"`
   }
 }
 
-function otherShape(wanted: string): ConnectorError {
-  return new ConnectorError('bad_reply', `the reply is JSON of another shape: ${wanted} was expected`)
+function unexpectedShape(expected: string): ConnectorError {
+  return new ConnectorError('bad_reply', `the reply is JSON in an unexpected format: expected ${expected}`)
 }
 
 function isText(text: Uint8Array, bytes: Uint8Array, start: number, end: number): boolean {

@@ -16,20 +16,20 @@ import type { Quarantined } from '../../contracts/source.ts'
 import { parseInstant } from '../../core/time.ts'
 import { ID, ID_ESCAPED, NONE, TIME, TIME_ESCAPED, TYPE as TYPE_MARK, TYPE_ESCAPED } from './element-marks.ts'
 import { cutBefore, decodeString } from './json-tokens.ts'
-import { MalformedPlaces } from './malformed.ts'
+import { MalformedRanges } from './malformed.ts'
 import type { LargeElement, Reason } from './malformed.ts'
 import { TypeNames } from './type-names.ts'
 
 /** Derives the id, and the time if necessary, of entries without them. */
 export interface Naming {
   /**
-   * The id of the entry `bytes[start, end)`, ASCII. `dated`: the result of `untimed` for it, if called. Throws ConnectorError
-   * `too_large` if it can name no more entries.
+   * The id of the entry `bytes[start, end)`, ASCII. `dated`: the result of `untimed` for it, if
+   * called. Throws ConnectorError `too_large` if it can name no more entries.
    */
   id(bytes: Uint8Array, start: number, end: number, dated?: Moment): Uint8Array
   /**
-   * The time of the entry `bytes[start, end)`, which has none or an unreadable one; undefined: leave the entry out; 'no_entry': it
-   * is malformed.
+   * The time of the entry `bytes[start, end)`, which has none or an unreadable one; undefined:
+   * leave the entry out; 'no_entry': it is malformed.
    */
   untimed(bytes: Uint8Array, start: number, end: number): Moment | undefined | 'no_entry'
 }
@@ -41,7 +41,7 @@ export interface Moment {
 }
 
 const MAX_ID_BYTES = 1024
-/** A longer type is cut to this length: it is stored beside its entry, and its size is not accounted for there. */
+/** A longer type is cut to this length, because it is stored beside its entry. */
 const MAX_TYPE_BYTES = 16 * 1024
 
 export class EntriesBuilder {
@@ -49,8 +49,8 @@ export class EntriesBuilder {
   readonly #times: Float64Array
   readonly #types: TypeNames
   #count = 0
-  readonly #malformed = new MalformedPlaces()
-  readonly #texts = new TextsBehind()
+  readonly #malformed = new MalformedRanges()
+  readonly #texts = new TrailingTexts()
   readonly #naming: Naming | undefined
 
   constructor(maxEntries: number, naming?: Naming) {
@@ -65,10 +65,10 @@ export class EntriesBuilder {
     return this.#count + this.#malformed.size
   }
 
-  /** Adds the entry `bytes[start, end)` of a group that begins at `stream`; returns what it lacks if it is invalid. */
+  /** Adds the entry `bytes[start, end)`; returns what it lacks if it is invalid. */
   add(
     bytes: Uint8Array,
-    stream: number,
+    groupStart: number,
     start: number,
     end: number,
     marks: Int32Array,
@@ -80,19 +80,21 @@ export class EntriesBuilder {
     const timeEnd = marks[TIME + 1] as number
     // Missing, not a string, empty; or too long for the request for the next page.
     if (idStart === idEnd || idEnd - idStart > MAX_ID_BYTES)
-      return this.#naming ? this.#addNamed(this.#naming, bytes, stream, start, end, marks, escapes) : 'no_id'
+      return this.#naming
+        ? this.#addNamed(this.#naming, bytes, groupStart, start, end, marks, escapes)
+        : 'no_id'
     if (timeStart === NONE) return 'no_time'
     const time = instantOf(bytes, timeStart, timeEnd, escapes)
     // Also not a whole number of microseconds, as in years 1 or 9999, which serve as placeholders.
     if (!Number.isSafeInteger(time)) return 'no_time'
     const columns = this.#columns
     const row = this.#count * COLUMNS
-    columns[row + RAW_START] = start - stream
-    columns[row + RAW_END] = end - stream
-    columns[row + ID_START] = idStart - stream
-    columns[row + ID_END] = idEnd - stream
-    columns[row + TIME_START] = timeStart - stream
-    columns[row + TIME_END] = timeEnd - stream
+    columns[row + RAW_START] = start - groupStart
+    columns[row + RAW_END] = end - groupStart
+    columns[row + ID_START] = idStart - groupStart
+    columns[row + ID_END] = idEnd - groupStart
+    columns[row + TIME_START] = timeStart - groupStart
+    columns[row + TIME_END] = timeEnd - groupStart
     if (escapes & ID_ESCAPED) this.#texts.decode(row + ID_START, bytes.subarray(idStart, idEnd))
     if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
     columns[row + TYPE] = this.#type(bytes, marks, (escapes & TYPE_ESCAPED) !== 0)
@@ -103,7 +105,7 @@ export class EntriesBuilder {
   #addNamed(
     naming: Naming,
     bytes: Uint8Array,
-    stream: number,
+    groupStart: number,
     start: number,
     end: number,
     marks: Int32Array,
@@ -122,12 +124,12 @@ export class EntriesBuilder {
     }
     const columns = this.#columns
     const row = this.#count * COLUMNS
-    columns[row + TIME_START] = timeStart - stream
-    columns[row + TIME_END] = timeEnd - stream
+    columns[row + TIME_START] = timeStart - groupStart
+    columns[row + TIME_END] = timeEnd - groupStart
     if (moment) this.#texts.add(row + TIME_START, moment.text)
     else if (escapes & TIME_ESCAPED) this.#texts.decode(row + TIME_START, bytes.subarray(timeStart, timeEnd))
-    columns[row + RAW_START] = start - stream
-    columns[row + RAW_END] = end - stream
+    columns[row + RAW_START] = start - groupStart
+    columns[row + RAW_END] = end - groupStart
     this.#texts.add(row + ID_START, naming.id(bytes, start, end, moment))
     columns[row + TYPE] = this.#type(bytes, marks, (escapes & TYPE_ESCAPED) !== 0)
     this.#times[this.#count++] = at
@@ -148,10 +150,10 @@ export class EntriesBuilder {
     return this.#texts.lengthBytes
   }
 
-  /** The group, whose bytes are `bytes`; `slab` is the same with `memoryBytes` at its end. Empties the builder. */
+  /** The group of `bytes`; `slab`: the same with `memoryBytes` at its end. Empties the builder. */
   close(bytes: Uint8Array, slab: Uint8Array): ClosedGroup {
-    this.#texts.place(slab, this.#columns)
-    // Checked once for the whole group: elements begin and end with ASCII, so each one is valid if the whole is.
+    this.#texts.write(slab, this.#columns)
+    // Checked once for the group: elements begin and end with ASCII, so the whole decides.
     const count = isUtf8(bytes) ? this.#count : this.#dropInvalid(bytes)
     const columns = this.#columns.slice(0, count * COLUMNS)
     const entries =
@@ -176,18 +178,18 @@ export class EntriesBuilder {
 
   #dropInvalid(bytes: Uint8Array): number {
     const columns = this.#columns
-    let kept = 0
+    let valid = 0
     for (let i = 0; i < this.#count; i++) {
       const row = i * COLUMNS
       const start = columns[row + RAW_START] as number
       const end = columns[row + RAW_END] as number
       if (!isUtf8(bytes.subarray(start, end))) this.quarantine('invalid_utf8', start, end)
       else {
-        columns.copyWithin(kept * COLUMNS, row, row + COLUMNS)
-        this.#times[kept++] = this.#times[i] as number
+        columns.copyWithin(valid * COLUMNS, row, row + COLUMNS)
+        this.#times[valid++] = this.#times[i] as number
       }
     }
-    return kept
+    return valid
   }
 }
 
@@ -220,7 +222,7 @@ interface Text {
   readonly bytes: Uint8Array
 }
 
-class TextsBehind {
+class TrailingTexts {
   #texts: Text[] = []
   /** total of all */
   lengthBytes = 0
@@ -230,14 +232,14 @@ class TextsBehind {
     this.lengthBytes += bytes.length
   }
 
-  /** A text with half a surrogate pair has no UTF-8: it stays as written, so that two such texts never become equal. */
+  /** Half a surrogate pair has no UTF-8: it stays as written, so that texts stay different. */
   decode(column: number, written: Uint8Array): void {
     const text = decodeString(written)
     if (text.isWellFormed()) this.add(column, Buffer.from(text))
   }
 
   /** Writes them after the group's bytes, and points the columns there. Empties the list. */
-  place(slab: Uint8Array, columns: Uint32Array): void {
+  write(slab: Uint8Array, columns: Uint32Array): void {
     let at = slab.length - this.lengthBytes
     for (const { column, bytes } of this.#texts) {
       slab.set(bytes, at)

@@ -6,7 +6,7 @@ import { BACKSLASH, DASH, DOT, NINE, QUOTE, SMALL_U, ZERO } from '../../core/byt
 const NOT_OF_NUMBER = 0
 const NUMBER_MINUS = 1
 const NUMBER_ZERO = 2
-const NUMBER_WHOLE = 3
+const NUMBER_INTEGER = 3
 const NUMBER_POINT = 4
 const NUMBER_FRACTION = 5
 const NUMBER_E = 6
@@ -27,9 +27,9 @@ classOf[69] = 6 // E
 // prettier-ignore
 const transitions = Uint8Array.from([
   0, 0, 0, 0, 0, 0, 0, 0,
-  0, NUMBER_ZERO, NUMBER_WHOLE, 0, 0, 0, 0, 0, // minus
+  0, NUMBER_ZERO, NUMBER_INTEGER, 0, 0, 0, 0, 0, // minus
   0, 0, 0, 0, 0, NUMBER_POINT, NUMBER_E, 0, // zero
-  0, NUMBER_WHOLE, NUMBER_WHOLE, 0, 0, NUMBER_POINT, NUMBER_E, 0, // whole
+  0, NUMBER_INTEGER, NUMBER_INTEGER, 0, 0, NUMBER_POINT, NUMBER_E, 0, // integer
   0, NUMBER_FRACTION, NUMBER_FRACTION, 0, 0, 0, 0, 0, // point
   0, NUMBER_FRACTION, NUMBER_FRACTION, 0, 0, 0, NUMBER_E, 0, // fraction
   0, NUMBER_EXPONENT, NUMBER_EXPONENT, NUMBER_SIGN, NUMBER_SIGN, 0, 0, 0, // e
@@ -41,7 +41,7 @@ const transitions = Uint8Array.from([
 function numberStart(byte: number): number {
   if (byte === DASH) return NUMBER_MINUS
   if (byte === ZERO) return NUMBER_ZERO
-  return byte > ZERO && byte <= NINE ? NUMBER_WHOLE : NOT_OF_NUMBER
+  return byte > ZERO && byte <= NINE ? NUMBER_INTEGER : NOT_OF_NUMBER
 }
 
 function numberNext(state: number, byte: number): number {
@@ -50,7 +50,10 @@ function numberNext(state: number, byte: number): number {
 
 function numberMayEnd(state: number): boolean {
   return (
-    state === NUMBER_ZERO || state === NUMBER_WHOLE || state === NUMBER_FRACTION || state === NUMBER_EXPONENT
+    state === NUMBER_ZERO ||
+    state === NUMBER_INTEGER ||
+    state === NUMBER_FRACTION ||
+    state === NUMBER_EXPONENT
   )
 }
 
@@ -80,7 +83,7 @@ export class JsonScalar {
     return this.#literal !== undefined || this.#number !== NOT_OF_NUMBER
   }
 
-  /** Reads on; returns where it stopped: after the scalar, at a byte that does not belong to it, or at `to`. */
+  /** Reads on; returns where it stopped: after the scalar, at a foreign byte, or at `to`. */
   read(bytes: Uint8Array, at: number, to: number): number {
     this.state = 'open'
     return this.#literal ? this.#readLiteral(this.#literal, bytes, at, to) : this.#readNumber(bytes, at, to)
@@ -113,7 +116,7 @@ export class JsonScalar {
   }
 }
 
-// The inside of a JSON string: where its plain bytes end, and whether an escape is valid, without its context.
+// The inside of a JSON string: where plain bytes end, and whether an escape is valid.
 
 const ONES = 0x01010101
 const TWOS = 0x02020202
@@ -122,10 +125,11 @@ const BACKSLASHES = 0x5c5c5c5c
 const HIGHS = 0x80808080
 
 /**
- * The first byte in `bytes[at, to)` that is a quote, a backslash or a control character; `to` if there is none.
- * `words` is a view of the same memory: four bytes are tested at once. For a byte below 0x80, `(byte ^ 2) - 0x21` has its high
- * bit set if the byte is a control character or the quote (`^ 2` maps 0x22 to 0x20, and 0x20 to 0x22), and `(byte ^ backslash) - 1`
- * if it is the backslash; a borrow into the next byte only follows a true hit, and the lowest hit counts.
+ * The first byte in `bytes[at, to)` that is a quote, a backslash or a control character; `to` if
+ * there is none. `words` is a view of the same memory: four bytes are tested at once. For a byte
+ * below 0x80, `(byte ^ 2) - 0x21` has its high bit set if the byte is a control character or the
+ * quote (`^ 2` maps 0x22 to 0x20, and 0x20 to 0x22), and `(byte ^ backslash) - 1` if it is the
+ * backslash; a borrow into the next byte only follows a true hit, and the lowest hit counts.
  */
 export function plainEnd(bytes: Uint8Array, words: DataView, at: number, to: number): number {
   const last = to - 4
@@ -167,12 +171,12 @@ export function afterEscape(pending: number, byte: number): number {
 }
 
 /**
- * Where the inside of a valid string that begins at `start` may be cut, `most` bytes on or just before: not
- * within an escape or a character.
+ * Where the inside of a valid string that begins at `start` may be cut, `maxBytes` on or just
+ * before: not within an escape or a character.
  */
-export function cutBefore(bytes: Uint8Array, start: number, most: number): number {
+export function cutBefore(bytes: Uint8Array, start: number, maxBytes: number): number {
   let at = start
-  for (let next = at; next <= start + most; next += widthAt(bytes, at)) at = next
+  for (let next = at; next <= start + maxBytes; next += widthAt(bytes, at)) at = next
   while (at > start && ((bytes[at] as number) & 0xc0) === 0x80) at--
   return at
 }

@@ -19,8 +19,8 @@ import { ELEMENT, NONE, STRING_START } from './element-marks.ts'
 import type { ElementMarks } from './element-marks.ts'
 import { ESCAPE, JsonScalar, afterEscape, plainEnd } from './json-tokens.ts'
 
-// What may come next, an index into `expected`. A value may come in the first two; the last three are within a token that
-// continues in the next piece.
+// What may come next, an index into `expected`. A value may come in the first two; the last three
+// are within a token that continues in the next piece.
 const VALUE = 0
 const VALUE_OR_END = 1
 const KEY = 2
@@ -65,8 +65,8 @@ export class Scanner {
   }
 
   /**
-   * Reads `bytes[at, to)`, the continuation of earlier pieces; `words` is a view of the same memory. Throws where the body stops
-   * being JSON of the wanted shape.
+   * Reads `bytes[at, to)`, the continuation of earlier pieces; `words` is a view of the same
+   * memory. Throws where the body stops being JSON of the wanted shape.
    */
   scan(bytes: Uint8Array, words: DataView, at: number, to: number): void {
     if (this.#state === STRING) at = this.#string(bytes, words, at, to)
@@ -125,7 +125,7 @@ export class Scanner {
     const elements = this.#elements
     if (this.#levels.depth <= elements.edge) elements.enter(byte, this.#levels.depth, at)
     if (byte === QUOTE) return this.#beginString(bytes, words, at + 1, to, false)
-    if (elements.wanted !== 0) elements.record(NONE, NONE, false)
+    if (elements.pendingKey !== 0) elements.record(NONE, NONE, false)
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       this.#open(byte === OPEN_OBJECT)
       return at + 1
@@ -197,11 +197,11 @@ export class Scanner {
     elements.marks[STRING_START] = NONE
     if (this.#inKey) {
       this.#state = BEFORE_COLON
-      if (start === NONE) elements.wanted = 0
+      if (start === NONE) elements.pendingKey = 0
       else if (this.#escaped) elements.escapedKey(bytes.subarray(start, at), this.#levels.depth)
       else elements.key(bytes, start, at, this.#levels.depth)
     } else {
-      if (elements.wanted !== 0) elements.record(start, at, this.#escaped)
+      if (elements.pendingKey !== 0) elements.record(start, at, this.#escaped)
       this.#valueEnd(at + 1)
     }
     return at + 1

@@ -3,17 +3,17 @@
 import { allocate } from '../../core/bytes.ts'
 
 /** Spare bytes after a joined body, for texts of its groups that were written with escapes. */
-const ROOM_BEHIND_BYTES = 4 * 1024
+const SPARE_BYTES = 4 * 1024
 
 const nothing = new Uint8Array(0)
 const MIN_CAPACITY_BYTES = 64 * 1024
-/** Bound on the spare bytes, so that an entry of many megabytes does not take half as much again. */
-const MOST_SPARE_BYTES = 4 * 1024 * 1024
+/** Bound on the spare bytes: an entry of many megabytes does not take half as much again. */
+const MAX_SPARE_BYTES = 4 * 1024 * 1024
 
 /** All of a body in one buffer with spare bytes after it: `ours` for a slab. */
 export function joined(pieces: readonly Uint8Array[]): Uint8Array {
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
-  const body = Buffer.allocUnsafeSlow(length + ROOM_BEHIND_BYTES)
+  const body = Buffer.allocUnsafeSlow(length + SPARE_BYTES)
   let at = 0
   for (const piece of pieces) {
     body.set(piece, at)
@@ -22,7 +22,7 @@ export function joined(pieces: readonly Uint8Array[]): Uint8Array {
   return body.subarray(0, length)
 }
 
-/** Bytes that were given out as a view are never overwritten, except by the caller of `own`, which knows them. */
+/** Bytes given out as a view are never overwritten, except by the caller of `own`. */
 export class Slab {
   bytes = nothing
   /** a view of the same memory, for reading four bytes at once */
@@ -32,19 +32,20 @@ export class Slab {
   usualBytes = 0
   #owned = false
   /** start and end of the spare bytes after the body; none: both 0 */
-  #roomFrom = 0
-  #roomTo = 0
+  #spareFrom = 0
+  #spareTo = 0
 
   /**
-   * Appends `piece`, keeps `[wantedFrom, length)`. Returns by how many bytes the kept part moved down. `ours`: a `joined` buffer
-   * without other users, so it may be changed and its spare bytes used.
+   * Appends `piece`, keeps `[neededFrom, length)`. Returns by how many bytes the kept part moved
+   * down. `ours`: a `joined` buffer without other users, so it may be changed and its spare bytes
+   * used.
    */
-  append(piece: Uint8Array, wantedFrom: number, ours = false): number {
-    const keptBytes = this.length - wantedFrom
+  append(piece: Uint8Array, neededFrom: number, ours = false): number {
+    const keptBytes = this.length - neededFrom
     if (keptBytes === 0) {
-      // Always a plain Uint8Array, even for a Buffer, so that the scanner's loops see one array type.
+      // Always a plain Uint8Array, even for a Buffer: the scanner's loops see one array type.
       this.#set(new Uint8Array(piece.buffer as ArrayBuffer, piece.byteOffset, piece.length), ours)
-      if (ours) this.#roomTo = (this.#roomFrom = piece.length) + ROOM_BEHIND_BYTES
+      if (ours) this.#spareTo = (this.#spareFrom = piece.length) + SPARE_BYTES
     } else if (this.#owned && this.bytes.length - this.length >= piece.length) {
       this.bytes.set(piece, this.length)
       this.length += piece.length
@@ -52,14 +53,14 @@ export class Slab {
     } else {
       const neededBytes = keptBytes + piece.length
       const usualBytes = this.usualBytes + 2 * piece.length
-      const kept = this.bytes.subarray(wantedFrom, this.length)
-      const roomyBytes = neededBytes + Math.min(neededBytes / 2, MOST_SPARE_BYTES)
-      this.#set(plain(Math.max(roomyBytes, usualBytes, MIN_CAPACITY_BYTES)), true)
+      const kept = this.bytes.subarray(neededFrom, this.length)
+      const grownBytes = neededBytes + Math.min(neededBytes / 2, MAX_SPARE_BYTES)
+      this.#set(plain(Math.max(grownBytes, usualBytes, MIN_CAPACITY_BYTES)), true)
       this.bytes.set(kept)
       this.bytes.set(piece, keptBytes)
     }
     this.length = keptBytes + piece.length
-    return wantedFrom
+    return neededFrom
   }
 
   /** Drops the bytes from `length` on. */
@@ -68,23 +69,24 @@ export class Slab {
   }
 
   /**
-   * `[start, end)` with this many spare bytes at the end of the result: the spare bytes after the body, including the few bytes of
-   * the body in between; a copy if there are none, or too many bytes are in between.
+   * `[start, end)` with this many spare bytes at the end of the result: the spare bytes after the
+   * body, including the few bytes of the body in between; a copy if there are none, or too many
+   * bytes are in between.
    */
-  withRoom(start: number, end: number, memoryBytes: number): Uint8Array {
+  withSpare(start: number, end: number, memoryBytes: number): Uint8Array {
     const bytes = this.bytes.subarray(start, end)
     if (memoryBytes === 0) return bytes
-    const from = this.#roomFrom
-    if (from - end > ROOM_BEHIND_BYTES || this.#roomTo - from < memoryBytes) {
+    const from = this.#spareFrom
+    if (from - end > SPARE_BYTES || this.#spareTo - from < memoryBytes) {
       const copy = allocate(bytes.length + memoryBytes)
       copy.set(bytes)
       return copy
     }
-    this.#roomFrom += memoryBytes
+    this.#spareFrom += memoryBytes
     return new Uint8Array(bytes.buffer, bytes.byteOffset, from + memoryBytes - start)
   }
 
-  /** From here on the bytes may be changed in place: a received piece is copied, all offsets stay. */
+  /** From here on the bytes may be changed in place: a received piece is copied. */
   own(): Uint8Array {
     if (!this.#owned) {
       const copy = plain(this.length)
@@ -98,8 +100,8 @@ export class Slab {
     this.bytes = bytes
     this.words = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
     this.#owned = owned
-    this.#roomFrom = 0
-    this.#roomTo = 0
+    this.#spareFrom = 0
+    this.#spareTo = 0
   }
 }
 

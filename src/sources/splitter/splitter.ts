@@ -1,5 +1,5 @@
-// Splits a JSON body into entries as it arrives, as byte slices and never as objects, within limits of depth and size
-// (invariant 4): slab, scanner and builder produce complete groups.
+// Splits a JSON body into entries as it arrives, as byte slices and never as objects, within limits
+// of depth and size (invariant 4): slab, scanner and builder produce complete groups.
 import { isUtf8 } from 'node:buffer'
 import { Entries, TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../../contracts/entries.ts'
 import { CR, LF, SPACE, TAB } from '../../core/bytes.ts'
@@ -26,7 +26,7 @@ export interface EntryLimits {
 }
 
 export interface SplitterOptions extends EntryLimits {
-  /** entries are the elements of the array under this key of the body's object; absent: of the body's own array */
+  /** entries are the elements of this array of the body's object; absent: the body is the array */
   readonly arrayKey?: string
   readonly maxEntriesPerGroup?: number
   readonly maxGroupBytes?: number
@@ -41,15 +41,17 @@ export function openSplitter(options: SplitterOptions): Splitter {
 }
 
 /**
- * `push` each piece of the body, `take` until it returns nothing after each, `end` when the body is over, `take` the rest.
- * A group has at most 1,000 elements or 4 MiB; one larger entry is a group of its own. Elements keep their order; malformed
- * ones are separate, with their bytes.
+ * `push` each piece of the body, `take` until it returns nothing after each, `end` when the body is
+ * over, `take` the rest. A group has at most 1,000 elements or 4 MiB; one larger entry is a group
+ * of its own. Elements keep their order; malformed ones are separate, with their bytes.
  *
- * If the body is not JSON or has another shape, `push` throws at that byte, `end` at the latest: ConnectorError `bad_reply`,
- * which names the offset and never shows the byte. `take` still returns the complete elements before it, so the caller decides:
- * a buffered page drops them, a streamed answer keeps them. To keep them when the body breaks off, call `end` and ignore its error.
+ * If the body is not JSON or has another shape, `push` throws at that byte, `end` at the latest:
+ * ConnectorError `bad_reply`, which names the offset and never shows the byte. `take` still returns
+ * the complete elements before it, so the caller decides: a buffered page drops them, a streamed
+ * answer keeps them. To keep them when the body breaks off, call `end` and ignore its error.
  *
- * Entries and quarantined bytes may be views into the pushed pieces, to avoid a copy: do not change a piece after `push`.
+ * Entries and quarantined bytes may be views into the pushed pieces, to avoid a copy: do not change
+ * a piece after `push`.
  */
 export class Splitter {
   readonly #elements: ElementMarks
@@ -77,9 +79,9 @@ export class Splitter {
     this.#scanner = new Scanner(this.#elements, (end) => this.#elementEnded(end))
   }
 
-  /** Bytes kept for the next push: at most an open group and an open element, each within its limit. */
+  /** Bytes kept for the next push: at most an open group and an open element. */
   get usedBytes(): number {
-    return this.#slab.length - this.#wantedFrom()
+    return this.#slab.length - this.#neededFrom()
   }
 
   /** `ours`: as for `Slab.append`. */
@@ -87,7 +89,7 @@ export class Splitter {
     this.#rethrow()
     if (piece.length === 0) return
     const slab = this.#slab
-    const movedBytes = slab.append(piece, this.#wantedFrom(), ours)
+    const movedBytes = slab.append(piece, this.#neededFrom(), ours)
     this.#elements.rebase(movedBytes)
     this.#scanner.bodyOffset += movedBytes
     if (this.#groupStart !== NONE) {
@@ -96,7 +98,7 @@ export class Splitter {
     }
     const from = slab.length - piece.length
     this.#orFail(() => this.#scanner.scan(slab.bytes, slab.words, from, slab.length))
-    this.#letGo()
+    this.#dropUnneeded()
   }
 
   /** The next complete group; undefined if there is none yet. */
@@ -126,7 +128,7 @@ export class Splitter {
   }
 
   /** Start of the bytes that are still needed. */
-  #wantedFrom(): number {
+  #neededFrom(): number {
     if (this.#groupStart !== NONE) return this.#groupStart
     const { marks } = this.#elements
     if (this.#elements.isOpen) return marks[ELEMENT] as number
@@ -143,27 +145,27 @@ export class Splitter {
       // The whole span counts, including white space, because the slab keeps it.
       if (this.#groupStart !== NONE && end - this.#groupStart > this.#maxGroupBytes) this.#closeGroup()
       if (this.#groupStart === NONE) this.#groupStart = start
-      this.#keep(start, end)
+      this.#add(start, end)
       this.#groupEnd = end
     }
     if (this.#builder.size >= this.#maxGroupEntries) this.#closeGroup()
   }
 
-  #keep(start: number, end: number): void {
+  #add(start: number, end: number): void {
     const { isObject, tooDeep, hasLineBreaks, marks, escapes } = this.#elements
     if (!isObject || tooDeep) {
       const reason = isObject ? 'too_deep' : 'not_an_object'
       this.#quarantine(reason, start, end)
     } else if (hasLineBreaks) {
-      this.#keepOneLine(start, end)
+      this.#addOneLine(start, end)
     } else {
       const fault = this.#builder.add(this.#slab.bytes, this.#groupStart, start, end, marks, escapes)
       if (fault) this.#quarantine(fault, start, end)
     }
   }
 
-  /** Malformed elements keep their line breaks, so validity is checked here, before the group closes. */
-  #keepOneLine(start: number, end: number): void {
+  /** Malformed elements keep their line breaks, so validity is checked before the group closes. */
+  #addOneLine(start: number, end: number): void {
     const { marks, escapes } = this.#elements
     const written = this.#slab.bytes.slice(start, end)
     if (!isUtf8(written)) {
@@ -182,8 +184,8 @@ export class Splitter {
     this.#builder.quarantine(reason, start - this.#groupStart, end - this.#groupStart)
   }
 
-  /** After each piece: bytes that are not needed any more leave the slab, however long the body is. */
-  #letGo(): void {
+  /** After each piece: bytes that are no longer needed leave the slab. */
+  #dropUnneeded(): void {
     const length = this.#slab.length
     if (this.#elements.isOpen) {
       const start = this.#elements.marks[ELEMENT] as number
@@ -217,16 +219,16 @@ export class Splitter {
     const [start, end] = this.#groupStart === NONE ? [0, 0] : [this.#groupStart, this.#groupEnd]
     const bytes = this.#slab.bytes.subarray(start, end)
     this.#slab.usualBytes = bytes.length
-    this.#groups.push(this.#builder.close(bytes, this.#slab.withRoom(start, end, this.#builder.memoryBytes)))
+    this.#groups.push(this.#builder.close(bytes, this.#slab.withSpare(start, end, this.#builder.memoryBytes)))
     this.#groupStart = NONE
     this.#groupEnd = NONE
   }
 }
 
-// Removes CR and LF from an element, in place, so that it fits on one line. They cannot occur in a JSON string,
-// so all of them are between tokens.
+// Removes CR and LF from an element, in place, so that it fits on one line. They cannot occur in a
+// JSON string, so all of them are between tokens.
 
-/** Returns the new end; `marks` move along, except for the element's own. The bytes left over become white space. */
+/** Returns the new end; `marks` move along. The remaining bytes become white space. */
 function stripLineBreaks(bytes: Uint8Array, start: number, end: number, marks: Int32Array): number {
   for (let i = ELEMENT + 1; i < marks.length; i++) {
     const mark = marks[i] as number
@@ -251,8 +253,8 @@ function countLineBreaks(bytes: Uint8Array, start: number, end: number): number 
 
 interface SplitOneOptions extends EntryLimits {
   /**
-   * the entry may be under this key, as `earliest` answers; `search` and `latest` may or may not do the same
-   * (invariant 6)
+   * the entry may be under this key, as `earliest` answers; `search` and `latest` may or may not do
+   * the same (invariant 6)
    */
   readonly wrapper: string
 }
@@ -260,9 +262,9 @@ interface SplitOneOptions extends EntryLimits {
 const none: Group = { entries: Entries.none, quarantined: [] }
 
 /**
- * One entry, one quarantined element, or neither: if the body is empty, `null`, `{}`, `[]`, or has one of these under the
- * wrapper. A body that is a valid entry itself is taken as such, with any keys. Throws ConnectorError `bad_reply` if the body
- * is not JSON, or is a list or a plain value.
+ * One entry, one quarantined element, or neither: if the body is empty, `null`, `{}`, `[]`, or has
+ * one of these under the wrapper. A body that is a valid entry itself is taken as such, with any
+ * keys. Throws ConnectorError `bad_reply` if the body is not JSON, or is a list or a plain value.
  */
 export function splitOne(body: Uint8Array, options: SplitOneOptions): Group {
   if (isBlank(body)) return none
@@ -274,7 +276,7 @@ export function splitOne(body: Uint8Array, options: SplitOneOptions): Group {
   if (!malformed) return found
   if (isNothing(malformed.bytes)) return none
   if (malformed.reason === 'not_an_object')
-    throw new ConnectorError('bad_reply', 'the reply is JSON of another shape: one entry was expected')
+    throw new ConnectorError('bad_reply', 'the reply is JSON in an unexpected format: expected one entry')
   return found
 }
 
@@ -286,7 +288,7 @@ function splitValue(body: Uint8Array, key: string | undefined, options: SplitOne
   for (let group = splitter.take(); group; group = splitter.take()) groups.push(group)
   const [group = none] = groups
   if (groups.length > 1 || group.entries.count + group.quarantined.length > 1)
-    throw new ConnectorError('bad_reply', 'the reply holds its entry twice')
+    throw new ConnectorError('bad_reply', 'the reply contains its entry twice')
   return group
 }
 

@@ -3,10 +3,10 @@
 import { hash } from 'node:crypto'
 
 /**
- * Real types are shorter. A page could have a thousand longer ones that differ only in some byte, each compared
- * with each.
+ * Real types are shorter. A page could have a thousand longer ones that differ only in some byte,
+ * each compared with each.
  */
-const LONGEST_SKETCHED_BYTES = 48
+const MAX_SKETCHED_BYTES = 48
 
 const utf8 = new TextDecoder()
 
@@ -15,15 +15,15 @@ interface Name {
   readonly text: string
 }
 
-/** The last type of each sketch, across groups: answers have the types of the previous one, and each is decoded once. */
-const METS = 1024
-const met: (Name | undefined)[] = new Array<undefined>(METS).fill(undefined)
+/** The last type of each sketch: answers repeat the types of earlier ones, decoded once each. */
+const CACHE_SLOTS = 1024
+const cache: (Name | undefined)[] = new Array<undefined>(CACHE_SLOTS).fill(undefined)
 
 function nameOf(hash: number, bytes: Uint8Array, start: number, end: number): Name {
-  const known = met[hash & (METS - 1)]
+  const known = cache[hash & (CACHE_SLOTS - 1)]
   if (known && isSame(known.bytes, bytes, start, end)) return known
   const name = new Uint8Array(bytes.subarray(start, end))
-  return (met[hash & (METS - 1)] = { bytes: name, text: utf8.decode(name) })
+  return (cache[hash & (CACHE_SLOTS - 1)] = { bytes: name, text: utf8.decode(name) })
 }
 
 export class TypeNames {
@@ -41,7 +41,7 @@ export class TypeNames {
 
   /** The index of the type whose UTF-8 is `bytes[start, end)`. */
   index(bytes: Uint8Array, start: number, end: number): number {
-    if (end - start > LONGEST_SKETCHED_BYTES) return this.#longIndex(bytes.subarray(start, end))
+    if (end - start > MAX_SKETCHED_BYTES) return this.#longIndex(bytes.subarray(start, end))
     const slots = this.#slots
     const mask = slots.length - 1
     const hash = sketch(bytes, start, end)
@@ -75,7 +75,7 @@ export class TypeNames {
   }
 }
 
-/** Length, end and two inner bytes: real types differ there; those that do not are compared by `isSame`. */
+/** Length, end and two inner bytes: real types differ there; `isSame` compares the others. */
 function sketch(bytes: Uint8Array, start: number, end: number): number {
   const size = end - start
   if (size === 0) return 0

@@ -3,18 +3,18 @@ import { ConnectorError } from '../../core/errors.ts'
 import type { VaultCursor } from './cursor.ts'
 
 /**
- * About 27,000 projects. During a pass the cursor is in memory opened, as text, and on its way to disk: in the worst case about
- * 32 times its bytes, and the whole process must stay under 256 MB.
+ * About 27,000 projects. During a pass the cursor is in memory opened, as text, and on its way to
+ * disk: in the worst case about 32 times its bytes, and the whole process must stay under 256 MB.
  */
-const MOST_CURSOR_BYTES = 4 * 1024 * 1024
+const MAX_CURSOR_BYTES = 4 * 1024 * 1024
 /**
- * Requests ask for pages of 100; a list that comes in one page may have as much as the inventory can hold, and each element
- * takes memory beside its bytes.
+ * Requests ask for pages of 100; a list that comes in one page may have as much as the inventory
+ * can hold, and each element takes memory beside its bytes.
  */
-const MOST_ON_A_PAGE = 30_000
+const MAX_ON_A_PAGE = 30_000
 /** The API has only a handful of permission levels. */
-export const MOST_LEVELS = 1000
-export const MOST_PRINCIPALS = 50_000
+export const MAX_PERMISSION_LEVELS = 1000
+export const MAX_PRINCIPALS = 50_000
 /** Quotes, commas and brackets of a row, the flag, and the number of the pass that saw it. */
 const PROJECT_BYTES = 40
 const SHARE_BYTES = 6
@@ -37,24 +37,24 @@ function weightOf({ projects, principals, levels }: VaultCursor): number {
 
 /** Throws ConnectorError `misconfigured` if the inventory is larger than allowed. */
 export function checkWeight(cursor: VaultCursor, workspace: string): void {
-  if (weightOf(cursor) <= MOST_CURSOR_BYTES) return
-  throw beyond(
-    `The inventory of the vault of workspace ${workspace} exceeds ${MOST_CURSOR_BYTES / 1024 / 1024} MiB at ${cursor.projects.size} projects and ${cursor.principals.length} users and workspaces`,
+  if (weightOf(cursor) <= MAX_CURSOR_BYTES) return
+  throw overLimit(
+    `The inventory of the vault of workspace ${workspace} exceeds ${MAX_CURSOR_BYTES / 1024 / 1024} MiB at ${cursor.projects.size} projects and ${cursor.principals.length} users and workspaces`,
   )
 }
 
 /** Throws ConnectorError `misconfigured` if one page has more elements than allowed. */
 export function checkPage(listed: number): void {
-  if (listed > MOST_ON_A_PAGE)
-    throw beyond(`One page of the vault's list has more than ${MOST_ON_A_PAGE} elements`)
+  if (listed > MAX_ON_A_PAGE)
+    throw overLimit(`One page of the vault's list has more than ${MAX_ON_A_PAGE} elements`)
 }
 
 /** Throws ConnectorError `misconfigured` if a table of the cursor is full. */
-export function checkTable(table: readonly unknown[], most: number, what: string): void {
-  if (table.length >= most) throw beyond(`The vault's shares name more than ${most} different ${what}`)
+export function checkTable(table: readonly unknown[], max: number, what: string): void {
+  if (table.length >= max) throw overLimit(`The vault's shares name more than ${max} different ${what}`)
 }
 
-const beyond = (what: string) =>
+const overLimit = (what: string) =>
   new ConnectorError(
     'misconfigured',
     `${what}, which exceeds the limit of the inventory (docs/sources/vault.md): use a key that sees fewer projects, or switch off vault.projects`,

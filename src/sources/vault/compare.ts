@@ -1,18 +1,18 @@
 // Compares one project of the list with its last reported state. Yields the changes between both,
 // and applies each one to the cursor as it is yielded.
 import { eachMember, keyText, memberValue, valueText } from '../../core/json.ts'
-import { Digests, headOf } from './digest.ts'
+import { Digests, beginningOf } from './digest.ts'
 import { MARK, NO_MARK } from './cursor.ts'
 import type { Known, Principal, VaultCursor } from './cursor.ts'
 import { applyShare, readShares, shareChanges, sharingDigest, Tables } from './shares.ts'
 import type { Share, ShareChange } from './shares.ts'
 
 /** Members that are compared by name; for all others only a change of the project is known. */
-const MOST_FIELDS = 64
-const LONGEST_FIELD = 64
-/** Members of a project beyond this number have no mark: a change is reported without the name of the member. */
-const MOST_MARKS = 10_000
-const LONGEST_NAME = 256
+const MAX_FIELDS = 64
+const MAX_FIELD_LENGTH = 64
+/** Members beyond this number have no mark: a change of theirs is reported without a name. */
+const MAX_MARKS = 10_000
+const MAX_NAME_LENGTH = 256
 const FLAG = 'is_knowledge_base_project'
 
 interface Project {
@@ -55,13 +55,13 @@ function factsOf({ raw }: Project): Facts {
     else if (field === FLAG) flag = flagOf(value)
     else {
       const digest = digests.add(field, value)
-      if (field !== 'id' && field.length <= LONGEST_FIELD && marks.size < MOST_MARKS)
+      if (field !== 'id' && field.length <= MAX_FIELD_LENGTH && marks.size < MAX_MARKS)
         marks.set(field, digest.slice(0, MARK))
     }
   })
   const name = valueText(memberValue(raw, 'name')) ?? ''
   return {
-    name: headOf(name, LONGEST_NAME),
+    name: beginningOf(name, MAX_NAME_LENGTH),
     flag,
     content: digests.together(),
     marks,
@@ -76,7 +76,7 @@ function flagOf(value: Uint8Array): boolean | null {
 }
 
 /** A project that exists but cannot be read: it counts as seen, and nothing is reported. */
-export function noteUnreadable(cursor: VaultCursor, id: string): Known {
+export function markUnreadable(cursor: VaultCursor, id: string): Known {
   const known = cursor.projects.get(id) ?? stub(id)
   cursor.projects.set(id, known)
   return known
@@ -103,9 +103,9 @@ export class Comparison {
   }
 
   /**
-   * The changes to report for `project`, in order. When one is taken, the cursor has changed by exactly that one, so a caller may
-   * stop in between, keep the cursor, and continue later. `isNew` says whether an unknown project was created since the last
-   * complete pass, by its timestamp.
+   * The changes to report for `project`, in order. When one is taken, the cursor has changed by
+   * exactly that one, so a caller may stop in between, keep the cursor, and continue later. `isNew`
+   * says whether an unknown project was created since the last complete pass, by its timestamp.
    */
   *changes(project: Project, isNew: (createdAt: string | undefined) => boolean): Generator<Change> {
     const { projects } = this.#cursor
@@ -161,7 +161,7 @@ export class Comparison {
   #learn(known: Known, { name, flag, content, marks }: Facts, project: Project): void {
     const { fields } = this.#cursor
     for (const field of marks.keys())
-      if (fields.length < MOST_FIELDS && !fields.includes(field)) fields.push(field)
+      if (fields.length < MAX_FIELDS && !fields.includes(field)) fields.push(field)
     known.name = name
     known.flag = flag
     known.content = content
@@ -186,12 +186,12 @@ export class Comparison {
       if (before !== (facts.marks.get(field) ?? NO_MARK)) changed.push(field)
     })
     for (const field of facts.marks.keys())
-      if (!fields.includes(field) && fields.length < MOST_FIELDS) changed.push(field)
+      if (!fields.includes(field) && fields.length < MAX_FIELDS) changed.push(field)
     return changed
   }
 }
 
-/** Both timestamps mean an update; it is open which of them a change moves, so an unchanged one proves nothing. */
+/** Both timestamps mean an update; which of them a change moves is unspecified. */
 function updatedAt(raw: Uint8Array, fields: readonly string[]): string | undefined {
   const stamps = ['project_updated_at', 'updated_at'].filter((field) => fields.includes(field))
   const texts = stamps.map((field) => valueText(memberValue(raw, field)) ?? '')

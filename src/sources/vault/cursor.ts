@@ -3,7 +3,7 @@
 import type { Cursor } from '../../contracts/source.ts'
 import type { Fields } from '../shared.ts'
 import { areNumbers, isListOf, isNullOr, isText, openStored } from '../shared.ts'
-import { keptId } from './digest.ts'
+import { storedId } from './digest.ts'
 
 /** A recipient of a share: a user, or a whole workspace (spec §2.5). */
 export interface Principal {
@@ -25,8 +25,8 @@ export interface Known {
   /** is_knowledge_base_project; null: neither true nor false */
   flag: boolean | null
   /**
-   * order-independent digest of all members except the flag and `sharing`; '': never readable, and nothing was
-   * reported
+   * order-independent digest of all members except the flag and `sharing`; '': never readable, and
+   * nothing was reported
    */
   content: string
   /** MARK characters per entry of the cursor's `fields`, from the bytes of the member */
@@ -69,7 +69,7 @@ export type Ended = Pick<Pass, 'n' | 'startedUs' | 'seen' | 'repeats' | 'nameles
 
 export interface VaultCursor {
   readonly v: 1
-  /** number of records so far; each record has its own number */
+  /** number of records so far, under the name that stored cursors use; each record has its own */
   told: number
   /** passes begun; a restarted one counts twice: odd ones read forwards, even ones backwards */
   passes: number
@@ -125,7 +125,7 @@ function freshVaultCursor(now: number): VaultCursor {
   }
 }
 
-/** A copy that a step may change. Throws ConnectorError `journal_corrupt` if it is damaged or from another version. */
+/** A copy that a step may change. Throws ConnectorError `journal_corrupt` if it cannot be read. */
 export function openVaultCursor(text: Cursor | undefined, now: number, workspace: string): VaultCursor {
   if (text === undefined) return freshVaultCursor(now)
   const stored = openStored(text, { workspace, source: 'vault.projects', isWhole })
@@ -139,8 +139,8 @@ export function openVaultCursor(text: Cursor | undefined, now: number, workspace
       email,
     })),
     projects: new Map(
-      stored.projects.map(([whole, name, flag, content, marks, sharing, seen, shares]) => {
-        const id = keptId(whole)
+      stored.projects.map(([idText, name, flag, content, marks, sharing, seen, shares]) => {
+        const id = storedId(idText)
         return [id, { id, name, flag, content, marks, sharing, seen, shares }]
       }),
     ),
@@ -175,7 +175,7 @@ function isWhole(fields: Fields): fields is Fields & Stored {
   )
 }
 
-/** At most about MOST_CURSOR_BYTES; about 200 bytes per project with eight fields, and about six per share. */
+/** At most about MAX_CURSOR_BYTES; about 200 bytes per project, and about six per share. */
 export function closeVaultCursor(cursor: VaultCursor): Cursor {
   const stored: Stored = {
     ...cursor,
@@ -194,30 +194,30 @@ export function closeVaultCursor(cursor: VaultCursor): Cursor {
 
 /** Removes principals and levels that no share uses any more. */
 export function dropUnused(cursor: VaultCursor): void {
-  const principals = new Kept(cursor.principals)
-  const levels = new Kept(cursor.levels)
+  const principals = new UsedRows(cursor.principals)
+  const levels = new UsedRows(cursor.levels)
   for (const { shares } of cursor.projects.values())
     for (let i = 0; i < shares.length; i += 2) {
-      shares[i] = principals.place(shares[i] as number)
-      shares[i + 1] = levels.place(shares[i + 1] as number)
+      shares[i] = principals.newIndex(shares[i] as number)
+      shares[i + 1] = levels.newIndex(shares[i + 1] as number)
     }
-  cursor.principals = principals.kept
-  cursor.levels = levels.kept
+  cursor.principals = principals.rows
+  cursor.levels = levels.rows
 }
 
-class Kept<T> {
-  readonly kept: T[] = []
+class UsedRows<T> {
+  readonly rows: T[] = []
   readonly #all: readonly T[]
-  readonly #places = new Map<number, number>()
+  readonly #newIndexes = new Map<number, number>()
 
   constructor(all: readonly T[]) {
     this.#all = all
   }
 
-  place(index: number): number {
-    const known = this.#places.get(index)
+  newIndex(index: number): number {
+    const known = this.#newIndexes.get(index)
     if (known !== undefined) return known
-    this.#places.set(index, this.kept.length)
-    return this.kept.push(this.#all[index] as T) - 1
+    this.#newIndexes.set(index, this.rows.length)
+    return this.rows.push(this.#all[index] as T) - 1
   }
 }

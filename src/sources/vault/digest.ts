@@ -10,7 +10,7 @@ export function digestOf(key: string, value?: Uint8Array): string {
 }
 
 /** A page of 4 MB may have two million, and each takes fifty times its bytes in memory. */
-const MOST_SORTED = 50_000
+const MAX_SORTED = 50_000
 
 /** The digest of many values. After the first fifty thousand their order matters. */
 export class Digests {
@@ -19,7 +19,7 @@ export class Digests {
 
   add(key: string, value: Uint8Array): string {
     const digest = digestOf(key, value)
-    if (this.#sorted.length < MOST_SORTED) this.#sorted.push(digest)
+    if (this.#sorted.length < MAX_SORTED) this.#sorted.push(digest)
     else (this.#rest ??= createHash('sha256')).update(digest)
     return digest
   }
@@ -33,16 +33,18 @@ export class Digests {
 // How ids of the vault are stored, for any length.
 
 /** A UUID has 36. */
-const LONGEST_ID = 64
-/** A longer id is stored as this many characters of it and its hash: together as long as the longest id. */
-const ID_HEAD = 20
+const MAX_ID_LENGTH = 64
+/** A longer id is stored as this many characters and its hash, as long as the longest id. */
+const ID_PREFIX_LENGTH = 20
 
-/** The id as stored and reported: if longer than 64 characters, its first 20, `#`, and its SHA-256 in base64url. */
-export function keptId(id: string): string {
-  return id.length <= LONGEST_ID ? id : `${headOf(id, ID_HEAD)}#${hash('sha256', id, 'base64url')}`
+/** The id as stored and reported; if too long, its first 20 characters, `#`, and its SHA-256. */
+export function storedId(id: string): string {
+  return id.length <= MAX_ID_LENGTH
+    ? id
+    : `${beginningOf(id, ID_PREFIX_LENGTH)}#${hash('sha256', id, 'base64url')}`
 }
 
 /** A separate copy: `slice` alone would keep the whole text in memory. */
-export function headOf(text: string, length: number): string {
+export function beginningOf(text: string, length: number): string {
   return text.length <= length ? text : Buffer.from(text.slice(0, length), 'utf16le').toString('utf16le')
 }

@@ -10,11 +10,11 @@ import { Splitter, openSplitter } from '../splitter/splitter.ts'
 import type { EntryLimits, SplitterLimits } from '../splitter/splitter.ts'
 import { checkPage } from './bounds.ts'
 import type { Pass } from './cursor.ts'
-import { keptId } from './digest.ts'
+import { storedId } from './digest.ts'
 
 /** The envelope: the body, `response`, `content`, `projects`. */
 const ENVELOPE_DEPTH = 4
-const LONGEST_PAGINATION_BYTES = 4096
+const MAX_PAGINATION_BYTES = 4096
 const MAX_ID_BYTES = 1024
 
 /** An element that is not a valid project. */
@@ -38,8 +38,8 @@ export const isNoProject = ({ id, quarantined: { reason } }: Malformed): boolean
   id === undefined && (reason === 'not_an_object' || reason === 'no_id')
 
 /**
- * Throws ConnectorError `bad_reply` if the body is no JSON or does not have the documented shape, `misconfigured` if it has more
- * elements than allowed.
+ * Throws ConnectorError `bad_reply` if the body is no JSON or does not have the documented shape,
+ * `misconfigured` if it has more elements than allowed.
  */
 export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
   checkJson(body, limits)
@@ -48,7 +48,7 @@ export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
   if (!content || !listed)
     throw new ConnectorError(
       'bad_reply',
-      'the project listing is JSON of another shape: response.content.projects was expected',
+      'the project list is JSON in an unexpected format: expected response.content.projects',
     )
   const splitter = openSplitter(entryLimits(limits))
   splitter.push(listed)
@@ -58,7 +58,8 @@ export function cutPage(body: Uint8Array, limits: SplitterLimits): VaultPage {
   for (let group = splitter.take(); group; group = splitter.take()) {
     const { entries, quarantined } = group
     checkPage(projects.length + malformed.length + entries.count + quarantined.length)
-    for (let i = 0; i < entries.count; i++) projects.push({ id: keptId(entries.id(i)), raw: entries.raw(i) })
+    for (let i = 0; i < entries.count; i++)
+      projects.push({ id: storedId(entries.id(i)), raw: entries.raw(i) })
     for (const element of quarantined) {
       const id = idOf(element.bytes)
       if (id !== undefined && element.reason === 'no_time') projects.push({ id, raw: oneLine(element.bytes) })
@@ -95,7 +96,7 @@ function idOf(raw: Uint8Array): string | undefined {
   const value = memberValue(raw, 'id')
   if (value?.[0] !== QUOTE || value.length > MAX_ID_BYTES) return undefined
   const id = valueText(value)
-  return id === undefined || id === '' ? undefined : keptId(id)
+  return id === undefined || id === '' ? undefined : storedId(id)
 }
 
 /** In valid JSON these two occur only between tokens. */
@@ -105,7 +106,7 @@ function oneLine(raw: Uint8Array): Uint8Array {
 
 function paginationOf(content: Uint8Array): Pick<VaultPage, 'total' | 'totalPages'> {
   const block = memberValue(content, 'pagination')
-  if (!block || block.length > LONGEST_PAGINATION_BYTES) return { total: undefined, totalPages: undefined }
+  if (!block || block.length > MAX_PAGINATION_BYTES) return { total: undefined, totalPages: undefined }
   return { total: countAt(block, 'total'), totalPages: countAt(block, 'total_pages') }
 }
 
@@ -126,44 +127,46 @@ const CHANCE_TRIES = 2
 export const smallerThan = (perPage: number): number | undefined => PAGE_SIZES.find((size) => size < perPage)
 
 /**
- * The page size when pages fail, which may be due to their size or to an outage: if smaller pages succeed, the largest are
- * tried once more, so that after an outage a long list is not read project by project.
+ * The page size when pages fail, which may be due to their size or to an outage: if smaller pages
+ * succeed, the largest are tried once more, so that after an outage a long list is not read project
+ * by project.
  */
 export class PageSize {
   #failures = 0
-  #doubt: 'none' | 'narrowed' | 'answered' | 'settled' = 'none'
+  #sizeCheck: 'none' | 'narrowed' | 'answered' | 'settled' = 'none'
 
   /**
-   * Restarts the pass if the page is to be requested in another size. An error in every size does not depend on
-   * the size.
+   * Restarts the pass if the page is to be requested in another size. An error in every size does
+   * not depend on the size.
    */
-  failed(error: unknown, perPage: number, beginAgain: (perPage: number) => void): void {
+  failed(error: unknown, perPage: number, restart: (perPage: number) => void): void {
     if (!isTooMuch(error, false) || ++this.#failures < CHANCE_TRIES) return
     this.#failures = 0
     const smaller = smallerThan(perPage)
-    // Every page before this one project was read: a restart would read all of it again, and fail here again.
-    if (this.#doubt === 'settled' && smaller === undefined) return
-    if (this.#doubt !== 'settled') this.#doubt = 'narrowed'
-    beginAgain(smaller ?? LARGEST_PAGE)
+    // Every page before this one project was read: a restart would only repeat that and fail here.
+    if (this.#sizeCheck === 'settled' && smaller === undefined) return
+    if (this.#sizeCheck !== 'settled') this.#sizeCheck = 'narrowed'
+    restart(smaller ?? LARGEST_PAGE)
   }
 
   answered(isOver: boolean): void {
     this.#failures = 0
-    if (isOver) this.#doubt = 'none'
-    else if (this.#doubt === 'narrowed') this.#doubt = 'answered'
+    if (isOver) this.#sizeCheck = 'none'
+    else if (this.#sizeCheck === 'narrowed') this.#sizeCheck = 'answered'
   }
 
   /** The current pass; undefined: it restarts once with the largest pages. */
   underWay(pass: Pass | undefined): Pass | undefined {
-    if (this.#doubt !== 'answered') return pass
-    this.#doubt = 'settled'
+    if (this.#sizeCheck !== 'answered') return pass
+    this.#sizeCheck = 'settled'
     return undefined
   }
 }
 
 /**
- * Sorted by name, because only a new, renamed or deleted project shifts others; by date every upload would. Every second pass
- * reads backwards: if equal names have a random order, one direction shows what the other misses.
+ * Sorted by name, because only a new, renamed or deleted project shifts others; by date every
+ * upload would. Every second pass reads backwards: if equal names have a random order, one
+ * direction shows what the other misses.
  */
 export function pathOf({ n, page, perPage }: Pass): string {
   const order = n % 2 === 1 ? 'asc' : 'desc'
@@ -171,9 +174,9 @@ export function pathOf({ n, page, perPage }: Pass): string {
 }
 
 /**
- * After the last page the API may send an error instead of an empty page (spec §7: 404 for a missing resource). If the list does
- * not say which page is the last, a 404 counts as the end: if that is wrong, the next pass, from the other end, sees other
- * projects, and nothing is proven.
+ * After the last page the API may send an error instead of an empty page (spec §7: 404 for a
+ * missing resource). If the list does not say which page is the last, a 404 counts as the end: if
+ * that is wrong, the next pass, from the other end, sees other projects, and nothing is proven.
  */
 export function isEnd(error: unknown, { page, lastPage }: Pass): boolean {
   if (page === 1 || !(error instanceof ConnectorError)) return false

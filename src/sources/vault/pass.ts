@@ -6,12 +6,12 @@ import type { Ended, Known, Pass, VaultCursor } from './cursor.ts'
 
 /** A pass interrupted for this long restarts, because its first pages are outdated. */
 const STALE_MS = 3_600_000
-/** A list that repeats itself is over: one such page can be due to moved projects, two in a row mean the end. */
+/** A repeating list is over: one such page can be due to moved projects, two in a row cannot. */
 const BARREN_PAGES = 2
-/** The cursor is rewritten whole: up to this size at every page, at twice the size at every second page, and so on. */
+/** The cursor is rewritten whole: up to this size at every page, at twice this at every second. */
 const REWRITE_BYTES = 128 * 1024
-const MOST_PAGES_AHEAD = 20
-/** If projects are missing, the next passes come after this time, up to a number; then at the interval. */
+const MAX_UNSAVED_PAGES = 20
+/** If projects are missing, the next few passes come after this time, then at the interval. */
 const CONFIRM_MS = 60_000
 const EARLY_PASSES = 3
 
@@ -41,22 +41,22 @@ export function passUnderWay({ pass }: VaultCursor, now: number): Pass | undefin
 }
 
 /** True if this pass has seen the project already; counts the repeat. */
-export function noteAgain(pass: Pass, known: Known): boolean {
+export function countRepeat(pass: Pass, known: Known): boolean {
   if (known.seen !== pass.n) return false
   pass.repeats++
   return true
 }
 
 /** Marks one project as seen; false if this pass had it already. */
-export function noteSeen(pass: Pass, known: Known): boolean {
-  if (noteAgain(pass, known)) return false
+export function markSeen(pass: Pass, known: Known): boolean {
+  if (countRepeat(pass, known)) return false
   known.seen = pass.n
   pass.seen++
   return true
 }
 
-/** Adds a page to the pass. True at the end of the list: `fresh` is the number of projects not seen before. */
-export function notePage(pass: Pass, page: VaultPage, fresh: number, now: number): boolean {
+/** Adds a page to the pass; `fresh`: projects not seen before. True at the end of the list. */
+export function addPage(pass: Pass, page: VaultPage, fresh: number, now: number): boolean {
   const count = page.projects.length + page.malformed.length
   const nameless = page.malformed.filter(({ id }) => id === undefined).length
   // After the end some servers report no total: only the total beside projects counts.
@@ -67,8 +67,8 @@ export function notePage(pass: Pass, page: VaultPage, fresh: number, now: number
   const isNew = fresh > 0 || (nameless > 0 && pass.lastPage === false)
   pass.barren = isNew ? 0 : pass.barren + 1
   pass.barrenRepeats = isNew ? 0 : pass.barrenRepeats + page.projects.length
-  // By its own pagination the list is not over: the page is requested once more, because the failure may be
-  // temporary.
+  // By its own pagination the list is not over: the page is requested once more, because the
+  // failure may be temporary.
   const isEarly = count === 0 && page.totalPages !== undefined && pass.page < page.totalPages
   if (isEarly && pass.barren < BARREN_PAGES) return false
   pass.page++
@@ -82,8 +82,8 @@ export function notePage(pass: Pass, page: VaultPage, fresh: number, now: number
 export const isMany = (gone: number, of: number): boolean => gone > 5 && gone * 4 > of
 
 /** Number of pages that may be read before the cursor is written. */
-export function mostPagesAhead(cursorBytes: number): number {
-  return Math.min(MOST_PAGES_AHEAD, Math.max(1, Math.ceil(cursorBytes / REWRITE_BYTES)))
+export function maxUnsavedPages(cursorBytes: number): number {
+  return Math.min(MAX_UNSAVED_PAGES, Math.max(1, Math.ceil(cursorBytes / REWRITE_BYTES)))
 }
 
 export interface Verdict {
@@ -92,27 +92,28 @@ export interface Verdict {
   /** missing once, or repeatedly without proof */
   readonly missing: number
   /** why there is no proof although projects are missing for longer */
-  readonly doubt: 'none' | 'short' | 'unsteady'
+  readonly unproven: 'none' | 'short' | 'unsteady'
 }
 
 /**
- * What the end of a pass proves. Let S be the projects of the previous pass. If this pass saw every project of S again, all of S
- * still existed when the previous pass read its last page, because ids are never reused. If the API's total on that page was |S|,
- * no other project existed then, even if projects moved between pages. Without a total, or with an implausible one below |S|, both passes
+ * What the end of a pass proves. Let S be the projects of the previous pass. If this pass saw every
+ * project of S again, all of S still existed when the previous pass read its last page, because ids
+ * are never reused. If the API's total on that page was |S|, no other project existed then, even if
+ * projects moved between pages. Without a total, or with an implausible one below |S|, both passes
  * must have seen the same projects, each once, and no element without an id.
  */
 export function judge({ projects, last }: VaultCursor, pass: Pass): Verdict {
   const missing: Known[] = []
   for (const known of projects.values()) if (known.seen < pass.n) missing.push(known)
-  if (last === null) return { gone: [], missing: missing.length, doubt: 'none' }
+  if (last === null) return { gone: [], missing: missing.length, unproven: 'none' }
   const longer = missing.filter(({ seen }) => seen < last.n)
-  if (longer.length === 0) return { gone: [], missing: missing.length, doubt: 'none' }
-  const doubt = doubtOf(last, pass, missing.length - longer.length)
-  const gone = doubt === 'none' ? longer : []
-  return { gone, missing: missing.length - gone.length, doubt }
+  if (longer.length === 0) return { gone: [], missing: missing.length, unproven: 'none' }
+  const unproven = whyUnproven(last, pass, missing.length - longer.length)
+  const gone = unproven === 'none' ? longer : []
+  return { gone, missing: missing.length - gone.length, unproven }
 }
 
-function doubtOf(last: Ended, pass: Pass, newlyMissing: number): Verdict['doubt'] {
+function whyUnproven(last: Ended, pass: Pass, newlyMissing: number): Verdict['unproven'] {
   if (newlyMissing > 0) return 'unsteady'
   if (last.total === last.seen) return 'none'
   if (last.total !== null && last.total > last.seen) return 'short'
@@ -132,8 +133,8 @@ export function endPass(
   const { n, startedUs, seen, repeats, nameless, total } = pass
   cursor.last = { n, startedUs, seen, repeats, nameless, total }
   cursor.pass = null
-  // Most of a list does not disappear at once: it is checked at the normal interval, not while the server may have a
-  // problem.
+  // Most of a list does not disappear at once: it is checked at the normal interval, not while the
+  // server may have a problem.
   const isEarly = missing > 0 && missing * 2 <= cursor.projects.size && cursor.early < EARLY_PASSES
   cursor.early = isEarly ? cursor.early + 1 : 0
   cursor.dueAt = now + (isEarly ? Math.min(CONFIRM_MS, intervalMs) : intervalMs)

@@ -11,11 +11,11 @@ import type { Change } from './compare.ts'
 import type { Pass, Principal, VaultCursor } from './cursor.ts'
 
 /**
- * Copies of a project in the records of one reading take at most this; beyond it only the first record contains
- * the project.
+ * Copies of a project in the records of one reading take at most this; beyond it only the first
+ * record contains the project.
  */
 const COPIES_BYTES = 1024 * 1024
-/** Members of the project that are copied into records about the project, so that they are found without parsing it. */
+/** Members copied from the project into its records, so that they are found without parsing it. */
 const lifted = ['creator_email', 'files_count', 'size_bytes', 'is_knowledge_base_project'] as const
 
 interface Subject {
@@ -47,8 +47,8 @@ export class Records {
   }
 
   /**
-   * `ordinal`: number of the record in its workspace, so that two equal changes are two records. `copies`: records about this
-   * project so far, including this one.
+   * `ordinal`: number of the record in its workspace, so that two equal changes are two records.
+   * `copies`: records about this project so far, including this one.
    */
   add(subject: Subject, change: Change, sighting: Sighting, ordinal: number, copies: number): void {
     const us = instantOf(change, sighting)
@@ -145,13 +145,13 @@ function instantOf({ at }: Change, { seenUs, sinceUs }: Sighting): number {
 }
 
 /**
- * A UUID of version 8 (RFC 9562 §5.8) from the content of the record: the same reading with the same cursor
- * gives the same id.
+ * A UUID of version 8 (RFC 9562 §5.8) from the content of the record: the same reading with the
+ * same cursor gives the same id.
  */
 function recordId({ workspace, projectId, raw }: Subject, change: Change, ordinal: number): string {
   const { type, principal, level, before, fields } = change
   const what = JSON.stringify([workspace, projectId, ordinal, type, principal, level, before, fields])
-  // Shares are distinguished by the members above; hashing a large project for each of its shares would take minutes.
+  // The members above identify a share; hashing a large project for each share would take minutes.
   const content = principal || !raw ? '' : hash('sha256', raw, 'hex')
   const digest = hash('sha256', `${what}${content}`, 'buffer')
   digest[6] = ((digest[6] as number) & 0x0f) | 0x80
@@ -163,17 +163,17 @@ function recordId({ workspace, projectId, raw }: Subject, change: Change, ordina
 // When projects were seen, by the server's clock, and what is new since the last complete pass.
 
 /** A server without a `Date` header may be this far behind our clock. */
-const CLOCK_DOUBT_US = 600_000_000
+const CLOCK_MARGIN_US = 600_000_000
 
-/** When a change was seen, and the earliest time when it can have happened; µs by the server's clock. */
+/** When a change was seen, and the earliest time it can have happened; µs by the server's clock. */
 export interface Sighting {
   readonly seenUs: number
   readonly sinceUs: number
 }
 
 /**
- * When the projects of `answer` were seen, or the end of the list if undefined; the first of a pass sets the
- * start of the pass.
+ * When the projects of `answer` were seen, or the end of the list if undefined; the first of a pass
+ * sets the start of the pass.
  */
 export function sightingOf(
   { last }: VaultCursor,
@@ -182,12 +182,12 @@ export function sightingOf(
   clock: Clock,
 ): Sighting {
   const at = answer?.serverAt ?? answer?.sentAt ?? clock.now()
-  const doubtUs = answer?.serverAt === undefined ? CLOCK_DOUBT_US : 0
-  if (pass.startedUs === 0) pass.startedUs = at * 1000 - doubtUs
+  const marginUs = answer?.serverAt === undefined ? CLOCK_MARGIN_US : 0
+  if (pass.startedUs === 0) pass.startedUs = at * 1000 - marginUs
   return { seenUs: at * 1000, sinceUs: last?.startedUs ?? Infinity }
 }
 
-/** Created since the last complete pass began, as far as its timestamp says; in the first pass nothing is new. */
+/** Created since the last complete pass, by its timestamp; in the first pass nothing is new. */
 export function isNew({ last }: VaultCursor, createdAt: string | undefined, { sinceUs }: Sighting): boolean {
   if (last === null) return false
   const createdUs = parseInstantText(createdAt ?? '')

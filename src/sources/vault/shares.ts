@@ -1,14 +1,14 @@
 // The shares of a project (spec §2.5), read from the bytes of its `sharing`, and their changes.
 import { OPEN_ARRAY } from '../../core/bytes.ts'
 import { eachElement, eachMember, keyText, memberValue, valueText } from '../../core/json.ts'
-import { checkTable, MOST_LEVELS, MOST_PRINCIPALS } from './bounds.ts'
-import { digestOf, Digests, headOf, keptId } from './digest.ts'
+import { checkTable, MAX_PERMISSION_LEVELS, MAX_PRINCIPALS } from './bounds.ts'
+import { digestOf, Digests, beginningOf, storedId } from './digest.ts'
 import type { Principal, VaultCursor } from './cursor.ts'
 
-/** The cursor keeps every share. For a project with more shares only the fact of a change is reported. */
-const MOST_SHARES = 20_000
+/** The cursor keeps every share. With more, only the fact of a change is reported. */
+const MAX_SHARES = 20_000
 /** These texts come from outside and are stored: longer ones are cut, with their hash appended. */
-const LONGEST_TEXT = 320
+const MAX_TEXT_LENGTH = 320
 
 export interface Share {
   readonly principal: Principal
@@ -40,10 +40,10 @@ export function readShares(projectId: string, raw: Uint8Array | undefined): read
   if (raw === undefined) return shares
   eachShare(raw, {
     share: (kind, element) => {
-      if (shares.length <= MOST_SHARES) shares.push(shareOf(projectId, kind, element))
+      if (shares.length <= MAX_SHARES) shares.push(shareOf(projectId, kind, element))
     },
   })
-  return shares.length > MOST_SHARES ? undefined : shares
+  return shares.length > MAX_SHARES ? undefined : shares
 }
 
 interface ShareVisitor {
@@ -68,14 +68,14 @@ function shareOf(projectId: string, kind: Principal['kind'], raw: Uint8Array): S
   const workspace = text('dest_workspace_id')
   const folder = valueText(memberValue(raw, 'vault_folder_id')) ?? ''
   // A share without a recipient still counts: its bytes identify it.
-  const nobody = kind === 'user' ? email : workspace
-  const id = kind === 'user' ? text('dest_user_id') || nobody : ''
+  const recipient = kind === 'user' ? email : workspace
+  const id = kind === 'user' ? text('dest_user_id') || recipient : ''
   return {
     principal: {
       kind,
-      id: id !== '' || nobody !== '' ? id : `#${digestOf('', raw)}`,
+      id: id !== '' || recipient !== '' ? id : `#${digestOf('', raw)}`,
       workspace,
-      folder: keptId(folder) === projectId ? '' : bounded(folder),
+      folder: storedId(folder) === projectId ? '' : bounded(folder),
       email,
     },
     level: text('permission_level'),
@@ -85,16 +85,17 @@ function shareOf(projectId: string, kind: Principal['kind'], raw: Uint8Array): S
 }
 
 function bounded(text: string): string {
-  if (text.length <= LONGEST_TEXT) return text
-  return `${headOf(text, LONGEST_TEXT)}#${digestOf(text)}`
+  if (text.length <= MAX_TEXT_LENGTH) return text
+  return `${beginningOf(text, MAX_TEXT_LENGTH)}#${digestOf(text)}`
 }
 
 const keyOf = ({ kind, id, workspace, folder }: Principal): string =>
   JSON.stringify([kind, id, workspace, folder])
 
 /**
- * Indices of principals and levels in the cursor's tables; adds new ones. Throws ConnectorError `misconfigured` if a table is
- * full: both come from the server, which may send a new one for every share.
+ * Indices of principals and levels in the cursor's tables; adds new ones. Throws ConnectorError
+ * `misconfigured` if a table is full: both come from the server, which may send a new one for every
+ * share.
  */
 export class Tables {
   readonly #cursor: VaultCursor
@@ -116,7 +117,7 @@ export class Tables {
       if (principal.email !== '') principals[known] = principal
       return known
     }
-    checkTable(principals, MOST_PRINCIPALS, 'users and workspaces')
+    checkTable(principals, MAX_PRINCIPALS, 'users and workspaces')
     this.#principals.set(key, principals.length)
     return principals.push(principal) - 1
   }
@@ -125,7 +126,7 @@ export class Tables {
     const { levels } = this.#cursor
     const known = this.#levels.get(level)
     if (known !== undefined) return known
-    checkTable(levels, MOST_LEVELS, 'permission levels')
+    checkTable(levels, MAX_PERMISSION_LEVELS, 'permission levels')
     this.#levels.set(level, levels.length)
     return levels.push(level) - 1
   }
@@ -140,8 +141,8 @@ export class Tables {
 }
 
 /**
- * The changes from `known` to `shares`. One principal may have several shares: equal ones cancel out, the rest
- * counts.
+ * The changes from `known` to `shares`. One principal may have several shares: equal ones cancel
+ * out, the rest counts.
  */
 export function shareChanges(
   known: readonly number[],

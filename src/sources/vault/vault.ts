@@ -1,11 +1,11 @@
-// The vault's projects as a source: reads the list page by page, delivers a first inventory, then changes.
-// The pass, its end, and the proof of deletions are in pass.ts.
+// The vault's projects as a source: reads the list page by page, delivers a first inventory, then
+// changes. The pass, its end, and the proof of deletions are in pass.ts.
 import { believed } from '../../core/clock.ts'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Cursor, Stream, PageChunk, Plan, Quarantined, Source } from '../../contracts/source.ts'
 import { turns } from '../../core/abort.ts'
-import { BodySample, hold } from '../http/groups.ts'
+import { BodySample, bufferBody } from '../http/groups.ts'
 import type { Answer } from '../http/client.ts'
 import { Sightings } from '../http/sightings.ts'
 import { partOf } from '../shared.ts'
@@ -22,7 +22,7 @@ import {
   withPermission,
 } from './page.ts'
 import { checkWeight } from './bounds.ts'
-import { Comparison, noteUnreadable } from './compare.ts'
+import { Comparison, markUnreadable } from './compare.ts'
 import { closeVaultCursor, dropUnused, openVaultCursor, plannedOf } from './cursor.ts'
 import type { Pass, Planned, VaultCursor } from './cursor.ts'
 import {
@@ -30,10 +30,10 @@ import {
   endPass,
   isMany,
   judge,
-  notePage,
-  noteAgain,
-  noteSeen,
-  mostPagesAhead,
+  addPage,
+  countRepeat,
+  markSeen,
+  maxUnsavedPages,
   passUnderWay,
   type Verdict,
 } from './pass.ts'
@@ -50,15 +50,15 @@ export interface VaultOptions extends SourceOptions {
 }
 
 /**
- * A working copy of the cursor: ahead of its text by changes that are not in the journal yet. May be lost at any
- * moment.
+ * A working copy of the cursor: ahead of its text by changes that are not in the journal yet. May
+ * be lost at any moment.
  */
 interface Work {
   text: Cursor | undefined
   readonly cursor: VaultCursor
   readonly comparison: Comparison
   readonly records: Records
-  pagesAhead: number
+  unsavedPages: number
 }
 
 /** One request: whether its answer was used, and what aborts it. */
@@ -76,7 +76,7 @@ export class VaultSource implements Source {
   #done = false
   /** number of the first pass that this process can begin */
   #firstPass: number | undefined
-  /** a page could not be used: pages before it are saved one by one, so that only it is requested again */
+  /** a page could not be used: pages before it are saved one by one, and only it is repeated */
   #isStuck = false
   readonly #size = new PageSize()
   readonly #sightings = new Sightings()
@@ -146,7 +146,7 @@ export class VaultSource implements Source {
     this.#planned = undefined
     if (work) return work
     const cursor = openVaultCursor(text, this.#options.clock.now(), this.stream.workspace)
-    return { text, cursor, comparison: new Comparison(cursor), records: new Records(), pagesAhead: 0 }
+    return { text, cursor, comparison: new Comparison(cursor), records: new Records(), unsavedPages: 0 }
   }
 
   async *#page(
@@ -159,7 +159,7 @@ export class VaultSource implements Source {
     const narrower = smallerThan(pass.perPage)
     // A page that cannot be smaller is read to its end, for its length and hash.
     const sample = new BodySample()
-    const body = await hold(answer, WHOLE_BODY_BYTES, narrower === undefined ? sample : undefined)
+    const body = await bufferBody(answer, WHOLE_BODY_BYTES, narrower === undefined ? sample : undefined)
     if (!body && narrower !== undefined) {
       // The page size changes, so the pass restarts.
       beginPass(work.cursor, clock.now(), narrower)
@@ -172,37 +172,38 @@ export class VaultSource implements Source {
     exchange.answered = true
     const sighting = sightingOf(work.cursor, pass, answer, clock)
     const fresh = yield* this.#projects(work, pass, page, { sighting, signal })
-    const isOver = notePage(pass, page, fresh, clock.now())
+    const isOver = addPage(pass, page, fresh, clock.now())
     checkWeight(work.cursor, this.stream.workspace)
     const quarantined = page.malformed.map((element) => element.quarantined)
     if (isOver) yield* this.#finish(work, pass, sighting, { quarantined, gaps })
     else if (this.#isDue(work, quarantined)) yield landed(work, { quarantined, gaps })
-    else work.pagesAhead++
+    else work.unsavedPages++
   }
 
   /**
-   * Throws ConnectorError `bad_reply` while elements that are not projects may be an API error. Without a project
-   * beside them the list is read from its other end, where they may have one. Returns the possible gaps.
+   * Throws ConnectorError `bad_reply` while elements that are not projects may be an API error.
+   * Without a project beside them the list is read from its other end, where they may have one.
+   * Returns the possible gaps.
    */
   #checkElements({ cursor }: Work, pass: Pass, { projects, malformed }: VaultPage): number {
     const noProjects = malformed.filter(isNoProject).map(({ quarantined }) => quarantined)
-    const place = { from: pass.page, to: pass.page + 1 }
+    const pages = { from: pass.page, to: pass.page + 1 }
     const good = projects.length + malformed.length - noProjects.length
-    const areAlone = good === 0 && noProjects.some((element) => !this.#sightings.isMalformed(place, element))
+    const areAlone = good === 0 && noProjects.some((element) => !this.#sightings.isMalformed(pages, element))
     if (areAlone) {
       cursor.pass = null
       beginPass(cursor, this.#options.clock.now(), pass.perPage)
     } else {
-      const isReported = this.#sightings.isUnsteady(place)
-      const sighted = this.#sightings.note(place, noProjects, good)
+      const isReported = this.#sightings.isUnsteady(pages)
+      const sighted = this.#sightings.record(pages, noProjects, good)
       if (sighted === 'unsteady' && !isReported) {
         this.#options.log.error(
-          'The project list shows other elements that are not projects in each answer: they are quarantined, and a project may be missing',
+          'Each answer of the project list contains different elements that are not projects: they are quarantined, and a project may be missing',
           { page: pass.page },
         )
         return 1
       }
-      if (sighted !== 'in_doubt') return 0
+      if (sighted !== 'undecided') return 0
     }
     throw new ConnectorError(
       'bad_reply',
@@ -227,9 +228,9 @@ export class VaultSource implements Source {
       await othersTurn()
       let copies = 0
       const before = cursor.projects.get(project.id)
-      // An id that comes twice in a pass is compared once: two contents with one id would otherwise be news in every
-      // pass.
-      if (before && noteAgain(pass, before)) continue
+      // An id that comes twice in a pass is compared once: two contents with one id would otherwise
+      // be news in every pass.
+      if (before && countRepeat(pass, before)) continue
       for (const change of comparison.changes(project, (at) => isNew(cursor, at, sighting))) {
         const name = cursor.projects.get(project.id)?.name ?? ''
         const subject = { workspace, projectId: project.id, name, raw: project.raw }
@@ -238,19 +239,19 @@ export class VaultSource implements Source {
         await othersTurn()
       }
       const known = cursor.projects.get(project.id)
-      if (known && noteSeen(pass, known)) fresh++
+      if (known && markSeen(pass, known)) fresh++
     }
     for (const { id } of page.malformed)
-      if (id !== undefined && noteSeen(pass, noteUnreadable(cursor, id))) fresh++
+      if (id !== undefined && markSeen(pass, markUnreadable(cursor, id))) fresh++
     return fresh
   }
 
-  #isDue({ pagesAhead, records, text }: Work, quarantined: readonly Quarantined[]): boolean {
+  #isDue({ unsavedPages, records, text }: Work, quarantined: readonly Quarantined[]): boolean {
     return (
       this.#isStuck ||
       quarantined.length > 0 ||
       records.bytes >= WAITING_BYTES ||
-      pagesAhead + 1 >= mostPagesAhead(text?.length ?? 0)
+      unsavedPages + 1 >= maxUnsavedPages(text?.length ?? 0)
     )
   }
 
@@ -281,7 +282,7 @@ export class VaultSource implements Source {
     reporter.cursor(sighting.seenUs)
     reporter.caughtUp()
     yield landed(work, more)
-    this.#tell(cursor, pass, verdict, isFirst)
+    this.#logVerdict(cursor, pass, verdict, isFirst)
     if (isMany(verdict.gone.length, before))
       this.#options.log.warn(
         'Many vault projects are no longer listed for this key and are reported as deleted: check whether the key lost permissions',
@@ -291,10 +292,10 @@ export class VaultSource implements Source {
     if (once && (verdict.missing === 0 || this.#passes > 1)) this.#done = true
   }
 
-  #tell({ projects }: VaultCursor, pass: Pass, { missing, doubt }: Verdict, isFirst: boolean): void {
+  #logVerdict({ projects }: VaultCursor, pass: Pass, { missing, unproven }: Verdict, isFirst: boolean): void {
     const { log } = this.#options
     if (isFirst) log.info('The first inventory of the vault is complete', { projects: projects.size })
-    if (doubt === 'short')
+    if (unproven === 'short')
       log.warn(
         'The list of vault projects shows fewer than its own total says: missing projects are not reported as deleted until both agree',
         { shown: pass.seen, total: pass.total, missing, withoutId: pass.nameless },
@@ -305,6 +306,6 @@ export class VaultSource implements Source {
 /** A part with all waiting records and the current cursor: they are stored together. */
 function landed(work: Work, more: Partial<PageChunk> = {}): PageChunk {
   work.text = closeVaultCursor(work.cursor)
-  work.pagesAhead = 0
+  work.unsavedPages = 0
   return partOf({ ...more, entries: work.records.take(), cursor: work.text })
 }

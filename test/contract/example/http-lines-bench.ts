@@ -14,7 +14,7 @@ import { httpLines } from './http-lines.ts'
 const NAME = 'lines'
 const HOUR_MS = 3_600_000
 
-/** Takes lines from whoever knows the token. What stands in `next` becomes of the next answer; the lines are taken all the same. */
+/** Takes lines from clients with the token. `next` decides the next answer; the lines are taken all the same. */
 class Receiver {
   token = 'token-5ec2e7'
   gone = false

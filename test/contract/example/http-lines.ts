@@ -1,14 +1,15 @@
 // Lines over HTTP: each batch is one POST, and the receiver says how many lines it took.
 import { z } from 'zod'
-import { ConnectorError, type ErrorCode } from '../../../src/core/errors.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
 import { retryAfterMs } from '../../../src/core/backoff.ts'
 import { SecretLook } from '../../../src/core/secret.ts'
 import type { Sink } from '../../../src/contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../../../src/contracts/sink-kind.ts'
 import { secret } from '../../../src/core/units.ts'
-import { ask, type WholeReply } from '../../../src/sinks/kit/http.ts'
-import { framedBytes, lineFrame } from '../../../src/sinks/kit/line-frame.ts'
+import { framedBytes, lineFrame } from '../../../src/sinks/kit/body.ts'
+import { ask, withSecrets, type WholeReply } from '../../../src/sinks/kit/http.ts'
 import { tlsFiles, tlsOptions } from '../../../src/sinks/kit/options.ts'
+import { meaningOfStatus, type Meaning } from '../../../src/sinks/kit/status.ts'
 
 const options = z.strictObject({
   url: z.url({ protocol: /^https?$/ }).describe('Where each batch is posted.'),
@@ -18,24 +19,13 @@ const options = z.strictObject({
 
 type HttpLinesOptions = z.output<typeof options>
 
-const codes: Readonly<Record<number, ErrorCode>> = {
-  // None of it was taken, and never will be as one batch: halved until the entry at fault stands alone.
-  400: 'refused',
-  413: 'too_large',
-  // Configuration: held, told once, tried slowly.
-  401: 'unauthorized',
-  403: 'forbidden',
-  404: 'not_found',
-  429: 'rate_limited',
+/** Where this receiver differs from the usual meaning of a status. */
+const statuses: Readonly<Record<number, Meaning>> = {
+  // Nothing of the batch was taken, and it will not be: it is halved until the bad entry is found.
+  400: ['refused', 'it accepts none of these lines'],
 }
 
-function codeOf(status: number): ErrorCode {
-  if (status >= 500) return 'server_error'
-  if (status >= 300 && status < 400) return 'redirected'
-  return codes[status] ?? 'bad_request'
-}
-
-/** A 2xx alone is no word: a proxy or a portal may have said it. */
+/** A 2xx alone proves nothing: it may come from a proxy or a portal. */
 function lineCountIn(body: Uint8Array): number | undefined {
   try {
     const { taken } = JSON.parse(Buffer.from(body).toString()) as { taken?: unknown }
@@ -45,30 +35,29 @@ function lineCountIn(body: Uint8Array): number | undefined {
   }
 }
 
-function refusal(where: string, reply: WholeReply, nowMs: number): ConnectorError {
-  const message = `${where} answered ${reply.status}; see docs/sinks/http_lines.md for what to do`
-  return new ConnectorError(codeOf(reply.status), message, {
-    retryAfterMs: retryAfterMs(reply.headers, nowMs),
-  })
+function failure(where: string, { status, headers }: WholeReply, nowMs: number): ConnectorError {
+  const [code, why] = meaningOfStatus(status, statuses)
+  const options = { retryAfterMs: retryAfterMs(headers, nowMs) }
+  return new ConnectorError(code, `${where} answered ${status}: ${why}`, options)
 }
 
-// The receiver said so; whether it stands on its disk, it did not say.
+// The receiver confirms each batch, but does not say that it is on its disk.
 const assurance = 'received'
 
 function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDeps): Sink {
   const send = deps.transport(tls)
   const where = new URL(url).host
-  const look = new SecretLook([token], deps.clock)
+  const secrets = new SecretLook([token], deps.clock)
 
-  async function post(body: Uint8Array, signal: AbortSignal): Promise<WholeReply> {
-    // A token that was changed in its file is used before the old one is refused.
-    look.look()
-    const headers = { authorization: `Bearer ${token.reveal()}`, 'content-type': 'application/x-ndjson' }
-    const reply = await ask(send, deps.clock, { method: 'POST', url, headers, body }, signal)
-    // Changed within this second: once more, before anybody is told.
-    if ((reply.status === 401 || reply.status === 403) && look.refresh()) return post(body, signal)
-    return reply
-  }
+  const post = (body: Uint8Array, signal: AbortSignal): Promise<WholeReply> =>
+    withSecrets(
+      secrets,
+      () => {
+        const headers = { authorization: `Bearer ${token.reveal()}`, 'content-type': 'application/x-ndjson' }
+        return ask(send, deps.clock, { method: 'POST', url, headers, body }, signal)
+      },
+      ({ status }) => status === 401 || status === 403,
+    )
 
   return {
     name,
@@ -79,15 +68,12 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
     shape: '',
     async deliver({ lines }, signal) {
       if (signal.aborted) throw new ConnectorError('aborted', `${where}: stopped before the batch`)
-      if (lines.count === 0) return { settled: 0, refused: [] }
+      if (lines.count === 0) return { acknowledged: 0, rejected: [] }
       const reply = await post(framedBytes(lines), signal)
-      if (reply.status < 200 || reply.status > 299) throw refusal(where, reply, deps.clock.now())
+      if (reply.status < 200 || reply.status > 299) throw failure(where, reply, deps.clock.now())
       if (lineCountIn(reply.body) !== lines.count)
-        throw new ConnectorError(
-          'bad_reply',
-          `${where} answered ${reply.status} with other words than its own`,
-        )
-      return { settled: lines.count, refused: [] }
+        throw new ConnectorError('bad_reply', `${where} answered ${reply.status} without the number of lines`)
+      return { acknowledged: lines.count, rejected: [] }
     },
     async check(signal) {
       try {
@@ -100,7 +86,7 @@ function open(name: string, { url, token, tls }: HttpLinesOptions, deps: SinkDep
       }
     },
     async close() {
-      // Its connections belong to whoever made the transport.
+      // The connections belong to the owner of the transport.
     },
   }
 }

@@ -8,7 +8,7 @@ const KEPT = 4_000
 /** Ports are not mapped: a container listens where the host does. */
 export const hostNetwork = () => process.env['AUDITFERRY_DOCKER_NETWORK'] === 'host'
 
-/** Loaded late: without an engine nobody pays for it. */
+/** Loaded late: without an engine it costs nothing. */
 export const testcontainers = () => import('testcontainers')
 
 /** Undefined when the image is there, or was pulled; else why not. */
@@ -34,7 +34,7 @@ export async function imageMissing(image: string, platform?: string): Promise<st
   }
 }
 
-/** Nothing is waited for: whoever starts it knows better when it is ready. */
+/** Does not wait: the caller knows better when it is ready. */
 export async function atOnce() {
   const { Wait } = await testcontainers()
   return Wait.forAll([])
@@ -63,7 +63,7 @@ async function startContainer(image: string, command: readonly string[], start: 
     .withBindMounts([{ source: folder, target: folder }])
     .withWorkingDir(folder)
     .withWaitStrategy(await atOnce())
-  // What it writes belongs to whoever runs the suite, who has to remove it.
+  // Its files belong to the user that runs the suite, who has to remove them.
   if (process.getuid && process.getgid) prepared.withUser(`${process.getuid()}:${process.getgid()}`)
   if (hostNetwork()) prepared.withNetworkMode('host')
   else prepared.withExposedPorts({ container: port.number, host: port.number, protocol: port.protocol })
@@ -99,7 +99,7 @@ async function runningOf(container: StartedTestContainer, port: Port, said: () =
   }
 }
 
-/** As the kernel tells it inside: `local_address` is hexadecimal. */
+/** As the kernel reports it inside: `local_address` is hexadecimal. */
 async function listensInside(container: StartedTestContainer, port: Port): Promise<boolean> {
   const { output } = await container.exec([
     'cat',

@@ -1,4 +1,4 @@
-// Ports of the loopback, and waiting for what is to come there: with a bound, never for a fixed time.
+// Ports of the loopback, and waiting for a listener there: with a limit, never for a fixed time.
 import { createSocket } from 'node:dgram'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -50,7 +50,7 @@ const udpTaken = (port: number) =>
 export const taken = ({ number, protocol }: Port): Promise<boolean> =>
   protocol === 'udp' ? udpTaken(number) : accepts(number)
 
-/** Whether any web server answers there, whatever it says. */
+/** Whether any web server answers there, with whatever answer. */
 export const answers = (url: string): Promise<boolean> =>
   fetch(url).then(
     () => true,

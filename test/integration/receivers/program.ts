@@ -1,4 +1,4 @@
-// What a receiver is to the suites before it runs: which program, in which image or from where on this machine, and the two ways to start it.
+// A receiver before it runs: which program, in which image or from where on this machine, and the two ways to start it.
 import { openContainers } from './container.ts'
 import type { Port } from './ports.ts'
 import { startProcess } from './process.ts'
@@ -31,19 +31,19 @@ export interface Start {
 }
 
 export interface Running {
-  /** Undefined while it runs; else what it said at its end. */
+  /** Undefined while it runs; otherwise its output at its end. */
   ended(): Promise<string | undefined>
-  /** It listens on its port, itself and not only what stands before it. */
+  /** It listens on its port, itself and not only a proxy before it. */
   listening(): Promise<boolean>
   stop(signal: NodeJS.Signals): Promise<void>
 }
 
-/** A receiver that can be had here, or why not. */
+/** A receiver that is available here, or why not. */
 export interface Found {
   readonly name: string
-  /** why it cannot be had, in words */
+  /** why it is not available, in words */
   readonly missing: string | undefined
-  /** Where it has to listen to be reached: in a container with ports of its own that is everywhere. */
+  /** The address where it has to listen to be reached: in a container with ports of its own that is everywhere. */
   readonly listenAt: string
   start(start: Start): Promise<Running>
 }
@@ -56,14 +56,14 @@ function wanted(): Wanted {
   throw new Error(`AUDITFERRY_RECEIVERS is ${said}: expected auto, containers or local`)
 }
 
-/** As a container where an engine answers and has the image or gets it, else as a process of this machine. Says loudly when neither is to be had. */
+/** As a container if an engine answers and has the image or gets it, otherwise as a process of this machine. Reports loudly when neither is available. */
 export async function find({ name, image, local }: Program): Promise<Found> {
   const want = wanted()
   const why: string[] = []
   if (want !== 'local') {
     const containers = await openContainers(process.env[image.variable] ?? image.name, image.command)
     if (typeof containers !== 'string') return { name, missing: undefined, ...containers }
-    // Whoever names an image and wants containers alone has it ready: there is nothing to skip.
+    // A run that names an image and wants containers alone has it ready: there is nothing to skip.
     if (want === 'containers' && process.env[image.variable] !== undefined)
       throw new Error(`${name} as a container: ${containers}`)
     why.push(containers)

@@ -6,7 +6,7 @@ import { find } from './program.ts'
 import { type Receiver, receiverOf } from './server.ts'
 import { type ReceiverOptions, tlsFiles } from './syslog-options.ts'
 
-// No file with its number: after a kill it would take itself for one that still runs, since in a container each is number 1.
+// No file with its process id: after a kill it would take itself for one that still runs, since in a container each is process 1.
 const foreground = ['-n', '-i', 'NONE']
 const there = (module: string) => globSync(`/usr/lib/*/rsyslog/${module}.so`).length > 0
 
@@ -75,13 +75,13 @@ ${inputOf(options, port)}
 
 export interface ImrelpOptions {
   readonly folder: string
-  /** a free one unless told */
+  /** a free one by default */
   readonly port?: number
   /** parameters of the input beside the common ones, such as those of TLS */
   readonly more?: string
 }
 
-/** Each line is a whole message. Answers only once it is in the file: a queue in memory would be lost with a kill, whatever was answered. */
+/** Each line is a whole message. Answers only once it is in the file: a queue in memory would be lost with a kill, despite an answer. */
 export async function imrelp({ folder, port, more = '' }: ImrelpOptions): Promise<Receiver> {
   const number = port ?? (await freePort())
   const work = join(folder, `imrelp-${number}`)

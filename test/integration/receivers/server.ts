@@ -5,7 +5,7 @@ import type { Found, Running, Start } from './program.ts'
 
 export interface Server {
   readonly port: number
-  /** With SIGKILL unless told. */
+  /** With SIGKILL by default. */
   stop(signal?: NodeJS.Signals): Promise<void>
   /** Resolves when it listens. */
   start(): Promise<void>
@@ -16,7 +16,7 @@ export interface Receiver extends Server {
   lines(): readonly string[]
 }
 
-/** A large program takes its time where the disk is busy and nothing of it is cached. */
+/** A large program takes its time if the disk is busy and nothing of it is cached. */
 const START_MS = 60_000
 
 const always = () => Promise.resolve(true)

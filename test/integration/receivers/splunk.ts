@@ -83,7 +83,7 @@ const image = process.env['AUDITFERRY_IMAGE_SPLUNK'] ?? 'splunk/splunk:latest'
 
 async function whyNoSplunk(): Promise<string | undefined> {
   if (process.env['AUDITFERRY_RECEIVERS'] === 'local') return 'there is none without a Docker engine'
-  // Its terms are between Splunk and whoever runs it.
+  // Its terms are between Splunk and the user who runs it.
   if (process.env['AUDITFERRY_SPLUNK_TERMS'] !== 'accepted')
     return "set AUDITFERRY_SPLUNK_TERMS=accepted once you have read and accepted Splunk's licence and general terms"
   return imageMissing(image, PLATFORM)
@@ -135,7 +135,7 @@ async function openContainer(): Promise<Splunk> {
     restart: async (between) => {
       const { getContainerRuntimeClient } = await testcontainers()
       const handle = (await getContainerRuntimeClient()).container.getById(container.getId())
-      // In order, as its operator would: what it has taken is on its disk then.
+      // In order, as its operator would: its accepted events are on its disk then.
       await handle.stop({ t: 120 })
       await until('its end', async () => !(await answers(url)))
       await between()

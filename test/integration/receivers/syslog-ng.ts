@@ -21,7 +21,7 @@ export const foundSyslogNg = await find({
   },
   local: {
     there: () => existsSync(program),
-    // Unpacked beside the system: it does not find its parts by itself.
+    // Unpacked beside the system: it does not find its parts alone.
     command: [program, `--module-path=${modules}`],
     env: { LD_LIBRARY_PATH: libraries.map((each) => join(root, each)).join(':') },
     bring: '.ci/tools/syslog.sh',

@@ -1,4 +1,4 @@
-// Where the scripts of .ci/tools put what they bring.
+// The folder in which the scripts of .ci/tools put what they fetch.
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 

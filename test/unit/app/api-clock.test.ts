@@ -1,4 +1,4 @@
-// How far our clock and the server’s are apart, by what its answers tell.
+// How far our clock and the server’s are apart, by the dates of its answers.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../src/contracts/platform.ts'
 import type { Log } from '../../../src/core/log.ts'
@@ -34,19 +34,19 @@ function openAsker(nowAt = () => NOW) {
 test.each([
   [365 * 24 * 60, -365 * 24 * 60],
   [-11, 11],
-])('a server %i min ahead is told once, and once more when the clocks agree', async (ahead, told_) => {
+])('a server %i min ahead is logged once, and once more when the clocks agree', async (ahead, told_) => {
   const { told, heard, ask } = openAsker()
   await ask(NOW + ahead * 60_000)
   await ask(NOW + ahead * 60_000)
   await ask(undefined)
-  expect(told).toEqual([`warn The clock of this machine and the API ser {"minutesAhead":${told_}}`])
+  expect(told).toEqual([`warn The clocks of this machine and of the API {"minutesAhead":${told_}}`])
   await ask(NOW)
   await ask(NOW)
-  expect(told.slice(1)).toEqual(['info The clock of this machine and the API ser {}'])
+  expect(told.slice(1)).toEqual(['info The clocks of this machine and of the API {}'])
   expect(heard).toEqual([-ahead * 60_000, -ahead * 60_000, undefined, undefined])
 })
 
-test('some minutes apart are no news, nor is a server that tells no time', async () => {
+test('a few minutes of difference are not logged, nor is a server without a Date', async () => {
   const { told, ask } = openAsker()
   for (const at of [NOW - 540_000, undefined, NOW + 540_000, NaN]) await ask(at)
   expect(told).toEqual([])

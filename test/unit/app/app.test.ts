@@ -1,4 +1,4 @@
-// The whole daemon in one process: what it promises of its start, its end and all between.
+// The whole daemon in one process: its start, its stop and everything between.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -43,7 +43,7 @@ const linesOf = (folder: string) => readFileSync(join(folder, 'out.ndjson'), 'ut
 const told = (lines: readonly Line[]) =>
   lines.map(({ sentence, fields }) => `${sentence} ${JSON.stringify(fields)}`)
 
-test('a workspace that the journal has not met is told by the daemon, with where it is read from', async () => {
+test('the daemon logs a new workspace, and from where it is read', async () => {
   const first = await start({ entries: 1 }, true)
   await until(() => first.app.singleRun() === 'done', 'done')
   await first.app.stop()
@@ -58,13 +58,13 @@ test('a workspace that the journal has not met is told by the daemon, with where
 })
 
 describe('once', () => {
-  test('done when all that was there is read and delivered', async () => {
+  test('is done when everything that exists is read and delivered', async () => {
     const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll }, true)
     await until(() => once.singleRun() === 'done', 'done')
     expect(linesOf(place.folder)).toBe(30)
   })
 
-  test('no sink waits for more once all is read, however long its linger is', async () => {
+  test('no sink lingers once all is read, however long its linger is', async () => {
     const sinks = { batch: { linger: '1h' } }
     const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll, sinks }, true)
     await until(() => once.singleRun() === 'done', 'done')
@@ -72,7 +72,7 @@ describe('once', () => {
     expect(once.registry.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([30, 30])
   })
 
-  test('no sink waits for more of a source that is held: all that could be read is delivered, then it is stuck', async () => {
+  test('no sink lingers for a blocked source: all that could be read is delivered, then the run is stuck', async () => {
     const sinks = { batch: { linger: '1h' } }
     const options = { entries: 30, receiver: acceptAll, sinks, others: ['beta'] }
     const { app: once, house: place } = await start(options, true)
@@ -81,24 +81,24 @@ describe('once', () => {
     expect(once.registry.status().sinks.map(({ pending_entries }) => pending_entries)).toEqual([0, 0])
   })
 
-  test('a refused key is all that remains: stuck', async () => {
+  test('a refused key leaves it stuck', async () => {
     const { app: once } = await start({ key: 'another-key' }, true)
     await until(() => once.singleRun() === 'stuck', 'stuck')
   })
 
-  test('a refused token is all that remains: stuck, and the other sink has everything', async () => {
+  test('a refused token leaves it stuck, and the other sink has everything', async () => {
     const { app: once, house: place } = await start({ entries: 30, receiver: refuseToken }, true)
     await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(linesOf(place.folder)).toBe(30)
   })
 
-  test('reading that waits for a held sink’s room is stuck too', async () => {
+  test('reading paused by a blocked sink leaves it stuck too', async () => {
     const { app: once } = await start({ entries: 3000, receiver: refuseToken, maxBytes: '1KiB' }, true)
     await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(once.registry.status().journal.paused).toBe(true)
   })
 
-  test('a receiver that fails may come back: working', async () => {
+  test('a failing receiver may come back: it keeps working', async () => {
     const receiver = async () => {
       throw new ConnectorError('unreachable', 'nobody there')
     }
@@ -109,7 +109,7 @@ describe('once', () => {
 })
 
 describe('status', () => {
-  test('a receiver that is not there is told at once, although there is nothing to send, and is well again once it is there', async () => {
+  test('an unreachable receiver is reported at once, although there is nothing to send, and is healthy once it answers', async () => {
     let isThere = false
     const receiver: Transport = async () => {
       if (!isThere) throw new ConnectorError('unreachable', 'siem refused the connection')
@@ -125,7 +125,7 @@ describe('status', () => {
     expect(siem()).toMatchObject({ error: null, last_success_at: null })
   })
 
-  test('a bucket that is not there holds its sink while it collects, long before its first upload; one that is shows when that comes', async () => {
+  test('a missing bucket blocks its sink while it collects, long before its first upload, until the bucket exists', async () => {
     const s3 = {
       ...{ type: 's3', name: 'archive', bucket: 'logs', endpoint: 'https://siem.s3.test' },
       ...{ force_path_style: true, access_key_id: 'A', secret_access_key: 'B', rotate: { max_age: '1d' } },
@@ -166,11 +166,11 @@ describe('status', () => {
   })
 })
 
-/** What is waited for is 7 s where most of it hangs; the rest is work, which counts four times by this clock. */
+/** 7 s of waiting in the worst case; the rest is work, which counts four times by this clock. */
 const STOP_MS = 8_500
 
 describe('stop', () => {
-  test('comes within its bound though a receiver neither answers nor hears', async () => {
+  test('stays within its limit though a receiver neither answers nor reacts', async () => {
     const { app: running, house: place } = await start({ receiver: never, clock: fastClock(4) })
     await until(() => running.registry.status().sinks.some(({ state }) => state === 'sending'), 'sending')
     const from = place.clock.elapsed()
@@ -179,7 +179,7 @@ describe('stop', () => {
     expect(await running.alive()).toBe(false)
   })
 
-  test('comes within its bound though the disk under a sink is dead', async () => {
+  test('stays within its limit though the disk under a sink is dead', async () => {
     const { app: running, house: place } = await start({ deadDisk: true, clock: fastClock(4) })
     await until(
       () => running.registry.status().sinks.some(({ pending_entries }) => pending_entries > 0),
@@ -191,7 +191,7 @@ describe('stop', () => {
     expect(place.clock.elapsed() - from).toBeLessThan(STOP_MS)
   })
 
-  test('comes within its bound though the API hangs', async () => {
+  test('stays within its limit though the API hangs', async () => {
     const { app: running, house: place } = await start({ api: never, clock: fastClock(4) })
     await until(() => running.registry.status().workspaces[0]?.sources[0]?.state === 'reading', 'reading')
     const from = place.clock.elapsed()
@@ -199,7 +199,7 @@ describe('stop', () => {
     expect(place.clock.elapsed() - from).toBeLessThan(STOP_MS)
   })
 
-  test('lets a delivery under way come to its end: its receiver does not get the same again', async () => {
+  test('lets a delivery finish: its receiver does not get the same again', async () => {
     let asked = 0
     const slow: Transport = async () => {
       asked++
@@ -213,14 +213,14 @@ describe('stop', () => {
     expect(asked).toBe(1)
   })
 
-  test('before the first run, and twice, is no harm', async () => {
+  test('before the first run, and twice, does no harm', async () => {
     house = openHouse()
     app = await house.open(false)
     await Promise.all([app.stop(), app.stop()])
     expect(await app.alive()).toBe(false)
   })
 
-  test('what a killed process left of objects is no longer on the disk, also of a sink that is gone', async () => {
+  test('objects that a killed process left are removed from the disk, also those of a removed sink', async () => {
     house = openHouse()
     const left = join(house.folder, 'spool', 'a.db', 'gone')
     mkdirSync(left, { recursive: true })
@@ -232,11 +232,11 @@ describe('stop', () => {
     expect(readdirSync(left)).toEqual(['notes'])
     expect(readdirSync(others)).toEqual(['object-0.part'])
     expect(
-      told(house.lines).filter((line) => line.includes('removed from the disk {"files":2}')),
+      told(house.lines).filter((line) => line.includes('had left on the disk {"files":2}')),
     ).toHaveLength(1)
   })
 
-  test('a process that does not get the journal touches nothing of what the one that has it is sending', async () => {
+  test('a process that cannot open the journal leaves the files of the one that has it alone', async () => {
     house = openHouse()
     app = await house.open(false)
     const under = join(house.folder, 'spool', 'a.db', 'bucket')
@@ -246,7 +246,7 @@ describe('stop', () => {
     expect(readdirSync(under)).toEqual(['object-0.part'])
   })
 
-  test('what a stop leaves is delivered by the next start, nothing twice', async () => {
+  test('the next start delivers what a stop left, and nothing twice', async () => {
     const { app: first, house: place } = await start({ receiver: refuseToken })
     await until(() => {
       const [archive, siem] = first.registry.status().sinks
@@ -306,7 +306,7 @@ describe('what is sent again', () => {
     }
     const again = await daemon.journal.replay({ ...asked, sources: ['audit', 'history.query'] })
     expect(again.entries).toBe(21)
-    // The journal knows it before the board does.
+    // The journal knows it before the status registry does.
     await until(() => accepted()[0] === 40 && isSettled(), 'all settled again')
     expect(accepted()).toEqual([40, 20])
     expect(linesOf(place.folder)).toBe(40)
@@ -316,7 +316,7 @@ describe('what is sent again', () => {
 describe('the journal', () => {
   const failed = new ConnectorError('disk_failed', 'the disk answered EIO')
 
-  test('a fatal error of it ends all at once, though the disk under a sink is dead', async () => {
+  test('a fatal error of it ends the daemon at once, though the disk under a sink is dead', async () => {
     let broken = false
     const tamper: HouseOptions['tamper'] = (journal) =>
       withMethods(journal, {
@@ -333,12 +333,12 @@ describe('the journal', () => {
     await expect(running).rejects.toBe(failed)
   })
 
-  test('a fatal error ends every other loop too, before anybody asks for a stop', async () => {
+  test('a fatal error of it ends every loop, before anything asks for a stop', async () => {
     const tamper: HouseOptions['tamper'] = (journal) =>
       withMethods(journal, { prune: () => Promise.reject(failed) })
     const { house: place, running } = await start({ tamper })
     await expect(running).rejects.toBe(failed)
-    // Ten seconds in which nothing is asked, once what was under way when it failed is over.
+    // Ten seconds without a request, once those in progress at the failure are over.
     const { requests } = place.mock
     let asked = -1
     for (let tries = 0; tries < 10 && asked < requests.length; tries++) {
@@ -348,7 +348,7 @@ describe('the journal', () => {
     expect(requests).toHaveLength(asked)
   })
 
-  test('a disk too full to prune on is waited for', async () => {
+  test('a disk too full to prune on is retried until there is space', async () => {
     let tries = 0
     const prune = async () => {
       tries++
@@ -366,7 +366,7 @@ describe('the journal', () => {
     ['answers', undefined, true],
     ['hangs', never, false],
     ['fails', () => Promise.reject(failed), false],
-  ] as const)('alive tells that it %s', async (_, note, alive) => {
+  ] as const)('alive reports that it %s', async (_, note, alive) => {
     let tampered = false
     const { app: daemon } = await start({
       tamper: (journal) =>
@@ -392,7 +392,7 @@ describe('the log', () => {
     expect(text).not.toMatch(/planted|acme-key/)
   })
 
-  test('a sink that left the configuration is told once', async () => {
+  test('a sink that was removed from the configuration is logged once', async () => {
     const { house: place, app: first } = await start({ fileSink: 'former' })
     await first.stop()
     const { house: again } = await start({ folder: place.folder })
@@ -400,7 +400,7 @@ describe('the log', () => {
   })
 })
 
-test('twelve receivers that hang hold up neither another nor reading, and no batch is larger than the share of its sink', async () => {
+test('twelve hung receivers block neither another sink nor reading, and no batch is larger than its sink’s share', async () => {
   const bodies: number[] = []
   let hung = 0
   let answers = false
@@ -423,7 +423,7 @@ test('twelve receivers that hang hold up neither another nor reading, and no bat
   await until(() => accepted('siem') === 3_000, 'the same at the one that lives')
   place.mock.add()
   await until(() => accepted('archive') === 3_001 && accepted('siem') === 3_001, 'what was read since')
-  // Beside the file and the living one are twelve; a batch stands in memory twice.
+  // Twelve beside the file and the healthy one; a batch is in memory twice.
   const most = (16 * 2 ** 20) / 14 / 2
   expect(Math.max(...bodies)).toBeLessThanOrEqual(most)
   expect(Math.max(...bodies)).toBeGreaterThan(most / 2)

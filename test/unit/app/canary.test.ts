@@ -88,13 +88,13 @@ test('each stage that is on is measured, up to every sink that takes one of its 
   expect((house?.lines ?? []).map(({ sentence }) => sentence).join()).not.toContain('canary')
 })
 
-test('what is off is left out: without history nothing of it is waited for', async () => {
+test('stages that are off are left out: without history none of its stages is waited for', async () => {
   const running = await start({})
   await whole(running)
   expect(await running.stages()).toEqual(['audit', 'delivered,archive', 'request'])
 })
 
-test('a usage event that nobody can tell is not waited for, and with the query event it is told', async () => {
+test('a usage event that cannot be identified is not waited for; with the query event it is measured', async () => {
   const history = { interval: '1s', start: 'latest' }
   const alone = await start({ history, audit: false })
   await whole(alone)
@@ -107,14 +107,14 @@ test('a usage event that nobody can tell is not waited for, and with the query e
   expect(await both.stages()).toEqual(['delivered,archive', 'delivered,queries', 'query', 'request', 'usage'])
 })
 
-/** Sinks in which a trace is looked for. */
+/** Sinks in which a trace is expected. */
 async function awaited(given: Given): Promise<string[]> {
   const { told } = await start(given)
   const lines = await told('missing')
   return lines.flatMap((line) => /^delivered,(\S+)/.exec(line)?.[1] ?? []).toSorted()
 }
 
-test('a sink that takes some types has the trace of the audit log where that is one of them, and none of the history', async () => {
+test('a sink with a type filter has the trace of the audit log if its type passes, and none of the history', async () => {
   const types = ['api:create_query']
   const sinks = [{ types }, { types, sources: ['history.query'] }]
   const history = { interval: '1s', start: 'latest', query: true }
@@ -138,7 +138,7 @@ test('a single run sends no prompt', async () => {
   expect(await running.told('interval_seconds')).toEqual([])
 })
 
-test('a key that may not ask the assistant is told, and the rest goes on', async () => {
+test('a key without permission for the assistant is reported, and everything else continues', async () => {
   const api: Transport = (request, signal) =>
     request.url.includes('completion')
       ? Promise.resolve(reply(403, { error: 'planted' }))
@@ -154,7 +154,7 @@ test('a key that may not ask the assistant is told, and the rest goes on', async
   expect(opened.registry.status().summary).not.toContain('planted')
 })
 
-test('a source that is held keeps no prompt from being sent: only its own stage stays out', async () => {
+test('a blocked source does not keep a prompt from being sent: only its own stage is missing', async () => {
   const asked: string[] = []
   const api: Transport = (request, signal) => {
     asked.push(request.url)

@@ -1,4 +1,4 @@
-// The questions of `validate --connect`, with the mock as the API and a receiver of the test's own.
+// The checks of `validate --connect`, with the mock as the API and a receiver of the test's own.
 import { afterEach, describe, expect, test } from 'vitest'
 import { checkConnections } from '../../../src/app/checks.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
@@ -22,20 +22,20 @@ async function check(options: HouseOptions, instance?: string) {
   return results.map(({ what, ok, message }) => `${ok ? 'ok' : 'FAIL'} ${what}: ${message}`)
 }
 
-test('where all answer, each is told as right, and no journal is opened', async () => {
+test('where everything answers, each check passes, and no journal is opened', async () => {
   const results = await check({})
   expect(results[0]).toBe('ok acme: audit log API: answers, accepts the key')
   expect(results[1]).toMatch(/^ok archive: .*out\.ndjson: can be written$/)
   expect(results).toHaveLength(2)
 })
 
-test('an empty log is no fault', async () => {
+test('an empty log is no error', async () => {
   expect((await check({ entries: 0 }))[0]).toBe(
-    'ok acme: audit log API: answers, accepts the key, and knows no entry yet',
+    'ok acme: audit log API: answers, accepts the key, has no entries yet',
   )
 })
 
-test('a refused key and a refused token are faults, each with what to do', async () => {
+test('a refused key and a refused token are errors, each with what to do', async () => {
   const results = await check({ key: 'another-key', receiver: refuseToken })
   expect(results[0]).toMatch(/^FAIL acme: audit log API: .*401: the API key was refused/)
   expect(results.filter((line) => line.startsWith('FAIL siem'))).not.toEqual([])
@@ -50,7 +50,7 @@ test.each([
     'set a valid key in the environment variable that api_key names, and restart',
   ],
   ['configuration', undefined, 'set a valid api_key in the configuration'],
-] as const)('a refused key is mended where it stands: %s', async (place, reread, advice) => {
+] as const)('the fix of a refused key names where the key comes from: %s', async (place, reread, advice) => {
   house = openHouse({ key: 'another-key' })
   const [workspace] = house.config.workspaces
   const api_key = new Secret('another')
@@ -60,14 +60,14 @@ test.each([
   expect(result?.message).toContain(`the API key was refused: ${advice}`)
 })
 
-test('what never answers has failed in time, and the rest is told', async () => {
+test('a check that never answers fails in time, and the others are reported', async () => {
   const results = await check({ api: never, receiver: never })
   expect(results).toContain('FAIL acme: API: no answer within 25 s')
   expect(results.filter((line) => line.startsWith('FAIL siem'))).toHaveLength(1)
   expect(results.filter((line) => line.startsWith('ok archive'))).toHaveLength(1)
 })
 
-test('an address that refuses is told once in its line', async () => {
+test('an address that refuses appears once in its line', async () => {
   const refused = new ConnectorError('unreachable', 'siem.example.com:8088 refused the connection')
   const results = await check({ receiver: () => Promise.reject(refused) })
   const lines = results.filter((line) => line.startsWith('FAIL siem'))
@@ -75,7 +75,7 @@ test('an address that refuses is told once in its line', async () => {
   for (const line of lines) expect(line.split('siem.example.com:8088')).toHaveLength(2)
 })
 
-test('asks under the name of the daemon that runs, so that it finds the request as its own', async () => {
+test('asks under the name of the running daemon, so that it recognizes the request as its own', async () => {
   const agents: string[] = []
   const api: NonNullable<Parameters<typeof openHouse>[0]>['api'] = async ({ headers }) => {
     agents.push(headers['user-agent'] ?? '')
@@ -85,7 +85,7 @@ test('asks under the name of the daemon that runs, so that it finds the request 
   expect(agents).toEqual(['auditferry/0.0.0 (instance abc123)'])
 })
 
-describe('every area that is switched on is asked', () => {
+describe('every enabled area is checked', () => {
   const paths: string[] = []
   const answering =
     (status: (path: string) => number): NonNullable<HouseOptions['api']> =>
@@ -97,21 +97,21 @@ describe('every area that is switched on is asked', () => {
   const all = { history: { usage: true, query: true }, vault: { projects: true } }
   afterEach(() => void (paths.length = 0))
 
-  test('with one small request each, and what answers is told as right', async () => {
+  test('with one small request each, and an area that answers passes', async () => {
     const results = await check({ api: answering(() => 200), workspace: all })
     expect(paths.toSorted()).toEqual([
       ...['/api/v1/logs/audit/latest', '/api/v1/vault/workspace/projects'],
       ...['/api/v2/history/query', '/api/v2/history/usage'],
     ])
     expect(results.slice(0, 4)).toEqual([
-      'ok acme: audit log API: answers, accepts the key, and knows no entry yet',
+      'ok acme: audit log API: answers, accepts the key, has no entries yet',
       'ok acme: history API (usage, v2): answers, accepts the key',
       'ok acme: history API (query, v2): answers, accepts the key',
       'ok acme: vault API (projects): answers, accepts the key',
     ])
   })
 
-  test('where v2 is not there, v1 is named; where a permission may lack, which', async () => {
+  test('a missing v2 names v1, a missing permission names the permission', async () => {
     const api = answering((path) => (path.includes('history') ? 404 : path.includes('vault') ? 403 : 200))
     const results = await check({ api, workspace: all })
     expect(results[1]).toMatch(/^FAIL acme: history API .*404.*set history\.version: v1/)
@@ -125,7 +125,7 @@ function emptyOf(path: string): unknown {
   return {}
 }
 
-describe('an answer is looked at with the eyes of the reader that will have it', () => {
+describe('an answer is checked by the reader that will receive it', () => {
   const entry = { id: '5f0c', timestamp: '2026-01-31T00:00:00Z', type: 'auth:login' }
   const right = 'answers, accepts the key'
 
@@ -145,7 +145,7 @@ describe('an answer is looked at with the eyes of the reader that will have it',
     ['bare', entry],
     ['under log', { log: entry }],
     ['without a readable time', { id: '5f0c', type: 'auth:login' }],
-  ])('an entry of the audit log is taken %s', async (_, body) => {
+  ])('an entry of the audit log is accepted %s', async (_, body) => {
     expect(await answered('/audit/', reply(200, body))).toBe(`ok ${right}`)
   })
 
@@ -155,14 +155,14 @@ describe('an answer is looked at with the eyes of the reader that will have it',
     ['nothing under log', reply(200, { log: null })],
     ['204', { ...reply(204, {}), body: nothing() }],
     ['an empty body', { ...reply(200, {}), body: nothing() }],
-  ])('that the audit log is empty may be told by %s', async (_, answer) => {
-    expect(await answered('/audit/', answer)).toBe(`ok ${right}, and knows no entry yet`)
+  ])('an empty audit log may be %s', async (_, answer) => {
+    expect(await answered('/audit/', answer)).toBe(`ok ${right}, has no entries yet`)
   })
 
-  test.each([404, 410])('and by %s, where `search` is there', async (status) => {
+  test.each([404, 410])('and %s, where `search` exists', async (status) => {
     const api: HouseOptions['api'] = async ({ url }) => reply(url.includes('/search') ? 400 : status, {})
     expect((await check({ api }))[0]).toBe(
-      'ok acme: audit log API: answers, accepts the key, and knows no entry yet',
+      'ok acme: audit log API: answers, accepts the key, has no entries yet',
     )
   })
 
@@ -175,9 +175,9 @@ describe('an answer is looked at with the eyes of the reader that will have it',
     ['/history/', 'v2', [], 'an object'],
     ['/history/', 'v1', { events: [] }, 'an array'],
     ['/vault/', 'v2', { projects: [] }, 'response.content.projects'],
-  ] as const)('JSON that %s (%s) cannot be is a fault: %j', async (area, version, body, wanted) => {
+  ] as const)('JSON that %s (%s) cannot be is an error: %j', async (area, version, body, wanted) => {
     const told = await answered(area, reply(200, body), version)
-    expect(told).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* of another shape: .*check base_url/)
+    expect(told).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* an unexpected format: .*check base_url/)
     expect(told).toContain(wanted)
     expect(told.includes('and history.version')).toBe(area === '/history/')
   })
@@ -185,7 +185,7 @@ describe('an answer is looked at with the eyes of the reader that will have it',
   test.each([
     ['v2', { events: [{ unique_usage_id: 'u1', utc_time: '2026-01-31T00:00:00Z' }] }],
     ['v1', [{ Task: 'assist', timestamp: '2026-01-31T00:00:00Z' }]],
-  ])('the history is taken in the shape of its version %s', async (version, body) => {
+  ])('the history is accepted in the shape of its version %s', async (version, body) => {
     expect(await answered('/history/', reply(200, body), version)).toBe(`ok ${right}`)
   })
 })

@@ -1,4 +1,4 @@
-// A whole app whose clock and the API’s disagree: what is told of it.
+// A whole app whose clock and the API’s disagree: what it reports.
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app/app.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'
@@ -18,7 +18,7 @@ test.each([
   ['40 days ahead of', 40 * DAY_MS, ['audit']],
   ['11 min behind', -11 * MINUTE_MS, ['audit', 'history.usage']],
 ])(
-  'a clock that is %s the API’s is told by how much, and nothing is called caught up by it',
+  'a clock that is %s the API’s is reported with the difference, and nothing counts as caught up by it',
   async (told, aheadMs, known) => {
     let apartMs = aheadMs
     const api: Transport = async (request, signal) => {
@@ -34,7 +34,7 @@ test.each([
     const caughtUp = () =>
       sources().flatMap(({ name, caught_up_at }) => (caught_up_at === null ? [] : [name]))
     const isRead = () => sources().every(({ last_success_at: at, state }) => at !== null && state === 'idle')
-    // Of days that have not come the history's are empty: nobody knows what lies before them.
+    // The history of future days is empty: what lies before them is unknown.
     await until(() => isRead() && String(caughtUp()) === String(known), 'all that is found by such a clock')
     await until(
       () => app.registry.status().sinks.every(({ pending_entries: pending }) => pending === 0),
@@ -50,7 +50,7 @@ test.each([
       ),
     )
     expect(sentence()).not.toMatch(/caught up/i)
-    // Of a few minutes nothing comes out wrong.
+    // A few minutes make nothing wrong.
     apartMs = aheadMs > 0 ? 9 * MINUTE_MS : 0
     await until(() => sentence().startsWith('All caught up'), 'peace')
     expect(caughtUp()).toEqual(['audit', 'history.usage'])

@@ -1,4 +1,4 @@
-// Privileged content on its way through the whole daemon: each sink's own bytes are looked at.
+// Privileged content through the whole daemon: each sink's own bytes are checked.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -75,7 +75,7 @@ test('query events reach only the sinks that name history.query, and only as the
   ).toBe(true)
 })
 
-test('a hash without its key holds its sink alone: nothing of it goes out until the key is there, and nothing of it is told', async () => {
+test('a missing hash key blocks its sink alone, which sends nothing until the key exists and logs no content', async () => {
   house = openHouse({ entries: 0 })
   const keyFile = join(house.folder, 'hash-key')
   const running = await start([
@@ -98,7 +98,7 @@ test('a hash without its key holds its sink alone: nothing of it goes out until 
   )
 })
 
-test('without history.query: true a workspace asks for no query text, whatever a sink names; with it the text goes where it is named', async () => {
+test('without history.query: true a workspace requests no query text, whatever a sink names; with it the text reaches the sinks that name it', async () => {
   for (const query of [false, true]) {
     const asked = new Set<string>()
     const own: ReturnType<typeof openHouse> = openHouse({

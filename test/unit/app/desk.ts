@@ -1,9 +1,9 @@
-// The reader at its desk: the audit source with its real client, budget and journal before the mock, on a clock that moves only when told.
+// The audit source with its real client, rate limiter and journal before the mock, on a clock that moves only on demand.
 import { ingestOnce } from '../../../src/ingest/loop.ts'
 import type { IngestOptions } from '../../../src/ingest/loop.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import type { Mock, MockOptions } from '../../../src/mock/mock.ts'
-import type { RequestRecord } from '../../../src/mock/requests.ts'
+import type { RequestRecord } from '../../../src/mock/router.ts'
 import { globFilter } from '../../../src/core/globs.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
@@ -31,7 +31,7 @@ export const INSTANCE = 'instance-of-the-test'
 export const AGENT = `auditferry/0.0.0 (instance ${INSTANCE})`
 export const stream = { workspace: 'acme', source: 'audit' } as const
 
-/** Lets virtual time pass until `promise` is settled. */
+/** Lets virtual time pass until `promise` settles. */
 export async function driven<T>(clock: VirtualClock, promise: Promise<T>, until = Infinity): Promise<T> {
   const state = { over: false }
   const watched = promise.finally(() => {
@@ -72,7 +72,7 @@ export interface Desk {
   step(): Promise<void>
   /** The same, but what goes wrong is returned; `next` is the source after a restart. */
   try(next?: AuditSource): Promise<Error | undefined>
-  /** Steps until a drain is at rest. */
+  /** Steps until a drain is done. */
   drain(steps?: number): Promise<void>
   /** Lets the source do whatever is due up to `until`. */
   live(until: number): Promise<void>
@@ -81,7 +81,7 @@ export interface Desk {
   raws(): Promise<string[]>
   /** Requests since the last call. */
   asked(): RequestRecord[]
-  /** `count` entries, one a second, the last at `lastAt` (now unless told). */
+  /** `count` entries, one a second, the last at `lastAt` (default now). */
   add(count: number, lastAt?: number): string[]
 }
 

@@ -1,8 +1,8 @@
-// The warnings of a removed file and of a cut one over a restart: told for its day, whoever restarts the daemon meanwhile.
+// The warnings of a removed and of a truncated file across a restart: shown for a day, however often the daemon restarts.
 import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { fileLoss } from '../../../src/app/delivery.ts'
+import { sinkWarningsOf } from '../../../src/app/delivery.ts'
 import { openBoardStand, startAt } from '../observability/board-stand.ts'
 import { openHouse, until } from './house.ts'
 
@@ -18,18 +18,18 @@ function openLives() {
   const live = async (afterMs: number, sink = 'archive') => {
     const { registry, clock, metrics } = openBoardStand()
     clock.pass(afterMs)
-    const kept = fileLoss('file_removed', sink, registry, { journal, clock })
+    const kept = sinkWarningsOf(sink, registry, { journal, clock })
     await kept.recall()
     return { kept, clock, metrics, told: () => registry.status().warnings }
   }
   return { notes, live }
 }
 
-test('a restart within the day tells it on, since when it was, and no longer than its day', async () => {
+test('a restart within the day keeps the warning with its original time until the day is over', async () => {
   const { live } = openLives()
   const first = await live(0)
   expect(first.told()).toEqual([])
-  first.kept.tell('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(20 * HOUR)
   const warning = { code: 'file_removed', about: 'archive', message: 'archive: it went' }
   expect(next.told()).toEqual([{ ...warning, since: new Date(startAt).toISOString() }])
@@ -40,20 +40,20 @@ test('a restart within the day tells it on, since when it was, and no longer tha
   expect((await live(25 * HOUR)).told()).toEqual([])
 })
 
-test('another removal begins its own day', async () => {
+test('another removal starts its own day', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.tell('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(20 * HOUR)
-  next.kept.tell('archive: it went again')
+  next.kept.warn('file_removed', 'archive: it went again')
   next.clock.pass(5 * HOUR)
   expect(next.told()).toMatchObject([{ message: 'archive: it went again' }])
 })
 
-test('a clock that was set back meanwhile ends no warning: it begins anew, for a day', async () => {
+test('a clock that was set back meanwhile ends no warning: it restarts for a day', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.tell('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   const next = await live(-5_000)
   expect(next.told()).toMatchObject([
     { message: 'archive: it went', since: new Date(startAt - 5_000).toISOString() },
@@ -65,22 +65,20 @@ test('a clock that was set back meanwhile ends no warning: it begins anew, for a
 test('of two sinks each remembers its own file', async () => {
   const { live } = openLives()
   const first = await live(0)
-  first.kept.tell('archive: it went')
+  first.kept.warn('file_removed', 'archive: it went')
   expect((await live(HOUR, 'other')).told()).toEqual([])
   expect((await live(HOUR)).told()).toHaveLength(1)
 })
 
-test('what is over, or no note of ours, is told by no later process', async () => {
+test('an unreadable state entry is not shown by a later process', async () => {
   const { notes, live } = openLives()
   const { kept } = await live(0)
-  kept.tell('archive: it went')
-  kept.tell(undefined)
-  expect((await live(HOUR)).told()).toEqual([])
+  kept.warn('file_removed', 'archive: it went')
   for (const name of notes.keys()) notes.set(name, '{"message":3')
   expect((await live(HOUR)).told()).toEqual([])
 })
 
-test('through the whole daemon: the file is removed, a batch finds it out, and the next process tells it too', async () => {
+test('through the whole daemon: the file is removed, a batch notices, and the next process shows it too', async () => {
   const house = openHouse({ entries: 3 })
   onTestFinished(house.remove)
   const first = await house.open(false)
@@ -98,7 +96,7 @@ test('through the whole daemon: the file is removed, a batch finds it out, and t
   expect(next.registry.status().warnings).toMatchObject([{ code: 'file_removed', about: 'archive', message }])
 })
 
-test('through the whole daemon: the file is cut while none runs, and the next process tells with its first batch how much is gone', async () => {
+test('through the whole daemon: the file is truncated while none runs, and the next process reports with its first batch how much is gone', async () => {
   const house = openHouse({ entries: 3 })
   onTestFinished(house.remove)
   const path = join(house.folder, 'out.ndjson')

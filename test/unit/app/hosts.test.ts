@@ -1,4 +1,4 @@
-// Whose host a sink's lines bear: that of the workspace's base_url.
+// The host that a sink's lines name: that of the workspace's base_url.
 import { expect, it } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
 import type { Environment } from '../../../src/app/environment.ts'

@@ -50,7 +50,7 @@ export function reply(status: number, body: unknown): HttpReply {
   return { status, headers: { 'content-type': 'application/json' }, body: bytes() }
 }
 
-/** Answers of which nothing comes but the head, until they are left; how many there are and were. */
+/** Answers that stall after their head until they are given up; how many there are and were. */
 export function stalledAnswers() {
   const seen = { open: 0, left: 0 }
   const answer = (): HttpReply => {
@@ -66,7 +66,7 @@ export function stalledAnswers() {
 }
 
 export const refuseToken: Transport = async () => reply(403, { text: 'Invalid token', code: 4 })
-/** Says to who asks that it is there; what is posted gets its answer from the receiver given. */
+/** Answers a probe as healthy; a post gets its answer from the receiver given. */
 export const healthy =
   (receiver: Transport): Transport =>
   (request, signal) =>
@@ -77,33 +77,33 @@ export const acceptAll: Transport = async () => reply(200, { text: 'Success', co
 
 interface HouseOptions {
   readonly entries?: number
-  /** what the HEC sink's requests get; no such sink without */
+  /** what the HEC sink's requests get; without it there is no such sink */
   readonly receiver?: Transport | undefined
   /** what a bucket's requests get, at an endpoint whose name begins with `siem` */
   readonly s3?: Transport
   /** HEC sinks beside that one, `siem-1` and so on, each on a host of its name; they get their answers from it too */
   readonly moreSiems?: number
-  /** what the API's requests get; the mock answers without */
+  /** what the API's requests get; by default the mock answers */
   readonly api?: Transport
   readonly key?: string
   /** more keys of the workspace's configuration */
   readonly workspace?: object
-  /** whose workspaces are read beside acme, each under the key `<name>-key`: the mock knows none of them */
+  /** workspaces that are read beside acme, each under the key `<name>-key`: the mock knows none of them */
   readonly others?: readonly string[]
   /** more keys of theirs */
   readonly otherWorkspaces?: object
   readonly maxBytes?: string
   readonly folder?: string
-  /** of the house before, whose time goes on */
+  /** of the app before, whose time continues */
   readonly clock?: Clock
-  /** puts itself before the journal */
+  /** wraps the journal */
   readonly tamper?: (journal: Journal) => Journal
   readonly fileSink?: string
   /** more keys of each sink */
   readonly sinks?: object
-  /** the file sink's disk never answers, nor hears a signal */
+  /** the file sink's disk never answers and ignores an abort */
   readonly deadDisk?: boolean
-  /** streams that sinks ask for; absent: none ever comes about */
+  /** streams that sinks name; absent: none is ever created */
   readonly connect?: Connect
 }
 

@@ -1,4 +1,4 @@
-// Whatever a feed and a receiver say: the series of the whole daemon are those of its first scrape, and no word of theirs is in one.
+// Whatever an API and a receiver say: the series of the whole daemon are those of its first scrape, and no word of theirs is in one.
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app/app.ts'
 import { errorCodes } from '../../../src/core/errors.ts'
@@ -42,7 +42,7 @@ const closed: Readonly<Record<string, readonly string[]>> = {
   node: [process.version],
 }
 
-/** Each with a type, a user, an address and an id that nobody else has; those too long to be ids are quarantined. */
+/** Each with a type, a user, an address and an id of its own; those too long to be ids are quarantined. */
 function addHostile({ mock, clock }: ReturnType<typeof openHouse>): void {
   for (let i = 0; i < HOSTILE; i++)
     mock.add({
@@ -56,7 +56,7 @@ function addHostile({ mock, clock }: ReturnType<typeof openHouse>): void {
     })
 }
 
-test('a hostile feed and a hostile receiver make no series of their own', async () => {
+test('a hostile API and a hostile receiver create no series', async () => {
   let asked = 0
   const receiver = async () => {
     asked++
@@ -87,7 +87,7 @@ test('a hostile feed and a hostile receiver make no series of their own', async 
       else expect(closed[name], `${name} of ${series}`).toContain(value)
 })
 
-test('when the first certificate on the way to a receiver ends is a metric of its sink; a later one in its place counts alone', async () => {
+test('the first expiry of a certificate on the way to a receiver is a metric of its sink; a later certificate replaces it', async () => {
   const peer = new FakePeer()
   const receiver = async () => reply(200, { text: 'Success', code: 0 })
   let aheadMs = 0

@@ -1,4 +1,4 @@
-// Whose requests count together: the limit is the key's, whatever the workspaces are called (invariant 5).
+// Which requests count together: the limit is the key's, whatever the workspaces are called (invariant 5).
 import { afterEach, expect, test } from 'vitest'
 import { RateLimiters } from '../../../src/app/rate-limits.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
@@ -18,7 +18,7 @@ const workspace = (name: string, key: string, more: Partial<{ url: string; audit
 
 type Workspaces = ReturnType<typeof workspace>[]
 
-/** A journal's notes and a clock, over which one set of budgets follows another. */
+/** A journal's state and a clock, over which one set of rate limiters follows another. */
 function place(kept: Readonly<Record<string, string>> = {}) {
   const notes = new Map(Object.entries(kept))
   const journal = {
@@ -41,10 +41,10 @@ const rateLimitersOf = (...workspaces: Workspaces) => ({ rateLimiters: place().o
 type Opened = ReturnType<RateLimiters['of']>
 
 async function ask(rateLimiter: Opened, times = 1): Promise<void> {
-  for (let i = 0; i < times; i++) (await rateLimiter.enter('live', new AbortController().signal))()
+  for (let i = 0; i < times; i++) (await rateLimiter.acquire('live', new AbortController().signal))()
 }
 
-/** The budget of the audit log as a start finds it, with what was used before. */
+/** The rate limiter of the audit log as a start finds it, with its earlier use. */
 async function started(open: (...workspaces: Workspaces) => RateLimiters, one: Workspaces[number]) {
   const rateLimiters = open(one)
   const rateLimiter = rateLimiters.of(one, 'audit')
@@ -65,46 +65,46 @@ function rotate({ api_key: key }: Workspaces[number], value: string): void {
 
 const window = (ahead: number, savedAt = 0) => JSON.stringify({ savedAt, answered: [], ahead, blockedMs: 0 })
 
-test('workspaces with one key on one host share a budget in each area, with the least of their limits', async () => {
+test('workspaces with one key on one host share a rate limiter in each area, with the lowest of their limits', async () => {
   const one = workspace('one', 'k', { audit: 50 })
   const two = workspace('two', 'k', { audit: 40, url: 'https://api.example.com/' })
   const { rateLimiters } = rateLimitersOf(one, two)
   await ask(rateLimiters.of(two, 'audit'), 3)
-  expect(rateLimiters.of(one, 'audit').used).toMatchObject({ places: 3, allowed: 40, limit: 40 })
-  expect(rateLimiters.of(one, 'history').used.places).toBe(0)
+  expect(rateLimiters.of(one, 'audit').used).toMatchObject({ permits: 3, allowed: 40, limit: 40 })
+  expect(rateLimiters.of(one, 'history').used.permits).toBe(0)
   expect([rateLimiters.sharedWith(one), rateLimiters.sharedWith(two)]).toEqual([['two'], ['one']])
 })
 
-test('another key or another host has budgets of its own', async () => {
+test('another key or another host has rate limiters of its own', async () => {
   const one = workspace('one', 'k')
   const others = [workspace('two', 'other'), workspace('three', 'k', { url: 'https://api.example.org' })]
   const { rateLimiters } = rateLimitersOf(one, ...others)
   await ask(rateLimiters.of(one, 'audit'))
-  expect(others.map((each) => rateLimiters.of(each, 'audit').used.places)).toEqual([0, 0])
+  expect(others.map((each) => rateLimiters.of(each, 'audit').used.permits)).toEqual([0, 0])
   expect(rateLimiters.sharedWith(one)).toEqual([])
 })
 
-test('a workspace by another name goes on in the budget of its key, and the journal does not have the key', async () => {
+test('a renamed workspace keeps the rate limiter of its key, and the journal does not contain the key', async () => {
   const { notes, open } = place()
   await ask(open(workspace('one', 'planted-key')).of(workspace('one', 'planted-key'), 'audit'), 7)
   const renamed = workspace('uno', 'planted-key')
   const rateLimiters = open(renamed)
   const rateLimiter = rateLimiters.of(renamed, 'audit')
   await rateLimiters.load()
-  expect(rateLimiter.used.places).toBeGreaterThanOrEqual(7)
+  expect(rateLimiter.used.permits).toBeGreaterThanOrEqual(7)
   expect([...notes].flat().join(' ')).not.toContain('planted-key')
 })
 
-test('what was kept under the names of workspaces is taken over, the last of it, and then gone', async () => {
+test('state kept under workspace names is migrated once, the latest of it, and then deleted', async () => {
   const { notes, open } = place({ 'budget:one:audit': window(1, -60_000), 'budget:two:audit': window(7) })
   const all = [workspace('one', 'k'), workspace('two', 'k')] as const
   const rateLimiter = open(...all).of(all[0], 'audit')
   await ask(rateLimiter)
-  expect(rateLimiter.used.places).toBe(8)
+  expect(rateLimiter.used.permits).toBe(8)
   expect([...notes.keys()].filter((name) => name.startsWith('budget:'))).toEqual([])
 })
 
-test('windows of keys and names that are gone leave the journal when they say nothing any more', async () => {
+test('windows of unused keys and names leave the journal when they expire', async () => {
   const hour = 3_600_000
   const kept = { 'budget:gone:audit': window(1, -2 * hour), 'requests:feed:audit': window(1, -2 * hour) }
   const { notes, open } = place({
@@ -116,19 +116,19 @@ test('windows of keys and names that are gone leave the journal when they say no
   expect([...notes.keys()]).toEqual(['requests:beef:audit', 'asked-with:one'])
 })
 
-test('a key that is rotated to the one of another workspace counts with it from the next request on', async () => {
+test('a key rotated to that of another workspace counts with it from the next request on', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 20 }), workspace('two', 'l')]
   const { rateLimiters } = rateLimitersOf(one, two)
   const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
   await ask(ofTwo, 15)
   rotate(one, 'l')
   await ask(ofOne, 5)
-  expect(ofTwo.used).toMatchObject({ places: 20, allowed: 20, limit: 20 })
+  expect(ofTwo.used).toMatchObject({ permits: 20, allowed: 20, limit: 20 })
   expect(ofOne.freeAt('live')).toBeGreaterThan(0)
   expect(rateLimiters.sharedWith(two)).toEqual(['one'])
 })
 
-test('a fresh key is used up with what was asked before it, for two minutes: the limit may be the workspace’s', async () => {
+test('a new key inherits the use of the old one for two minutes: the limit may be the workspace’s', async () => {
   const [one, two] = [workspace('one', 'k'), workspace('two', 'k')]
   const { clock, open } = place()
   const rateLimiters = open(one, two)
@@ -139,22 +139,22 @@ test('a fresh key is used up with what was asked before it, for two minutes: the
   expect(ofOne.freeAt('live')).toBeGreaterThan(clock.now())
   await pass(clock, 120_000)
   await ask(ofTwo, 60)
-  expect(ofOne.used.places).toBe(0)
+  expect(ofOne.used.permits).toBe(0)
 })
 
-test('a key that was changed while nobody ran is used up with the one before', async () => {
+test('a key that changed while the daemon was stopped inherits the use of the one before', async () => {
   const { open } = place()
   await ask(await started(open, workspace('one', 'k')), 50)
   const fresh = await started(open, workspace('one', 'fresh'))
-  expect(fresh.used.places).toBeGreaterThanOrEqual(50)
+  expect(fresh.used.permits).toBeGreaterThanOrEqual(50)
 })
 
-test('however soon one start or key follows another, each key counts with the next for its two minutes', async () => {
+test('however quickly starts or keys follow each other, each key counts with the next for its two minutes', async () => {
   const { clock, open } = place()
   const used: number[] = []
   for (const key of ['k', 'fresh', 'fresh', 'third']) {
     const rateLimiter = await started(open, workspace('one', key))
-    used.push(rateLimiter.used.places)
+    used.push(rateLimiter.used.permits)
     if (key === 'k') await ask(rateLimiter, 50)
     await rateLimiter.close()
   }
@@ -162,7 +162,7 @@ test('however soon one start or key follows another, each key counts with the ne
   await pass(clock, 120_000)
   const rateLimiter = await started(open, workspace('one', 'third'))
   await ask(rateLimiter, 60)
-  expect(rateLimiter.used.places).toBe(60)
+  expect(rateLimiter.used.permits).toBe(60)
 })
 
 test.each([
@@ -189,16 +189,16 @@ test.each([
 
 test.each([
   ['a full disk', new ConnectorError('disk_full', 'no'), true],
-  ['a disk that fails', new ConnectorError('disk_failed', 'no'), false],
-  ['a mistake of ours', new TypeError('no'), false],
-])('a start goes on over a full disk alone: %s', async (_, error, goesOn) => {
+  ['a failing disk', new ConnectorError('disk_failed', 'no'), false],
+  ['a bug', new TypeError('no'), false],
+])('a start continues over a full disk alone: %s', async (_, error, goesOn) => {
   const { open, journal } = place()
   journal.changeNotes = () => Promise.reject(error)
   const loading = open(workspace('one', 'k')).load()
   await (goesOn ? loading : expect(loading).rejects.toBe(error))
 })
 
-test('a rotation that cannot be written down is no reason to fail', async () => {
+test('a rotation that cannot be written down does not fail', async () => {
   const one = workspace('one', 'k')
   const { open, journal } = place()
   const rateLimiter = await started(open, one)
@@ -208,7 +208,7 @@ test('a rotation that cannot be written down is no reason to fail', async () => 
   await settled()
 })
 
-test('a start that finds all as it was writes nothing', async () => {
+test('a start with nothing changed writes nothing', async () => {
   const { open, journal } = place()
   const both = [workspace('one', 'k'), workspace('two', 'l')] as const
   await open(...both).load()
@@ -224,7 +224,7 @@ test('a start that finds all as it was writes nothing', async () => {
   expect(writes).toBe(1)
 })
 
-test('a key that was rotated counts two minutes in all, over a start in between', async () => {
+test('a rotated key counts two minutes in all, over a start in between', async () => {
   const one = workspace('one', 'k')
   const { clock, open } = place()
   const before = await started(open, one)
@@ -240,14 +240,14 @@ test('a key that was rotated counts two minutes in all, over a start in between'
   expect(next.freeAt('live')).toBeLessThanOrEqual(clock.now())
 })
 
-test('who still waits under a key that all have left has the limit of the last to have it', async () => {
+test('a request that still waits under an abandoned key has the limit of the last workspace that used it', async () => {
   const one = workspace('one', 'k', { audit: 4 })
   const { clock, open } = place()
   const rateLimiter = open(one).of(one, 'audit')
   let entered = 0
   await rateLimiter.limited(600_000)
   for (let i = 0; i < 12; i++)
-    void rateLimiter.enter('live', new AbortController().signal).then((leave) => {
+    void rateLimiter.acquire('live', new AbortController().signal).then((leave) => {
       entered++
       leave()
     })
@@ -260,7 +260,7 @@ test('who still waits under a key that all have left has the limit of the last t
   expect(entered).toBeLessThanOrEqual(4)
 })
 
-test('a key that was rotated while the daemon ran is the one before to the next start', async () => {
+test('a key rotated at runtime is the previous key for the next start', async () => {
   const { clock, open } = place()
   const before = workspace('one', 'k')
   const rateLimiter = await started(open, before)
@@ -269,15 +269,15 @@ test('a key that was rotated while the daemon ran is the one before to the next 
   await pass(clock, 600_000)
   await ask(rateLimiter, 50)
   const third = await started(open, workspace('one', 'third'))
-  expect(third.used.places).toBeGreaterThanOrEqual(50)
+  expect(third.used.permits).toBeGreaterThanOrEqual(50)
 })
 
-test('a key that is left and taken again has one budget, with those who have waited in it all along', async () => {
+test('a key that is left and taken again has one rate limiter, together with the requests that waited in it all along', async () => {
   const one = workspace('one', 'k')
   const { clock, open } = place()
   const rateLimiter = open(one).of(one, 'audit')
   let entered = 0
-  const enter = () => void rateLimiter.enter('live', new AbortController().signal).then(() => entered++)
+  const enter = () => void rateLimiter.acquire('live', new AbortController().signal).then(() => entered++)
   await rateLimiter.limited(600_000)
   for (let i = 0; i < 40; i++) enter()
   rotate(one, 'fresh')
@@ -291,7 +291,7 @@ test('a key that is left and taken again has one budget, with those who have wai
   expect(entered).toBeLessThanOrEqual(60)
 })
 
-test('the limit of a workspace that has left a key is not the others’ any more', async () => {
+test('the limit of a workspace that left a key no longer applies to the others', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 5 }), workspace('two', 'k')]
   const { clock, open } = place()
   const rateLimiters = open(one, two)
@@ -303,11 +303,11 @@ test('the limit of a workspace that has left a key is not the others’ any more
   await ask(ofTwo)
   await pass(clock, 3_600_000)
   await ask(ofTwo, 60)
-  expect(ofTwo.used).toMatchObject({ places: 60, allowed: 60, limit: 60 })
+  expect(ofTwo.used).toMatchObject({ permits: 60, allowed: 60, limit: 60 })
 })
 
 test.each(['a reload', 'a rotation'])(
-  'two keys that are swapped in %s each keep what was asked with them',
+  'two keys swapped in %s each keep their earlier requests',
   async (how) => {
     const { open } = place()
     let [one, two] = [workspace('one', 'k'), workspace('two', 'l')]
@@ -328,12 +328,12 @@ test.each(['a reload', 'a rotation'])(
     await rateLimiters.load()
     await Promise.all([ask(swapped[0], 15), ask(swapped[1], 15)])
     expect(swapped.map(({ used }) => used)).toMatchObject(
-      Array(2).fill({ places: 60, allowed: 60, limit: 60 }),
+      Array(2).fill({ permits: 60, allowed: 60, limit: 60 }),
     )
   },
 )
 
-test('two that take places in the same two budgets never wait for each other', async () => {
+test('two requests that need permits of the same two limiters never wait for each other', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 1 }), workspace('two', 'l', { audit: 1 })]
   const { clock, open } = place()
   const rateLimiters = open(one, two)
@@ -345,7 +345,7 @@ test('two that take places in the same two budgets never wait for each other', a
   await asked
 })
 
-test('while a request waits for the key before, it keeps no place of the fresh one from another workspace', async () => {
+test('a request that waits for the old key takes no permit of the new one from another workspace', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
   const { clock, open } = place()
   const rateLimiters = open(one, two)
@@ -362,7 +362,7 @@ test('while a request waits for the key before, it keeps no place of the fresh o
   expect(waited).toEqual([120_000, 120_000])
 })
 
-test('who waits for two keys takes a place of each at once, and tells once that it waits', async () => {
+test('a request that waits for two keys takes a permit of each at once, and reports its wait once', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
   const { clock, open } = place()
   const rateLimiters = open(one, two)
@@ -370,15 +370,15 @@ test('who waits for two keys takes a place of each at once, and tells once that 
   await ask(ofTwo, 2)
   rotate(one, 'l')
   let told = 0
-  const entered = ofOne.enter('live', new AbortController().signal, () => told++)
+  const entered = ofOne.acquire('live', new AbortController().signal, () => told++)
   await pass(clock, 59_000)
-  expect(ofTwo.used.places).toBe(2)
+  expect(ofTwo.used.permits).toBe(2)
   await pass(clock, 2_000)
   await entered
-  expect([told, ofOne.used.places, ofTwo.used.places]).toEqual([1, 1, 1])
+  expect([told, ofOne.used.permits, ofTwo.used.permits]).toEqual([1, 1, 1])
 })
 
-test('of two that find one place left under a key that both have, the second takes none under the other', async () => {
+test('of two requests for one permit left under a shared key, the second takes none under the other', async () => {
   const workspaces = [
     workspace('one', 'k'),
     workspace('two', 'l', { audit: 2 }),
@@ -396,12 +396,12 @@ test('of two that find one place left under a key that both have, the second tak
   rotate(one, 'l')
   const asked = [ask(ofOne), ask(ofOne)]
   await settled()
-  expect([ofTwo.used.places, ofThree.used.places]).toEqual([2, 1])
+  expect([ofTwo.used.permits, ofThree.used.permits]).toEqual([2, 1])
   await pass(clock, 61_000)
   await Promise.all(asked)
 })
 
-test('who gives up while waiting for two keys has taken a place of neither', async () => {
+test('a request that gives up while waiting for two keys has taken no permit', async () => {
   const [one, two] = [workspace('one', 'k', { audit: 2 }), workspace('two', 'l', { audit: 2 })]
   const { open } = place()
   const rateLimiters = open(one, two)
@@ -409,17 +409,17 @@ test('who gives up while waiting for two keys has taken a place of neither', asy
   await ofOne.limited(3_600_000)
   rotate(one, 'l')
   const stop = new AbortController()
-  const entered = ofOne.enter('live', stop.signal)
+  const entered = ofOne.acquire('live', stop.signal)
   await settled()
   stop.abort()
   await expect(entered).rejects.toThrow()
-  expect([ofOne.used.places, ofTwo.used.places]).toEqual([0, 0])
+  expect([ofOne.used.permits, ofTwo.used.permits]).toEqual([0, 0])
 })
 
 let house: ReturnType<typeof openHouse> | undefined
 afterEach(() => house?.remove())
 
-test('a daemon whose workspaces have one key asks no more than its limit of the API', async () => {
+test('a daemon whose workspaces have one key stays within its request limit', async () => {
   const rate = { rate_limits: { audit: 10 } }
   const same = { ...rate, api_key: 'acme-key' }
   house = openHouse({ workspace: rate, others: ['beta'], otherWorkspaces: same })
@@ -442,7 +442,7 @@ test('a daemon whose workspaces have one key asks no more than its limit of the 
   }
 })
 
-test('what was asked before a restart or a reload is told from the first look on, and not from the first read', async () => {
+test('requests before a restart or a reload count from the start on, not from the first read', async () => {
   const running = fastClock()
   const stopped: { at?: number } = {}
   const clock = { ...running, now: () => stopped.at ?? running.now() }
@@ -452,7 +452,7 @@ test('what was asked before a restart or a reload is told from the first look on
   const { mock } = house
   await until(() => mock.requests.length > 3, 'some requests')
   await before.stop()
-  // What was asked a minute ago counts no more, however long the next start takes here.
+  // Requests of a minute ago count no more, however long the next start takes here.
   stopped.at = running.now()
   const after = await house.open(false)
   try {
@@ -463,13 +463,13 @@ test('what was asked before a restart or a reload is told from the first look on
   }
 })
 
-test('a 429 is told of its budget with the time until which nothing is asked', async () => {
+test('a 429 shows in its rate limiter with the end of the pause', async () => {
   house = openHouse({ api: async () => ({ ...reply(429, {}), headers: { 'retry-after': '600' } }) })
   const app = await house.open(false)
   try {
     void app.run().catch(() => undefined)
     const told = () => app.registry.status().workspaces[0]?.rate_limits?.[0]?.limited_until
-    // The budget knows it before the source does.
+    // The rate limiter knows it before the source does.
     const sentence = () => app.registry.status().summary
     await until(() => sentence().includes('the API answered 429, and no request is sent until'), 'the 429')
     const leftMs = Date.parse(told() ?? '') - house.clock.now()

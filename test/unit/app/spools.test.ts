@@ -1,4 +1,4 @@
-// Two journals in one folder: what one daemon has on its way is none of the other's.
+// Two journals in one folder: the daemons do not touch each other's objects.
 import { expect, test } from 'vitest'
 import { configSchema } from '../../../src/config/schema.ts'
 import type { ObjectGroup, ObjectSink } from '../../../src/contracts/sink.ts'
@@ -14,7 +14,7 @@ const group: ObjectGroup = {
 }
 const content = { group, count: 1, first: 1, last: 1, firstAtUs: 1, lastAtUs: 1 }
 
-test('daemons whose journals lie in one folder, each with a sink of one name, mix none of their objects', async () => {
+test('daemons whose journals are in one folder, each with a sink of one name, mix none of their objects', async () => {
   const deps = sinkDeps()
   const begun = async (journal: string) => {
     const fake = new FakeS3()

@@ -1,4 +1,4 @@
-// What a restart would lack is told while the process still has it.
+// What a restart would miss is reported while the process still has it.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { certificate } from '../../fakes/certificates.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { acceptAll, openHouse, until } from './house.ts'
 
-test('secrets that cannot be read again are told by status and log while all goes on, until they can be', async () => {
+test('secrets that cannot be read again are in status and log while the daemon runs on, until they can be read', async () => {
   const house = openHouse({ receiver: acceptAll })
   onTestFinished(house.remove)
   const trouble: (string | undefined)[] = [undefined, undefined]
@@ -72,7 +72,7 @@ describe('files that a sink names', () => {
     put('token', 'web-identity')
   })
 
-  /** What each look warns of, as it stands then. */
+  /** The warnings of each check. */
   function looking() {
     const tls = { ca_file: at('ca.pem'), cert_file: at('cert.pem'), key_file: at('key.pem') }
     const config = configSchema.parse({
@@ -111,10 +111,10 @@ describe('files that a sink names', () => {
   test.each([
     ['ca.pem', 'siem tls.ca_file', undefined, 'there is no such file'],
     ['cert.pem', 'siem tls.cert_file', '', 'it contains no certificate in PEM (BEGIN CERTIFICATE)'],
-    ['key.pem', 'siem tls.key_file', newer.key, 'it must be the key of that certificate'],
+    ['key.pem', 'siem tls.key_file', newer.key, 'it does not belong to the certificate'],
     ['hash', 'siem redact.0.key_file', 'short', 'its key is shorter than 32 bytes'],
     ['token', 'lake web_identity_token_file', undefined, 'there is no such file'],
-  ])('%s that was good and is no more is told until it is again', (name, field, content, why) => {
+  ])('%s that was valid and no longer is causes a warning until it is again', (name, field, content, why) => {
     const { look, log } = looking()
     expect(look()).toEqual([])
     const before = readFileSync(at(name), 'utf8')
@@ -129,7 +129,7 @@ describe('files that a sink names', () => {
     expect(log.lines).toHaveLength(2)
   })
 
-  test('that never were good are the sink’s own matter: it is held, and says so', () => {
+  test('that never were valid block the sink, which reports it', () => {
     rmSync(at('hash'))
     const { look } = looking()
     expect(look()).toEqual([])

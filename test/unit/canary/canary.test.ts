@@ -1,4 +1,4 @@
-// The canary, step by step on a virtual clock: each stage measured, what lacks told once, a restart in between, sources off left out.
+// The canary, step by step on a virtual clock: each stage measured, a missing one reported once, a restart in between, disabled sources left out.
 import { expect, test } from 'vitest'
 import { Canary, type CanaryOptions, type CanaryQuestion } from '../../../src/canary/canary.ts'
 import type { TraceSource } from '../../../src/canary/traces.ts'
@@ -25,7 +25,7 @@ class Notes implements CanaryReporter {
   missing(traces: readonly CanaryTrace[]): void {
     this.lacking = traces.map(nameOf)
   }
-  whole(at: number): void {
+  complete(at: number): void {
     this.wholes.push(at)
   }
 }
@@ -42,7 +42,7 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
     reporter: new SourceNotes(),
     notes: new Notes(),
     canary: undefined as unknown as Canary,
-    /** The process dies and begins again. */
+    /** The process dies and restarts. */
     restart(changed: Partial<CanaryOptions> = {}) {
       perch.reporter = new SourceNotes()
       perch.notes = new Notes()
@@ -96,7 +96,7 @@ async function openPerch(more: Partial<CanaryOptions> = {}) {
   return perch
 }
 
-test('each stage is measured from the moment the prompt was sent, and what comes whole is told with its time', async () => {
+test('each stage is measured from the moment the prompt was sent, and a complete round is reported with its time', async () => {
   const perch = await openPerch()
   expect(await perch.step()).toBe(0)
   expect(perch.asked).toHaveLength(1)
@@ -122,7 +122,7 @@ test('each stage is measured from the moment the prompt was sent, and what comes
   expect(perch.reporter.successes).toBe(2)
 })
 
-test('one prompt an interval, each with a nonce of its own', async () => {
+test('one prompt per interval, each with a nonce of its own', async () => {
   const perch = await openPerch({ sources: [], sinks: [] })
   for (let hours = 0; hours < 5; hours++) {
     await perch.step()
@@ -133,7 +133,7 @@ test('one prompt an interval, each with a nonce of its own', async () => {
   expect(new Set(perch.asked.map(({ mark }) => mark)).size).toBe(5)
 })
 
-test('what does not come within its bound is told once, stays told until one comes back whole, and the next prompt goes out', async () => {
+test('a stage that misses its deadline is logged once and shown until a round is complete, and the next prompt goes out', async () => {
   const perch = await openPerch({
     sinks: [{ name: 'siem', source: 'audit' }],
     sources: ['audit', 'history.usage'],
@@ -152,7 +152,7 @@ test('what does not come within its bound is told once, stays told until one com
   const error = perch.reporter.errors.at(-1)
   expect(error?.message).toContain('missing audit, usage, delivered siem')
   expect(error?.message).not.toContain(perch.nonce)
-  const warnings = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('did not come back'))
+  const warnings = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('is incomplete'))
   expect(warnings()).toHaveLength(1)
   expect(perch.reporter.states.at(-1)).toBe('failing')
   expect(perch.reporter.successes).toBe(1)
@@ -167,7 +167,7 @@ test('what does not come within its bound is told once, stays told until one com
   expect(warnings()).toHaveLength(1)
 })
 
-test('a restart in between loses no stage: what came before is told again, what comes after is measured from the same moment', async () => {
+test('a restart in between loses no stage: earlier ones are reported again, later ones measured from the same moment', async () => {
   const perch = await openPerch({
     sources: ['audit', 'history.usage'],
     sinks: [{ name: 'siem', source: 'audit' }],
@@ -182,7 +182,7 @@ test('a restart in between loses no stage: what came before is told again, what 
   await perch.ack('siem')
   await perch.step()
   expect(perch.notes.told.toSorted()).toEqual(['audit 60', 'delivered siem 120', 'request 0'])
-  // The user that the audit entry told is known still.
+  // The user from the audit entry is still known.
   await perch.read('history.usage', { id: 'u', time: perch.time(), of: { user: USER } })
   await perch.step()
   expect(perch.notes.told).toContain('usage 120')
@@ -192,7 +192,7 @@ test('a restart in between loses no stage: what came before is told again, what 
   expect(perch.notes.wholes).toEqual([START + 2 * MINUTE])
 })
 
-test('after a restart it is told when the last prompt was answered and came back, and when the next is due', async () => {
+test('after a restart the status shows when the last prompt was answered and completed, and when the next is due', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [] })
   await perch.step()
   expect(perch.reporter.recalls).toEqual([])
@@ -206,7 +206,7 @@ test('after a restart it is told when the last prompt was answered and came back
   expect(perch.reporter.triesInMs).toEqual([58 * MINUTE])
 })
 
-test('of a prompt that nobody answered it is told when the next is due; of one that waits for the sources, nothing', async () => {
+test('an unanswered prompt shows when the next is due; one that waits for the sources shows nothing', async () => {
   const perch = await openPerch({ ready: () => Promise.resolve(false) })
   await perch.step()
   expect([perch.reporter.triesInMs, perch.reporter.states]).toEqual([[], ['idle']])
@@ -219,7 +219,7 @@ test('of a prompt that nobody answered it is told when the next is due; of one t
   expect([perch.reporter.triesInMs, perch.reporter.recalls]).toEqual([[HOUR], []])
 })
 
-test('an alarm is there again after a restart, in metrics and status, and not in the log', async () => {
+test('after a restart an alarm is back in metrics and status, but not in the log', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [], intervalMs: 5 * HOUR })
   await perch.step()
   perch.pass(2 * HOUR)
@@ -228,7 +228,7 @@ test('an alarm is there again after a restart, in metrics and status, and not in
   await perch.step()
   expect(perch.notes.lacking).toEqual(['audit'])
   expect(perch.reporter.errors).toHaveLength(1)
-  expect(perch.log.lines.filter((line) => JSON.stringify(line).includes('did not come back'))).toHaveLength(1)
+  expect(perch.log.lines.filter((line) => JSON.stringify(line).includes('is incomplete'))).toHaveLength(1)
 })
 
 test('a crash in mid-request costs no second prompt within the interval, and no alarm', async () => {
@@ -245,7 +245,7 @@ test('a crash in mid-request costs no second prompt within the interval, and no 
   expect(perch.asked).toHaveLength(2)
 })
 
-test('a prompt that fails is tried again ever later, up to its interval, and held where only a person helps', async () => {
+test('a failing prompt is retried with growing pauses, up to its interval, and blocked where only a person helps', async () => {
   const perch = await openPerch()
   perch.answers(async () => {
     throw new ConnectorError('forbidden', 'the key lacks the permission')
@@ -268,7 +268,7 @@ test('a prompt that fails is tried again ever later, up to its interval, and hel
   expect(perch.notes.lacking).toEqual([])
 })
 
-test('where a failure to ask was told, so is the first prompt that goes through', async () => {
+test('after a logged failure to ask, the first successful prompt is logged', async () => {
   const perch = await openPerch({ sources: [], sinks: [] })
   perch.answers(async () => {
     if (perch.asked.length === 1) throw new ConnectorError('unreachable', 'nobody there')
@@ -282,14 +282,16 @@ test('where a failure to ask was told, so is the first prompt that goes through'
   }
   stop.abort()
   await running
-  const lines = perch.log.lines.map((line) => JSON.stringify(line)).filter((line) => line.includes(' ask'))
+  const lines = perch.log.lines
+    .map((line) => JSON.stringify(line))
+    .filter((line) => /[Cc]anary prompt/.test(line))
   expect(lines).toEqual([
-    expect.stringContaining('The canary could not ask and will try again'),
-    expect.stringContaining('The canary asks again'),
+    expect.stringContaining('The canary prompt failed and will be retried'),
+    expect.stringContaining('Canary prompts succeed again'),
   ])
 })
 
-test('a clock that is set back makes no prompt wait for more than its interval', async () => {
+test('after a clock was set back no prompt waits for more than its interval', async () => {
   const perch = await openPerch({ sources: [], sinks: [] })
   await perch.step()
   expect(await perch.step()).toBe(HOUR)
@@ -298,7 +300,7 @@ test('a clock that is set back makes no prompt wait for more than its interval',
   expect(perch.asked).toHaveLength(2)
 })
 
-test('nothing is asked before every source has caught up: its trace would come behind the backlog', async () => {
+test('no prompt is sent before every source has caught up: its trace would come behind the backlog', async () => {
   let ready = false
   const perch = await openPerch({ ready: () => Promise.resolve(ready) })
   expect(await perch.step()).toBe(30_000)
@@ -308,7 +310,7 @@ test('nothing is asked before every source has caught up: its trace would come b
   expect(perch.asked).toHaveLength(1)
 })
 
-test('what is not ours is no trace: another User-Agent, another user, another time, another text', async () => {
+test('another User-Agent, user, time or text is no trace of ours', async () => {
   const perch = await openPerch({ sinks: [] })
   await perch.step()
   const { nonce } = perch
@@ -330,7 +332,7 @@ test('what is not ours is no trace: another User-Agent, another user, another ti
     { id: 'i', time: perch.time(5 * MINUTE), of: { user: USER } },
   )
   expect(perch.notes.told).toEqual(['request 0', 'audit 0'])
-  // Read again, as the open day is: known to the journal, and a trace all the same. v1 calls the user email.
+  // Read again, like the current day: known to the journal, and still a trace. v1 calls the user email.
   await perch.read('history.usage', { id: 'd', time: perch.time(), of: { email: USER } })
   expect(perch.notes.told).toEqual(['request 0', 'audit 0', 'usage 0'])
 })
@@ -349,7 +351,7 @@ test('a sink that refuses the entry for good has not accepted it', async () => {
   expect(perch.notes.lacking).toEqual(['delivered siem'])
 })
 
-test('the loop sleeps until a trace is shown to it, and looks at the sinks each second from then on', async () => {
+test('the loop sleeps until a trace is shown to it, and checks the sinks each second from then on', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }] })
   const stop = new AbortController()
   const running = perch.canary.run(stop.signal)
@@ -369,7 +371,7 @@ test('the loop sleeps until a trace is shown to it, and looks at the sinks each 
   await running
 })
 
-test('a note that is none of ours is as good as none', async () => {
+test('an unreadable state entry counts as none', async () => {
   const perch = await openPerch()
   for (const note of ['', '{', '[]', '{"round":{"nonce":1}}']) {
     await perch.journal.putNote('canary:acme', note)
@@ -378,7 +380,7 @@ test('a note that is none of ours is as good as none', async () => {
   }
 })
 
-test('what a former round lacked stays told over a restart until one comes back whole, also while the next is under way', async () => {
+test('a stage missing in an earlier round is shown over a restart until a round is complete, also during the next one', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }] })
   await perch.step()
   perch.pass(HOUR)
@@ -402,7 +404,7 @@ test('what a former round lacked stays told over a restart until one comes back 
   expect([perch.notes.lacking, perch.reporter.errors]).toEqual([[], []])
 })
 
-test('a trace that is read again, as each day of the history is, is told once and keeps its first time', async () => {
+test('a trace that is read again, like each day of the history, is reported once and keeps its first time', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }] })
   await perch.step()
   perch.pass(MINUTE)
@@ -414,7 +416,7 @@ test('a trace that is read again, as each day of the history is, is told once an
   expect(perch.notes.told).toEqual(['request 0', 'audit 60', 'delivered siem 120'])
 })
 
-test('what comes after its round is over is told no more', async () => {
+test('a trace after the end of its round is not reported', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [], intervalMs: 5 * HOUR })
   await perch.step()
   perch.pass(2 * HOUR)
@@ -423,7 +425,7 @@ test('what comes after its round is over is told no more', async () => {
   expect([perch.notes.told, perch.notes.lacking]).toEqual([['request 0'], ['audit']])
 })
 
-test('who our key is stays known where a later trace does not say it', async () => {
+test('our key’s user stays known if a later trace does not name it', async () => {
   const perch = await openPerch({ sinks: [] })
   await perch.step()
   await perch.read('audit', perch.audit())
@@ -432,7 +434,7 @@ test('who our key is stays known where a later trace does not say it', async () 
   expect(perch.notes.told).toEqual(['request 0', 'audit 0', 'query 0', 'usage 0'])
 })
 
-test('how long the answer took is told again after a restart, and a clock that is set back makes nothing come before its prompt', async () => {
+test('the answer time is reported again after a restart, and a clock that is set back makes nothing come before its prompt', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [] })
   perch.answers(async () => {
     perch.pass(3_000)
@@ -446,14 +448,14 @@ test('how long the answer took is told again after a restart, and a clock that i
   expect(perch.notes.told).toEqual(['request 3', 'audit 0'])
 })
 
-test('that it came back whole again is said once, and each prompt and each whole round is a success', async () => {
+test('a recovery is logged once, and each prompt and each complete round is a success', async () => {
   const perch = await openPerch({ sources: ['audit'], sinks: [] })
   const whole = async () => {
     await perch.read('audit', perch.audit())
     await perch.step()
     perch.pass(HOUR)
   }
-  const again = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('whole again')).length
+  const again = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('complete again')).length
   await perch.step()
   await whole()
   expect([again(), perch.reporter.successes, perch.reporter.caughtUps]).toEqual([0, 2, 2])
@@ -468,7 +470,7 @@ test('that it came back whole again is said once, and each prompt and each whole
   expect([again(), perch.reporter.successes, perch.reporter.caughtUps]).toEqual([1, 6, 6])
 })
 
-test('a prompt that could not be sent changes nothing of what is told of the one before', async () => {
+test('a prompt that could not be sent leaves the report of the one before unchanged', async () => {
   const perch = await openPerch({ sources: ['audit', 'history.query'], sinks: [] })
   await perch.step()
   await perch.read('audit', perch.audit())

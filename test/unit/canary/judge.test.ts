@@ -19,7 +19,7 @@ test.each([
   const lacking: number[] = []
   const canary = {
     seen: () => undefined,
-    whole: () => undefined,
+    complete: () => undefined,
     missing: (traces: readonly object[]) => void lacking.push(traces.length),
   }
   const judge = new Judge({
@@ -35,9 +35,9 @@ test.each([
   expect(lacking).toEqual(over ? [1] : [])
 })
 
-test('of a former process only what sinks did that are still there is told', () => {
+test('of an earlier process only the results of sinks that still exist are reported', () => {
   const told: unknown[] = []
-  const canary = { seen: (trace: unknown) => told.push(trace), whole: () => undefined, missing: () => undefined } // prettier-ignore
+  const canary = { seen: (trace: unknown) => told.push(trace), complete: () => undefined, missing: () => undefined } // prettier-ignore
   const judge = new Judge({
     ...{ boundMs: BOUND, sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }], canary },
     ...{ reporter: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START) },
@@ -48,9 +48,9 @@ test('of a former process only what sinks did that are still there is told', () 
   expect(told).toEqual([{ stage: 'delivered', sink: 'siem' }])
 })
 
-test('what a former round lacked is told no more where nobody looks for it any more', () => {
+test('a stage missing in an earlier round is not reported any more once nothing looks for it', () => {
   const lacking: number[] = []
-  const canary = { seen: () => undefined, whole: () => undefined, missing: (traces: readonly object[]) => void lacking.push(traces.length) } // prettier-ignore
+  const canary = { seen: () => undefined, complete: () => undefined, missing: (traces: readonly object[]) => void lacking.push(traces.length) } // prettier-ignore
   const reporter = new SourceNotes()
   const judge = new Judge({
     ...{ boundMs: BOUND, sources: ['audit'], sinks: [], canary, reporter },
@@ -60,6 +60,6 @@ test('what a former round lacked is told no more where nobody looks for it any m
   const round: Round = { nonce: 'c', sentAt: START, traces, delivered: {}, parked: [], over: true }
   const memory: CanaryMemory = { round, missed: round, wholeAt: 0 }
   judge.remember(memory)
-  judge.asked(memory)
+  judge.promptAnswered(memory)
   expect([lacking, reporter.errors, reporter.states, reporter.successes]).toEqual([[], [], [], 1])
 })

@@ -1,6 +1,6 @@
-// Which sinks have answered for a trace: a refusal for good is looked for once, however many letters there are.
+// Which sinks have answered for a trace: a refusal for good is looked for once, however many dead letters there are.
 import { expect, test } from 'vitest'
-import { awaited, settledBy, undelivered } from '../../../src/canary/round.ts'
+import { awaited, acknowledgedBy, undelivered } from '../../../src/canary/round.ts'
 import type { Round } from '../../../src/canary/round.ts'
 import type { Journal, SinkPosition } from '../../../src/contracts/journal.ts'
 import type { DeadLetterQuery } from '../../../src/contracts/records.ts'
@@ -39,30 +39,32 @@ function journalOf(siem: Partial<SinkPosition>, letters: readonly string[]) {
   return { journal, asked }
 }
 
-test('a trace that a sink refused is noted once and not asked about again; it stays undelivered', async () => {
+test('a trace that a sink refused is recorded once and not searched again; it stays undelivered', async () => {
   const round = roundOf()
   const { journal, asked } = journalOf({ deadLetters: 1 }, ['ours'])
-  expect(await settledBy(round, sinks, journal)).toEqual([])
-  expect(await settledBy(round, sinks, journal)).toEqual([])
+  expect(await acknowledgedBy(round, sinks, journal)).toEqual([])
+  expect(await acknowledgedBy(round, sinks, journal)).toEqual([])
   expect([round.parked, asked.length]).toEqual([['siem'], 1])
   expect(awaited(round, sinks).map(({ name }) => name)).toEqual(['archive'])
   expect(undelivered(round, sinks)).toEqual(sinks)
 })
 
-test('its letter is found behind a thousand others', async () => {
+test('its dead letter is found behind a thousand others', async () => {
   const others = Array.from({ length: 1_000 }, (_, i) => `other-${i}`)
   const [found, lost] = [roundOf(), roundOf()]
   const { journal, asked } = journalOf({ deadLetters: 1_001 }, [...others, 'ours'])
-  expect(await settledBy(found, sinks, journal)).toEqual([])
+  expect(await acknowledgedBy(found, sinks, journal)).toEqual([])
   expect([found.parked, asked.map(({ after }) => after)]).toEqual([['siem'], [0, 1_000]])
-  expect(await settledBy(lost, sinks, journalOf({ deadLetters: 1_000 }, others).journal)).toEqual(['siem'])
+  expect(await acknowledgedBy(lost, sinks, journalOf({ deadLetters: 1_000 }, others).journal)).toEqual([
+    'siem',
+  ])
 })
 
-test('what is not settled yet, delivered already or not read is no answer', async () => {
+test('entries not acknowledged yet, delivered already or not read are no answer', async () => {
   const { journal } = journalOf({ position: 6 }, [])
-  expect(await settledBy(roundOf(), sinks, journal)).toEqual([])
+  expect(await acknowledgedBy(roundOf(), sinks, journal)).toEqual([])
   const settled = journalOf({}, []).journal
-  expect(await settledBy(roundOf({ delivered: { siem: 3 } }), sinks, settled)).toEqual([])
-  expect(await settledBy(roundOf({ traces: {} }), sinks, settled)).toEqual([])
-  expect(await settledBy(roundOf(), sinks, settled)).toEqual(['siem'])
+  expect(await acknowledgedBy(roundOf({ delivered: { siem: 3 } }), sinks, settled)).toEqual([])
+  expect(await acknowledgedBy(roundOf({ traces: {} }), sinks, settled)).toEqual([])
+  expect(await acknowledgedBy(roundOf(), sinks, settled)).toEqual(['siem'])
 })

@@ -1,4 +1,4 @@
-// When a prompt may be sent: what the sources remember decides, and none that cannot read keeps it from being sent.
+// When a prompt may be sent: the sources' own records decide, and a source that cannot read does not prevent it.
 import { expect, test } from 'vitest'
 import type { Cursor, Plan, Source, SourceName } from '../../../src/contracts/source.ts'
 import type { SourceState } from '../../../src/contracts/reporter.ts'
@@ -7,7 +7,7 @@ import { VirtualClock } from '../../simulation/virtual-clock.ts'
 import { HOUR, MINUTE, START } from '../app/desk.ts'
 
 interface Given {
-  /** of what the journal keeps; undefined: nothing */
+  /** what the journal keeps; undefined: nothing */
   readonly plan: Plan | undefined
   readonly state?: SourceState
 }
@@ -34,7 +34,7 @@ async function ready(given: Partial<Record<SourceName, Given>>, intervalMs = 15 
 const done: Plan = { dueAt: START + MINUTE, priority: 'live', caughtUp: true }
 const behind: Plan = { dueAt: START, priority: 'job', caughtUp: false }
 
-test('what was read before a restart counts: nothing has to be read once more before a prompt is sent', async () => {
+test('reads before a restart count: nothing has to be read again before a prompt is sent', async () => {
   expect(await ready({ audit: { plan: done }, 'history.usage': { plan: done } })).toBe(true)
 })
 
@@ -48,16 +48,13 @@ test('a source with a backlog, or that has read nothing yet, or was away for lon
 test.each([
   [15 * MINUTE, 15 * MINUTE],
   [1_000, MINUTE],
-])(
-  'of a source that is read every %i ms all counts as read until it is %i ms overdue',
-  async (intervalMs, ms) => {
-    const overdue = (byMs: number) => ready({ audit: { plan: { ...done, dueAt: START - byMs } } }, intervalMs)
-    expect([await overdue(ms), await overdue(ms + 1)]).toEqual([true, false])
-  },
-)
+])('a source that is read every %i ms counts as read until it is %i ms overdue', async (intervalMs, ms) => {
+  const overdue = (byMs: number) => ready({ audit: { plan: { ...done, dueAt: START - byMs } } }, intervalMs)
+  expect([await overdue(ms), await overdue(ms + 1)]).toEqual([true, false])
+})
 
 test.each(['blocked', 'failing'] as const)(
-  'a source that is %s keeps no prompt from being sent',
+  'a source that is %s does not keep a prompt from being sent',
   async (state) => {
     const held = { plan: undefined, state }
     expect(await ready({ audit: { plan: done }, 'history.usage': held })).toBe(true)

@@ -1,4 +1,4 @@
-// A trace is told among entries that others wrote: nothing in one of them may end the reading of all.
+// A trace is recognized among other entries: nothing in one of them may end the reading of all.
 import { expect, test } from 'vitest'
 import { noticed, traceIn } from '../../../src/canary/traces.ts'
 import type { Appended, Source } from '../../../src/contracts/source.ts'
@@ -25,7 +25,7 @@ test.each([
   expect(traceIn('audit', entry(`"user_agent":"x ${NONCE}"`), sought)).toMatchObject({ id: 'e1' })
 })
 
-test('whoever looks on may stumble: what is read goes on', async () => {
+test('an observer may fail: reading continues', async () => {
   const { entries } = part([spec(1)])
   const source: Source = {
     stream: audit,
@@ -46,7 +46,7 @@ test('whoever looks on may stumble: what is read goes on', async () => {
   expect([read, seen]).toEqual([2, 2])
 })
 
-test('what did not land is not shown', async () => {
+test('entries that did not land are not shown', async () => {
   const source: Source = {
     stream: audit,
     plan: () => ({ dueAt: 0, priority: 'live', caughtUp: false }),
@@ -70,13 +70,13 @@ const PROMPT = 'api:create_query'
 const at = (ms: number) => new Date(START_US / 1000 + ms).toISOString().replace('Z', '')
 const said = (members: object) => JSON.stringify(members)
 
-test('a trace may stand behind others of its kind', () => {
+test('a trace may be behind others of its kind', () => {
   const others = ['a', 'b'].map((id) => ({ id, type: PROMPT, raw: said({ id, user_agent: 'another' }) }))
   const ours = { id: 'c', type: PROMPT, raw: said({ id: 'c', user: 'us', user_agent: `x ${NONCE}` }) }
   expect(traceIn('audit', made([...others, ours, ...others]), sought)).toEqual({ id: 'c', user: 'us' })
 })
 
-test('a query event may be seen before its prompt is answered: two days from when that was sent are near, no more', () => {
+test('a query event may be seen before its prompt is answered: two days from sending are near, no more', () => {
   const DAY = 86_400_000
   const found = (ms: number) => {
     const raw = said({ id: 'q', query: `say ${NONCE}` })
@@ -87,7 +87,7 @@ test('a query event may be seen before its prompt is answered: two days from whe
   ])
 })
 
-test('a usage event is told by our user and by when the prompt was made: without either it is nobody’s', () => {
+test('a usage event is recognized by our user and the time of the prompt: without either it is not ours', () => {
   const madeUs = { from: START_US, to: START_US + 1_000_000 }
   const found = (members: object, user: string | undefined, ms = 0) =>
     traceIn('history.usage', made([{ id: 'u', time: at(ms), raw: said(members) }]), {

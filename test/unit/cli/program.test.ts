@@ -166,7 +166,7 @@ test('an older Node is told so in one line and exits 1', () => {
   ])
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toBe(
-    'auditferry needs Node 22.19 or newer, this is 22.18.0: npm ci brings one, node_modules/.bin/node\n',
+    'auditferry needs Node 22.19 or newer, this is 22.18.0: npm ci installs one as node_modules/.bin/node\n',
   )
 })
 
@@ -298,7 +298,7 @@ describe('a first configuration', () => {
   test('init of one type twice is wrong usage: the names of two would be one', () => {
     const { code, stdout, stderr } = run(['init', '--sink', 'file,file'])
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toMatch(/^error: --sink names one of them twice: list each once; a second sink of a type/)
+    expect(stderr).toMatch(/^error: --sink contains a value twice: list each once; a second sink of a type/)
   })
 
   test('config print tells what it comes to: defaults filled in, secrets masked', () => {
@@ -373,7 +373,7 @@ describe('what cannot be written', () => {
   ])('%s on a full disk ends with 1 and says so', (...args) => {
     write('a.yaml', good())
     const { status, stderr } = shell('>/dev/full', ...args)
-    expect(stderr).toContain('standard output could not be written whole (ENOSPC)')
+    expect(stderr).toContain('standard output could not be written completely (ENOSPC)')
     expect(status).toBe(1)
   })
 

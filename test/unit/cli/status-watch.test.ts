@@ -6,7 +6,7 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import { openBoardStand } from '../observability/board-stand.ts'
 import { openWorld } from './world.ts'
 
-const nobody: Look = { nobody: 'auditferry: no daemon runs here\n' }
+const nobody: Look = { message: 'auditferry: no daemon runs here\n' }
 const report: Look = { report: { ...openBoardStand().registry.status(), ok: true } }
 
 interface Options extends Partial<Pick<CommandContext, 'colours' | 'print'>> {

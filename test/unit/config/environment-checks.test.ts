@@ -19,7 +19,7 @@ import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realFiles, readTextFile, type Files } from '../../../src/config/files.ts'
 import { examineConfig } from '../../../src/config/load.ts'
-import { loadToRun, lookAround } from '../../../src/config/environment-checks.ts'
+import { loadToRun, checkEnvironment } from '../../../src/config/environment-checks.ts'
 import { SCHEMA, schemaIn } from '../../../src/journal/sqlite/files.ts'
 import { openJournal } from '../../../src/journal/sqlite/open.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
@@ -52,7 +52,7 @@ ${sinks}`
   writeFileSync(file, text, { mode: 0o600 })
   const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
   expect(faults).toEqual([])
-  const { faults: found, warnings } = lookAround(loaded ?? expect.fail(), files, nowAt)
+  const { faults: found, warnings } = checkEnvironment(loaded ?? expect.fail(), files, nowAt)
   return { faults: says(found), warnings: says(warnings) }
 }
 
@@ -104,7 +104,10 @@ sinks: [{ name: a, type: stdout }]
       { mode: 0o644 },
     )
     const { loaded, faults } = examineConfig(file, { env: {}, readFile: readTextFile })
-    return { faults: says(faults), warnings: lookAround(loaded ?? expect.fail(), roomyFiles, nowAt).warnings }
+    return {
+      faults: says(faults),
+      warnings: checkEnvironment(loaded ?? expect.fail(), roomyFiles, nowAt).warnings,
+    }
   }
   expect(told(`\${file:${folder}/absent}`)).toEqual({
     faults: [`2 workspaces.0.api_key: \${file:${folder}/absent} cannot be resolved: there is no such file`],
@@ -666,7 +669,7 @@ function tlsFaults(type: keyof typeof tlsSinks, contents: { ca?: string; cert?: 
 
 const [one, other] = [certificate('one'), certificate('other')]
 const noCertificate = 'it contains no certificate in PEM (BEGIN CERTIFICATE)'
-const spoiled = 'a certificate in it is cut short or spoiled'
+const spoiled = 'a certificate in it is incomplete or damaged'
 const faultAt = (name: string, wrong: string) =>
   `5 sinks.0.tls.${name}_file: the file cannot be used: ${wrong}`
 
@@ -691,7 +694,7 @@ test.each(['splunk_hec', 's3', 'syslog'] as const)(
     ])
     expect(tlsFaults(type, { cert: one.cert, key: one.cert })).toEqual([faultAt('key', noKey)])
     expect(tlsFaults(type, { cert: one.cert, key: other.key })).toEqual([
-      faultAt('key', 'TLS does not take it with cert_file: it must be the key of that certificate'),
+      faultAt('key', 'it does not belong to the certificate in cert_file'),
     ])
   },
 )
@@ -744,7 +747,7 @@ sinks: ${sinks}
 `
   writeFileSync(join(folder, 'a.yaml'), text, { mode: 0o600 })
   const { loaded } = examineConfig(join(folder, 'a.yaml'), { env: {}, readFile: readTextFile })
-  return says(lookAround(loaded ?? expect.fail(), roomyFiles, nowAt).warnings)
+  return says(checkEnvironment(loaded ?? expect.fail(), roomyFiles, nowAt).warnings)
 }
 
 test('a vault of which nothing is read is a warning, unless somebody switched its projects off', () => {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { readTextFile, realFiles } from '../../../src/config/files.ts'
 import { examineConfig, loadConfig } from '../../../src/config/load.ts'
-import { lookAround } from '../../../src/config/environment-checks.ts'
+import { checkEnvironment } from '../../../src/config/environment-checks.ts'
 
 const text = (sink: string) => `workspaces:
   - { name: acme, base_url: "https://a.example.com", api_key: planted, audit: {} }
@@ -45,13 +45,13 @@ test('validate looks into each key file, and tells none of it', () => {
   ].map((file, index) => `      - { fields: [f${index}], with: hash, key_file: ${file} }\n`)
   const file = put('a.yaml', text(`    redact:\n${rules.join('')}`))
   const { loaded } = examineConfig(file, { env: {}, readFile: readTextFile })
-  const { faults } = lookAround(loaded ?? expect.fail(), realFiles, Date.now())
+  const { faults } = checkEnvironment(loaded ?? expect.fail(), realFiles, Date.now())
   const advice = 'make one with: openssl rand -hex 32'
   const held =
     ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)'
   expect(faults.map(({ line, path, message }) => `${line} ${JSON.stringify(path)} ${message}`)).toEqual([
     `8 ["sinks",0,"redact",1,"key_file"] the file cannot be used: its key is shorter than 32 bytes: ${advice}${held}`,
-    `9 ["sinks",0,"redact",2,"key_file"] the file cannot be used: it is no text: ${advice}${held}`,
+    `9 ["sinks",0,"redact",2,"key_file"] the file cannot be used: it is not text: ${advice}${held}`,
     `10 ["sinks",0,"redact",3,"key_file"] the file cannot be used: there is no such file${held}`,
   ])
 })

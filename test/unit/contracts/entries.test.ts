@@ -1,4 +1,4 @@
-// A run of entries: views, not copies, that say the same however they are cut.
+// A slice of entries: views, not copies, that return the same however they are cut.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { Entries } from '../../../src/contracts/entries.ts'
@@ -16,7 +16,7 @@ function told(entries: Entries) {
   ])
 }
 
-it('an entry tells its id, time, type and bytes as they were written', () => {
+it('an entry has its id, time, type and bytes as they were written', () => {
   const entries = entriesOf([
     { id: 'a', time: '2026-01-31T12:00:00.000001', type: 'auth:login', raw: '{"zoë":1}', version: 2 },
   ])
@@ -33,7 +33,7 @@ it('an entry tells its id, time, type and bytes as they were written', () => {
   ])
 })
 
-it('a slice and a pick tell what the same entries told before, and share the bytes', () => {
+it('a slice and a pick return the same entries as before, and share the bytes', () => {
   const entries = entriesOf(someEntries(12))
   const all = told(entries)
   fc.assert(
@@ -53,7 +53,7 @@ it('a slice of a slice counts from the slice', () => {
   expect(told(entries.slice(2, 8).slice(1, 3))).toEqual(told(entries).slice(3, 5))
 })
 
-it('what is not there is nothing, not an error', () => {
+it('what does not exist is nothing, not an error', () => {
   expect([Entries.none.count, Entries.none.at(0), Entries.none.type(0), Entries.none.id(0)]).toEqual([
     0,
     NaN,
@@ -62,7 +62,7 @@ it('what is not there is nothing, not an error', () => {
   ])
 })
 
-it('what lies between two instants is what a look at each entry picks, and all of them are the same object', () => {
+it('the entries between two instants are those that a full scan finds, and all of them are the same object', () => {
   const instant = fc.constantFrom(-Infinity, ...Array.from({ length: 9 }, (_, i) => i), Infinity)
   fc.assert(
     fc.property(fc.array(fc.nat(8), { maxLength: 12 }), instant, instant, (times, fromUs, toUs) => {

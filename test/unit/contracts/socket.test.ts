@@ -22,7 +22,7 @@ test.each([
   expect(addressOf(url)).toEqual(address)
 })
 
-test('what is named leads back to where it came from', () => {
+test('a named address parses back to itself', () => {
   const port = fc.integer({ min: 1, max: 65_535 })
   fc.assert(
     fc.property(fc.oneof(fc.domain(), fc.ipV4()), port, (host, given) => {

@@ -1,9 +1,9 @@
-// The form of each question of the control socket: what fits is asked as it came, and whatever does not is refused before anybody is asked.
+// The form of each question of the control socket: a valid one is passed on unchanged, and any other is refused before anything handles it.
 import { expect, test } from 'vitest'
 import { ZodError } from 'zod'
 import { questions } from '../../../src/control/questions.ts'
 import type { ControlOptions } from '../../../src/control/questions.ts'
-import { MOST_LINES } from '../../../src/observability/taps.ts'
+import { MAX_LINES } from '../../../src/observability/taps.ts'
 
 type Json = string | number | boolean | readonly Json[] | { readonly [key: string]: Json }
 type Form = Readonly<Record<string, Json>>
@@ -23,15 +23,15 @@ const forms: Readonly<Record<string, readonly [must: Form, may: Form]>> = {
   'POST /dead-letters/drop': [{}, { ...page, ...ids, sink: 'siem' }],
   'POST /tap': [{ sink: 'siem', limit: 5, waitMs: 100 }, {}],
   'POST /replay': [replay, { workspace: 'acme', leave: [{ stream, fromDay: 1, toDay: 2 }], until: 8 }],
-  'POST /shelved': [{}, { after: 4 }],
+  'POST /stored-days': [{}, { after: 4 }],
   'POST /jobs': [{ kind: 'backfill' }, {}],
   'POST /jobs/backfill': [span, stream],
   'POST /jobs/replay': [replayed, { dryRun: true }],
   'POST /jobs/cancel': [{ kind: 'replay' }, { ...stream, sink: 'siem' }],
-  'POST /compare': [{ stream, ...span, job: 'w' }, { place: 'there' }],
+  'POST /compare': [{ ...span, job: 'w' }, { workspace: 'acme' }],
   'POST /compare/end': [{ job: 'w' }, {}],
   'POST /counts': [{ fromDay: 1, toDay: 2 }, {}],
-  'POST /owed': [{ sink: 'siem' }, { after: 4 }],
+  'POST /pending': [{ sink: 'siem' }, { after: 4 }],
   'POST /quarantine': [{}, { ...page, ...ids }],
   'POST /quarantine/raw': [{ id: 7 }, {}],
   'POST /quarantine/drop': [{}, { ...page, ...ids }],
@@ -42,7 +42,7 @@ function boundsOf(question: string, key: string): readonly [least: number, most:
   if (key === 'id' || key === 'ids') return [1, Infinity]
   if (key === 'after' || key === 'until') return [0, Infinity]
   if (key === 'waitMs') return [0, 10_000]
-  if (key === 'limit') return [1, question === 'POST /tap' ? MOST_LINES : 1000]
+  if (key === 'limit') return [1, question === 'POST /tap' ? MAX_LINES : 1000]
   return [-Infinity, Infinity]
 }
 
@@ -90,7 +90,7 @@ function wrongs(question: string, value: Json, key = ''): readonly Named[] {
 const without = (value: Form, name: string): Form =>
   Object.fromEntries(Object.entries(value).filter(([one]) => one !== name))
 
-/** Answers anything, and keeps what it was asked. */
+/** Answers anything, and keeps the question. */
 function anybody() {
   const asked: unknown[] = []
   const part = new Proxy(
@@ -113,7 +113,7 @@ function anybody() {
 
 async function ask(question: string, form: Json) {
   const { asked, options } = anybody()
-  // A form that does not fit is thrown at once, and not by the promise.
+  // An invalid form is thrown at once, and not by the promise.
   const error = await (async () => questions.get(question)?.(options, form))().then(
     () => undefined,
     (thrown: unknown) => thrown,
@@ -121,13 +121,13 @@ async function ask(question: string, form: Json) {
   return { asked, error }
 }
 
-test('every question that takes anything has its form held here', () => {
+test('every question with arguments is tested here', () => {
   const taking = [...questions.keys()].filter((name) => name.startsWith('POST'))
   expect(taking.toSorted()).toEqual(Object.keys(forms).toSorted())
 })
 
 test.each(Object.entries(forms))(
-  '%s is asked with all that it may have, and with no more than it must',
+  '%s is accepted with all optional arguments, and with only the required ones',
   async (question, [must, may]) => {
     for (const form of [must, { ...must, ...may }]) {
       const { asked, error } = await ask(question, form)
@@ -146,7 +146,7 @@ test.each(Object.entries(forms))(
 )
 
 test.each(Object.entries(forms))(
-  '%s is refused with a stray key, a key missing, a wrong type, an unknown name or a number out of its bounds, and nobody is asked',
+  '%s is refused with an unknown key, a missing key, a wrong type, an unknown name or a number out of its bounds, and nothing handles it',
   async (question, [must, may]) => {
     const missing = Object.keys(must).map((name): Named => [`without ${name}`, without(must, name)])
     for (const [what, form] of [
@@ -161,7 +161,7 @@ test.each(Object.entries(forms))(
   },
 )
 
-test('a page that names no limit is of a thousand from the first', async () => {
+test('a page without a limit is of a thousand from the first', async () => {
   for (const question of ['POST /dead-letters', 'POST /quarantine'])
     expect((await ask(question, {})).asked).toEqual([{ limit: 1000, after: 0 }])
 })

@@ -89,18 +89,18 @@ test('a command asks through it as if the journal were open here', async () => {
   await expect(client.dropDeadLetters({})).rejects.toMatchObject({ code: 'disk_full' })
 })
 
-test('it is its owner’s alone, and gone after the end', async () => {
+test('it is its owner’s alone, and removed after the end', async () => {
   const path = controlPath(await open()) ?? ''
   expect(statSync(path).mode & 0o777).toBe(0o600)
   await opened.pop()?.close()
   expect(existsSync(path)).toBe(false)
 })
 
-test('where no daemon is, there is no client', async () => {
+test('without a daemon there is no client', async () => {
   expect(await connectControl(join(folder, 'a.db'))).toBeUndefined()
 })
 
-test('the socket of a killed daemon is nobody, and is replaced', async () => {
+test('the socket of a killed daemon counts as none, and is replaced', async () => {
   const journalPath = join(folder, 'a.db')
   const code = `require('net').createServer().listen(${JSON.stringify(`${journalPath}.sock`)}, () => console.log('up'))`
   const child = spawn(process.execPath, ['-e', code])
@@ -114,12 +114,12 @@ test('the socket of a killed daemon is nobody, and is replaced', async () => {
   expect(warnings).toEqual([])
 })
 
-test('a file that is no socket is left alone, told, and done without', async () => {
+test('a file that is no socket is left alone and reported, and the daemon runs without a socket', async () => {
   const journalPath = join(folder, 'a.db')
   writeFileSync(`${journalPath}.sock`, 'precious')
   await open(journalPath)
   expect(execFileSync('cat', [`${journalPath}.sock`]).toString()).toBe('precious')
-  expect(warnings).toEqual(['There is no control socket: it cannot be made beside the journal'])
+  expect(warnings).toEqual(['There is no control socket: it cannot be created beside the journal'])
 })
 
 test('a long path gets a short name in the same folder, with a warning; a longer one none', async () => {
@@ -137,13 +137,13 @@ test('a long path gets a short name in the same folder, with a warning; a longer
   expect(warnings).toHaveLength(2)
 })
 
-test('what it does not know or cannot read is refused without inner words', async () => {
+test('unknown or unreadable questions are refused without internal messages', async () => {
   const socket = `${await open()}.sock`
   expect((await ask(socket, 'GET', '/dead-letters')).status).toBe(404)
   expect((await ask(socket, 'POST', '/constructor')).status).toBe(404)
   expect((await ask(socket, 'POST', '/dead-letters', '{')).status).toBe(400)
   const unbound = await ask(socket, 'POST', '/dead-letters', '{"limit":100000}')
-  expect(unbound).toEqual({ status: 400, text: '{"message":"the question is malformed"}\n' })
+  expect(unbound).toEqual({ status: 400, text: '{"message":"the request is malformed"}\n' })
   expect((await ask(socket, 'POST', '/dead-letters', `"${'x'.repeat(70_000)}"`)).status).toBe(400)
   const failed = await ask(socket, 'POST', '/quarantine/raw', '{"id":1}')
   expect(failed.status).toBe(500)

@@ -1,10 +1,10 @@
-// Time as the rooms may know it: waits that have an end, and plans of a clock that was set back.
+// Waits with an end, and plans of a clock that was set back.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { believed, within } from '../../../src/core/clock.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 
-it('what was planned is due when it was planned for, and never further off than its span', () => {
+it('a plan is due at its time, and never further off than its span', () => {
   const at = fc.integer({ min: -1_000, max: 1_000 })
   fc.assert(
     fc.property(at, fc.nat(500), at, (dueAt, spanMs, now) => {
@@ -13,7 +13,7 @@ it('what was planned is due when it was planned for, and never further off than 
   )
 })
 
-it('work that ends in time gives what it gives, throws what it throws, and leaves nobody asleep', async () => {
+it('work that ends in time returns or throws as it does, and leaves no timer', async () => {
   const clock = new VirtualClock(0)
   expect(await within(1_000, clock, Promise.resolve('done'))).toBe('done')
   await expect(within(1_000, clock, Promise.reject(new Error('broken')))).rejects.toThrow('broken')

@@ -1,4 +1,4 @@
-// Which files of other users are refused, and which are warned of, in the folders that operators really have.
+// Which files of other users are refused, and which cause a warning, in the folders that operators really have.
 import { expect, test } from 'vitest'
 import {
   besideFault,
@@ -24,7 +24,7 @@ const on = (files: Readonly<Record<string, FileFacts>>, uid = ME) => ({
 const folder = made('folder', 0o700)
 const above = made('folder', 0o755, { uid: ROOT })
 
-test('a journal that this program made, in a folder that it made, is in order', () => {
+test('a journal that this program created, in a folder that it created, is accepted', () => {
   const calls = on({
     '/s': above,
     '/s/a': folder,
@@ -50,26 +50,26 @@ test.each(['j-wal', 'j-journal', 'j-shm', 'j.ballast'])(
   },
 )
 
-test('a journal of another user, or that all can write to, is refused', () => {
+test('a journal of another user, or that everyone can write to, is refused', () => {
   const fault = (facts: FileFacts) => unsafeFault('/s/j', '/s/j', on({ '/s': folder, '/s/j': facts }))
   expect(fault(made('file', 0o600, { uid: OTHER }))).toMatch(`/s/j is of another user (uid ${OTHER}`)
   expect(fault(made('file', 0o666))).toMatch('/s/j can be written by every user of this machine (mode 0666)')
 })
 
-test('a link to the journal is followed where this user or root made it', () => {
+test('a link to the journal is followed if this user or root created it', () => {
   const calls = (uid: number) => on({ '/l': folder, '/l/j': made('link', 0o777, { uid }), '/s': folder })
   expect(unsafeFault('/l/j', '/s/j', calls(ROOT))).toBeUndefined()
   expect(unsafeFault('/l/j', '/s/j', calls(OTHER))).toMatch('/l/j is a link of another user')
 })
 
-test('a folder that all can write to is refused, except a sticky one and the root of a volume', () => {
+test('a folder that everyone can write to is refused, except a sticky one and the root of a volume', () => {
   const fault = (mode: number, dev = 1) =>
     folderFault('/s/a', on({ '/s': above, '/s/a': made('folder', mode, { uid: ROOT, dev }) }))
   expect(fault(0o777)).toMatch('the folder /s/a can be written by every user of this machine (mode 0777)')
   expect([fault(0o1777), fault(0o775), fault(0o777, 2)]).toEqual([undefined, undefined, undefined])
 })
 
-test('a volume of Kubernetes with an fsGroup is in order, also where an earlier pod had another user', () => {
+test('a volume of Kubernetes with an fsGroup is accepted, also if an earlier pod had another user', () => {
   const volume = made('folder', 0o2777, { uid: ROOT, gid: GROUP, dev: 2 })
   const file = made('file', 0o660, { uid: OTHER, gid: GROUP })
   const calls = on({ '/s': above, '/s/v': volume, '/s/v/j': file, '/s/v/j-wal': file })
@@ -77,7 +77,7 @@ test('a volume of Kubernetes with an fsGroup is in order, also where an earlier 
   expect([groupFileWarning('/s/v/j', calls), groupWarning('/s/v', calls)]).toEqual([undefined, undefined])
 })
 
-test('root uses files of the user whose folder it is, and none that may have been planted', () => {
+test('root uses files of the user who owns the folder, and none that may have been planted', () => {
   const file = { '/s/j': made('file', 0o600, { uid: ME }) }
   const fault = (folder: FileFacts) => ownerFault('/s/j', on({ ...file, '/s': folder }, ROOT))
   expect(fault(made('folder', 0o700))).toBeUndefined()
@@ -85,7 +85,7 @@ test('root uses files of the user whose folder it is, and none that may have bee
   expect(fault(made('folder', 0o1777, { uid: ROOT }))).toMatch(`uid ${ME}, this process is uid 0`)
 })
 
-test('who else may read a file is a warning, with the mode to set', () => {
+test('a file that others may read causes a warning with the mode to set', () => {
   const calls = on({
     '/s': folder,
     '/s/r': made('file', 0o644),
@@ -104,7 +104,7 @@ test('who else may read a file is a warning, with the mode to set', () => {
   expect(groupWarning('/s', shared)).toMatch(`by its group (gid ${GROUP}, mode 0770)`)
 })
 
-test('where a system has no such users nothing is said', () => {
+test('a system without such users causes no warning', () => {
   const none = { ...on({ '/s': folder, '/s/j': made('link', 0o777, { uid: OTHER }) }), user: undefined }
   expect([ownerFault('/s/j', none), besideFault('/s/j', none), folderFault('/s', none)]).toEqual(
     Array(3).fill(undefined),

@@ -1,4 +1,4 @@
-// `types` patterns: `*` is any run, `!` takes away, the last that matches decides.
+// `types` patterns: `*` is any text, `!` takes away, the last that matches decides.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { globFilter, takesAll } from '../../../src/core/globs.ts'
@@ -47,7 +47,7 @@ it('a hostile type costs no more than its length', () => {
   expect(process.cpuUsage().user - startedAt).toBeLessThan(1_000_000)
 })
 
-it('only the pattern of everything alone takes what has no type', () => {
+it('only the pattern that matches everything takes entries without a type', () => {
   expect(takesAll(['*'])).toBe(true)
   for (const some of [[], ['user:*'], ['*', '!user:*'], ['!user:*']]) expect(takesAll(some)).toBe(false)
 })

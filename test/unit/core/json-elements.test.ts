@@ -1,4 +1,4 @@
-// The elements of a JSON array as places in its bytes.
+// The elements of a JSON array as ranges of its bytes.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { eachElement } from '../../../src/core/json.ts'
@@ -9,7 +9,7 @@ function elementsOf(text: string): readonly string[] {
   return elements
 }
 
-test('each element of an array is given once, in order, as it is written', () => {
+test('each element of an array is returned once, in order, as it is written', () => {
   expect(elementsOf('[ 1.50 , "a,]\\"" ,{"b":[1, 2]},[ ] ]')).toEqual([
     '1.50',
     '"a,]\\""',
@@ -26,10 +26,10 @@ test('each element of an array is given once, in order, as it is written', () =>
   )
 })
 
-test('of an empty array, or of what is no array, there are no elements', () => {
+test('an empty array, or a value that is no array, has no elements', () => {
   for (const text of ['[]', '[ \n]', '{"a":[1]}', '"[1]"', '']) expect(elementsOf(text)).toEqual([])
 })
 
-test('an element that is cut off is not given', () => {
+test('a truncated element is not returned', () => {
   for (const text of ['[1,2', '[1,"2', '[1,{"a":2']) expect(elementsOf(text)).toEqual(['1'])
 })

@@ -75,7 +75,7 @@ function jsonOf(members: readonly Wanted[]): string {
 }
 
 describe('members', () => {
-  test('any object tells its members in order, duplicates too, with keys decoded and values as written', () => {
+  test('the members of any object come in order, duplicates too, with keys decoded and values as written', () => {
     fc.assert(
       fc.property(object, (members) => {
         const wanted = members.map(({ key, value }) => ({ key: JSON.parse(key) as string, value }))
@@ -89,12 +89,12 @@ describe('members', () => {
     for (const json of ['[{"a":1}]', '"a"', '', ' ', '{}', '{ }']) expect(membersOf(json)).toEqual([])
   })
 
-  test('what is no JSON ends the walk, wherever it is cut', () => {
+  test('invalid JSON ends the search, wherever it is cut', () => {
     const json = '{"a":"x\\"y","b":[{"c":"d"}],"e" : 12 ,"f":{}}'
     for (let at = 0; at < json.length; at++) membersOf(json.slice(0, at))
   })
 
-  test('512 levels, and strings of megabytes full of quotes and backslashes, are walked over', () => {
+  test('512 levels, and strings of megabytes full of quotes and backslashes, are skipped', () => {
     const deep = '['.repeat(512) + ']'.repeat(512)
     const long = JSON.stringify('\\"'.repeat(1_000_000))
     expect(membersOf(`{"a":${deep},"b":${long},"c":1}`)).toEqual([
@@ -111,7 +111,7 @@ interface Mark {
 }
 
 describe('a compact entry', () => {
-  test('lacks the largest field, names it and says how large it was; all other bytes are as they were', () => {
+  test('leaves out the largest field, names it and its size, and keeps all other bytes', () => {
     const big = JSON.stringify('r'.repeat(300))
     const raw = `{ "id":"a","query": "${'q'.repeat(100)}" , "response" :${big},"n":1e400 }`
     expect(text(compactEntry(Buffer.from(raw), 250))).toBe(
@@ -119,7 +119,7 @@ describe('a compact entry', () => {
     )
   })
 
-  test('lacks as many as it must, of equals the first, and tells them in the order in which they stood', () => {
+  test('leaves out as many fields as it must, of equals the first, and names them in their original order', () => {
     const part = JSON.stringify('x'.repeat(98))
     const raw = Buffer.from(
       `{"b":${part},"id":"a","c":${part},"a":${part.repeat(1)},"d":"${'y'.repeat(200)}"}`,
@@ -132,7 +132,7 @@ describe('a compact entry', () => {
     ])
   })
 
-  test('is the entry itself where that fits', () => {
+  test('is the entry itself if that fits', () => {
     const raw = Buffer.from('{"id":"a","auditferry_dropped":"by the API"}')
     expect(compactEntry(raw, raw.length)).toBe(raw)
   })
@@ -153,7 +153,7 @@ describe('a compact entry', () => {
     expect(text(compactEntry(raw, 400))).toMatch(/^\{"\\u0069d":"y+","auditferry_dropped":\[\{"field":"b"/)
   })
 
-  test('carries no mark that the entry brought along', () => {
+  test('drops a mark that came with the entry', () => {
     const forged = '"auditferry_dropped":[{"field":"nothing","bytes":1}],"\\u0061uditferry_dropped":7'
     const raw = Buffer.from(`{"id":"a",${forged},"response":"${'z'.repeat(300)}"}`)
     expect(text(compactEntry(raw, 300))).toBe(
@@ -162,7 +162,7 @@ describe('a compact entry', () => {
     )
   })
 
-  test('keeps a field where naming it would take as many bytes', () => {
+  test('keeps a field if naming it would take as many bytes', () => {
     const short = `"short":"${'s'.repeat(16)}"`
     const padded = `"padded":${' '.repeat(200)}"${'p'.repeat(14)}"`
     expect(text(compactEntry(Buffer.from(`{"id":"a",${short},${padded}}`), 120))).toBe(
@@ -170,7 +170,7 @@ describe('a compact entry', () => {
     )
   })
 
-  test('keeps what stands around the object', () => {
+  test('keeps the bytes around the object', () => {
     const raw = Buffer.from(` { "id":"a","b":"${'z'.repeat(300)}" } `)
     expect(text(compactEntry(raw, 100))).toBe(
       ` { "id":"a","auditferry_dropped":[{"field":"b","bytes":302}]} `,
@@ -183,7 +183,7 @@ describe('a compact entry', () => {
     expect(compactEntry(raw, 49)).toBeUndefined()
   })
 
-  test('any entry: valid JSON in the size asked for, the mark tells exactly what is gone, the rest is untouched', () => {
+  test('any entry becomes valid JSON of the size asked for, the mark names exactly what is gone, the rest is untouched', () => {
     const padded = fc.record({
       key,
       value: fc.oneof(
@@ -224,7 +224,7 @@ describe('a compact entry', () => {
     )
   })
 
-  test('an entry of half a million fields is done with in bounded time', () => {
+  test('an entry of half a million fields takes bounded time', () => {
     const fields = Array.from({ length: 500_000 }, (_, i) => `"k${i}":"${'v'.repeat(24 + (i % 7))}"`)
     const raw = Buffer.from(`{"id":"a",${fields.join(',')}}`)
     const compact = compactEntry(raw, raw.length - 1000)

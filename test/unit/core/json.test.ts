@@ -1,4 +1,4 @@
-// Text as a JSON string: whatever it is, it reads as itself again.
+// Text as a JSON string: whatever it is, it parses to itself again.
 import { assert, nat, property, string } from 'fast-check'
 import { expect, it } from 'vitest'
 import { quote, writeEscaped } from '../../../src/core/json.ts'
@@ -6,7 +6,7 @@ import { ByteWriter } from '../../../src/core/bytes.ts'
 
 const any = string({ unit: 'binary', maxLength: 200 })
 
-it('what is quoted where it stands is a string of that text, and what stands before it stays', () => {
+it('text quoted in place is a string of that text, and the bytes before it stay', () => {
   assert(
     property(any, any, nat(64), (before, text, capacityBytes) => {
       const out = new ByteWriter(capacityBytes)

@@ -1,11 +1,11 @@
-// Parts that wait because their key was refused, and the first success that wakes them.
+// Sources that wait because their key was refused, and the first success that wakes them.
 import { expect, test } from 'vitest'
 import { KeyWaits } from '../../../src/core/key-waits.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 
 const never = new AbortController().signal
 
-/** Three parts of which two have one key now. */
+/** Three sources of which two have one key now. */
 function open() {
   const clock = new VirtualClock(0)
   const keys = ['a', 'a', 'b']
@@ -26,7 +26,7 @@ test('the success of one wakes those that wait with the same key, and no others'
   expect(over).toEqual(['second'])
 })
 
-test('which key a part has counts when another succeeds, not when it began to wait', async () => {
+test('the key of a source counts when another succeeds, not when it began to wait', async () => {
   const { keys, first, third, over, wait } = open()
   wait('third', third)
   keys[2] = 'a'
@@ -35,7 +35,7 @@ test('which key a part has counts when another succeeds, not when it began to wa
   expect(over).toEqual(['third'])
 })
 
-test('else a wait ends with its time, or with the signal', async () => {
+test('otherwise a wait ends with its time, or with the signal', async () => {
   const { clock, second, over, wait } = open()
   const stop = new AbortController()
   wait('stopped', second, stop.signal)

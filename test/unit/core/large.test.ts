@@ -1,11 +1,11 @@
-// Memory for large entries (invariant 4): what is dead is given back before more is taken, whatever the other threads do.
+// Memory for large entries (invariant 4): dead buffers are freed before more is taken, whatever the other threads do.
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 
 const LARGE = join(import.meta.dirname, '../../../src/core/bytes.ts')
 
-/** How often a dead buffer still stood when way was made for the next one. */
+/** How often a dead buffer was still allocated when the next one needed memory. */
 const program = `
 import { allocate, makeWay } from ${JSON.stringify(LARGE)}
 const LARGE_BYTES = 8 * 1024 * 1024
@@ -20,8 +20,8 @@ for (let i = 0; i < 250; i++) {
 process.stdout.write(String(stood))
 `
 
-it('when way is made for a large entry, the memory of the dead ones is given back at once', () => {
-  // Without threads of V8's own, which are late on a busy machine, what is left to them does not get done at all.
+it('before a large entry is read, the memory of dead ones is freed at once', () => {
+  // Without threads of V8's own, which are late on a busy machine, their work would not get done at all.
   const args = ['--v8-pool-size=0', '--input-type=module', '--eval', program]
   expect(execFileSync(process.execPath, args, { encoding: 'utf8' })).toBe('0')
 })

@@ -1,4 +1,4 @@
-// Folders are made one by one, from the first that is there: no answer of the system makes that an endless loop.
+// Folders are made one by one, from the first that exists: no answer of the system makes that an endless loop.
 import {
   chmodSync,
   mkdirSync,
@@ -36,7 +36,7 @@ const calls: FolderCalls = {
 const make = (name: string) => makeFolders(at(name), calls)
 const fault = (code: string) => Object.assign(new Error(code), { code })
 
-test('what is lacking is made, the topmost first, for this user alone', async () => {
+test('missing folders are made, the topmost first, for this user alone', async () => {
   mkdirSync(at('a'))
   chmodSync(at('a'), 0o755)
   await make('a/b/c')
@@ -49,7 +49,7 @@ test('what is lacking is made, the topmost first, for this user alone', async ()
   expect(done).toEqual([])
 })
 
-test('what was made is on the disk, the lowest first, before anything is written into it', async () => {
+test('new folders are synced to the disk, the lowest first, before anything is written into them', async () => {
   await make('a/b/c')
   expect(done.slice(3)).toEqual([`sync ${at('a/b')}`, `sync ${at('a')}`, `sync ${root}`])
   const sync = () => Promise.reject(fault('EIO'))
@@ -63,7 +63,7 @@ test('a link to a folder is a folder', async () => {
   expect(readdirSync(at('there'))).toEqual(['x'])
 })
 
-test('a folder that somebody else makes meanwhile is there', async () => {
+test('a folder that another process makes meanwhile is accepted', async () => {
   const raced = async (path: string, options: { readonly mode: number }) => {
     await mkdir(path, options)
     throw fault('EEXIST')
@@ -72,7 +72,7 @@ test('a folder that somebody else makes meanwhile is there', async () => {
   expect(statSync(at('a/b')).isDirectory()).toBe(true)
 })
 
-test('a plain file on the way and a link that leads nowhere are told, and nothing is made', async () => {
+test('a plain file on the path and a dangling link are errors, and nothing is made', async () => {
   writeFileSync(at('plain'), '')
   symlinkSync(at('absent'), at('dangling'))
   await expect(make('plain')).rejects.toMatchObject({ code: 'ENOTDIR' })
@@ -81,7 +81,7 @@ test('a plain file on the way and a link that leads nowhere are told, and nothin
   expect(readdirSync(root).sort()).toEqual(['dangling', 'plain'])
 })
 
-test('where a parent is there and its child answers ENOENT, as in /proc, each folder is asked for once', async () => {
+test('where a parent exists and its child answers ENOENT, as in /proc, each folder is tried once', async () => {
   const asked: string[] = []
   const never = async (path: string) => {
     asked.push(path)

@@ -1,4 +1,4 @@
-// Times mean the same wherever the machine stands.
+// Times mean the same in every time zone of the machine.
 import { afterAll, expect, test } from 'vitest'
 import { parseInstantText } from '../../../src/core/time.ts'
 
@@ -9,7 +9,7 @@ afterAll(() => {
 })
 
 test.each(['UTC', 'Asia/Kolkata', 'America/New_York', 'Pacific/Chatham'])(
-  'a time without a zone is UTC wherever the machine stands: %s',
+  'a time without a zone is UTC in every time zone of the machine: %s',
   (zone) => {
     process.env['TZ'] = zone
     expect(new Date(2026, 0, 1).getTimezoneOffset() === 0).toBe(zone === 'UTC')

@@ -1,4 +1,4 @@
-// Time is text first (invariant 8): zone-less is UTC, microseconds survive, what is no stamp is NaN.
+// Time is text first (invariant 8): zone-less is UTC, microseconds survive, text that is no timestamp is NaN.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
@@ -35,12 +35,12 @@ it('every microsecond from 1600 to 2255 is read back exactly', () => {
   )
 })
 
-it('a stamp without a zone is UTC, whatever zone the machine is in', () => {
+it('a timestamp without a zone is UTC, whatever zone the machine is in', () => {
   expect(parseInstantText('2026-01-31T12:00:00')).toBe(NOON_US)
   expect(parseInstantText('2026-01-31 12:00:00')).toBe(NOON_US)
 })
 
-it('a zone is obeyed in each of its spellings', () => {
+it('a zone is respected in each of its spellings', () => {
   for (const zone of ['Z', 'z', '+00:00', '-0000', '+0000'])
     expect(parseInstantText(`2026-01-31T12:00:00${zone}`)).toBe(NOON_US)
   expect(parseInstantText('2026-01-31T14:30:00+02:30')).toBe(NOON_US)
@@ -83,11 +83,11 @@ it.each([
   '-026-01-31T12:00:00',
   '2026-01-31X12:00:00',
   '1769860800',
-])('%j is no stamp', (text) => {
+])('%j is no timestamp', (text) => {
   expect(parseInstantText(text)).toBeNaN()
 })
 
-it('any text is a stamp or none, and never throws', () => {
+it('any text is a timestamp or none, and never throws', () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 40 }), (text) => {
       expect(typeof parseInstantText(text)).toBe('number')
@@ -95,13 +95,13 @@ it('any text is a stamp or none, and never throws', () => {
   )
 })
 
-it('a stamp is read where it stands, whatever is around it', () => {
+it('a timestamp is parsed in place, whatever is around it', () => {
   const bytes = Buffer.from('99992026-01-31T12:00:00.5 7')
   expect(parseInstant(bytes, 4, 25)).toBe(NOON_US + 500_000)
   expect(parseInstant(bytes, 4, 23)).toBe(NOON_US)
 })
 
-it('two days in turn do not mix: the day remembered is the one asked for', () => {
+it('two alternating days do not mix: the cached day is checked', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 3e15 }), { maxLength: 20 }), (times) => {
       for (const us of times) expect(parseInstantText(stamp(us, 6))).toBe(us)

@@ -1,4 +1,4 @@
-// Turns of long work: others are let in after a while, and a stop is heard there.
+// Long work yields to others after a while, and checks for a stop there.
 import { expect, it } from 'vitest'
 import { turns } from '../../../src/core/abort.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
@@ -20,7 +20,7 @@ function stand() {
   return { stop, worked, slept: () => slept }
 }
 
-it('others have their turn after 20 ms of work, and no sooner', async () => {
+it('others get a turn after 20 ms of work, and no sooner', async () => {
   const { worked, slept } = stand()
   await worked(19)
   expect(slept()).toBe(0)
@@ -30,7 +30,7 @@ it('others have their turn after 20 ms of work, and no sooner', async () => {
   expect(slept()).toBe(1)
 })
 
-it('a stop in another turn ends the work', async () => {
+it('a stop during another turn ends the work', async () => {
   const { worked, stop } = stand()
   stop.abort()
   await worked(5)

@@ -1,10 +1,10 @@
-// The writer of lines: what is large is held once (invariant 4).
+// The writer of lines: a large value is held once (invariant 4).
 import { expect, it } from 'vitest'
 import { ByteWriter } from '../../../src/core/bytes.ts'
 
 const HUGE = Buffer.alloc(16_000_000, 'x')
 
-it('what ends a huge line stands behind it without a copy of it', () => {
+it('the end of a huge line is added without a copy of it', () => {
   const out = new ByteWriter()
   out.copy(HUGE)
   const { bytes } = out
@@ -13,7 +13,7 @@ it('what ends a huge line stands behind it without a copy of it', () => {
   expect(out.bytes).toBe(bytes)
 })
 
-it('of a huge line nothing counts but what is written of it, and what is written later makes no copy', () => {
+it('of a huge line only its bytes count, and later writes make no copy', () => {
   const out = new ByteWriter()
   const before = process.memoryUsage.rss()
   out.copy(HUGE)
@@ -24,7 +24,7 @@ it('of a huge line nothing counts but what is written of it, and what is written
   expect(out.view().equals(Buffer.concat([HUGE, HUGE]))).toBe(true)
 })
 
-it('when it begins anew, a huge line has given its memory back, whether or not anything is collected', () => {
+it('clearing the writer frees the memory of a huge line without garbage collection', () => {
   const out = new ByteWriter()
   out.copy(HUGE)
   const before = process.memoryUsage.rss()

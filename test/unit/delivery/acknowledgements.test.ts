@@ -1,8 +1,8 @@
-// Batches that the receiver has taken and confirms later: owed until then, asked for after a crash, sent again where they never are.
+// Batches that the receiver took and confirms later: pending until then, asked for after a crash, sent again if never confirmed.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import type { Delivery, Later, Outcome } from '../../../src/contracts/sink.ts'
+import type { Delivery, Confirmation, Outcome } from '../../../src/contracts/sink.ts'
 import { MemoryBudget } from '../../../src/core/memory-budget.ts'
 import { runDispatcher } from '../../../src/delivery/loop.ts'
 import type { DispatcherOptions } from '../../../src/delivery/dispatcher.ts'
@@ -12,7 +12,7 @@ import { openQuay, range } from './quay.ts'
 import type { Berth, Quay } from './quay.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
-/** A receiver that takes everything and confirms when it is told to; it outlives the daemon. */
+/** A receiver that takes everything and confirms on demand; it outlives the daemon. */
 class SlowReceiver {
   /** the batches that it took, first and last sequence number */
   readonly took: [number, number][] = []
@@ -22,10 +22,10 @@ class SlowReceiver {
 
   take = ({ lines: { seqs, count } }: Delivery): Outcome => {
     const detail = `${seqs[0]}-${seqs[count - 1]}#${this.took.push([seqs[0] ?? 0, seqs[count - 1] ?? 0])}`
-    return { settled: count, refused: [], later: this.later(detail) }
+    return { acknowledged: count, rejected: [], confirmation: this.later(detail) }
   }
 
-  later = (detail: string): Later => ({
+  later = (detail: string): Confirmation => ({
     detail,
     confirmed: (signal) =>
       new Promise((resolve, reject) => {
@@ -68,7 +68,7 @@ function slow(
   return berth
 }
 
-/** The loop, until everything stands still. */
+/** Runs the loop until nothing changes any more. */
 function sail(berth: Berth) {
   const stopping = new AbortController()
   const loop = runDispatcher(berth.dispatcher, berth.options, stopping.signal)
@@ -80,7 +80,7 @@ function sail(berth: Berth) {
 
 const position = (quay: Quay) => quay.journal.stats().sinks[0]?.position
 
-it('what was taken stays owed until it is confirmed, and no more is sent than may be unconfirmed', async () => {
+it('a batch that was taken stays pending until it is confirmed, and the limit of unconfirmed batches holds', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(10)
@@ -98,7 +98,7 @@ it('what was taken stays owed until it is confirmed, and no more is sent than ma
   await stop()
 })
 
-it('confirmed out of order they settle as they come, and the position waits for the first', async () => {
+it('batches confirmed out of order are acknowledged as they come; the position waits for the first', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(6)
@@ -114,7 +114,7 @@ it('confirmed out of order they settle as they come, and the position waits for 
   await stop()
 })
 
-it('after a crash the receiver is asked for what it took, and nothing of it is sent again', async () => {
+it('after a crash the sink asks about what the receiver took and sends nothing again', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(8)
@@ -137,7 +137,7 @@ it('after a crash the receiver is asked for what it took, and nothing of it is s
   await halt()
 })
 
-it('what is never confirmed goes out again, with doubt, before anything new', async () => {
+it('an unconfirmed batch goes out again as a possible duplicate, before anything new', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(6)
@@ -154,7 +154,7 @@ it('what is never confirmed goes out again, with doubt, before anything new', as
   await stop()
 })
 
-it('what lapsed and waits to go out again is not taken as new meanwhile', async () => {
+it('an unconfirmed batch that waits to go out again is not taken as new', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(4)
@@ -172,7 +172,7 @@ it('what lapsed and waits to go out again is not taken as new meanwhile', async 
   await stop()
 })
 
-it('what goes out again does not wait for room that the same sink holds for what it looked ahead', async () => {
+it('a repeated batch does not wait for memory that its own sink’s prefetch holds', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(1, { body: 'x'.repeat(5_500) })
@@ -199,7 +199,7 @@ it('what goes out again does not wait for room that the same sink holds for what
   await stop()
 })
 
-it('after a restart with several batches on their way, each larger than the share is now, each is asked for or goes out again as it was', async () => {
+it('after a restart with several in-flight batches larger than the share is now, each is asked for or sent again unchanged', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(10)
@@ -234,7 +234,7 @@ it('after a restart with several batches on their way, each larger than the shar
   await halt()
 })
 
-it('of a batch that is refused in its middle the prefix is asked for, the bad one parked, the rest sent', async () => {
+it('of a batch refused in its middle, the prefix is asked for, the bad entry is a dead letter and the rest is sent', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(5)
@@ -243,8 +243,8 @@ it('of a batch that is refused in its middle the prefix is asked for, the bad on
   berth.sink.answer = (delivery) => {
     if (!first) return receiver.take(delivery)
     first = false
-    const refused = [{ index: 2, code: 'refused', reason: 'bad' }]
-    return { settled: 3, refused, later: receiver.later('prefix') }
+    const rejected = [{ index: 2, code: 'refused', reason: 'bad' }]
+    return { acknowledged: 3, rejected, confirmation: receiver.later('prefix') }
   }
   const stop = sail(berth)
   await settled()
@@ -258,7 +258,7 @@ it('of a batch that is refused in its middle the prefix is asked for, the bad on
   await stop()
 })
 
-it('what was filtered behind a refused one is counted with it, and what was taken before with the receiver’s word', async () => {
+it('filtered entries behind a refused one are counted with it, earlier ones with the receiver’s confirmation', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(12)
@@ -271,9 +271,9 @@ it('what was filtered behind a refused one is counted with it, and what was take
     ({ firstSeq }, index) => (firstSeq + index) % 5 === 0,
   )
   berth.sink.answer = () => ({
-    settled: 2,
-    refused: [{ index: 1, code: 'refused', reason: 'bad' }],
-    later: receiver.later('prefix'),
+    acknowledged: 2,
+    rejected: [{ index: 1, code: 'refused', reason: 'bad' }],
+    confirmation: receiver.later('prefix'),
   })
   const stop = sail(berth)
   await settled()
@@ -284,7 +284,7 @@ it('what was filtered behind a refused one is counted with it, and what was take
   await stop()
 })
 
-it('while it waits for the receiver’s word it holds no room that the living could use', async () => {
+it('a sink that waits for confirmation holds no memory that others could use', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(10)
@@ -299,7 +299,7 @@ it('while it waits for the receiver’s word it holds no room that the living co
   await stop()
 })
 
-it('a journal that cannot note what was taken is tried again, and the batch is not sent again for that', async () => {
+it('a journal write that fails after a batch was taken is retried, and the batch is not sent again', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(4)
@@ -325,7 +325,7 @@ it('a journal that cannot note what was taken is tried again, and the batch is n
   await stop()
 })
 
-it('a single run ends only when all is confirmed', async () => {
+it('a single run ends only when everything is confirmed', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(2)
@@ -345,7 +345,7 @@ it.each([
   [1, 1],
   [4, 1],
   [4, 3],
-])('what is confirmed while a stop waits is settled: %d may wait, %d do', async (most, batches) => {
+])('confirmations that arrive during a stop are acknowledged: %d may wait, %d do', async (most, batches) => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   const berth = slow(quay, receiver, most)
@@ -356,7 +356,7 @@ it.each([
   expect(receiver.took).toHaveLength(batches)
   stopping.abort()
   await settled()
-  // Told once: nobody hears it again.
+  // Reported once: no later call returns it.
   for (const detail of receiver.open) receiver.confirm(detail)
   await settled()
   cut.abort()
@@ -365,7 +365,7 @@ it.each([
   expect(quay.journal.stats().entries).toBe(0)
 })
 
-it('a stop waits no longer than for the last word, and what was denied or cut keeps its intent', async () => {
+it('a stop waits only for the last answer; what was denied or cut off stays in flight', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   const berth = slow(quay, receiver, 4)
@@ -391,7 +391,7 @@ it('a stop waits no longer than for the last word, and what was denied or cut ke
   ])
 })
 
-it('a journal that cannot note at a stop what was confirmed keeps the stop from nothing', async () => {
+it('a journal that cannot record confirmations does not delay the stop', async () => {
   const quay = await openQuay()
   const receiver = new SlowReceiver()
   await quay.append(2)
@@ -408,7 +408,7 @@ it('a journal that cannot note at a stop what was confirmed keeps the stop from 
   expect(await quay.journal.inFlightBatches('archive')).toHaveLength(1)
 })
 
-it('whatever is confirmed, denied or forgotten by a crash, nothing settles unconfirmed and all arrives', async () => {
+it('whatever is confirmed, denied or forgotten in a crash, nothing unconfirmed is acknowledged and everything arrives', async () => {
   const moment = fc.constantFrom('confirm', 'confirm', 'deny', 'crash', 'more')
   await fc.assert(
     fc.asyncProperty(

@@ -1,10 +1,10 @@
-// A delivery that begins late is stepped, asked and left as the one that it opens.
+// A delivery that opens late is stepped, asked and closed like the delivery that it opens.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { AfterKeys } from '../../../src/delivery/policy.ts'
 import { never } from './quay.ts'
 
-it('what is heard at a stop is heard behind a late beginning too', async () => {
+it('confirmations that arrive at a stop also reach a delivery that opened late', async () => {
   const heard: AbortSignal[] = []
   const late = new AfterKeys(() => ({
     step: async () => 'worked',
@@ -15,7 +15,7 @@ it('what is heard at a stop is heard behind a late beginning too', async () => {
   expect(heard).toEqual([never])
 })
 
-it('one that never began, or that has nothing to hear, is left at once', async () => {
+it('a delivery that never opened, or that awaits no confirmation, closes at once', async () => {
   const shut = new AfterKeys(() => {
     throw new ConnectorError('misconfigured', 'no key')
   })

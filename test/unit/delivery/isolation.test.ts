@@ -1,4 +1,4 @@
-// Sinks beside each other, in their loops on a virtual clock: what one suffers the others do not notice (invariant 2).
+// Sinks side by side, in their loops on a virtual clock: a fault of one does not affect the others (invariant 2).
 import { expect, it } from 'vitest'
 import { runIngest } from '../../../src/ingest/loop.ts'
 import type { IngestOptions } from '../../../src/ingest/loop.ts'
@@ -59,7 +59,7 @@ async function week(dead: boolean): Promise<{ times: number[][]; third: Berth }>
 
 // A week of work in three sinks, which took 20 s beside a load of 15.
 it(
-  'with one of three sinks dead for a week the others deliver at the very same moments, and it catches up in order when it is back',
+  'while one of three sinks is dead for a week, the others deliver at the very same moments; then it catches up in order',
   { timeout: 60_000 },
   async () => {
     const calm = await week(false)
@@ -71,7 +71,7 @@ it(
   },
 )
 
-it('a sink that hangs holds up nobody else', async () => {
+it('a hung sink blocks no other sink', async () => {
   const quay = await openQuay(['archive', 'splunk'])
   const [archive, splunk] = [quay.berth('archive'), quay.berth('splunk')]
   splunk.sink.answer = () => new Promise(() => undefined)
@@ -89,29 +89,29 @@ it('a sink that hangs holds up nobody else', async () => {
 
 const MIB = 2 ** 20
 
-/** Takes it and never answers, as far as anybody waits. */
+/** Takes the batch and never answers. */
 const hanging = (quay: Quay) => async () => {
   await quay.clock.sleep(MINUTE)
   return failing('timeout')()
 }
 
-/** `count` sinks beside a living one, in one process, with batches of so many bytes at most. */
+/** `count` sinks beside a healthy one, in one process, with batches of so many bytes at most. */
 async function openPort(count: number, maxBytes: number) {
   const names = Array.from({ length: count }, (_, i) => `hung-${i}`)
   const quay = await openQuay([...names, 'archive'])
   const rooms = openMemoryBudgets(count + 1)
   const berth = (name: string) =>
-    quay.berth(name, { memory: rooms.share(), batch: { maxEntries: 100_000, maxBytes } })
+    quay.berth(name, { memory: rooms.forSink(), batch: { maxEntries: 100_000, maxBytes } })
   return { quay, rooms, hung: names.map(berth), archive: berth('archive') }
 }
 
-/** A reader comes once a second; how often there was no room for the whole of an answer. */
+/** A reader comes once a second; how often there was no memory for a whole answer. */
 async function readFor(seconds: number, quay: Quay, { reading, all }: MemoryBudgets): Promise<number> {
   let kept = 0
   const from = quay.clock.now()
   for (let second = 1; second <= seconds; second++) {
     await pass(quay, from + second * SECOND)
-    const leave = reading.tryEnter(4 * MIB)
+    const leave = reading.tryReserve(4 * MIB)
     if (leave) leave()
     else kept++
     expect(all.usedBytes).toBeLessThanOrEqual(32 * MIB)
@@ -119,14 +119,14 @@ async function readFor(seconds: number, quay: Quay, { reading, all }: MemoryBudg
   return kept
 }
 
-/** No step of them comes to an end by itself. */
+/** None of their steps ends on its own. */
 function castOff(berths: readonly Berth[]): () => void {
   const stopping = new AbortController()
   for (const { dispatcher, options } of berths) void runDispatcher(dispatcher, options, stopping.signal)
   return () => stopping.abort()
 }
 
-/** So many batches by default of entries of 10 KB. */
+/** So many default batches of entries of 10 KB. */
 async function appendBatches(quay: Quay, count: number): Promise<void> {
   for (let i = 0; i < count; i++) await quay.append(100, { body: 'x'.repeat(10_000) })
 }
@@ -137,7 +137,7 @@ it.each([
   [12, 16 * MIB, 5],
   [2, 16 * MIB, 20],
 ])(
-  'hung receivers, however many (%i, batches of %i bytes), hold up neither a living sink nor reading, and get all once they answer',
+  'hung receivers (%i, batches of %i bytes) block neither a healthy sink nor reading, and get everything once they answer',
   async (count, maxBytes, batches) => {
     const { quay, rooms, hung, archive } = await openPort(count, maxBytes)
     for (const { sink } of hung) sink.answer = hanging(quay)
@@ -151,7 +151,7 @@ it.each([
     expect(await readFor(3, quay, rooms)).toBe(0)
     expect(archive.sink.seqs.flat()).toEqual(range(1, batches * 100 + 200))
     expect(archive.sink.deliveries.at(-1)?.at).toBeLessThan(later + SECOND)
-    // They are asked for all that, each of them.
+    // Each of them is asked for all that.
     for (const { sink } of hung) expect(sink.deliveries.length).toBeGreaterThan(1)
     for (const { sink } of hung) sink.answer = taken
     await pass(quay, later + 3 * MINUTE)
@@ -165,7 +165,7 @@ it.each([
 )
 
 it.each([1, 2, 3, 4])(
-  'with %i sinks a batch by default goes out whole, and the next is framed meanwhile',
+  'with %i sinks a default batch goes out whole, and the next is framed meanwhile',
   async (sinks) => {
     const { quay, hung, archive } = await openPort(sinks - 1, MIB)
     for (const { sink } of hung) sink.answer = hanging(quay)
@@ -184,10 +184,10 @@ it.each([1, 2, 3, 4])(
   },
 )
 
-it('a batch is no larger than its sink’s share, and one that is full does not linger', async () => {
+it('a batch is no larger than its sink’s share, and a full one does not linger', async () => {
   const quay = await openQuay()
   const batch = { maxEntries: 100_000, maxBytes: 16 * MIB, lingerMs: HOUR }
-  const berth = quay.berth('archive', { memory: openMemoryBudgets(16).share(), batch })
+  const berth = quay.berth('archive', { memory: openMemoryBudgets(16).forSink(), batch })
   await appendBatches(quay, 2)
   const stop = sail([berth])
   await pass(quay, START + MINUTE)
@@ -198,10 +198,10 @@ it('a batch is no larger than its sink’s share, and one that is full does not 
   await stop()
 })
 
-it('receivers that hang over an entry larger than their share hold up neither reading nor who is past it', async () => {
+it('receivers that hang over an entry larger than their share block neither reading nor sinks that are past it', async () => {
   const { quay, rooms, hung, archive } = await openPort(12, MIB)
   for (const { sink } of hung) sink.answer = hanging(quay)
-  // It takes 3 MiB of room, and a share is 1.2.
+  // It takes 3 MiB of memory, and a share is 1.2.
   await quay.append(1, { body: 'x'.repeat(1.5 * MIB) })
   const stop = castOff([archive, ...hung])
   await pass(quay, START + SECOND)
@@ -218,7 +218,7 @@ it('receivers that hang over an entry larger than their share hold up neither re
   stop()
 })
 
-it('an entry of the largest size waits for no other sink’s receiver, and over its own, where that hangs, all others are read on and delivered', async () => {
+it('an entry of the largest size waits for no other sink’s receiver; where its own hangs, the others read and deliver on', async () => {
   const { quay, rooms, hung, archive } = await openPort(3, MIB)
   const [one, other, third] = hung as [Berth, Berth, Berth]
   for (const { sink } of hung) sink.answer = hanging(quay)
@@ -240,7 +240,7 @@ it('an entry of the largest size waits for no other sink’s receiver, and over 
   for (const cast of [stop, stopArchive, stopThird]) cast()
 })
 
-it('after a reload with more sinks, and one with fewer again, what was on its way goes out as it was, and the sum is kept', async () => {
+it('after a reload with more sinks and one with fewer, in-flight batches go out unchanged within the total memory', async () => {
   const names = Array.from({ length: 10 }, (_, i) => `sink-${i}`)
   const quay = await openQuay(names)
   const batch = { maxEntries: 100_000, maxBytes: 16 * MIB }
@@ -249,12 +249,12 @@ it('after a reload with more sinks, and one with fewer again, what was on its wa
   for (const { sink } of [first, second]) sink.answer = hanging(quay)
   await appendBatches(quay, 10)
   let held = 0
-  /** A process with the first `count` of them; what runs in it holds no more than there is. */
+  /** A process with the first `count` of them; it holds no more memory than the budget has. */
   const process = async (count: number, seconds: number) => {
     const rooms = openMemoryBudgets(count)
     const stopping = new AbortController()
     for (const berth of berths.slice(0, count)) {
-      berth.restart({ memory: rooms.share() })
+      berth.restart({ memory: rooms.forSink() })
       void runDispatcher(berth.dispatcher, berth.options, stopping.signal)
     }
     const kept = await readFor(seconds, quay, rooms)
@@ -265,7 +265,7 @@ it('after a reload with more sinks, and one with fewer again, what was on its wa
   expect(await process(2, 10)).toBe(0)
   const [big] = first.sink.seqs
   expect(big?.length).toBeGreaterThan(390)
-  // Two batches on their way larger than the shares of ten: beside them all others get theirs.
+  // Two batches in flight that are larger than a tenth: the other sinks still get their shares.
   expect(await process(10, 70)).toBe(0)
   expect([first, second].map(({ sink }) => sink.seqs[1])).toEqual([big, big])
   for (const { sink } of berths.slice(2)) expect(sink.seqs.flat()).toEqual(range(1, 1_000))
@@ -276,9 +276,9 @@ it('after a reload with more sinks, and one with fewer again, what was on its wa
   expect(held).toBe(0)
 })
 
-it('a sink that waits for room says that it is sending', async () => {
+it('a sink that waits for memory shows as sending', async () => {
   const { quay, rooms, archive } = await openPort(0, MIB)
-  const leave = await rooms.all.enter(32 * MIB, new AbortController().signal)
+  const leave = await rooms.all.reserve(32 * MIB, new AbortController().signal)
   const stop = castOff([archive])
   await pass(quay, START + SECOND)
   expect(archive.reporter.states.at(-1)).toBe('idle')
@@ -314,7 +314,7 @@ function fountain(): Source {
   }
 }
 
-it('at max_bytes reading pauses and says so, delivery goes on and says who owes; with room again reading goes on, nothing missing', async () => {
+it('at max_bytes reading pauses and names the sink that is behind, delivery continues; once there is room reading resumes with nothing missing', async () => {
   const quay = await openQuay(['archive', 'splunk'], 10_000)
   const [archive, splunk] = [quay.berth('archive'), quay.berth('splunk')]
   const reporter = new SourceNotes()
@@ -356,7 +356,7 @@ it('at max_bytes reading pauses and says so, delivery goes on and says who owes;
   await stop()
 })
 
-it('what can be mended by waiting is tried again after seconds, what only a person can mend after a minute at most', async () => {
+it('a temporary failure is retried within seconds, a blocked sink within a minute', async () => {
   for (const [code, state, least, most] of [
     ['unreachable', 'failing', 500, 30_000],
     ['server_error', 'failing', 500, 30_000],
@@ -377,13 +377,13 @@ it('what can be mended by waiting is tried again after seconds, what only a pers
     expect(berth.reporter.triesInMs.slice(0, waits.length)).toEqual(waits)
     expect(berth.reporter.states.at(-1)).toBe(state)
     expect(new Set(berth.reporter.retries)).toEqual(new Set([code]))
-    // Said as the backoff grows, not at every try.
+    // Reported as the backoff grows, not at every try.
     expect(quay.log.lines.length).toBeLessThan(10)
     await stop()
   }
 })
 
-it('a receiver’s own hint is obeyed', async () => {
+it('the receiver’s Retry-After is respected', async () => {
   const quay = await openQuay()
   const berth = quay.berth()
   berth.sink.answer = failing('rate_limited', 300_000)
@@ -396,7 +396,7 @@ it('a receiver’s own hint is obeyed', async () => {
   await stop()
 })
 
-it('what only a person can mend is tried again within a minute, whatever the receiver hints', async () => {
+it('a blocked sink is retried within a minute, whatever Retry-After says', async () => {
   const quay = await openQuay()
   const berth = quay.berth()
   berth.sink.answer = failing('unauthorized', 3_600_000)
@@ -407,7 +407,7 @@ it('what only a person can mend is tried again within a minute, whatever the rec
   await stop()
 })
 
-it('a fault that nothing cures ends the loop with it, and so does a bug', async () => {
+it('a fatal error ends the loop with that error, and so does a bug', async () => {
   for (const thrown of [
     failing('disk_failed'),
     () => {
@@ -424,13 +424,13 @@ it('a fault that nothing cures ends the loop with it, and so does a bug', async 
   }
 })
 
-it('a run of entries that nobody wants lets all else have a turn in between', async () => {
+it('a long row of unwanted entries yields to other work in between', async () => {
   const quay = await openQuay()
   const { clock } = quay
   let turnsOfOthers = 0
   const busy: Clock = {
     now: () => clock.now(),
-    // Each look at it is some work later.
+    // Every look at the clock finds some work done.
     elapsed: () => (clock.advance(clock.now() + 100), clock.now()),
     sleep: async (ms) => void (turnsOfOthers += ms === 0 ? 1 : 0),
   }
@@ -446,7 +446,7 @@ it('a run of entries that nobody wants lets all else have a turn in between', as
   expect(turnsOfOthers).toBeGreaterThanOrEqual(5)
 })
 
-it('new entries wake a loop that lingers, and a full batch does not wait for the linger', async () => {
+it('new entries wake a lingering loop, and a full batch does not wait for the linger', async () => {
   const quay = await openQuay()
   const berth = quay.berth('archive', { batch: { maxEntries: 4, lingerMs: 10 * SECOND } })
   const stop = sail([berth])
@@ -458,7 +458,7 @@ it('new entries wake a loop that lingers, and a full batch does not wait for the
   await stop()
 })
 
-it('when nothing more will come and nothing is owed the loop ends', async () => {
+it('the loop ends when nothing more will come and nothing is pending', async () => {
   const quay = await openQuay()
   const berth = quay.berth('archive', {
     nothingMoreComes: () => true,

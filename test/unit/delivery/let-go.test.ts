@@ -1,4 +1,4 @@
-// Law 4: whatever a sink has framed it lets go of, so that one which waits holds no entries beside the room.
+// Invariant 4: a sink releases whatever it has framed, so that a waiting sink holds no entries outside the memory budget.
 import { expect, it, test } from 'vitest'
 import { formatNamed, formatNames } from '../../../src/formats/index.ts'
 import type { ChunkSlice } from '../../../src/contracts/journal.ts'
@@ -34,7 +34,7 @@ const frames: Readonly<Record<string, Frame>> = {
   'a content policy': redactedFrame(hec, redactBy([{ fields: ['user'], change: { with: 'drop' } }])),
 }
 
-/** What it is kept by is asked for in a later task: in this one a reference that was made holds it. */
+/** Asked for in a later task, since a reference made in this task keeps it alive. */
 async function isGone(ref: WeakRef<object>): Promise<boolean> {
   await settled()
   makeWay(Infinity)
@@ -52,7 +52,7 @@ test.each(Object.entries(frames))('%s keeps nothing of what it has framed', asyn
   expect(await isGone(ref)).toBe(true)
 })
 
-it('an open stretch of objects keeps nothing of what it has counted', async () => {
+it('an open object range keeps nothing of what it has counted', async () => {
   const groups = new Groups()
   const ref = used((run) => groups.of(run, 0))
   expect(await isGone(ref)).toBe(true)
@@ -61,7 +61,7 @@ it('an open stretch of objects keeps nothing of what it has counted', async () =
 
 const HUGE_BYTES = 9 * 2 ** 20
 
-/** Whether what it took is given back: a thread of its own does that, whenever it comes to run. */
+/** Whether the memory is given back: a background thread does that whenever it runs. */
 async function keeps(use: (run: ChunkSlice) => void): Promise<boolean> {
   const held = async () => {
     await settled()
@@ -75,11 +75,11 @@ async function keeps(use: (run: ChunkSlice) => void): Promise<boolean> {
   return true
 }
 
-test.each(Object.entries(frames))('of a huge entry %s keeps no buffer', async (_, frame) => {
+test.each(Object.entries(frames))('%s keeps no buffer of a huge entry', async (_, frame) => {
   expect(await keeps((run) => frame(run, 0, new ByteWriter(), rawFormat))).toBe(false)
 })
 
-it('of a huge entry an open stretch of objects keeps no buffer', async () => {
+it('an open object range keeps no buffer of a huge entry', async () => {
   const open = new OpenRange()
   const framing = { sink: { frame: hec }, format: rawFormat, wanted: () => true }
   const kept = await keeps((run) =>
@@ -89,10 +89,10 @@ it('of a huge entry an open stretch of objects keeps no buffer', async () => {
   expect(open.count).toBe(1)
 })
 
-it('a sink that waits for more keeps nothing of what it has sent', async () => {
+it('a lingering sink keeps nothing of what it has sent', async () => {
   const quay = await openQuay()
   const refs: WeakRef<object>[] = []
-  // As read from the disk: what the journal has at hand is the journal's.
+  // As read from the disk: what the journal has cached is the journal's.
   const journal = withMethods(quay.journal, {
     take: async (...wish) => {
       const batch = await quay.journal.take(...wish)
@@ -108,7 +108,7 @@ it('a sink that waits for more keeps nothing of what it has sent', async () => {
   expect(await berth.step()).toBe(Infinity)
 })
 
-it('a delivery writes its lines into buffers of before, but lets go of one that a huge entry made grow', async () => {
+it('a delivery reuses its line buffers, but releases one that a huge entry made grow', async () => {
   const quay = await openQuay()
   const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
   const buffers: ArrayBufferLike[] = []

@@ -1,4 +1,4 @@
-// A batch as lines: bounded in bytes, filtered, each with its sequence and time.
+// A batch as lines: bounded in bytes, filtered, each with its sequence number and time.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { reportAccepted } from '../../../src/delivery/reporting.ts'
@@ -27,7 +27,7 @@ function framing(more: Partial<BatchFraming> = {}): BatchFraming {
   return { sink, format: rawFormat, wanted: () => true, maxBytes: 1e9, ...more }
 }
 
-it('a batch of several runs is one buffer of lines in journal order', () => {
+it('a batch of several chunk slices is one buffer of lines in journal order', () => {
   const batch = batchOf([3, 1, 2], 7)
   const { lines, first, last } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
   expect([first, last, lines.count, [...lines.seqs]]).toEqual([7, 12, 6, [7, 8, 9, 10, 11, 12]])
@@ -37,7 +37,7 @@ it('a batch of several runs is one buffer of lines in journal order', () => {
   expect(textsOf(lines)).toEqual(raws)
 })
 
-it('whatever is wanted and however tight the bound, the lines are the wanted ones up to `last`, within the bound or alone', () => {
+it('for any filter and byte limit, the lines are the wanted ones up to `last`, within the limit or alone', () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 5 }),
@@ -58,21 +58,21 @@ it('whatever is wanted and however tight the bound, the lines are the wanted one
   )
 })
 
-it('a writer that is used again holds the new lines only', () => {
+it('a reused writer holds only the new lines', () => {
   const writer = new ByteWriter()
   frameBatch(batchOf([5]), framing(), writer, giveBack)
   const { lines } = frameBatch(batchOf([1], 6), framing(), writer, giveBack)
   expect(textsOf(lines)).toHaveLength(1)
 })
 
-it('a batch takes room for its raw bytes and its lines', () => {
+it('a batch takes memory for its raw bytes and its lines', () => {
   const batch = batchOf([3])
   const { lines } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
   expect(memoryBytes(batch)).toBeGreaterThanOrEqual(lines.bytes.length)
   expect(memoryBytes({ ...batch, slices: [] })).toBe(0)
 })
 
-it('delays are told one call a bucket, with their mean, and none below zero', () => {
+it('delays are reported in one call per bucket, with their mean, and none is negative', () => {
   const reporter = new SinkNotes()
   const told: [number, number][] = []
   reporter.delivered = (delayMs, entries) => void told.push([delayMs, entries])
@@ -85,4 +85,23 @@ it('delays are told one call a bucket, with their mean, and none below zero', ()
     [1e10, 1],
   ])
   expect(reporter.successes).toBe(1)
+})
+
+it('each line has its entry’s id, version, own time and stream, filtered neighbours or not', () => {
+  const made = [
+    { id: 'a', time: '2026-11-21T10:00:00.000001' },
+    { id: 'not wanted' },
+    { id: 'zoë', time: '2026-11-21T10:00:00.000003', version: 2 },
+  ]
+  const usage = { workspace: 'acme', source: 'history.usage' } as const
+  const slices = [runOf(made, { firstSeq: 5 }), runOf([{ id: 'b' }], { firstSeq: 8, stream: usage })]
+  const batch = { first: 5, last: 8, count: 4, slices }
+  const wanted: BatchFraming['wanted'] = ({ firstSeq }, index) => firstSeq + index !== 6
+  const { lines, times } = frameBatch(batch, framing({ wanted }), new ByteWriter(), giveBack)
+  const [audit, other] = slices.map(({ stream }) => stream)
+  expect([0, 1, 2].map((index) => lines.entry(index))).toEqual([
+    { stream: audit, id: 'a', version: 0, timeUs: times[0] },
+    { stream: audit, id: 'zoë', version: 2, timeUs: (times[0] as number) + 2 },
+    { stream: other, id: 'b', version: 0, timeUs: times[2] },
+  ])
 })

@@ -1,10 +1,10 @@
-// No retry cap (invariant 3): however often a receiver fails, what it did not take is still owed to it.
+// No retry cap (invariant 3): however often a receiver fails, what it did not take stays pending.
 import { expect, it } from 'vitest'
 import { failing, taken } from '../../fakes/sink.ts'
 import { openQuay } from './quay.ts'
 
 it.each(['unreachable', 'server_error', 'timeout', 'unauthorized', 'misconfigured'] as const)(
-  'a batch that failed a hundred times is still owed, and goes out as it was: %s',
+  'a batch that failed a hundred times is still pending and goes out unchanged: %s',
   async (code) => {
     const quay = await openQuay()
     const berth = quay.berth()

@@ -1,4 +1,4 @@
-// Delivery in objects, step by step: what one holds, what a crash leaves, what must never happen twice (invariants 2, 3 and 4).
+// Delivery in objects, step by step: what one contains, what a crash leaves, what must never happen twice (invariants 2, 3 and 4).
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { accountReport, type DayOutcomes } from '../../../src/contracts/accounts.ts'
@@ -44,9 +44,9 @@ interface Pier {
   step(): Promise<StepResult>
   unfinished(): boolean
   collectsForMs(): number | undefined
-  /** Steps until there is nothing to do right now; what fails is tried again. */
+  /** Steps until there is nothing to do right now; failures are retried. */
   ack(): Promise<number>
-  /** The process dies and the next begins. */
+  /** The process dies and the next starts. */
   restart(changed?: Partial<ObjectDispatcherOptions>, options?: object, shareBytes?: number): void
 }
 
@@ -130,8 +130,8 @@ async function appendMixed(quay: Quay, count: number, from = 1): Promise<void> {
   }
 }
 
-describe('what an object holds', () => {
-  it('no field that its sink may not see, also after a crash; with the field it would be another object', async () => {
+describe('the contents of an object', () => {
+  it('no object has a field that its sink may not see, also after a crash; with the field it would be another object', async () => {
     const quay = await openQuay()
     const redact = redactBy([{ fields: ['body'], change: { with: 'drop' } }])
     const pier = openPier(quay, { options: { redact } })
@@ -144,7 +144,7 @@ describe('what an object holds', () => {
     expect(pier.fake.lines.join()).not.toContain('body')
   })
 
-  it('the entries of one workspace, one source and one UTC day of their own times, in the journal’s order', async () => {
+  it('an object has the entries of one workspace, one source and one UTC day of their own times, in journal order', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { prefix: 'logs/x' } })
     await appendMixed(quay, 40)
@@ -172,7 +172,7 @@ describe('what an object holds', () => {
     }
   })
 
-  it('an entry just before midnight UTC and one just after it lie in two objects', async () => {
+  it('an entry just before midnight UTC and one just after it go into two objects', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.journal.append(
@@ -183,20 +183,20 @@ describe('what an object holds', () => {
     expect(daysOf(pier.fake)).toEqual(['2026-01-31', '2026-02-01'])
   })
 
-  it.each([NaN, -1e18, 9e17])('a time that is no day (%d) is told as unknown, not guessed', (at) => {
+  it.each([NaN, -1e18, 9e17])('a time that is no day (%d) is reported as unknown, not guessed', (at) => {
     const run = runOf([{ id: 'a' }])
     run.entries.times[0] = at
     expect(new Groups().of(run, 0).day).toBe('unknown')
   })
 
-  it('what was sent again on purpose is kept apart from what was sent first', () => {
+  it('replayed entries go into objects of their own', () => {
     const groups = new Groups()
     const [first, again] = [runOf([{ id: 'a' }]), runOf([{ id: 'a' }], { replay: true })]
     expect(groups.of(again, 0).replay).toBe('20261121T100001Z')
     expect(groups.of(first, 0)).not.toBe(groups.of(again, 0))
   })
 
-  it('what the sink does not want is in no object and settled with the rest', async () => {
+  it('filtered entries are in no object and are acknowledged with the rest', async () => {
     const quay = await openQuay()
     const wanted = (run: ChunkSlice, index: number) => (run.firstSeq + index) % 3 === 0
     const pier = openPier(quay, { options: { wanted } })
@@ -208,7 +208,7 @@ describe('what an object holds', () => {
     expect(quay.journal.stats().entries).toBe(0)
   })
 
-  it('where nothing is wanted nothing is put, and nothing waits', async () => {
+  it('if no entry is wanted, no object is written and nothing waits', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { options: { wanted: () => false } })
     await quay.append(5)
@@ -218,7 +218,7 @@ describe('what an object holds', () => {
     expect(pier.reporter).toMatchObject({ accepted: 0, filtered: 5, successes: 0 })
   })
 
-  it('where nothing of a closed stretch is wanted any more it is settled, and no success', async () => {
+  it('if no entry of a closed range is wanted any more, it is acknowledged and counts as no success', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(5)
@@ -229,13 +229,13 @@ describe('what an object holds', () => {
   })
 
   it.each([
-    ['what is its own', {}, true, { accepted: 2, filtered: 0, replayed: 0 }],
-    ['what is its own and not wanted', {}, false, { accepted: 0, filtered: 2, replayed: 0 }],
-    ['what is replayed', { replay: true }, true, { accepted: 0, filtered: 0, replayed: 2 }],
-    ['what is replayed and not wanted', { replay: true }, false, undefined],
-    ["what is another sink's", { onlySink: 'siem' }, false, undefined],
+    ['a wanted entry', {}, true, { accepted: 2, filtered: 0, replayed: 0 }],
+    ['an unwanted entry', {}, false, { accepted: 0, filtered: 2, replayed: 0 }],
+    ['a replayed entry', { replay: true }, true, { accepted: 0, filtered: 0, replayed: 2 }],
+    ['an unwanted replayed entry', { replay: true }, false, undefined],
+    ["another sink's entry", { onlySink: 'siem' }, false, undefined],
   ] as const)(
-    'the books count %s as that, beside other entries and alone',
+    'the delivery accounts count %s correctly, beside other entries and alone',
     async (_, more, wants, expected) => {
       for (const alone of [false, true]) {
         const quay = await openQuay()
@@ -265,7 +265,7 @@ describe('what an object holds', () => {
     },
   )
 
-  it('it tells the times of its earliest and latest entry, whatever the order, and none where none has a time', () => {
+  it('an object names the times of its earliest and latest entry in any order, and none where no entry has a time', () => {
     const told = (times: readonly number[]) => {
       const contents = new Contents({ stream: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
       times.forEach((time, i) => contents.add(i + 1, time, 0))
@@ -278,16 +278,16 @@ describe('what an object holds', () => {
     expect(told([NaN, NaN])).toEqual([NaN, NaN])
   })
 
-  it('an entry that is dated ahead took no time, and not less', () => {
+  it('the delay of an entry dated in the future is zero, not negative', () => {
     const contents = new Contents({ stream: { workspace: 'acme', source: 'audit' }, day: 'x', replay: undefined }) // prettier-ignore
     contents.add(1, START_US + 60_000_000, START_US / 1000)
     const delays: number[] = []
     const reporter = Object.assign(new SinkNotes(), { delivered: (ms: number) => delays.push(ms) })
-    contents.delays.tell(reporter, START_US / 1000)
+    contents.delays.report(reporter, START_US / 1000)
     expect(delays).toEqual([0])
   })
 
-  it('a retried dead letter comes in an object of its own sequence', async () => {
+  it('a retried dead letter gets an object of its own sequence number', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(2)
@@ -299,8 +299,8 @@ describe('what an object holds', () => {
   })
 })
 
-describe('when a stretch is closed', () => {
-  it('by size: the lines of all its objects together stay within the bound, and nothing waits for its age', async () => {
+describe('when a range is closed', () => {
+  it('by size: the lines of all its objects together stay within the limit, and nothing waits for its age', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { rotate: { max_bytes: '2KiB' }, compression: 'none' } })
     await quay.append(50, { body: 'x'.repeat(100) })
@@ -314,7 +314,7 @@ describe('when a stretch is closed', () => {
     expectEachOnce(pier.fake, someIds(1, 50))
   })
 
-  it('a line that is larger than the bound is an object alone', async () => {
+  it('a line larger than the limit is an object alone', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { rotate: { max_bytes: '1KiB' } } })
     await quay.append(1)
@@ -326,7 +326,7 @@ describe('when a stretch is closed', () => {
     expectEachOnce(pier.fake, someIds(1, 3))
   })
 
-  it('by age: of the oldest entry in it, and what came meanwhile goes with it', async () => {
+  it('by age: of its oldest entry, and entries that came meanwhile go with it', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { rotate: { max_age: '10s' } } })
     expect([await pier.ack(), pier.collectsForMs()]).toEqual([Infinity, undefined])
@@ -341,7 +341,7 @@ describe('when a stretch is closed', () => {
     expectEachOnce(pier.fake, someIds(1, 5))
   })
 
-  it('a clock that was set back keeps nothing waiting', async () => {
+  it('a clock that was set back does not make a range wait', async () => {
     const quay = await openQuay()
     let backMs = 0
     const clock = { now: () => quay.clock.now() - backMs, elapsed: () => quay.clock.elapsed(), sleep: quay.clock.sleep.bind(quay.clock) } // prettier-ignore
@@ -352,7 +352,7 @@ describe('when a stretch is closed', () => {
     expectEachOnce(pier.fake, someIds(1, 2))
   })
 
-  it('by groups: a stretch touches 64 at most', async () => {
+  it('by groups: a range has at most 64', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     for (let n = 1; n <= 130; n++) await quay.journal.append(part([spec(n, { at: START_US + n * DAY_US })]))
@@ -364,7 +364,7 @@ describe('when a stretch is closed', () => {
     expectEachOnce(pier.fake, someIds(1, 130))
   })
 
-  it('at once where nothing more will come, and the loop may end', async () => {
+  it('at once if nothing more will come, and then the loop may end', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { options: { nothingMoreComes: () => true } })
     await quay.append(5)
@@ -372,14 +372,14 @@ describe('when a stretch is closed', () => {
     expectEachOnce(pier.fake, someIds(1, 5))
   })
 
-  it('of a single run it looks again soon whether anything more will come', async () => {
+  it('a single run checks again soon whether more will come', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { options: { lookAgainMs: 1_000 } })
     await quay.append(5)
     expect(await pier.ack()).toBe(1_000)
   })
 
-  it('at once where the journal is full: nothing comes in until something is settled', async () => {
+  it('at once if the journal is full: nothing enters until something is acknowledged', async () => {
     const quay = await openQuay(['archive'], 2_000)
     const pier = openPier(quay)
     await quay.append(30, { body: 'x'.repeat(100) })
@@ -388,7 +388,7 @@ describe('when a stretch is closed', () => {
     expect(quay.journal.stats()).toMatchObject({ full: false, entries: 0 })
   })
 
-  it('what is open at a stop waits for the next start, with its age', async () => {
+  it('a range that is open at a stop waits for the next start, with its age', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(3)
@@ -405,7 +405,7 @@ describe('when a stretch is closed', () => {
 })
 
 describe('crashes', () => {
-  it('a crash after any step costs nothing and stores no second object', async () => {
+  it('a crash after any step loses nothing and stores no second object', async () => {
     let steps = Infinity
     let whole: readonly string[] = []
     for (let fatal = -1; fatal < steps; fatal++) {
@@ -420,7 +420,7 @@ describe('crashes', () => {
         continue
       }
       for (let i = 0; i < fatal; i++) await pier.step()
-      // What came after the crash may not change what was on its way.
+      // What came after the crash may not change the in-flight range.
       await appendMixed(quay, 3, 61)
       const [inFlight] = await quay.journal.inFlightBatches('archive')
       pier.restart()
@@ -436,7 +436,7 @@ describe('crashes', () => {
     }
   })
 
-  it('a crash between any two calls of the disk or the network costs nothing', async () => {
+  it('a crash between any two calls of the disk or the network loses nothing', async () => {
     for (let fatal = 1; fatal < 60; fatal += 3) {
       const quay = await openQuay()
       const pier = openPier(quay, { s3: { rotate: { max_bytes: '4KiB' } } })
@@ -453,7 +453,7 @@ describe('crashes', () => {
     }
   })
 
-  it('an object that was stored without an answer is found there: 412 is success', async () => {
+  it('an object that was stored without an answer is found again: 412 is success', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     pier.fake.faults.push({ kind: 'reset', stores: true })
@@ -464,7 +464,7 @@ describe('crashes', () => {
     expect(pier.fake.exchanges.map(({ status }) => status).slice(-2)).toEqual([0, 412])
   })
 
-  it('nothing is settled before all objects of the stretch are there', async () => {
+  it('nothing is acknowledged before all objects of the range are stored', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await appendMixed(quay, 30)
@@ -480,7 +480,7 @@ describe('crashes', () => {
     expect(pier.fake.entries).toHaveLength(12)
   })
 
-  it('the intent stands in the journal before the first object is put', async () => {
+  it('the in-flight record is in the journal before the first object is put', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(5)
@@ -490,7 +490,7 @@ describe('crashes', () => {
     expect(await quay.journal.inFlightBatches('archive')).toMatchObject([{ first: 1, last: 5 }])
   })
 
-  it('the same stretch comes under the same names whatever the limits say by then', async () => {
+  it('the same range gets the same names whatever the limits are by then', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await appendMixed(quay, 30)
@@ -504,7 +504,7 @@ describe('crashes', () => {
     expectEachOnce(pier.fake, someIds(1, 30))
   })
 
-  it('settings that shape the objects and changed under an intent are told, once, with the entries that it touches', async () => {
+  it('settings that shape the objects and changed while a range was in flight are reported once, with the affected entries', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(2)
@@ -522,12 +522,12 @@ describe('crashes', () => {
     ['twice', [4, 10]],
     ['at the end', [13]],
   ] as const)(
-    'what a former sink of the same name settled ahead of its turn ends a stretch: %s',
+    'what an earlier sink of the same name acknowledged out of order ends a range: %s',
     async (_, ahead) => {
       const quay = await openQuay()
       const pier = openPier(quay)
       await quay.append(15)
-      // Each a batch that was taken and not confirmed yet, some of them out of turn.
+      // Each a batch that was taken and not confirmed yet, some of them out of order.
       for (const first of range(0, 4).map((batch) => 3 * batch + 1))
         await quay.journal.recordInFlight('archive', {
           first,
@@ -550,7 +550,7 @@ describe('crashes', () => {
     },
   )
 
-  it('nothing wanted before what was settled ahead: it is settled by itself, and what stands behind is sent', async () => {
+  it('unwanted entries before an out-of-order acknowledgement are acknowledged alone, and the entries behind it are sent', async () => {
     const quay = await openQuay()
     const wanted = ({ firstSeq }: ChunkSlice, index: number) => firstSeq + index > 3
     const pier = openPier(quay, { options: { wanted } })
@@ -562,7 +562,7 @@ describe('crashes', () => {
     expect(quay.journal.stats().entries).toBe(0)
   })
 
-  it('a journal that lacks an entry of a closed stretch ends the delivery: no object is stored without it', async () => {
+  it('a journal that lacks an entry of a closed range ends the delivery: no object is stored without it', async () => {
     const quay = await openQuay()
     const take: Journal['take'] = (sink, limits, { after = 0 } = {}) =>
       quay.journal.take(sink, limits, { after: after + 1 })
@@ -575,7 +575,7 @@ describe('crashes', () => {
     expect([pier.disk.paths(), pier.memory.usedBytes]).toEqual([[], 0])
   })
 
-  it('what is stored is not put again because the journal could not note it at once', async () => {
+  it('a stored object is not put again when the journal write failed at first', async () => {
     const quay = await openQuay()
     let full = true
     const journal = withMethods(quay.journal, {
@@ -598,7 +598,7 @@ describe('crashes', () => {
 })
 
 describe('failures', () => {
-  it('a stretch that is on its way shows as sending from its first question to the bucket on', async () => {
+  it('an in-flight range shows as sending from its first request on', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(3)
@@ -612,7 +612,7 @@ describe('failures', () => {
     expect(pier.reporter.states.at(-1)).toBe('sending')
   })
 
-  it('what failed stays on the disk and goes out again without being written anew', async () => {
+  it('a failed object stays on the disk and goes out again without being rewritten', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(5)
@@ -641,7 +641,7 @@ describe('failures', () => {
       (['aws', 'moto'] as const).map((server) => [what, spoil, server] as const),
     ),
   )(
-    'an object that %s on the disk between two tries is written anew, under the same name (%#)',
+    'an object that %s on the disk between two tries is rewritten under the same name (%#)',
     async (_, spoil, server) => {
       const quay = await openQuay()
       const pier = openPier(quay, { switches: servers[server], s3: { compression: 'none' } })
@@ -650,7 +650,7 @@ describe('failures', () => {
       while (pier.fake.puts < 3) await pier.step()
       pier.fake.faults.push({ kind: 'reset' })
       await expect(pier.step()).rejects.toMatchObject({ code: 'unreachable' })
-      // The one that is next, and one that is not.
+      // The next one, and a later one.
       for (const path of pier.disk.paths().slice(0, 2)) {
         const file = await pier.disk.open(path)
         const spoiled = spoil(pier.disk.content(path) ?? expect.fail())
@@ -674,7 +674,7 @@ describe('failures', () => {
     },
   )
 
-  it('an object that the server received damaged goes out again as it lies on the disk', async () => {
+  it('an object that the server received damaged is sent again from the disk', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await quay.append(5)
@@ -689,7 +689,7 @@ describe('failures', () => {
     expectEachOnce(pier.fake, someIds(1, 5))
   })
 
-  it('a disk that is full holds up, loses nothing and leaves nothing behind', async () => {
+  it('a full disk pauses delivery, loses nothing and leaves nothing behind', async () => {
     const quay = await openQuay()
     const pier = openPier(quay, { s3: { compression: 'none' } })
     await quay.append(50, { body: 'x'.repeat(1_000) })
@@ -705,7 +705,7 @@ describe('failures', () => {
     expectEachOnce(pier.fake, someIds(1, 50))
   })
 
-  it('a huge entry is read when there is room for it, and not before; a journal that fails then leaves no room held', async () => {
+  it('a huge entry is read only when there is memory for it; a journal that then fails leaves no memory held', async () => {
     const quay = await openQuay()
     const read: (number | undefined)[] = []
     const take: Journal['take'] = async (...asked) => {
@@ -717,11 +717,11 @@ describe('failures', () => {
     const pier = openPier(quay)
     pier.restart({ journal: withMethods(quay.journal, { take }) })
     await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
-    const leave = await pier.memory.around.enter(20 * 2 ** 20, never)
+    const leave = await pier.memory.around.reserve(20 * 2 ** 20, never)
     const step = pier.step()
     await settled()
     expect(read).toEqual([0])
-    // Nobody is idle who has something to send.
+    // A sink with something to send is never idle.
     expect(pier.reporter.states.at(-1)).toBe('sending')
     leave()
     await nextTurn(quay)
@@ -733,7 +733,7 @@ describe('failures', () => {
     expect(pier.memory.usedBytes).toBe(0)
   })
 
-  it('nothing is asked of a bucket while room is held: one that hangs keeps nobody waiting for it', async () => {
+  it('no request goes to the bucket while memory is held: a hung bucket blocks no other sink', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     const usedBytes: number[] = []
@@ -746,7 +746,7 @@ describe('failures', () => {
     expect(new Set(usedBytes)).toEqual(new Set([0]))
   })
 
-  it('a stop in the middle leaves nothing held and nothing on the disk', async () => {
+  it('a stop in the middle leaves no memory held and nothing on the disk', async () => {
     const quay = await openQuay()
     const pier = openPier(quay)
     await appendMixed(quay, 30)
@@ -774,7 +774,7 @@ describe('evidence', () => {
     }
   }
 
-  it('is told of each stretch with all of its objects, and its note lands with the settlement', async () => {
+  it('covers each range with all of its objects, and its state lands with the acknowledgement', async () => {
     const quay = await openQuay()
     const notary = new Notary()
     const pier = openPier(quay, { evidence: notary })
@@ -791,7 +791,7 @@ describe('evidence', () => {
     expect(notary.asked.some(({ idle }) => !idle) && notary.asked.some(({ idle }) => idle)).toBe(true)
   })
 
-  it('is told of a stretch in which nothing was wanted', async () => {
+  it('covers a range in which nothing was wanted', async () => {
     const quay = await openQuay()
     const notary = new Notary()
     const pier = openPier(quay, { evidence: notary, options: { wanted: () => false } })
@@ -800,7 +800,7 @@ describe('evidence', () => {
     expect(notary.told).toEqual([{ first: 1, last: 3, parked: 0, objects: [] }])
   })
 
-  it('while it cannot testify, what is gathered and stored is no sign that delivery goes on again', async () => {
+  it('while evidence cannot be written, collecting and storing do not count as recovery', async () => {
     const quay = await openQuay()
     const notary = new Notary()
     let held = true
@@ -825,7 +825,7 @@ describe('evidence', () => {
     expect(await pier.step()).toBe('worked')
   })
 
-  it('where nothing more will come it is asked for the last time, and the loop may end', async () => {
+  it('is written one last time when nothing more will come, and then the loop may end', async () => {
     const quay = await openQuay()
     const notary = new Notary()
     const pier = openPier(quay, { evidence: notary, options: { nothingMoreComes: () => true } })
@@ -834,7 +834,7 @@ describe('evidence', () => {
     expect(notary.asked.at(-1)).toEqual({ idle: true, last: true })
   })
 
-  it('where only held sources are left to read it is asked for the last time, after each stretch that comes all the same, and the loop goes on', async () => {
+  it('is written one last time when only blocked sources are left, again after each later range, and the loop continues', async () => {
     const quay = await openQuay()
     const notary = new Notary()
     let held = false
@@ -884,7 +884,7 @@ const moment: fc.Arbitrary<Moment> = fc.oneof(
   fc.constantFrom<Moment>({ kind: 'crash' }, { kind: 'pass' }, { kind: 'full' }),
 )
 
-it('any interleaving of arrivals, crashes, failures, lost answers and full disks ends with each entry once over all objects', async () => {
+it('any mix of arrivals, crashes, failures, lost answers and full disks ends with each entry once over all objects', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(moment, { maxLength: 40 }),
@@ -923,7 +923,7 @@ it('any interleaving of arrivals, crashes, failures, lost answers and full disks
   )
 }, 60_000)
 
-/** One object by itself, unpacked. */
+/** One object, unpacked. */
 class FakeOf {
   readonly lines: string[]
   constructor(object: FakeS3['entries'][number]) {
@@ -933,7 +933,7 @@ class FakeOf {
   }
 }
 
-it('the books come out even where a stretch has more objects than one walk writes', async () => {
+it('the delivery accounts add up even for a range with more objects than one pass writes', async () => {
   const quay = await openQuay()
   const pier = openPier(quay)
   await appendMixed(quay, 40)

@@ -1,4 +1,4 @@
-// A sink's content policy on its way through formats and frames: what is denied, what is changed, what stays right beside the changed bytes.
+// A sink's content policy through formats and frames: what is denied, what is changed, what stays correct beside the changed bytes.
 import { describe, expect, test } from 'vitest'
 import { formatNamed, formatNames } from '../../../src/formats/index.ts'
 import { accountReport } from '../../../src/contracts/accounts.ts'
@@ -60,21 +60,21 @@ describe('deny', () => {
     expect(policy.allowed(all)(made(JSON.stringify(listed)), 0)).toBe(false)
   })
 
-  test('what the sink does not want anyway stays unwanted', () => {
+  test('entries that the sink does not want stay unwanted', () => {
     const { allowed } = policyOf({ deny: { cm_id: ['x'] } })
     const run = runOf([{ id: 'a', raw: raw({ cm_id: 'y' }) }])
     expect(allowed(() => false)(run, 0)).toBe(false)
     expect(allowed(all)(run, 0)).toBe(true)
   })
 
-  test('what is addressed to this sink alone, a retry or a replay, is denied too', () => {
+  test('a retry or replay for this sink alone is denied too', () => {
     const { allowed } = policyOf({ deny: { cm_id: ['x'] } })
     const run = runOf([{ id: 'a', raw: raw({ cm_id: 'x' }) }], { onlySink: 'siem', replay: true })
     expect(allowed(({ onlySink }) => onlySink === 'siem')(run, 0)).toBe(false)
   })
 })
 
-describe('what formats and frames make of a changed entry', () => {
+describe('formats and frames of a changed entry', () => {
   const secret = 'privileged words'
   const made = [
     {
@@ -102,7 +102,7 @@ describe('what formats and frames make of a changed entry', () => {
     return Buffer.from(bytes).toString()
   }
 
-  /** The same entries as if the API had sent them so. */
+  /** The same entries as if the API had sent them that way. */
   function asIfSent(): ChunkSlice {
     const out = new ByteWriter()
     const changed = made.map((one) => {
@@ -113,7 +113,7 @@ describe('what formats and frames make of a changed entry', () => {
   }
 
   test.each(formatNames)(
-    '%s: the same bytes as if the API had sent the entry so, ids and times included',
+    '%s: the same bytes as if the API had sent the entry that way, ids and times included',
     (name) => {
       const frame = hecFrame({ hostOf: () => 'h' })
       const wanted = Buffer.from(linesOf(asIfSent(), frame, formatNamed(name)).bytes).toString()
@@ -124,7 +124,7 @@ describe('what formats and frames make of a changed entry', () => {
     },
   )
 
-  test('each run is told by its own origin, whether its entries are changed or not', () => {
+  test('each chunk slice has its own stream, whether its entries are changed or not', () => {
     const format = formatNamed('envelope')
     const { frame } = framingOf({
       ...{ sink: { frame: hecFrame({ hostOf: () => 'h' }) }, format, wanted: all, redact: policy.redact },
@@ -147,7 +147,7 @@ describe('what formats and frames make of a changed entry', () => {
 })
 
 describe('delivery', () => {
-  test('what is denied is counted as filtered and settled, what is changed goes out changed, again after a crash too', async () => {
+  test('denied entries are counted as filtered and acknowledged; changed ones go out changed, also after a crash', async () => {
     const quay = await openQuay()
     await quay.append(1, { body: 'gone' })
     await quay.append(2, { body: 'privileged' })
@@ -158,7 +158,7 @@ describe('delivery', () => {
     }
     await expect(berth.step()).rejects.toThrow('gone')
     berth.restart()
-    berth.sink.answer = ({ lines }) => ({ settled: lines.count, refused: [] })
+    berth.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
     await berth.empty()
     const [first, second] = berth.sink.deliveries
     expect(first?.texts).toHaveLength(2)
@@ -168,10 +168,13 @@ describe('delivery', () => {
   })
 })
 
-describe('a dead letter that is sent again', () => {
-  const refuseAll = (): Outcome => ({ settled: 1, refused: [{ index: 0, code: 'refused', reason: 'no' }] })
+describe('a retried dead letter', () => {
+  const refuseAll = (): Outcome => ({
+    acknowledged: 1,
+    rejected: [{ index: 0, code: 'refused', reason: 'no' }],
+  })
 
-  test('comes under the policy of now, and one that is denied by now does not come at all: the books have it as filtered', async () => {
+  test('follows the current policy; if that denies it, it is not sent and counts as filtered', async () => {
     const quay = await openQuay()
     await quay.append(1, { body: 'privileged' })
     const { redact } = policyOf({ redact: [{ fields: ['body'], with: 'truncate', bytes: 3 }] })
@@ -197,14 +200,14 @@ describe('a dead letter that is sent again', () => {
 describe('settings', () => {
   const hash = (keyFile: string) => ({ redact: [{ fields: ['query'], with: 'hash' as const, keyFile }] })
 
-  test('without a policy nothing is asked and nothing shaped', () => {
+  test('without a policy nothing is evaluated and the fingerprint does not change', () => {
     for (const settings of [{}, { redact: [], deny: {} }]) {
       const policy = policyOf(settings)
       expect([policy.shapes, policy.redact, policy.allowed(all)]).toEqual([[], undefined, all])
     }
   })
 
-  test('each setting shapes, so does the key, and none of it tells the key', () => {
+  test('each setting and the key change the fingerprint, and none reveals the key', () => {
     const shapes = [
       policyOf({ deny: { a: ['b'] } }),
       policyOf({ deny: { a: ['c'] } }),
@@ -230,8 +233,8 @@ describe('settings', () => {
       'ENOENT',
     ],
     ['too short', () => ` ${'p'.repeat(31)}\n`, 'shorter than 32 bytes'],
-    ['no text', () => `${'p'.repeat(40)}\ufffd`, 'it is no text'],
-  ])('a key that is %s holds the sink and nothing goes out, until it is there', async (_, bad, told) => {
+    ['no text', () => `${'p'.repeat(40)}\ufffd`, 'it is not text'],
+  ])('a key that is %s blocks the sink until it is valid, and nothing goes out', async (_, bad, told) => {
     let read: () => string = bad
     let opened = 0
     const stepper = openAfterKeys(
@@ -246,7 +249,7 @@ describe('settings', () => {
     for (let i = 0; i < 2; i++) {
       const error: unknown = await stepper.step(never).catch((thrown: unknown) => thrown)
       if (!(error instanceof ConnectorError)) return expect.fail('it went on')
-      expect([error.action, opened]).toEqual(['hold', 0])
+      expect([error.action, opened]).toEqual(['block', 0])
       expect(error.message).toContain('/run/hash-key')
       expect(error.message).toContain(told)
       expect(error.message).not.toMatch(/ppp|planted/)

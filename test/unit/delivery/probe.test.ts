@@ -1,4 +1,4 @@
-// A receiver is asked at the start whether it is there: beside its deliveries, until one of them has shown it.
+// At the start a receiver is probed, beside its deliveries, until one of them shows whether it answers.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { probe } from '../../../src/delivery/probe.ts'
@@ -34,14 +34,14 @@ function stand(answers: readonly (ConnectorError | 'ready' | 'hangs')[]) {
 const missing = new ConnectorError('not_found', 'bucket logs is not there')
 const down = new ConnectorError('unreachable', 'siem is down')
 
-describe('a sink that is started', () => {
-  it('is asked once where its receiver is there', async () => {
+describe('a starting sink', () => {
+  it('is probed once if its receiver answers', async () => {
     const { run, reporter, asked, lines } = stand([])
     await run()
     expect([reporter.probes, asked.length, lines]).toEqual([['ready'], 1, []])
   })
 
-  it('shows at once what is wrong, is asked again with growing pauses, and is well with the first good answer', async () => {
+  it('reports a failing probe at once, probes again with growing pauses, and is healthy at the first good answer', async () => {
     const { run, reporter, asked, lines } = stand([missing, missing, down])
     await run()
     expect(reporter.probes).toEqual(['not_found', 'not_found', 'unreachable', 'ready'])
@@ -49,18 +49,18 @@ describe('a sink that is started', () => {
     expect(reporter.probesInMs).toHaveLength(3)
     expect(lines.filter((line) => line.includes('is not ready'))).toHaveLength(3)
     expect(lines.at(-1)).toContain('The receiver is ready')
-    // Asking is no delivery: nothing is counted as one.
+    // A probe is no delivery: nothing is counted as one.
     expect([reporter.states, reporter.retries, reporter.requests]).toEqual([[], [], 0])
   })
 
-  it('is not asked any more once a delivery is over: that one speaks for it', async () => {
+  it('is not probed any more after a delivery: its outcome decides', async () => {
     const { run, reporter, asked } = stand([missing, missing, missing])
-    reporter.request()
+    reporter.delivering()()
     await run()
     expect([reporter.probes, asked]).toEqual([[], []])
   })
 
-  it('and hangs when it is asked ends with the process, whoever is deaf to that', async () => {
+  it('ends with the process while a probe hangs, even one that ignores the abort', async () => {
     const { run, stop, reporter } = stand(['hangs'])
     const over = run()
     await new Promise((resolve) => setImmediate(resolve))
@@ -69,14 +69,14 @@ describe('a sink that is started', () => {
     expect(reporter.probes).toEqual([])
   })
 
-  it('that fails of a bug, or of what ends the process, ends it', async () => {
+  it('ends the process on a bug or a fatal error in the probe', async () => {
     for (const error of [new TypeError('a bug'), new ConnectorError('disk_failed', 'gone')]) {
       const { run } = stand([error as ConnectorError])
       await expect(run()).rejects.toBe(error)
     }
   })
 
-  it('of a kind that nobody can ask is not asked', async () => {
+  it('is not probed if its kind has no probe', async () => {
     const { run, sink, reporter } = stand([])
     Object.assign(sink, { probe: undefined })
     await run()

@@ -1,4 +1,4 @@
-// The quay: a journal with entries in it, and shippers with sinks that do as they are told.
+// A journal with entries in it, and dispatchers with scripted sinks.
 import type { Journal, ChunkSlice } from '../../../src/contracts/journal.ts'
 import type { MemoryBudget } from '../../../src/core/memory-budget.ts'
 import { BatchDispatcher } from '../../../src/delivery/dispatcher.ts'
@@ -22,16 +22,16 @@ export interface Berth {
   readonly sink: FakeSink
   readonly options: DispatcherOptions
   readonly reporter: SinkNotes
-  /** its share in the process that lives now */
+  /** its share in the current process */
   memory: MemoryBudget
-  /** the room around that, which others enter too */
+  /** the memory budget around that, which others use too */
   around: MemoryBudget
   dispatcher: BatchDispatcher
   /** One step. */
   step(): Promise<StepResult>
   /** Steps until there is nothing to send. */
   empty(): Promise<void>
-  /** The process dies and begins again, perhaps with other settings. */
+  /** The process dies and restarts, perhaps with other settings. */
   restart(changed?: Partial<DispatcherOptions>): void
 }
 
@@ -110,7 +110,7 @@ function moored(
   return berth
 }
 
-/** What waits for a turn of the event loop of its own goes on, and all that follows from it. */
+/** Lets work that waits for its own turn of the event loop go on, and everything that follows from it. */
 export async function nextTurn({ clock }: Quay): Promise<void> {
   await settled()
   clock.advance(clock.now())

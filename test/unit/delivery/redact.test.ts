@@ -1,4 +1,4 @@
-// What a sink may see of an entry: members left out, hashed or cut, every other byte as it was. Held against JSON.parse and against a slow rewriting of the text.
+// What a sink may see of an entry: members left out, hashed or cut, every other byte unchanged. Compared with JSON.parse and with a slow rewriting of the text.
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -59,7 +59,7 @@ describe('hash', () => {
     )
   })
 
-  test('equal texts hash equally however they are written, and other keys give other hashes', () => {
+  test('equal texts have equal hashes however they are written, and other keys give other hashes', () => {
     const plain = redacted('{"q":"é\\n😀"}', rule(hash, 'q'))
     expect(redacted('{"\\u0071":"\\u00e9\\u000a\\ud83d\\ude00"}', rule(hash, 'q')).slice(-80)).toBe(
       plain.slice(-80),
@@ -69,7 +69,7 @@ describe('hash', () => {
     expect(other).not.toBe(plain)
   })
 
-  test('what is no string is hashed as it is written', () => {
+  test('a value that is no string is hashed as it is written', () => {
     for (const value of ['12', '1.50', '{ "a": [1, "é"] }', '[]', 'null', 'true'])
       expect(redacted(`{"q": ${value} ,"b":1}`, rule(hash, 'q'))).toBe(`{"q": ${hashed(value)} ,"b":1}`)
   })
@@ -107,13 +107,13 @@ describe('truncate', () => {
   })
 })
 
-test('an entry that has none of the fields is not touched', () => {
+test('an entry without any of the fields is not touched', () => {
   const out = new ByteWriter()
   expect(redactBy([rule(drop, 'query', 'response')])(Buffer.from('{"a":1}'), out)).toBe(false)
   expect(out.length).toBe(0)
 })
 
-test('names with escapes, quotes and any letters are found, and none that only looks like one', () => {
+test('names with escapes, quotes and any letters are found, and similar names are not', () => {
   for (const name of ['a\\b', '"', '😀', 'Client Matter #', 'é\n', '', '\\u0071']) {
     const unicode = Array.from({ length: name.length }, (_, i) =>
       name.charCodeAt(i).toString(16).padStart(4, '0'),
@@ -197,7 +197,7 @@ describe('any entry under any rules', () => {
   test('is rewritten as a slow rewriting of its text does it: duplicates, escapes and white space included', () => {
     fc.assert(
       fc.property(fc.array(member, { maxLength: 10 }), rules, (members, under) => {
-        // Half of a pair is no UTF-8: it stands in an entry only as an escape.
+        // Half of a pair is no UTF-8: an entry has it only as an escape.
         fc.pre(members.every(({ name, value }) => (name.written + value).isWellFormed()))
         const write = (of: typeof members) =>
           `{${of.map(({ name, value, gaps: [a, b, c, d] }) => `${a}${name.written}${b}:${c}${value}${d}`).join(',')}}`

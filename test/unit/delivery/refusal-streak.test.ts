@@ -1,4 +1,4 @@
-// A receiver that refuses whatever it gets: one entry is at fault by itself, ten in a row are not (invariant 3).
+// A receiver that refuses whatever it gets: one refused entry may be at fault itself, ten in a row are not (invariant 3).
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'
@@ -18,16 +18,16 @@ import type { Berth, Quay } from './quay.ts'
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
-/** As Splunk does: all before the first bad line is taken, that one named, the rest not looked at. */
+/** Like Splunk: takes all before the first bad line, names that one, ignores the rest. */
 const naming =
   (bad: (seq: number) => boolean) =>
   ({ lines: { seqs, count } }: Delivery): Outcome => {
     const index = seqs.findIndex((seq) => bad(seq))
-    if (index === -1) return { settled: count, refused: [] }
-    return { settled: index + 1, refused: [{ index, code: 'refused', reason: 'no' }] }
+    if (index === -1) return { acknowledged: count, rejected: [] }
+    return { acknowledged: index + 1, rejected: [{ index, code: 'refused', reason: 'no' }] }
   }
 
-/** As one does that names none. */
+/** Like a receiver that names none. */
 const asAWhole =
   (bad: (seq: number) => boolean) =>
   (delivery: Delivery): Outcome =>
@@ -58,7 +58,7 @@ it.each([
   ['by name', naming],
   ['as a whole', asAWhole],
 ] as const)(
-  'ten entries refused in a row hold the sink, %s, and from there on one is tried at a time, slowly',
+  'ten entries refused in a row block the sink, %s; from then on it tries one at a time, slowly',
   async (_, refusing) => {
     const quay = await openQuay()
     const berth = quay.berth()
@@ -87,7 +87,7 @@ it.each([
 it.each([
   ['by name', naming],
   ['as a whole', asAWhole],
-] as const)('a long run of bad entries comes to its end and nothing is lost, %s', async (_, refusing) => {
+] as const)('a long row of bad entries ends and nothing is lost, %s', async (_, refusing) => {
   const quay = await openQuay()
   const berth = quay.berth()
   berth.sink.answer = refusing((seq) => seq > 20 && seq <= 45)
@@ -99,14 +99,14 @@ it.each([
   expect(told(quay, 'Delivery continues')).toBe(1)
   expect(berth.reporter.states.at(-1)).toBe('idle')
   expect(berth.memory.usedBytes).toBe(0)
-  // What comes next goes out as ever.
+  // Later entries go out as usual.
   await quay.append(100)
   await voyage.pass(MINUTE)
   expect(berth.sink.seqs.at(-1)).toEqual(range(201, 300))
   await voyage.stop()
 })
 
-it('one entry that is accepted between makes refusals single ones again', async () => {
+it('one accepted entry in between resets the row of refusals', async () => {
   const quay = await openQuay()
   const berth = quay.berth()
   berth.sink.answer = naming((seq) => seq % 10 !== 0)
@@ -118,36 +118,36 @@ it('one entry that is accepted between makes refusals single ones again', async 
   await voyage.stop()
 })
 
-it('of a batch with a verdict on each line what stands behind the last accepted one counts', () => {
+it('of a batch with a verdict on each line, only the refusals behind the last accepted line count', () => {
   const refused = (...indexes: number[]) => indexes.map((index) => ({ index, code: 'refused', reason: 'no' }))
   const refusals = new RejectionRun('archive')
-  refusals.count({ settled: 20, refused: refused(...range(0, 9), ...range(11, 19)) })
+  refusals.count({ acknowledged: 20, rejected: refused(...range(0, 9), ...range(11, 19)) })
   expect(refusals.isTooLong).toBe(false)
-  refusals.count({ settled: 0, refused: [] })
-  refusals.count({ settled: 1, refused: refused(0) })
+  refusals.count({ acknowledged: 0, rejected: [] })
+  refusals.count({ acknowledged: 1, rejected: refused(0) })
   expect(refusals.isTooLong).toBe(true)
-  refusals.count({ settled: 2, refused: refused(1) })
+  refusals.count({ acknowledged: 2, rejected: refused(1) })
   expect(refusals.isTooLong).toBe(false)
 })
 
-it('what is proven to be the entry’s own fault says nothing of the receiver: it neither counts nor ends a row', () => {
+it('a refusal that is proven to be the entry’s own fault neither counts nor ends a row', () => {
   const refusals = new RejectionRun('siem')
   const one = (own: boolean) => ({ index: 0, code: 'too_large', reason: 'no', own })
-  for (let i = 0; i < 100; i++) refusals.count({ settled: 1, refused: [one(true)] })
+  for (let i = 0; i < 100; i++) refusals.count({ acknowledged: 1, rejected: [one(true)] })
   expect(refusals.isTooLong).toBe(false)
-  for (let i = 0; i < 9; i++) refusals.count({ settled: 1, refused: [one(false)] })
-  refusals.count({ settled: 1, refused: [one(true)] })
+  for (let i = 0; i < 9; i++) refusals.count({ acknowledged: 1, rejected: [one(false)] })
+  refusals.count({ acknowledged: 1, rejected: [one(true)] })
   expect(refusals.isTooLong).toBe(false)
-  refusals.count({ settled: 1, refused: [one(false)] })
+  refusals.count({ acknowledged: 1, rejected: [one(false)] })
   expect(refusals.isTooLong).toBe(true)
 })
 
-it('a batch refused in all its lines is the last large one: none was made ready behind it', async () => {
+it('a batch refused in all its lines is the last large one: none was prepared behind it', async () => {
   const quay = await openQuay()
   const berth = quay.berth('archive', { batch: { maxEntries: 20 } })
   berth.sink.answer = ({ lines: { count } }) => ({
-    settled: count,
-    refused: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
+    acknowledged: count,
+    rejected: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
   })
   await quay.append(100)
   const voyage = sail(berth, quay)
@@ -157,7 +157,7 @@ it('a batch refused in all its lines is the last large one: none was made ready 
   await voyage.stop()
 })
 
-it('passing by what nobody wants, or having nothing left, is no recovery', async () => {
+it('skipping unwanted entries, or having nothing left, is no recovery', async () => {
   const quay = await openQuay()
   const wanted = ({ firstSeq }: ChunkSlice, index: number) =>
     firstSeq + index <= 12 || (firstSeq + index) % 40 === 0
@@ -177,13 +177,13 @@ it('passing by what nobody wants, or having nothing left, is no recovery', async
   await voyage.stop()
 })
 
-it('while one line is tried at a time, what nobody wants is passed by a step at a time', async () => {
+it('while one line is tried at a time, unwanted entries are skipped one step at a time', async () => {
   const quay = await openQuay()
   const wanted = ({ firstSeq }: ChunkSlice, index: number) => firstSeq + index <= 10
   const berth = quay.berth('archive', { wanted, batch: { maxEntries: 10 } })
   berth.sink.answer = ({ lines: { count } }) => ({
-    settled: count,
-    refused: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
+    acknowledged: count,
+    rejected: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
   })
   await quay.append(30)
   await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
@@ -197,7 +197,7 @@ it('while one line is tried at a time, what nobody wants is passed by a step at 
   await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
 })
 
-it('a single run of which all was refused ends', async () => {
+it('a single run in which everything was refused ends', async () => {
   const quay = await openQuay()
   const berth = quay.berth('archive', { nothingMoreComes: () => true })
   berth.sink.answer = naming(() => true)
@@ -209,7 +209,7 @@ it('a single run of which all was refused ends', async () => {
   expect(berth.reporter.states.at(-1)).toBe('idle')
 })
 
-it('a refusal that the journal could not note at once counts once', async () => {
+it('a refusal that the journal could not record at once counts once', async () => {
   const quay = await openQuay()
   let failures = 0
   const journal = withMethods(quay.journal, {
@@ -228,7 +228,7 @@ it('a refusal that the journal could not note at once counts once', async () => 
   await voyage.stop()
 })
 
-it('a collector behind a proxy that spoils every body judges no entry: few are parked, and the sink is held', async () => {
+it('a proxy that corrupts every body condemns no entry: few dead letters, and the sink is blocked', async () => {
   const quay = await openQuay(['splunk'])
   const { clock, log } = quay
   const fake = new FakeHec({ tokens: { t: {} } })

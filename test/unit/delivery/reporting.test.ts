@@ -1,4 +1,4 @@
-// What the log says of dead letters: the first at once and whole, a run of them as sums, and none left out of a sum.
+// What the log says of dead letters: the first at once in full, a row of them as sums, and every one in a sum.
 import { expect, test } from 'vitest'
 import { runDispatcher } from '../../../src/delivery/loop.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
@@ -7,14 +7,14 @@ import { settled } from '../../simulation/virtual-clock.ts'
 import { never, openQuay, START } from './quay.ts'
 import type { Berth, Quay } from './quay.ts'
 
-/** A receiver that refuses all it is sent, an entry a batch. */
+/** A receiver that refuses everything, one entry per batch. */
 async function refused() {
   const quay = await openQuay()
   const berth = quay.berth('archive', { batch: { maxEntries: 1 } })
   let number = 0
   berth.sink.answer = ({ lines }) => ({
-    settled: lines.count,
-    refused: [{ index: 0, code: 'refused', reason: `no, ${number++ % 200}`, own: true }],
+    acknowledged: lines.count,
+    rejected: [{ index: 0, code: 'refused', reason: `no, ${number++ % 200}`, own: true }],
   })
   const told = () =>
     quay.log.lines
@@ -23,7 +23,7 @@ async function refused() {
   return { quay, berth, told }
 }
 
-test('thousands that are refused within a minute are one line, and then their sum', async () => {
+test('thousands refused within a minute are one log line, and then their sum', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(1000)
   await berth.empty()
@@ -38,11 +38,11 @@ test('thousands that are refused within a minute are one line, and then their su
   expect(told()).toHaveLength(2)
 })
 
-test('the rest of a run is told with the first batch that is taken a minute later', async () => {
+test('the rest of a row is logged with the first accepted batch a minute later', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(5)
   await berth.empty()
-  berth.sink.answer = ({ lines }) => ({ settled: lines.count, refused: [] })
+  berth.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
   await quay.append(1)
   await berth.empty()
   expect(told()).toHaveLength(1)
@@ -52,7 +52,7 @@ test('the rest of a run is told with the first batch that is taken a minute late
   expect(told().map(({ entries }) => entries)).toEqual([1, 4])
 })
 
-/** Ships until `ms` after the start of time. */
+/** Delivers until `ms` after the start of time. */
 async function shipUntil({ clock }: Quay, { dispatcher, options }: Berth, ms: number) {
   const stop = new AbortController()
   const stepsAt: number[] = []
@@ -68,7 +68,7 @@ async function shipUntil({ clock }: Quay, { dispatcher, options }: Berth, ms: nu
   return stepsAt
 }
 
-test('the rest of a run is told when its minute is over, though nothing more is settled', async () => {
+test('the rest of a row is logged after its minute, though nothing more is acknowledged', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(5)
   await shipUntil(quay, berth, MINUTE_MS - 1)
@@ -79,7 +79,7 @@ test('the rest of a run is told when its minute is over, though nothing more is 
 })
 
 test.each([1, 2])(
-  'the rest of a run is told when its minute is over, though the word on one of %i batches is awaited',
+  'the rest of a row is logged after its minute, though one of %i batches awaits confirmation',
   async (most) => {
     const { quay, berth, told } = await refused()
     await quay.append(5)
@@ -87,9 +87,9 @@ test.each([1, 2])(
     berth.sink.maxUnconfirmed = most
     const confirmed = (signal: AbortSignal) => quay.clock.sleep(60 * MINUTE_MS, signal)
     berth.sink.answer = ({ lines }) => ({
-      settled: lines.count,
-      refused: [],
-      later: { detail: '', confirmed },
+      acknowledged: lines.count,
+      rejected: [],
+      confirmation: { detail: '', confirmed },
     })
     await quay.append(1)
     await shipUntil(quay, berth, 2 * MINUTE_MS)
@@ -97,7 +97,7 @@ test.each([1, 2])(
   },
 )
 
-test('the rest of a run is told when its minute is over, though the receiver is down by then', async () => {
+test('the rest of a row is logged after its minute, though the receiver is down by then', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(5)
   await berth.empty()
@@ -112,14 +112,14 @@ test('the rest of a run is told when its minute is over, though the receiver is 
   expect(told().map(({ entries }) => entries)).toEqual([1, 4])
 })
 
-test('a sum names the codes of those that it counts, and refused ones are no success', async () => {
+test('a sum names the codes that it counts, and refused entries are no success', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(1)
   await berth.empty()
   quay.clock.advance(quay.clock.now() + MINUTE_MS)
   berth.sink.answer = ({ lines }) => ({
-    settled: lines.count,
-    refused: [{ index: 0, code: 'too_large', reason: 'no', own: true }],
+    acknowledged: lines.count,
+    rejected: [{ index: 0, code: 'too_large', reason: 'no', own: true }],
   })
   await quay.append(1)
   await berth.empty()
@@ -127,7 +127,7 @@ test('a sum names the codes of those that it counts, and refused ones are no suc
   expect(berth.reporter).toMatchObject({ successes: 0, deadLettered: 2 })
 })
 
-test('a single run tells the rest of it at its end', async () => {
+test('a single run logs the rest at its end', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(7)
   const single = { nothingMoreComes: () => true }
@@ -136,7 +136,7 @@ test('a single run tells the rest of it at its end', async () => {
   expect(told().map(({ entries }) => entries)).toEqual([1, 6])
 })
 
-test('a stop tells what was not told yet', async () => {
+test('a stop logs what was not logged yet', async () => {
   const { quay, berth, told } = await refused()
   await quay.append(7)
   await berth.empty()

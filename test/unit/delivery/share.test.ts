@@ -1,4 +1,4 @@
-// A sink's share of the room: who waited for room for a huge entry reads it when nobody stands on the stack any more who held the last (invariant 4).
+// A sink's share of memory: a huge entry that waited is read once no stack frame refers to the last one (invariant 4).
 import { expect, test } from 'vitest'
 import type { Batch } from '../../../src/contracts/journal.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
@@ -10,10 +10,10 @@ const MIB = 1024 * 1024
 
 const batch: Batch = { first: 1, last: 1, count: 1, slices: [runOf([{ id: 'a' }])] }
 
-/** How often is read once another's room is given back: in that turn of the event loop, and in all. */
+/** How often is read once another's memory is given back: in that turn of the event loop, and in all. */
 async function readsOf(rawBytes: number) {
   const memory = new MemoryBudget(MIB)
-  const giveBack = await memory.enter(MIB, new AbortController().signal)
+  const giveBack = await memory.reserve(MIB, new AbortController().signal)
   let reads = 0
   const read = async (_: number, loneBytes?: number) => {
     reads++
@@ -34,7 +34,7 @@ async function readsOf(rawBytes: number) {
   return { atOnce, inAll: reads - looks }
 }
 
-test('a huge entry is read in a turn of the event loop of its own, since the end of an answer still holds what was sent for it', async () => {
+test('a huge entry is read in its own turn of the event loop, since the end of an answer still refers to the sent bytes', async () => {
   expect(await readsOf(9 * MIB)).toEqual({ atOnce: 0, inAll: 1 })
 })
 

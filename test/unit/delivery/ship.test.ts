@@ -13,7 +13,7 @@ import { never, nextTurn, openQuay, range, START } from './quay.ts'
 import type { Berth, Quay } from './quay.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
-/** Refuses a batch that holds one of `bad`, as a receiver that names no index. */
+/** Refuses a batch that has one of `bad`, like a receiver that names no index. */
 const refusing =
   (code: 'refused' | 'too_large', bad: readonly number[]) =>
   (delivery: Delivery): Outcome => {
@@ -26,8 +26,8 @@ function accepting(berth: Berth, answer: Berth['sink']['answer'] = taken): numbe
   const accepted: number[] = []
   berth.sink.answer = async (delivery) => {
     const outcome = await answer(delivery)
-    const refused = new Set(outcome.refused.map(({ index }) => index))
-    for (let i = 0; i < outcome.settled; i++)
+    const refused = new Set(outcome.rejected.map(({ index }) => index))
+    for (let i = 0; i < outcome.acknowledged; i++)
       if (!refused.has(i)) accepted.push(delivery.lines.seqs[i] as number)
     return outcome
   }
@@ -41,7 +41,7 @@ const withNow = ({ clock }: Quay, now: () => number): Clock => ({
 })
 
 describe('batches', () => {
-  it('a batch holds no more entries than it may', async () => {
+  it('a batch has no more entries than the limit', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 4 } })
     await quay.append(10)
@@ -49,7 +49,7 @@ describe('batches', () => {
     expect(berth.sink.seqs).toEqual([range(1, 4), range(5, 8), range(9, 10)])
   })
 
-  it('a batch holds no more bytes than it may, as they go out', async () => {
+  it('a batch has no more bytes than the limit, as they go out', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxBytes: 1_000 } })
     await quay.append(20, { body: 'x'.repeat(200) })
@@ -69,7 +69,7 @@ describe('batches', () => {
     expect(berth.sink.seqs).toEqual([[1], [2], [3]])
   })
 
-  it('a batch that is not full waits for more, no longer than its linger', async () => {
+  it('a batch that is not full waits for more, at most its linger', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 4, lingerMs: 1_000 } })
     await quay.append(2)
@@ -82,7 +82,7 @@ describe('batches', () => {
     expect(berth.sink.seqs).toEqual([[1, 2, 3]])
   })
 
-  it('after the clock was set back a batch waits for nothing: not until the old time is reached again', async () => {
+  it('after the clock was set back a batch does not wait until the old time is reached again', async () => {
     const quay = await openQuay()
     const back = withNow(quay, () => quay.clock.now() - 3_600_000)
     const berth = quay.berth('archive', { batch: { lingerMs: 1_000 }, clock: back })
@@ -99,14 +99,14 @@ describe('batches', () => {
     expect([await byCount.step(), await byBytes.step()]).toEqual(['worked', 'worked'])
   })
 
-  it('when nothing more will come a batch waits for nothing', async () => {
+  it('a batch waits for nothing when nothing more will come', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { lingerMs: 60_000 }, nothingMoreComes: () => true })
     await quay.append(1)
     expect(await berth.step()).toBe('worked')
   })
 
-  it('a journal that is full takes nothing more in: a batch waits for nothing', async () => {
+  it('a batch waits for nothing when the journal is full, since nothing more enters', async () => {
     const quay = await openQuay(['archive'], 2_000)
     const berth = quay.berth('archive', { batch: { lingerMs: 60_000 } })
     await quay.append(1)
@@ -117,12 +117,12 @@ describe('batches', () => {
     expect(berth.sink.seqs).toEqual([[1, 2, 3, 4]])
   })
 
-  it('with nothing owed there is nothing to do until something comes', async () => {
+  it('with nothing pending there is nothing to do until something comes', async () => {
     const quay = await openQuay()
     expect(await quay.berth().step()).toBe(Infinity)
   })
 
-  it('lines go out in the journal’s order, each as the sink frames it', async () => {
+  it('lines go out in journal order, each as the sink frames it', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(5)
@@ -135,8 +135,8 @@ describe('batches', () => {
   })
 })
 
-describe('intents', () => {
-  it('an intent is on the disk before its batch is sent', async () => {
+describe('in-flight records', () => {
+  it('an in-flight record is on the disk before its batch is sent', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     berth.sink.prepare = async ({ count }) => `detail of ${count}`
@@ -153,7 +153,7 @@ describe('intents', () => {
     expect(await quay.journal.inFlightBatches('archive')).toEqual([])
   })
 
-  it('an intent that takes its time is waited for', async () => {
+  it('a slow write of the in-flight record delays sending', async () => {
     const quay = await openQuay()
     let written: () => void = () => undefined
     const journal = withMethods(quay.journal, {
@@ -169,7 +169,7 @@ describe('intents', () => {
     expect(berth.sink.deliveries).toHaveLength(1)
   })
 
-  it('after a crash the same batch goes out with doubt, whatever came since and whatever the limits are now', async () => {
+  it('after a crash the same batch goes out as a possible duplicate, whatever came since and whatever the limits are now', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     berth.sink.prepare = async () => 'an offset'
@@ -187,7 +187,7 @@ describe('intents', () => {
     expect(after?.seqs).toEqual([1, 2, 3])
   })
 
-  it('after a crash that came before sending there is doubt too: nobody knows', async () => {
+  it('after a crash before sending, the batch is a possible duplicate too: the journal cannot tell', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(2)
@@ -196,7 +196,7 @@ describe('intents', () => {
     expect(berth.sink.deliveries).toMatchObject([{ seqs: [1, 2], possibleDuplicate: true }])
   })
 
-  it('a batch that failed goes out again as it was, with doubt', async () => {
+  it('a failed batch goes out again unchanged, as a possible duplicate', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(3)
@@ -212,7 +212,7 @@ describe('intents', () => {
     ])
   })
 
-  it('settings that shape the bytes and changed under an intent are told, once', async () => {
+  it('settings that shape the bytes and changed while a batch was in flight are reported once', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(2)
@@ -230,8 +230,8 @@ describe('intents', () => {
     await quay.append(2)
     await quay.journal.recordInFlight('archive', { first: 1, last: 2, shape: 'former', detail: '' })
     berth.sink.answer = () => ({
-      ...{ settled: 2, refused: [] },
-      later: { detail: 'a ticket', confirmed: () => new Promise(() => undefined) },
+      ...{ acknowledged: 2, rejected: [] },
+      confirmation: { detail: 'a ticket', confirmed: () => new Promise(() => undefined) },
     })
     await berth.step()
     expect(await quay.journal.inFlightBatches('archive')).toEqual([
@@ -243,7 +243,7 @@ describe('intents', () => {
     expect(quay.log.lines.filter((line) => line.includes('changed'))).toHaveLength(1)
   })
 
-  it('a stretch of objects that a former sink of the same name left goes out in batches, and that is told', async () => {
+  it('an object range that an earlier sink of the same name left goes out in batches, and that is reported', async () => {
     for (const [count, body] of [
       [12_000, 'x'.repeat(10)],
       [600, 'x'.repeat(20_000)],
@@ -270,7 +270,7 @@ describe('intents', () => {
     }
   })
 
-  it('what could not be read of several intents is read at the next step, and none of them goes out twice', async () => {
+  it('in-flight batches that could not be read at first are read at the next step, and none goes out twice', async () => {
     const quay = await openQuay()
     await quay.append(8)
     for (const first of [1, 3, 5])
@@ -306,7 +306,7 @@ describe('intents', () => {
     expect(berth.memory.usedBytes).toBe(0)
   })
 
-  it('an intent whose entries this sink no longer wants is settled without being sent', async () => {
+  it('an in-flight batch that this sink no longer wants is acknowledged without being sent', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { wanted: () => false })
     await quay.append(2)
@@ -317,7 +317,7 @@ describe('intents', () => {
     expect(quay.journal.stats().entries).toBe(0)
   })
 
-  it('what the receiver took is not sent again because the journal could not note it at once', async () => {
+  it('a batch that the receiver took is not sent again because the journal write failed at first', async () => {
     const quay = await openQuay()
     let full = true
     const journal = withMethods(quay.journal, {
@@ -339,11 +339,11 @@ describe('intents', () => {
 })
 
 describe('outcomes', () => {
-  it('partial acceptance settles the prefix, and the rest goes next', async () => {
+  it('partial acceptance acknowledges the prefix, and the rest goes next', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 6 } })
     await quay.append(10)
-    berth.sink.answer = () => ({ settled: 2, refused: [] })
+    berth.sink.answer = () => ({ acknowledged: 2, rejected: [] })
     await berth.step()
     expect(quay.journal.stats().sinks[0]?.position).toBe(2)
     berth.sink.answer = taken
@@ -352,13 +352,13 @@ describe('outcomes', () => {
     expect(berth.reporter.accepted).toBe(10)
   })
 
-  it('an entry that the receiver refuses by name is parked with its reason, the others are accepted', async () => {
+  it('an entry refused by name becomes a dead letter with its reason, the others are accepted', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(5)
     berth.sink.answer = ({ lines }) => ({
-      settled: lines.count,
-      refused: [{ index: 2, code: 'refused', reason: 'event field cannot be blank' }],
+      acknowledged: lines.count,
+      rejected: [{ index: 2, code: 'refused', reason: 'event field cannot be blank' }],
     })
     await berth.empty()
     expect(await quay.journal.deadLetters({})).toMatchObject([
@@ -368,13 +368,13 @@ describe('outcomes', () => {
     expect(quay.journal.stats().entries).toBe(0)
   })
 
-  it('what is parked is told with why, each code once, and with where to look', async () => {
+  it('the warning of a dead letter says why, each code once, and where to look', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(3)
     berth.sink.answer = () => ({
-      settled: 3,
-      refused: [
+      acknowledged: 3,
+      rejected: [
         { index: 0, code: 'refused', reason: 'event field cannot be blank' },
         { index: 1, code: 'too_large', reason: 'larger than 1 MiB' },
         { index: 2, code: 'refused', reason: 'event field cannot be blank' },
@@ -394,7 +394,7 @@ describe('outcomes', () => {
   })
 
   it.each(['refused', 'too_large'] as const)(
-    'a batch that is %s without an index is halved down to the one entry, which is parked, and all others are delivered in order',
+    'a batch that is %s without an index is halved down to one dead letter, and all others are delivered in order',
     async (code) => {
       const quay = await openQuay()
       const berth = quay.berth('archive', { batch: { maxEntries: 64 } })
@@ -409,7 +409,7 @@ describe('outcomes', () => {
     },
   )
 
-  it('a single entry that is too large is parked at once', async () => {
+  it('a single entry that is too large becomes a dead letter at once', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(1)
@@ -419,7 +419,7 @@ describe('outcomes', () => {
     expect(await quay.journal.deadLetters({})).toMatchObject([{ seq: 1, code: 'too_large' }])
   })
 
-  it('any set of refused entries is parked, all others are accepted once and in order', async () => {
+  it('any set of refused entries becomes dead letters, all others are accepted once and in order', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 40 }),
@@ -443,7 +443,7 @@ describe('outcomes', () => {
     )
   })
 
-  it('a crash at any moment while a refusal is isolated costs nothing', async () => {
+  it('a crash at any moment while a refusal is isolated loses nothing', async () => {
     for (let fatal = 0; fatal < 14; fatal++) {
       const quay = await openQuay()
       const berth = quay.berth('archive', { batch: { maxEntries: 16 } })
@@ -457,7 +457,7 @@ describe('outcomes', () => {
     }
   })
 
-  it('a dead letter’s reason is not its content', async () => {
+  it('a dead letter’s reason does not contain its content', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(1, { body: 'content-to-hide' })
@@ -469,7 +469,7 @@ describe('outcomes', () => {
 })
 
 describe('filters', () => {
-  it('entries that a sink does not want are settled without being sent', async () => {
+  it('entries that a sink does not want are acknowledged without being sent', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { wanted: () => false })
     await quay.append(10)
@@ -479,7 +479,7 @@ describe('filters', () => {
     expect(quay.journal.stats().entries).toBe(0)
   })
 
-  it('what is filtered between the wanted settles with them, at every edge of a batch', async () => {
+  it('filtered entries between wanted ones are acknowledged with them, at every edge of a batch', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', {
       batch: { maxEntries: 4 },
@@ -492,16 +492,16 @@ describe('filters', () => {
     expect(quay.journal.stats().sinks[0]).toMatchObject({ position: 20, pendingEntries: 0 })
   })
 
-  it('of a partly accepted batch the filtered ones before the rest are settled, those behind it are not', async () => {
+  it('of a partly accepted batch, the filtered entries before the rest are acknowledged and those behind it are not', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { wanted: (run, index) => (run.firstSeq + index) % 2 === 0 })
     await quay.append(8)
-    berth.sink.answer = () => ({ settled: 2, refused: [] })
+    berth.sink.answer = () => ({ acknowledged: 2, rejected: [] })
     await berth.step()
     expect(quay.journal.stats().sinks[0]?.position).toBe(5)
   })
 
-  it('a retried dead letter goes to its sink alone, the others settle it unseen', async () => {
+  it('a retried dead letter goes to its sink alone, the others acknowledge it without seeing it', async () => {
     const quay = await openQuay(['archive', 'splunk'])
     const archive = quay.berth('archive')
     const splunk = quay.berth('splunk')
@@ -515,13 +515,13 @@ describe('filters', () => {
     await splunk.empty()
     expect(archive.sink.seqs.at(-1)).toEqual([4])
     expect(splunk.sink.seqs.flat()).toEqual([1, 2, 3])
-    // What is another sink's alone was never this one's to count.
+    // Another sink's own entry was never this one's to count.
     expect(splunk.reporter.filtered).toBe(0)
     expect(quay.journal.stats().entries).toBe(0)
   })
 })
 
-/** The same journal, of which each batch is taken through `through`. */
+/** The same journal, each batch of it taken through `through`. */
 function taking(
   journal: Journal,
   through: (take: () => Promise<Batch | undefined>) => Promise<Batch | undefined>,
@@ -531,9 +531,9 @@ function taking(
   })
 }
 
-describe('room', () => {
+describe('memory', () => {
   it.each(['unreachable', 'unauthorized', 'rate_limited', 'timeout'] as const)(
-    'between two tries of a dead sink (%s) nothing is held',
+    'between two tries of a dead sink (%s) no memory is held',
     async (code) => {
       const quay = await openQuay()
       const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
@@ -546,7 +546,7 @@ describe('room', () => {
     },
   )
 
-  it('a sink that cannot prepare holds nothing either', async () => {
+  it('a sink that cannot prepare a batch holds no memory', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(9)
@@ -557,7 +557,7 @@ describe('room', () => {
     }
   })
 
-  it('a bug of a sink is no reason to hold on either', async () => {
+  it('a sink with a bug holds no memory either', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(9)
@@ -568,11 +568,11 @@ describe('room', () => {
     expect(berth.memory.usedBytes).toBe(0)
   })
 
-  it('a batch waits for room, and an abort ends the wait', async () => {
+  it('a batch waits for memory, and an abort ends the wait', async () => {
     const quay = await openQuay()
     const berth = quay.berth()
     await quay.append(3)
-    await berth.around.enter(32 * 2 ** 20, never)
+    await berth.around.reserve(32 * 2 ** 20, never)
     const leaving = new AbortController()
     const step = berth.dispatcher.step(leaving.signal)
     await settled()
@@ -581,7 +581,7 @@ describe('room', () => {
     expect(berth.sink.deliveries).toEqual([])
   })
 
-  it('a sink that waits for room holds no batch meanwhile: it reads it again when its turn has come, and no more than that', async () => {
+  it('a sink that waits for memory holds no batch meanwhile; at its turn it reads it again, and no more than that', async () => {
     const quay = await openQuay()
     const batches: unknown[] = []
     const journal = taking(quay.journal, async (take) => {
@@ -591,7 +591,7 @@ describe('room', () => {
     })
     const berth = quay.berth('archive', { journal })
     await quay.append(3)
-    const leave = await berth.around.enter(32 * 2 ** 20, never)
+    const leave = await berth.around.reserve(32 * 2 ** 20, never)
     const step = berth.step()
     await settled()
     expect(batches).toHaveLength(1)
@@ -605,13 +605,13 @@ describe('room', () => {
     expect(berth.memory.usedBytes).toBe(0)
   })
 
-  it('room that came free for a batch which is there no more is given back', async () => {
+  it('memory for a batch that no longer exists is given back', async () => {
     const quay = await openQuay()
     let takes = 0
     const journal = taking(quay.journal, (take) => (++takes === 2 ? Promise.resolve(undefined) : take()))
     const berth = quay.berth('archive', { journal })
     await quay.append(3)
-    const leave = await berth.around.enter(32 * 2 ** 20, never)
+    const leave = await berth.around.reserve(32 * 2 ** 20, never)
     const step = berth.step()
     await settled()
     leave()
@@ -621,7 +621,7 @@ describe('room', () => {
     expect(berth.sink.seqs).toEqual([range(1, 3)])
   })
 
-  it('a huge entry is read when its turn has come, and not before', async () => {
+  it('a huge entry is read only at its turn', async () => {
     const quay = await openQuay()
     const read: (number | undefined)[] = []
     const journal = taking(quay.journal, async (take) => {
@@ -631,20 +631,20 @@ describe('room', () => {
     })
     const berth = quay.berth('archive', { journal })
     await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
-    const leave = await berth.around.enter(20 * 2 ** 20, never)
+    const leave = await berth.around.reserve(20 * 2 ** 20, never)
     const step = berth.step()
     await settled()
     expect(read).toEqual([0])
     leave()
     await nextTurn(quay)
     await step
-    // The third is the look ahead.
+    // The third is the prefetch.
     expect(read).toEqual([0, 1, undefined])
     expect(berth.sink.seqs).toEqual([[1]])
     expect(berth.memory.usedBytes).toBe(0)
   })
 
-  it('a huge entry is not passed by where room for it comes free while it is looked at', async () => {
+  it('a huge entry is not skipped when memory for it comes free during the check', async () => {
     const quay = await openQuay()
     const ways: (() => void)[] = []
     const journal = taking(quay.journal, async (take) => {
@@ -654,7 +654,7 @@ describe('room', () => {
     })
     const berth = quay.berth('archive', { journal })
     await quay.append(1, { body: 'x'.repeat(9 * 2 ** 20) })
-    ways.push(await berth.around.enter(20 * 2 ** 20, never))
+    ways.push(await berth.around.reserve(20 * 2 ** 20, never))
     const step = berth.step()
     await nextTurn(quay)
     await step
@@ -662,7 +662,7 @@ describe('room', () => {
     expect(berth.memory.usedBytes).toBe(0)
   })
 
-  it('a journal that fails when its turn has come leaves no room held', async () => {
+  it('a journal that fails at the sink’s turn leaves no memory held', async () => {
     const quay = await openQuay()
     let takes = 0
     const journal = taking(quay.journal, (take) =>
@@ -670,7 +670,7 @@ describe('room', () => {
     )
     const berth = quay.berth('archive', { journal })
     await quay.append(3)
-    const leave = await berth.around.enter(32 * 2 ** 20, never)
+    const leave = await berth.around.reserve(32 * 2 ** 20, never)
     const step = berth.step()
     await settled()
     leave()
@@ -678,7 +678,7 @@ describe('room', () => {
     expect(berth.memory.usedBytes).toBe(0)
   })
 
-  it('after a crash a batch that waits for room is not held meanwhile, and it is the same when its turn has come', async () => {
+  it('after a crash a batch that waits for memory is not held meanwhile, and is the same at its turn', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive')
     await quay.append(3)
@@ -693,7 +693,7 @@ describe('room', () => {
       berth.sink.answer = taken
       const memory = new MemoryBudget(1_000)
       berth.restart({ journal: withMethods(quay.journal, { range }), memory })
-      const leave = await memory.enter(1_000, never)
+      const leave = await memory.reserve(1_000, never)
       const step = berth.step()
       await settled()
       expect(reads).toBe(1)
@@ -706,7 +706,7 @@ describe('room', () => {
     expect(berth.sink.seqs.at(-1)).toEqual([1, 2, 3])
   })
 
-  it('a batch that cannot be framed leaves no room held', async () => {
+  it('a batch that cannot be framed leaves no memory held', async () => {
     const quay = await openQuay()
     const format = () => {
       throw new TypeError('a bug')
@@ -717,7 +717,7 @@ describe('room', () => {
     expect(berth.memory.usedBytes).toBe(0)
   })
 
-  it('after all is delivered nothing is held', async () => {
+  it('no memory is held after everything is delivered', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(10)
@@ -726,8 +726,8 @@ describe('room', () => {
   })
 })
 
-describe('looking ahead', () => {
-  it('while one batch is in the air the very next one is framed and warmed', async () => {
+describe('prefetch', () => {
+  it('while one batch is being sent the next one is framed and warmed', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(9)
@@ -739,7 +739,7 @@ describe('looking ahead', () => {
     expect(berth.sink.warmed).toEqual([[4, 5, 6]])
   })
 
-  it('the next batch’s intent lands with the settlement of the one before', async () => {
+  it('the next batch’s in-flight record lands with the acknowledgement of the one before', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(9)
@@ -749,29 +749,29 @@ describe('looking ahead', () => {
     expect(berth.sink.deliveries[1]).toMatchObject({ seqs: [4, 5, 6], possibleDuplicate: false })
   })
 
-  it('after a partial outcome what was looked ahead is dropped', async () => {
+  it('a partial outcome drops the prefetched batch', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(9)
-    berth.sink.answer = () => ({ settled: 1, refused: [] })
+    berth.sink.answer = () => ({ acknowledged: 1, rejected: [] })
     await berth.step()
     berth.sink.answer = taken
     await berth.empty()
     expect(berth.sink.seqs).toEqual([range(1, 3), range(2, 4), range(5, 7), range(8, 9)])
   })
 
-  it('where there is no room for it nothing is looked ahead, and delivery goes on', async () => {
+  it('without memory for it nothing is prefetched, and delivery continues', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(9, { body: 'x'.repeat(1_000) })
-    const leave = await berth.around.enter(32 * 2 ** 20 - 10_000, never)
+    const leave = await berth.around.reserve(32 * 2 ** 20 - 10_000, never)
     await berth.empty()
     expect(berth.sink.warmed).toEqual([])
     expect(berth.sink.seqs).toEqual([range(1, 3), range(4, 6), range(7, 9)])
     leave()
   })
 
-  it('where the room is full the next batch is not even read', async () => {
+  it('with the memory budget full the next batch is not even read', async () => {
     const quay = await openQuay()
     let takes = 0
     const journal = taking(quay.journal, (take) => {
@@ -790,7 +790,7 @@ describe('looking ahead', () => {
     expect(takes).toBe(2)
   })
 
-  it('a damaged entry behind a batch in the air is told when its own turn comes, and the batch is delivered', async () => {
+  it('a damaged entry behind a batch being sent is reported at its own turn, and the batch is delivered', async () => {
     const quay = await openQuay()
     let takes = 0
     const journal = taking(quay.journal, (take) =>
@@ -812,7 +812,7 @@ describe('looking ahead', () => {
     await expect(berth.step()).rejects.toMatchObject({ code: 'journal_corrupt' })
   })
 
-  it('a next batch that cannot be prepared does not unsettle the one that was delivered', async () => {
+  it('a next batch that cannot be prepared does not undo the acknowledgement of the delivered one', async () => {
     const quay = await openQuay()
     const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
     await quay.append(6)
@@ -826,15 +826,15 @@ describe('looking ahead', () => {
   })
 })
 
-/** From what holds no entry to what holds all of them. */
+/** From a range without entries to one with all of them. */
 const shareBytes = fc.constantFrom(100, 500, 1_000, 4_000, 32 * 2 ** 20)
 
-/** Tried again; anything else is a bug. */
+/** Retried; anything else is a bug. */
 const told = (error: unknown) => {
   if (!(error instanceof ConnectorError)) throw error
 }
 
-it('any interleaving of crashes, failures, partial and refused batches ends with each entry accepted at least once or parked, in order', async () => {
+it('any mix of crashes, failures, partial and refused batches ends with each entry accepted at least once or a dead letter, in order', async () => {
   const moment = fc.constantFrom('taken', 'taken', 'fails', 'partial', 'refuses', 'took and fell', 'crash')
   await fc.assert(
     fc.asyncProperty(
@@ -848,7 +848,7 @@ it('any interleaving of crashes, failures, partial and refused batches ends with
         const arrived: number[] = []
         const take = (delivery: Delivery, count = delivery.lines.count) => {
           arrived.push(...delivery.lines.seqs.subarray(0, count))
-          return { settled: count, refused: [] }
+          return { acknowledged: count, rejected: [] }
         }
         const answers: Record<string, (delivery: Delivery) => Outcome> = {
           taken: take,
@@ -879,11 +879,11 @@ it('any interleaving of crashes, failures, partial and refused batches ends with
   )
 })
 
-it('a sink that settles nothing and does not say why is a fault, and no loop without a pause', async () => {
+it('a sink that acknowledges nothing and gives no reason is an error, and no loop without a pause', async () => {
   const quay = await openQuay()
   const berth = quay.berth()
   await quay.append(2)
-  berth.sink.answer = () => ({ settled: 0, refused: [] })
+  berth.sink.answer = () => ({ acknowledged: 0, rejected: [] })
   await expect(berth.step()).rejects.toMatchObject({ code: 'bad_reply' })
   berth.sink.answer = taken
   await berth.empty()

@@ -1,10 +1,10 @@
-// What an object says of its entries, and when a stretch that grows is full.
+// What an object says of its entries, and when a growing range is full.
 import { describe, expect, test } from 'vitest'
 import type { Batch, ChunkSlice } from '../../../src/contracts/journal.ts'
 import type { SinkReporter } from '../../../src/contracts/reporter.ts'
 import { Contents, Groups, OpenRange } from '../../../src/delivery/objects.ts'
 import { raw } from '../../../src/formats/raw.ts'
-import { lineFrame } from '../../../src/sinks/kit/line-frame.ts'
+import { lineFrame } from '../../../src/sinks/kit/body.ts'
 import { runOf } from '../../fakes/lines.ts'
 
 const DAY_US = 86_400_000_000
@@ -20,13 +20,13 @@ describe('an object', () => {
     return [count, first, last, firstAtUs, lastAtUs]
   }
 
-  test('says how many it holds, from which place in the journal to which, and the span of their times in any order', () => {
+  test('says how many entries it has, its first and last sequence number, and the span of their times in any order', () => {
     expect(told([5])).toEqual([1, 10, 10, 5, 5])
     expect(told([5, 3, 9, 4])).toEqual([4, 10, 13, 3, 9])
     expect(told([-7, 0])).toEqual([2, 10, 11, -7, 0])
   })
 
-  test('what tells no time is counted, and has no part in the span', () => {
+  test('counts entries without a time, and leaves them out of the span', () => {
     expect(told([NaN, 5, NaN, 3, NaN])).toEqual([5, 10, 14, 3, 5])
     expect(told([NaN])).toEqual([1, 10, 10, NaN, NaN])
   })
@@ -40,18 +40,18 @@ describe('the delays of an object', () => {
     })
     const told: [number, number][] = []
     const reporter = { delivered: (ms: number, count: number) => void told.push([ms, count]) }
-    contents.delays.tell(reporter as unknown as SinkReporter, loggedAt)
+    contents.delays.report(reporter as unknown as SinkReporter, loggedAt)
     return told
   }
 
-  test('are told as a mean of those that are alike, and as long as they have become since it was written', () => {
+  test('are reported as a mean of similar ones, plus the time since it was written', () => {
     expect(tell([1_000, 1_200], 1_300, 1_300)).toEqual([[200, 2]])
     expect(tell([1_000, 1_200], 1_300, 61_300)).toEqual([[60_200, 2]])
     const [first, last, ...more] = tell([0, 3_600_000 * 24 * 400], 3_600_000 * 24 * 400, 3_600_000 * 24 * 400)
     expect([first, last, more]).toEqual([[0, 1], [3_600_000 * 24 * 400, 1], []])
   })
 
-  test('are none of what is dated in the future', () => {
+  test('exclude entries dated in the future', () => {
     expect(tell([5_000], 1_000, 1_000)).toEqual([[0, 1]])
   })
 })
@@ -59,14 +59,14 @@ describe('the delays of an object', () => {
 describe('a group', () => {
   const dayOf = (time: string) => new Groups().of(runOf([{ id: 'a', time }]), 0).day
 
-  test('has the day of its entries, as far as a name can hold one', () => {
+  test('has the day of its entries, if a name can hold it', () => {
     expect(dayOf('2026-11-21T23:59:59.999999')).toBe('2026-11-21')
     expect(dayOf('1969-12-31T23:59:59')).toBe('1969-12-31')
     expect(dayOf('soon')).toBe('unknown')
     expect(['0000-01-01T00:00:00', '9999-12-31T23:59:59'].map(dayOf)).toEqual(['0000-01-01', '9999-12-31'])
   })
 
-  test('is the same for the same origin, day and replay, whatever stood between', () => {
+  test('is the same for the same stream, day and replay, whatever was in between', () => {
     const groups = new Groups()
     const other = { stream: { workspace: 'acme', source: 'history.usage' } } as const
     const run = runOf([{ id: 'a' }, { id: 'b', time: '2026-11-22T00:00:00' }, { id: 'c' }])
@@ -78,7 +78,7 @@ describe('a group', () => {
   })
 })
 
-describe('a stretch', () => {
+describe('a range', () => {
   const pieceOf = (...slices: readonly ChunkSlice[]): Batch =>
     ({ first: slices[0]?.firstSeq ?? 0, slices }) as unknown as Batch
   const framing = (wanted: (run: ChunkSlice, index: number) => boolean = () => true) =>
@@ -86,7 +86,7 @@ describe('a stretch', () => {
   const line = (id: string) => ({ id, raw: `{"id":"${id}"}` })
   const lineBytes = '{"id":"a"}\n'.length
 
-  test('is full where the next entry would take it over, and the bytes are counted as they go out', () => {
+  test('is full where the next entry would exceed it, and counts bytes as they go out', () => {
     const piece = pieceOf(runOf(['a', 'b', 'c'].map(line), { firstSeq: 7 }))
     const add = (maxBytes: number) => {
       const stretch = new OpenRange()
@@ -99,7 +99,7 @@ describe('a stretch', () => {
     expect(add(1)).toEqual([true, 1, 7, 7])
   })
 
-  test('goes on over pieces, and is as old as its oldest wanted entry', () => {
+  test('spans chunks, and is as old as its oldest wanted entry', () => {
     const stretch = new OpenRange()
     const wanted = framing((run, i) => run.entries.id(i) !== 'a')
     const oldest = { appendedAt: 1_000, firstSeq: 1 }
@@ -110,7 +110,7 @@ describe('a stretch', () => {
     expect([stretch.count, stretch.oldestAt, stretch.first, stretch.last]).toEqual([2, 2_000, 1, 3])
   })
 
-  test('counts what nobody wants as filtered, once: not of a replay, and not what is another sink’s alone', () => {
+  test('counts unwanted entries as filtered, once, but no replayed ones and no other sink’s own', () => {
     const filtered = (more: Partial<ChunkSlice>, wanted = false) => {
       const stretch = new OpenRange()
       stretch.add(
@@ -129,13 +129,13 @@ describe('a stretch', () => {
     ])
   })
 
-  test('touches 64 groups at most', () => {
+  test('has at most 64 groups', () => {
     const days = Array.from({ length: 66 }, (_, i) => ({
       ...line(`d${i}`),
       time: new Date(Date.UTC(2026, 0, 1) + (i * DAY_US) / 1000).toISOString().slice(0, 19),
     }))
     const stretch = new OpenRange()
-    // One more of a day that is met already changes nothing.
+    // One more of a known day changes nothing.
     const piece = pieceOf(runOf([...days.slice(0, 64), ...days.slice(0, 1), ...days.slice(64)]))
     expect(stretch.add(piece, framing(), 1e9, 'archive')).toBe(true)
     expect([stretch.count, stretch.last]).toEqual([65, 65])

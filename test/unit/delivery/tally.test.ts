@@ -1,4 +1,4 @@
-// What a settlement says of each source and day: every entry once, whichever stretch of the batch was settled.
+// What an acknowledgement adds to the accounts of each source and day: every entry once, whatever part of the batch was acknowledged.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Batch, ChunkSlice } from '../../../src/contracts/journal.ts'
@@ -34,7 +34,7 @@ const run = fc.record<Made>({
   replay: fc.boolean(),
 })
 
-test('each entry of the stretch counts once, as what became of it, on its own day', () => {
+test('each entry of the range counts once, by its outcome, on its own day', () => {
   fc.assert(
     fc.property(
       fc.array(run, { minLength: 1, maxLength: 4 }),

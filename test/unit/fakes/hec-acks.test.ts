@@ -1,4 +1,4 @@
-// The HEC fake's acknowledgements, indexers and limits, held against the facts that they stand for.
+// The HEC fake's acknowledgements, indexers and limits, compared with the facts that they represent.
 import { request as undiciRequest } from 'undici'
 import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
@@ -11,7 +11,7 @@ const OTHER = 'aaaaaaaa-13d5-401b-847d-77833bd77131'
 const tokens = { 'test-token': { acks: true } }
 const never = new AbortController().signal
 
-/** A client that keeps what it is told, as far as it is told to: its channel and, when `sticky`, its cookie. */
+/** A client that keeps what the receiver sends: its channel and, when `sticky`, its cookie. */
 class Client {
   readonly fake: FakeHec
   readonly clock = { at: 1_000_000, now: () => this.clock.at }
@@ -46,19 +46,19 @@ class Client {
 }
 
 describe('ids', () => {
-  it('count from 0, one after the other, in each channel for itself', () => {
+  it('count from 0, one after the other, in each channel separately', () => {
     const client = new Client()
     const ids = [CHANNEL, CHANNEL, OTHER, CHANNEL].map((channel) => client.send(channel).ackId)
     expect(ids).toEqual([0, 1, 0, 2])
   })
 
-  it('belong to a channel however its letters are written', () => {
+  it('belong to a channel in any case of its letters', () => {
     const client = new Client({ ackDelayMs: 0 })
     client.send(CHANNEL.toUpperCase())
     expect(client.poll([0]).acks).toEqual({ 0: true })
   })
 
-  it('turn true after the delay, are told once, and are false from then on', () => {
+  it('turn true after the delay, are reported once, and are false from then on', () => {
     const client = new Client({ ackDelayMs: 2000 })
     client.send()
     client.clock.at += 1999
@@ -68,13 +68,13 @@ describe('ids', () => {
     expect(client.poll([0]).acks).toEqual({ 0: false })
   })
 
-  it('asked for twice in one poll are told once, as one key', () => {
+  it('requested twice in one poll are reported once, as one key', () => {
     const client = new Client({ ackDelayMs: 0 })
     client.send()
     expect(client.poll([0, 0]).acks).toEqual({ 0: true })
   })
 
-  it('turn true in another order, or never, where told to', () => {
+  it('turn true in another order, or never, if scripted', () => {
     const client = new Client()
     client.fake.ackDelayOf = (request) => [0, 5000, 10, Infinity][request] ?? 0
     for (let i = 0; i < 3; i++) client.send()
@@ -95,7 +95,7 @@ describe('ids', () => {
     expect(client.poll([0]).acks).toEqual({ 0: true })
   })
 
-  it('are not given where nothing was taken', () => {
+  it('are not assigned if nothing was taken', () => {
     const client = new Client()
     client.fake.faults.push({ kind: 'code', code: 9 })
     expect(client.send()).toMatchObject({ code: 9, ackId: undefined })
@@ -103,7 +103,7 @@ describe('ids', () => {
     expect(client.send().ackId).toBe(0)
   })
 
-  it('come with the 400 that indexed a prefix, and not where that is switched off', () => {
+  it('come with the 400 that indexed a prefix, and not if that is switched off', () => {
     const bad = '{"event":1}{"event":}'
     expect(new Client().send(CHANNEL, bad)).toMatchObject({ status: 400, code: 6, ackId: 0 })
     expect(new Client({ ackOnPrefix: false }).send(CHANNEL, bad).ackId).toBeUndefined()
@@ -127,7 +127,7 @@ describe('the ack endpoint', () => {
     },
   )
 
-  it('wants a channel, and a token', () => {
+  it('requires a channel, and a token', () => {
     const client = new Client()
     expect(client.ask('ack', '{"acks":[0]}')).toMatchObject({ status: 400, code: 10 })
     expect(client.poll([0], 'mine')).toMatchObject({ status: 400, code: 11 })
@@ -135,7 +135,7 @@ describe('the ack endpoint', () => {
     expect(client.poll([0])).toMatchObject({ status: 403, code: 4 })
   })
 
-  it('says 28 in the place of 11 where Cloud does', () => {
+  it('answers 28 in place of 11 like Cloud', () => {
     const client = new Client({ badChannelCode: 28 })
     expect(client.send('mine')).toMatchObject({ status: 400, code: 28 })
   })
@@ -147,13 +147,13 @@ describe('the ack endpoint', () => {
     expect(client.poll([0])).toMatchObject({ status: 400, code: 14 })
   })
 
-  it('is 404 at a receiver without acknowledgements, whatever its token says', () => {
+  it('is 404 at a receiver without acknowledgements, whatever its token has', () => {
     const client = new Client({ ackless: true })
     expect(client.send()).toMatchObject({ status: 200, code: 0, ackId: undefined })
     expect(client.poll([0]).status).toBe(404)
   })
 
-  it('may answer 4xx or 5xx: nothing is told by that', () => {
+  it('may answer 4xx or 5xx: that consumes nothing', () => {
     const client = new Client({ ackDelayMs: 0 })
     client.send()
     client.fake.ackFaults.push({ kind: 'status', status: 400 }, { kind: 'code', code: 8 })
@@ -161,7 +161,7 @@ describe('the ack endpoint', () => {
     expect(client.poll([0]).acks).toEqual({ 0: true })
   })
 
-  it('may lose the answer that told true: it is false for ever after', () => {
+  it('may lose the answer that was true: it is false forever after', () => {
     const client = new Client({ ackDelayMs: 0 })
     client.send()
     client.fake.ackFaults.push({ kind: 'reset' }, { kind: 'reset', tells: true })
@@ -179,7 +179,7 @@ describe('the ack endpoint', () => {
   })
 })
 
-describe('an indexer that goes', () => {
+describe('a leaving indexer', () => {
   it('restarted, has forgotten its ids and counts from 0 again; what it took is indexed', () => {
     const client = new Client({ ackDelayMs: 0 })
     client.send()
@@ -227,14 +227,14 @@ describe('an indexer that goes', () => {
 })
 
 describe('a balancer', () => {
-  it('sends whoever keeps its cookie to the same indexer, and gives the cookie once', () => {
+  it('sends a client with its cookie to the same indexer, and gives the cookie once', () => {
     const client = new Client({ indexers: 3 })
     expect(client.send().given).toMatch(/^AWSALB=[0-9a-f]{32,}; Expires=.* GMT; Path=\/$/)
     expect([client.send(), client.poll([0])].map(({ given }) => given)).toEqual([undefined, undefined])
     expect(client.fake.exchanges.map(({ indexer }) => indexer)).toEqual([0, 0, 0])
   })
 
-  it('sends whoever does not to another each time: ids collide, and a poll hears true of another batch', () => {
+  it('sends a client without it to another each time: ids collide, and a poll answers for another batch', () => {
     const client = new Client({ indexers: 2 })
     client.sticky = false
     client.fake.ackDelayOf = (request) => (request === 1 ? Infinity : 0)
@@ -251,14 +251,14 @@ describe('a balancer', () => {
     expect(client.fake.exchanges.map(({ indexer }) => indexer)).toEqual([0, 1])
   })
 
-  it('gives no cookie where it is not sticky', () => {
+  it('gives no cookie if it is not sticky', () => {
     const client = new Client({ indexers: 2, sticky: false })
     expect(client.send().given).toBeUndefined()
     expect(client.send().given).toBeUndefined()
     expect(client.fake.exchanges.map(({ indexer }) => indexer)).toEqual([0, 1])
   })
 
-  it('takes a cookie for nothing once its time is over, and gives another', () => {
+  it('ignores a cookie after its time, and gives another', () => {
     const client = new Client({ indexers: 2, cookieLifeMs: 60_000, ackDelayMs: 0 })
     client.send()
     client.clock.at += 59_999
@@ -295,7 +295,7 @@ describe('a balancer', () => {
 })
 
 describe('limits', () => {
-  it('ids not told yet are 25 near the limit and 27 at it; a poll makes room', () => {
+  it('unreported ids are 25 near the limit and 27 at it; a poll makes room', () => {
     const client = new Client({ maxPendingAcks: 3, warnPendingAcks: 2, ackDelayMs: 0 })
     const codes = [0, 0, 0, 0].map(() => client.send().code)
     expect(codes).toEqual([0, 25, 25, 27])
@@ -317,7 +317,7 @@ describe('limits', () => {
     expect([channels.send(OTHER).code, channels.send().code]).toEqual([27, 0])
   })
 
-  it('events not indexed yet are 24 near the limit and 26 at it, with or without acknowledgements', () => {
+  it('unindexed events are 24 near the limit and 26 at it, with or without acknowledgements', () => {
     for (const acks of [true, false]) {
       const limits = { maxQueuedEvents: 3, warnQueuedEvents: 2, ackDelayMs: 1000 }
       const client = new Client({ tokens: { 'test-token': { acks } }, ...limits })
@@ -333,14 +333,14 @@ describe('limits', () => {
 })
 
 describe('idle channels', () => {
-  it('are kept for ever, as is the default', () => {
+  it('are kept forever by default', () => {
     const client = new Client({ ackDelayMs: 0 })
     client.send()
     client.clock.at += 30 * 86_400_000
     expect(client.poll([0]).acks).toEqual({ 0: true })
   })
 
-  it('are forgotten after ten minutes where that is on, counting from 0 again; a poll is use too', () => {
+  it('are forgotten after ten minutes if that is on, counting from 0 again; a poll is use too', () => {
     const client = new Client({ ackDelayMs: 0, idleCleanup: true })
     client.send()
     client.clock.at += 599_999
@@ -353,7 +353,7 @@ describe('idle channels', () => {
   })
 })
 
-describe('kinder receivers', () => {
+describe('lenient receivers', () => {
   it('an unknown key, an object without event and a refused index are as elsewhere', () => {
     const kind = { unknownKey: 'ignored', eventless: 'refused', wrongIndexNamesNext: false } as const
     const client = new Client({ ...kind, tokens: { 'test-token': { acks: true, indexes: ['a'] } } })
@@ -384,7 +384,7 @@ it('several collectors each have their own state, and an unknown one cannot be r
   await expect(unknown).rejects.toMatchObject({ code: 'unreachable' })
 })
 
-it('in memory a lost poll answer is unreachable, as a transport must say', async () => {
+it('in memory a lost poll answer is unreachable, as a transport must report', async () => {
   const fake = new FakeHec({ tokens })
   fake.ackFaults.push({ kind: 'reset', tells: true })
   const url = event.url.replace('/event', '/ack')

@@ -1,4 +1,4 @@
-// The fake HEC receiver held against the facts that it stands for.
+// The fake HEC receiver compared with the facts that it represents.
 import { deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { Agent, request as undiciRequest } from 'undici'
@@ -74,7 +74,7 @@ describe('bodies', () => {
     expect(fake.indexed[3]?.fields).toEqual({ n: 3 })
   })
 
-  it('any run of JSON values comes back byte for byte', () => {
+  it('any series of JSON values comes back byte for byte', () => {
     const property = fc.property(fc.array(fc.json(), { minLength: 1 }), (texts) => {
       const values = texts.filter((text) => text !== 'null' && text !== '""')
       fc.pre(values.length > 0)
@@ -102,7 +102,7 @@ describe('bodies', () => {
     ['no event', '{"host":"h"}', 12],
     ['a blank event', '{"event":""}', 13],
     ['nested fields', '{"event":1,"fields":{"a":{"b":1}}}', 15],
-  ])('%s: what stood before is indexed, and the number names the bad one', (_what, bad, code) => {
+  ])('%s: objects before it are indexed, and the number names the bad one', (_what, bad, code) => {
     const { fake, status, json } = asked(`${object('"a"')}${object('"b"')}${bad}${object('"c"')}`)
     expect(status).toBe(400)
     expect(json).toMatchObject({ code, 'invalid-event-number': 2 })
@@ -122,7 +122,7 @@ describe('bodies', () => {
     expect(fake.indexed.map(({ index }) => index)).toEqual(['main', 'main'])
   })
 
-  it('an unknown envelope key is a success that indexes only what stood before it', () => {
+  it('an unknown envelope key is a success that indexes only what came before it', () => {
     const { fake, code } = asked(`${object('0')}{"event":1,"extra":1}${object('2')}`)
     expect(code).toBe(0)
     expect(fake.texts()).toEqual(['0'])
@@ -165,7 +165,7 @@ describe('encodings and sizes', () => {
     expect(asked(gzipSync(large), { maxContentBytes: 8000 }, encoded('gzip')).status).toBe(200)
   })
 
-  it('over the disguise a body is code 6 at event 0 and nothing is taken, however well it compresses', () => {
+  it('a body over Splunk Cloud’s limit is code 6 at event 0 and nothing is taken, however well it compresses', () => {
     const body = gzipSync(object(`"${'x'.repeat(5000)}"`))
     const { fake, status, json } = asked(body, { disguiseBytes: 5000 }, encoded('gzip'))
     expect(status).toBe(400)
@@ -229,7 +229,7 @@ describe('faults', () => {
     expect(fake.texts()).toEqual(['1'])
   })
 
-  it('an endless body goes on for as long as it is read', async () => {
+  it('an endless body continues for as long as it is read', async () => {
     const fake = new FakeHec()
     fake.faultOf = () => ({ kind: 'endless' })
     const reply = await hecTransport(fake, virtualClock())(post(object('1')), new AbortController().signal)
@@ -269,7 +269,7 @@ describe('acknowledgements', () => {
     expect(ask(fake, post(object('1'), withChannel(channel))).json).not.toHaveProperty('ackId')
   })
 
-  it('ids count from 0 a channel, turn true after a while, and true is told once', () => {
+  it('ids count from 0 per channel, turn true after a while, and true is reported once', () => {
     const fake = new FakeHec({ tokens, ackDelayMs: 2000 })
     const ids = [channel, channel, channel.replace('F', '0')].map(
       (id) => ask(fake, post(object('1'), withChannel(id))).json['ackId'],
@@ -290,7 +290,7 @@ describe('acknowledgements', () => {
     expect(ask(fake, post(object('1'), withChannel(channel))).json['ackId']).toBe(0)
   })
 
-  it('a 400 that indexed its prefix carries an ackId too, one that took nothing does not', () => {
+  it('a 400 that indexed its prefix has an ackId too, one that took nothing does not', () => {
     const fake = new FakeHec({ tokens })
     expect(ask(fake, post(`${object('1')}{}`, withChannel(channel))).json).toHaveProperty('ackId', 0)
     expect(ask(fake, post(`{}${object('1')}`, withChannel(channel))).json).not.toHaveProperty('ackId')
@@ -329,7 +329,7 @@ describe('health', () => {
     expect(get(new FakeHec({ health: code }))).toMatchObject({ status, code })
   })
 
-  it('a wrong token is 21, a disabled one 22, none matters only where one is wanted', () => {
+  it('a wrong token is 21, a disabled one 22, none matters only where one is required', () => {
     const fake = new FakeHec({ tokens: { off: { disabled: true } } })
     expect(get(fake, { authorization: 'Splunk no' }).code).toBe(21)
     expect(get(fake, { authorization: 'Splunk off' })).toMatchObject({ status: 400, code: 22 })
@@ -351,7 +351,7 @@ describe('behind a socket', () => {
     return { status: reply.statusCode, body: reply.body }
   }
 
-  it('answers as in memory, and counts what it saw', async () => {
+  it('answers as in memory, and counts its requests', async () => {
     const fake = new FakeHec()
     open = await listenHec(fake, { port: 0 })
     const reply = await send(object('1') + object('2'))
@@ -361,7 +361,7 @@ describe('behind a socket', () => {
     expect(fake.exchanges).toMatchObject([{ status: 200, code: 0, indexed: 2 }])
   })
 
-  it('resets the connection and streams without end where told to', async () => {
+  it('resets the connection and streams endlessly if scripted', async () => {
     const fake = new FakeHec()
     fake.faults.push({ kind: 'reset', indexes: true }, { kind: 'endless' })
     open = await listenHec(fake, { port: 0 })
@@ -396,7 +396,7 @@ describe('behind TLS', () => {
     }
   }
 
-  it('serves whoever trusts its authority, and asks for a certificate where told to', async () => {
+  it('serves clients that trust its authority, and asks for a certificate if configured', async () => {
     const fake = new FakeHec()
     const open = await listenHec(fake, { port: 0, tls })
     const trust = { ca: authority.cert }
@@ -416,7 +416,7 @@ describe('behind TLS', () => {
       certificate('127.0.0.1', authority, 0, Date.now() - 3_600_000),
       'CERT_HAS_EXPIRED',
     ],
-  ])('%s is refused by a sender that looks', async (_what, server, code) => {
+  ])('%s is refused by a sender that checks', async (_what, server, code) => {
     const open = await listenHec(new FakeHec(), { port: 0, tls: server })
     await expect(ask(open.port, { ca: authority.cert })).rejects.toMatchObject({ code })
     await open.close()

@@ -34,7 +34,7 @@ const ofText: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   vault: { externalId: 'id', suser: 'creator_email' },
 }
 
-/** The entry's members, as docs/formats.md tells a reader to get them back. */
+/** The entry's members, as docs/formats.md says to get them back. */
 function membersIn(source: string, { classId, extension }: CefEvent): Map<string, Json> {
   const told = new Map<string, Json>()
   const group = source.split('.')[0] ?? ''
@@ -73,7 +73,7 @@ describe('any entry can be read back from its line of CEF, member by member, and
         const run = runOfJson(source, json)
         const event = parseCef(lineOf(format, run))
         const [told, wanted] = [membersIn(source, event), membersOf(json)]
-        // Of the older history: the field of the user has what stands under this name among the others.
+        // Of the older history: the field of the user has the value that is under this name among the others.
         if (wanted.has('email') && !wanted.has('user')) told.delete('user')
         expect(told).toEqual(wanted)
         const { name, severity } = eventType(source, run.entries.type(0))
@@ -96,7 +96,7 @@ describe('any entry can be read back from its line of CEF, member by member, and
 })
 
 describe('a field of CEF', () => {
-  test('holds what it can of a value that it cannot hold exactly; the value itself stands among the others', () => {
+  test('has what it can of a value that it cannot represent exactly; the value itself is among the others', () => {
     const user = `${'x'.repeat(2000)}@example.com`
     const { extension } = parseCef(lineFor('audit', { ...plain.audit, user, user_agent: 'a\u0000b\tc' }))
     expect(extension.get('suser')).toBe('x'.repeat(1023))
@@ -105,7 +105,7 @@ describe('a field of CEF', () => {
   })
 
   test.each([' a', 'a ', ' é', 'é\u00a0', ''])(
-    '%j stands among the others too, since some readers trim',
+    '%j is among the others too, since some readers trim',
     (user) => {
       const { extension } = parseCef(lineFor('audit', { ...plain.audit, user }))
       expect(extension.get('suser') ?? '').toBe(user)
@@ -119,7 +119,7 @@ describe('a field of CEF', () => {
     expect(parseCef(line).extension.has('cs4')).toBe(false)
   })
 
-  test('never holds half of a character, wherever it is cut', () => {
+  test('never has half of a character, wherever it is cut', () => {
     for (const [before, told] of [
       [1021, `${'x'.repeat(1021)}😀`],
       [1022, 'x'.repeat(1022)],
@@ -149,7 +149,7 @@ describe('a field of CEF', () => {
     }
   })
 
-  test('JSON that stands twice is told once, among the others', () => {
+  test('repeated JSON is written once, among the others', () => {
     const json = JSON.stringify(plain.audit).replace('"data":', '"data":1,"data":')
     const { extension } = parseCef(lineOf(cef(), runOfJson('audit', json)))
     expect([extension.has('cs1'), extension.get('cs4')]).toEqual([false, '{"data":1,"data":{}}'])
@@ -163,7 +163,7 @@ describe('a field of CEF', () => {
     }
   })
 
-  test('src has an IPv4 address, c6a2 an IPv6 one, and what is neither stands among the others', () => {
+  test('src has an IPv4 address, c6a2 an IPv6 one, and anything else is among the others', () => {
     const of = (ip: unknown) => parseCef(lineFor('audit', { ...plain.audit, ip })).extension
     expect(of('203.0.113.7').get('src')).toBe('203.0.113.7')
     expect([of('2001:db8::1').get('c6a2'), of('2001:db8::1').get('c6a2Label')]).toEqual([
@@ -176,7 +176,7 @@ describe('a field of CEF', () => {
     }
   })
 
-  test('an entry that says a thing twice has the last in the field and both among the others', () => {
+  test('an entry with a member twice has the last in the field and both among the others', () => {
     const json = JSON.stringify(plain.audit).replace('"user":', '"user":"eve@example.com","user":')
     const line = lineOf(cef(), runOfJson('audit', json))
     expect(line).toContain(' suser=ann@example.com ')
@@ -192,13 +192,13 @@ describe('a field of CEF', () => {
     expect(parseCef(line).extension.has('cs4')).toBe(false)
   })
 
-  test('JSON is told in its own bytes: numbers of any size, escapes, order', () => {
+  test('JSON is written in its own bytes: numbers of any size, escapes, order', () => {
     const data = '{"n":123456789012345678901,"e":1e400,"s":"\\u00e9\\/","a":[ 1,2 ]}'
     const json = JSON.stringify(plain.audit).replace('"data":{}', `"data":${data}`)
     expect(parseCef(lineOf(cef(), runOfJson('audit', json))).extension.get('cs1')).toBe(data)
   })
 
-  test('a version from 2 on and a replay are told', () => {
+  test('a version from 2 on and a replay are included', () => {
     const run = runOfJson('history.usage', JSON.stringify(plain['history.usage']), { replay: true })
     run.entries.columns[7] = 3
     const { extension } = parseCef(lineOf(cef(), run))
@@ -208,7 +208,7 @@ describe('a field of CEF', () => {
 })
 
 describe('a line of CEF', () => {
-  test('of a row of the older history, which has neither id nor time of its own, has those that it was given', () => {
+  test('of a row of the older history, which has neither id nor time of its own, has the assigned ones', () => {
     const raw = JSON.stringify({ email: 'ann@example.com', Task: 'Ask', 'Client Matter #': '1', source: 'x' })
     const run = runOf([{ id: 'f'.repeat(32), time: '2026-11-21 00:00:00', type: '', raw }], {
       stream: { workspace: 'acme', source: 'history.usage' },
@@ -223,7 +223,7 @@ describe('a line of CEF', () => {
     expect(extension.get('cs4')).toBe(raw)
   })
 
-  test('of each documented type, of unknown ones and of each source is as it was', async () => {
+  test('of each documented type, of unknown ones and of each source is unchanged', async () => {
     const types = [
       ...documentedTypes.map(({ classId }) => classId),
       'user:not_known_yet',

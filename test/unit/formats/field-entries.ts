@@ -96,7 +96,7 @@ export const plain: Readonly<Record<Shipped, Readonly<Record<string, unknown>>>>
   },
 }
 
-/** What has forged a field, a header or a record somewhere. */
+/** Texts that have forged a field, a header or a record somewhere. */
 export const hostile = [
   ' suser=root',
   'x externalId=1',
@@ -141,7 +141,7 @@ export const hostile = [
   ':',
 ]
 
-/** Each hostile text in every member of an entry at once, but for its id and times. */
+/** Each hostile text in every member of an entry at once, except its id and times. */
 export function* hostileEntries(): Generator<{ readonly source: Shipped; readonly json: string }> {
   for (const text of hostile)
     for (const source of sources) {
@@ -190,7 +190,7 @@ const instants = [
   '2024-02-29T12:00:00Z',
 ]
 
-/** Any entry of a source, as JSON: known members with any value, unknown ones, each at any place, some of them twice. */
+/** Any entry of a source, as JSON: known members with any value, unknown ones, each at any position, some of them twice. */
 export function anyEntry(source: Shipped): fc.Arbitrary<string> {
   const [idKey, timeKey] = keysOf[source]
   const known = Object.keys(plain[source]).filter((key) => key !== idKey && key !== timeKey)

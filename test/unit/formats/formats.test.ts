@@ -17,7 +17,7 @@ test('raw is the entry byte for byte, white space and big numbers and all', () =
   expect(lineOf('raw', runOf([{ id: 'x' }, { id: 'a', raw }]), 1)).toBe(raw)
 })
 
-test('an envelope holds workspace, source, id, time and ingested_at in this order, then the raw entry', () => {
+test('an envelope has workspace, source, id, time and ingested_at in this order, then the raw entry', () => {
   const run = runOf([{ id: 'a-1', time: '2026-11-21T10:00:00.123456', raw: '{"id":"a-1", "n":1.50}' }])
   expect(lineOf('envelope', run)).toBe(
     '{"workspace":"acme","source":"audit","id":"a-1","time":"2026-11-21T10:00:00.123456",' +
@@ -25,7 +25,7 @@ test('an envelope holds workspace, source, id, time and ingested_at in this orde
   )
 })
 
-test('an envelope tells a version from 2 on, and a replay', () => {
+test('an envelope has a version from 2 on, and a replay', () => {
   const made = [{ id: 'a', version: 0 }, { id: 'a', version: 3 }] // prettier-ignore
   const [first, third] = [
     lineOf('envelope', runOf(made)),
@@ -35,7 +35,7 @@ test('an envelope tells a version from 2 on, and a replay', () => {
   expect(third).toContain('Z","version":3,"replay":true,"entry":{')
 })
 
-test('one envelope format serves runs of several origins and instants', () => {
+test('one envelope format serves chunks of several streams and instants', () => {
   const out = new ByteWriter()
   const format = formatNamed('envelope')
   const slices = [

@@ -23,7 +23,7 @@ const ofText: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 }
 const ofNumber = { parentThreadId: 'parent_thread_id', filesCount: 'files_count', sizeBytes: 'size_bytes' }
 
-/** The entry's members, as docs/formats.md tells a reader to get them back. */
+/** The entry's members, as docs/formats.md says to get them back. */
 function membersIn(source: string, { eventId, attributes }: LeefEvent): Map<string, Json> {
   const told = new Map<string, Json>()
   if (['audit', 'vault.projects'].includes(source) && eventId !== source) told.set('type', eventId)
@@ -55,7 +55,7 @@ describe('any entry can be read back from its line of LEEF, member by member, an
         const run = runOfJson(source, json)
         const event = parseLeef(lineOf(format, run))
         const [told, wanted] = [membersIn(source, event), membersOf(json)]
-        // Of the older history: the field of the user has what stands under this name among the others.
+        // Of the older history: the field of the user has the value that is under this name among the others.
         if (wanted.has('email') && !wanted.has('user')) told.delete('user')
         expect(told).toEqual(wanted)
         expect([event.vendor, event.product, event.version]).toEqual(['Auditferry', 'Workspace', '1'])
@@ -77,13 +77,13 @@ describe('any entry can be read back from its line of LEEF, member by member, an
 })
 
 describe('an attribute of LEEF', () => {
-  test('has a space for a tab, CR and LF; the value itself stands among the others', () => {
+  test('has a space for a tab, CR and LF; the value itself is among the others', () => {
     const { attributes } = parseLeef(lineFor('audit', { ...plain.audit, user: 'a\tsev=10\r\nb\u0000' }))
     expect(attributes.get('usrName')).toBe('a sev=10  b\\u0000')
     expect(attributes.get('otherFields')).toBe('{"user":"a\\tsev=10\\r\\nb\\u0000"}')
   })
 
-  test('may hold pipes, equals signs and backslashes as they are', () => {
+  test('may have pipes, equals signs and backslashes as they are', () => {
     const user = 'a|b=c\\d'
     const { attributes } = parseLeef(lineFor('audit', { ...plain.audit, user }))
     expect([attributes.get('usrName'), attributes.has('otherFields')]).toEqual([user, false])
@@ -98,12 +98,12 @@ describe('an attribute of LEEF', () => {
     ])
   })
 
-  test('a pipe in the type becomes an underscore in the header; the type stands among the others', () => {
+  test('a pipe in the type becomes an underscore in the header; the type is among the others', () => {
     const event = parseLeef(lineFor('audit', { ...plain.audit, type: 'a|b' }))
     expect([event.eventId, event.attributes.get('otherFields')]).toEqual(['a_b', '{"type":"a|b"}'])
   })
 
-  test('a version from 2 on and a replay are told', () => {
+  test('a version from 2 on and a replay are included', () => {
     const run = runOfJson('history.usage', JSON.stringify(plain['history.usage']), { replay: true })
     run.entries.columns[7] = 3
     const { attributes } = parseLeef(lineOf(leef(), run))
@@ -111,7 +111,7 @@ describe('an attribute of LEEF', () => {
   })
 })
 
-test('a line of LEEF of each documented type, of unknown ones and of each source is as it was', async () => {
+test('a line of LEEF of each documented type, of unknown ones and of each source is unchanged', async () => {
   const types = [
     ...documentedTypes.map(({ classId }) => classId),
     'user:not_known_yet',

@@ -1,11 +1,11 @@
-// The conductor of reading dies between any two appends.
+// The ingest loop dies between any two appends.
 import { expect, test } from 'vitest'
 import { ingestOnce } from '../../../src/ingest/loop.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
 import { driven, openDesk, stream } from '../app/desk.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 
-/** Lets so many appends land, then the process is gone. */
+/** Lets so many appends land, then the process dies. */
 function dyingAfter(appends: number, journal: Journal): Journal {
   let landed = 0
   return withMethods(journal, {
@@ -18,7 +18,7 @@ function dyingAfter(appends: number, journal: Journal): Journal {
 }
 
 test.each([0, 1, 2, 3, 4])(
-  'no crash between two appends leaves a cursor ahead of its entries: after %i of them all is read on',
+  'no crash between two appends leaves a cursor ahead of its entries: after %i of them everything is read',
   async (appends) => {
     const desk = await openDesk()
     const added = desk.add(2_500)

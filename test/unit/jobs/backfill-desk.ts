@@ -1,11 +1,11 @@
 // Backfills beside a live reader: the real journal, client and one budget for both, before the mock, on a clock that moves only when told.
+import { expect } from 'vitest'
 import { runIngest } from '../../../src/ingest/loop.ts'
 import { globFilter } from '../../../src/core/globs.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
-import type { Compared, ComparedDay, JobSpan } from '../../../src/contracts/jobs.ts'
+import type { ComparedStream, JobSpan } from '../../../src/contracts/jobs.ts'
 import { MemoryBudget } from '../../../src/core/memory-budget.ts'
 import { Secret } from '../../../src/core/secret.ts'
-import type { Stream } from '../../../src/contracts/source.ts'
 import { Comparisons } from '../../../src/jobs/compare.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
 import type { RangeReader } from '../../../src/jobs/range.ts'
@@ -56,7 +56,7 @@ export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journa
 
 export function comparingOn(desk: Desk): Comparisons {
   const { clock, journal } = desk
-  return new Comparisons({ ranges: [rangeOn(desk)], journal, clock })
+  return new Comparisons({ ranges: [rangeOn(desk)], journal, clock, random: () => 0.5 })
 }
 
 /** Entries evenly over the four days up to now. */
@@ -109,38 +109,19 @@ export async function runUntil<Told>(
 export const isDone = (told: readonly { readonly endedAt: number | undefined }[]) =>
   told.length > 0 && told.every(({ endedAt }) => endedAt)
 
-/** A whole comparison, summed by day. */
+/** A whole comparison of the only stream. */
 export async function compareAll(
   desk: Pick<Desk, 'clock'>,
-  comparing: Pick<Comparisons, 'compare'>,
+  comparing: Comparisons,
   span = SPAN,
-  whose: Stream = stream,
-) {
-  const days = new Map<number, ComparedDay>()
-  let unknown: string[] = []
-  let gaps = 0
-  let faults = 0
-  for (let place: string | undefined, steps = 0; ; steps++) {
-    if (steps > 500) throw new Error('no end')
-    const asked = comparing.compare({ job: 'this', stream: whose, ...span, place })
-    const step: Compared = await driven(desk.clock, asked)
-    if (step.error) faults++
-    if (step.anew) {
-      days.clear()
-      unknown = []
-    }
-    for (const { day, ...more } of step.days) {
-      const sum = days.get(day) ?? { fetched: 0, known: 0, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
-      const each = (name: keyof typeof sum) => sum[name] + more[name]
-      days.set(day, {
-        ...{ day, fetched: each('fetched'), known: each('known'), filtered: each('filtered') },
-        ...{ malformed: each('malformed'), unknown: each('unknown'), changed: each('changed') },
-      })
-    }
-    unknown.push(...step.unknown.map(({ id }) => id))
-    gaps += step.gaps
-    place = step.place
-    if (step.done) return { days: [...days.values()], unknown, gaps, faults, unread: step.unread }
-    if (step.waitMs > 0) await driven(desk.clock, desk.clock.sleep(step.waitMs))
+): Promise<ComparedStream> {
+  for (let turns = 0; ; turns++) {
+    if (turns > 5_000) throw new Error('no end')
+    const asked = comparing.compare({ job: 'this', ...span })
+    const { isDone, error, streams } = await driven(desk.clock, asked)
+    if (!isDone) continue
+    if (error) throw new Error(error.message)
+    await comparing.endCompare('this')
+    return streams[0] ?? expect.fail('no stream')
   }
 }

@@ -1,237 +1,219 @@
-// A step of reconcile: one at a time, kept for who asks again, given back when it fails.
+// Reconcile in the daemon: one comparison per stream, which goes on between two requests and ends with its command.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../src/contracts/entries.ts'
-import type { CompareQuery } from '../../../src/contracts/jobs.ts'
-import type { PageChunk, Source } from '../../../src/contracts/source.ts'
+import type { CompareRequest } from '../../../src/contracts/jobs.ts'
+import type { JournalStats } from '../../../src/contracts/journal.ts'
 import { silentReporter } from '../../../src/contracts/reporter.ts'
 import type { StreamReporter } from '../../../src/contracts/reporter.ts'
-import { Comparisons, Turns } from '../../../src/jobs/compare.ts'
+import { nothingAppended } from '../../../src/contracts/source.ts'
+import type { PageChunk, Source } from '../../../src/contracts/source.ts'
+import { ConnectorError } from '../../../src/core/errors.ts'
+import { Comparisons } from '../../../src/jobs/compare.ts'
 import type { RangeReader } from '../../../src/jobs/range.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
-import { DAY, MINUTE, stream, SECOND, START } from '../app/desk.ts'
+import { DAY, driven, MINUTE, SECOND, START, stream } from '../app/desk.ts'
 
 const page: PageChunk = {
   ...{ entries: Entries.none, quarantined: [], findings: [], headUs: undefined, gaps: 0, fault: undefined },
   cursor: 'read',
 }
-const today: CompareQuery = { job: 'this', stream, fromUs: 0, toUs: START * 1000, place: undefined }
-const other: CompareQuery = { ...today, fromUs: DAY * 1000 }
+const today: CompareRequest = { job: 'this', fromUs: 0, toUs: START * 1000 }
+const history = { workspace: 'acme', source: 'history.usage' } as const
+const other = { workspace: 'other', source: 'audit' } as const
 
-/** One source whose answers come when the test says so; a request that is given up rejects. */
-function openStand(known: () => Promise<Uint8Array> = async () => new Uint8Array()) {
+type Answer = readonly PageChunk[] | Error
+
+/** Three streams whose pages come when the test says so; a request that is given up rejects. */
+function openStand(known = async (_: unknown, { count }: Entries) => new Uint8Array(count)) {
   const clock = new VirtualClock(START)
-  const answers: (() => void)[] = []
-  const stand = { requests: 0, held: 0, page }
+  const waiting: ((answer: Answer) => void)[] = []
+  const stand = { requests: 0, open: 0 }
   const answered = (signal: AbortSignal) =>
-    new Promise<void>((resolve, reject) => {
-      answers.push(resolve)
-      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+    new Promise<Answer>((resolve, reject) => {
+      waiting.push(resolve)
+      const giveUp = () => {
+        waiting.splice(waiting.indexOf(resolve), 1)
+        reject(signal.reason as Error)
+      }
+      signal.addEventListener('abort', giveUp, { once: true })
     })
-  let quiet: StreamReporter = silentReporter
-  const source: Source = {
-    stream,
-    plan: (cursor) => ({
-      ...{ dueAt: clock.now(), priority: 'job', caughtUp: cursor === 'read' },
-    }),
+  const sourceOf = (of: RangeReader['stream'], reporter: StreamReporter): Source => ({
+    stream: of,
+    plan: (cursor) => ({ dueAt: clock.now(), priority: 'job', caughtUp: cursor === 'read' }),
     async *read(_cursor, signal) {
       stand.requests++
-      quiet.state('waiting')
-      stand.held++
+      reporter.state('waiting')
+      stand.open++
       try {
-        await answered(signal)
-        yield stand.page
+        const answer = await answered(signal)
+        if (answer instanceof Error) throw answer
+        for (const chunk of answer) expect(yield chunk).toEqual(nothingAppended)
       } finally {
-        stand.held--
+        stand.open--
       }
     },
-  }
-  const range: RangeReader = {
-    ...{ stream, reporter: silentReporter, log: new LogLines(), wanted: () => true },
-    open: (_span, reporter) => {
-      quiet = reporter
-      return source
-    },
+  })
+  const ranges = [stream, history, other].map((of): RangeReader => ({
+    ...{ stream: of, reporter: silentReporter, log: new LogLines(), wanted: () => true },
+    open: (_span, reporter) => sourceOf(of, reporter),
     startUs: () => undefined,
     rateWait: () => ({ isLimited: false, reason: 'the limiter says so' }),
     unread: () => undefined,
+  }))
+  const stats = () => ({ bytes: 1, full: true }) as JournalStats
+  const journal = { known, stats, cursor: () => Promise.resolve(undefined) }
+  const comparing = new Comparisons({ ranges, journal, clock, random: () => 0.5 })
+  const answer = async (...answers: Answer[]) => {
+    for (const one of answers) {
+      for (let turn = 0; turn < 20 && waiting.length === 0; turn++) {
+        await settled()
+        clock.advance(clock.now() + SECOND / 2)
+      }
+      waiting.shift()?.(one)
+      await settled()
+    }
   }
-  const comparing = new Comparisons({
-    ranges: [range],
-    journal: { known, cursor: () => Promise.resolve(undefined) },
-    clock,
-  })
-  return { clock, comparing, stand, answer: () => answers.shift()?.() }
+  const compare = (request: CompareRequest) => driven(clock, comparing.compare(request))
+  return { clock, comparing, compare, stand, answer }
 }
 
-test('a step that another question of its command ended leaves that one’s step alone', async () => {
-  const { clock, comparing, stand, answer } = openStand()
-  const first = expect(comparing.compare(today)).rejects.toThrow('asked for something else')
-  const second = comparing.compare(other)
-  await first
-  clock.advance(START + MINUTE)
-  expect(await second).toMatchObject({
-    ...{ done: false, waitMs: 1, waitsFor: 'rate_limit', waitReason: 'the limiter says so' },
+const acme: CompareRequest = { ...today, workspace: 'acme' }
+const one: CompareRequest = { ...today, workspace: 'other' }
+
+test('a request is answered after a second with what the comparison waits for, and reading goes on', async () => {
+  const { compare, comparing, stand, answer } = openStand()
+  expect(await compare(acme)).toMatchObject({
+    ...{ isDone: false, waitsFor: 'rate_limit', waitReason: 'the limiter says so' },
+    streams: [{ stream }],
   })
-  answer()
-  answer()
-  expect(await comparing.compare(other)).toMatchObject({ done: true, place: 'read' })
+  await answer([page])
+  expect(await compare(acme)).toMatchObject({ isDone: false, streams: [{ stream }, { stream: history }] })
   expect(stand.requests).toBe(2)
+  await answer([page])
+  expect(await compare(acme)).toMatchObject({ isDone: true, error: undefined, streams: [{}, {}] })
+  expect(await compare(acme)).toMatchObject({ isDone: true })
+  await comparing.endCompare('this')
+  expect(stand).toEqual({ requests: 2, open: 0 })
 })
 
-test('what nobody fetched is kept for the one who asks again soon, and not for who asks the same tomorrow', async () => {
-  const { clock, comparing, stand, answer } = openStand()
-  const asked = async () => {
-    const step = comparing.compare(today)
-    await settled()
-    while (clock.advance(clock.now() + 20 * SECOND)) await settled()
-    return step
-  }
-  expect(await asked()).toMatchObject({ done: false, waitMs: 1 })
-  answer()
-  await settled()
-  clock.advance(clock.now() + 30 * SECOND)
-  await settled()
-  expect(await comparing.compare(today)).toMatchObject({ done: true })
-  expect(await asked()).toMatchObject({ done: false })
-  answer()
-  await settled()
-  clock.advance(clock.now() + DAY)
-  await settled()
-  const tomorrow = comparing.compare(today)
-  expect(stand.requests).toBe(3)
-  answer()
-  expect(await tomorrow).toMatchObject({ done: true })
-})
-
-test('a step that cannot ask the journal gives its request back', async () => {
-  const { comparing, stand, answer } = openStand(() => Promise.reject(new Error('the disk')))
-  const step = expect(comparing.compare(today)).rejects.toThrow('the disk')
-  answer()
-  await step
-  expect(stand.held).toBe(0)
-})
-
-test('closed, it gives up the step that is under way', async () => {
-  const { comparing, stand } = openStand()
-  const step = expect(comparing.compare(today)).rejects.toThrow('Stopping')
-  await settled()
-  comparing.close()
-  await step
-  expect(stand.held).toBe(0)
-})
-
-test('a step that is under way is told to who asks again', async () => {
-  const { clock, comparing, answer } = openStand()
-  const first = comparing.compare(today)
-  await settled()
-  clock.advance(START + MINUTE)
-  expect(await first).toMatchObject({ done: false })
-  answer()
-  await settled()
-  expect(await comparing.compare(today)).toMatchObject({ done: true })
-})
-
-test('a reconcile that has come to its end asks for nothing more', async () => {
-  const { comparing, stand } = openStand()
-  expect(await comparing.compare({ ...today, place: 'read' })).toMatchObject({ done: true, place: 'read' })
-  expect(stand.requests).toBe(0)
-})
-
-test('a step that failed is read anew by who asks again', async () => {
-  let failures = 1
-  const { comparing, stand, answer } = openStand(async () => {
-    if (failures-- > 0) throw new Error('the disk')
-    return new Uint8Array()
-  })
-  const failed = expect(comparing.compare(today)).rejects.toThrow('the disk')
-  answer()
-  await failed
-  const again = comparing.compare(today)
-  answer()
-  expect(await again).toMatchObject({ done: true })
-  expect(stand.requests).toBe(2)
-})
-
-test('of what the journal does not know a step names twenty, and counts all', async () => {
-  const entries = entriesOf(Array.from({ length: 25 }, (_, i) => spec(i)))
-  const { comparing, stand, answer } = openStand(async () => new Uint8Array(25))
-  stand.page = { ...page, entries }
-  const step = comparing.compare(today)
-  answer()
-  const { days, unknown } = await step
-  expect(days.reduce((sum, day) => sum + day.unknown, 0)).toBe(25)
-  expect(unknown).toHaveLength(20)
-})
-
-test('behind a step that was told nobody sleeps on', async () => {
-  const { clock, comparing, answer } = openStand()
-  const step = comparing.compare(today)
-  answer()
-  await step
+test('nothing sleeps on after a comparison', async () => {
+  const { clock, compare, answer } = openStand()
+  await Promise.all([compare(one), answer([page])])
+  expect(await compare(one)).toMatchObject({ isDone: true })
   await settled()
   expect(clock.advance(START + DAY)).toBe(false)
 })
 
-test('one reconcile reads a stream at a time: a second is refused with what to do, and the first goes on', async () => {
-  const { clock, comparing, stand, answer } = openStand()
-  const first = comparing.compare({ ...today, job: 'first' })
-  await expect(comparing.compare({ ...other, job: 'second' })).rejects.toThrow(
+test('a failure of the journal is thrown, and the request for the page ends', async () => {
+  const { comparing, stand, answer } = openStand(() => Promise.reject(new Error('the disk')))
+  const asked = expect(comparing.compare(one)).rejects.toThrow('the disk')
+  await answer([page])
+  await asked
+  expect(stand.open).toBe(0)
+  await comparing.endCompare('this')
+})
+
+test('closed, it ends what is being read', async () => {
+  const { comparing, stand } = openStand()
+  const asked = expect(comparing.compare(one)).rejects.toThrow('Stopping')
+  await settled()
+  comparing.close()
+  await asked
+  expect(stand.open).toBe(0)
+})
+
+test('of the unknown entries twenty are named, and all are counted, once a page is complete', async () => {
+  const { compare, answer } = openStand()
+  const entries = entriesOf(Array.from({ length: 25 }, (_, i) => spec(i)))
+  await compare(one)
+  await answer([{ ...page, entries, cursor: 'more' }], [{ ...page, entries: entries.pick([0]) }])
+  const { streams } = await compare(one)
+  expect(streams[0]?.days.reduce((sum, { unknown }) => sum + unknown, 0)).toBe(26)
+  expect(streams[0]?.unknown).toHaveLength(20)
+})
+
+test('pages that fail are counted when they come again, and from the start if reading starts over', async () => {
+  const entries = entriesOf([spec(0), spec(1)])
+  const more = { ...page, entries, cursor: 'more', gaps: 1 }
+  const { compare, answer } = openStand()
+  const counted = async () => {
+    const { days = [], gaps } = (await compare(one)).streams[0] ?? {}
+    return { fetched: days.reduce((sum, { fetched }) => sum + fetched, 0), gaps }
+  }
+  await compare(one)
+  await answer([more])
+  expect(await counted()).toEqual({ fetched: 2, gaps: 1 })
+  const fault = new ConnectorError('bad_reply', 'cut off')
+  await answer([
+    { ...more, cursor: undefined, gaps: 0 },
+    { ...page, cursor: 'more', fault },
+  ])
+  expect(await counted()).toEqual({ fetched: 2, gaps: 1 })
+  await answer([more])
+  expect(await counted()).toEqual({ fetched: 4, gaps: 2 })
+  await answer([{ ...page, cursor: 'more', void: 'walk' }])
+  expect(await counted()).toEqual({ fetched: 0, gaps: 0 })
+})
+
+test.each([
+  ['does not answer', 8, new ConnectorError('server_error', 'the API answered 500')],
+  ['answers badly', 32, [{ ...page, cursor: 'more', fault: new ConnectorError('bad_reply', 'no JSON') }]],
+])('an API that %s for as long as that ends it with the reason', async (_how, most, answered) => {
+  const { compare, stand, answer } = openStand()
+  for (let i = 0; i < most; i++) {
+    do expect(await compare(one)).toMatchObject({ isDone: false })
+    while (stand.open === 0)
+    await answer(answered)
+  }
+  const { isDone, error } = await compare(one)
+  expect(isDone).toBe(true)
+  expect(error?.message).toMatch(/^other audit could not be read to the end: (the API answered 500|no JSON)$/)
+  expect(stand.requests).toBe(most)
+})
+
+test('an error that needs a person ends it at once', async () => {
+  const { compare, answer } = openStand()
+  await compare(one)
+  await answer(new ConnectorError('unauthorized', 'the key was refused'))
+  expect(await compare(one)).toMatchObject({
+    ...{ isDone: true, error: { code: 'unauthorized', message: 'the key was refused' } },
+  })
+})
+
+test('a second reconcile of a stream is refused with what to do; the first goes on, others run beside it', async () => {
+  const { compare, comparing, stand, answer } = openStand()
+  await compare({ ...acme, job: 'first' })
+  await expect(compare({ ...today, job: 'second' })).rejects.toThrow(
     /^Another reconcile is reading acme audit: wait until it has ended, or stop it .* 40 s/,
   )
-  answer()
-  expect(await first).toMatchObject({ done: true })
-  clock.advance(START + 30 * SECOND)
-  await expect(comparing.compare({ ...today, job: 'second' })).rejects.toThrow('Another reconcile')
-  expect(stand.requests).toBe(1)
-})
-
-test('a reconcile that was refused ends nothing of the one that goes on', async () => {
-  const { comparing, answer } = openStand()
-  const first = comparing.compare({ ...today, job: 'first' })
-  await expect(comparing.compare({ ...other, job: 'second' })).rejects.toThrow('Another reconcile')
   await comparing.endCompare('second')
-  answer()
-  expect(await first).toMatchObject({ done: true })
-})
-
-test('an answer may take long: whoever asked counts from its end on', async () => {
-  const { clock, comparing, answer } = openStand()
-  const first = comparing.compare({ ...today, job: 'first' })
-  await settled()
-  clock.advance(START + 15 * SECOND)
-  answer()
-  await first
-  clock.advance(START + 50 * SECOND)
-  await expect(comparing.compare({ ...other, job: 'second' })).rejects.toThrow('Another reconcile')
-})
-
-test('a reconcile that has ended holds up no other, nor does one that asks for nothing any more', async () => {
-  const { clock, comparing, stand, answer } = openStand()
-  const cutOff = expect(comparing.compare({ ...today, job: 'first' })).rejects.toThrow('The step is over')
-  await settled()
+  expect(stand.requests).toBe(1)
+  await compare({ ...one, job: 'third' })
+  expect(stand.requests).toBe(2)
+  await answer([page])
+  expect(await compare({ ...acme, job: 'first' })).toMatchObject({ streams: [{ stream }, {}] })
+  // Its own streams stay its own until it ends.
+  await expect(compare({ ...acme, job: 'second' })).rejects.toThrow('Another reconcile')
   await comparing.endCompare('first')
-  await cutOff
-  expect(stand.held).toBe(0)
-  const gone = comparing.compare({ ...today, job: 'second' })
-  answer()
-  answer()
-  await gone
-  clock.advance(clock.now() + 41 * SECOND)
-  const third = comparing.compare({ ...other, job: 'third' })
-  answer()
-  expect(await third).toMatchObject({ done: true })
-  await expect(comparing.compare({ ...today, job: 'second' })).rejects.toThrow('Another reconcile')
+  expect(await compare({ ...acme, job: 'second' })).toMatchObject({ isDone: false })
 })
 
-test('a reconcile that is under way and comes to a source that another reads waits for its turn', async () => {
-  const turns = new Turns(new VirtualClock(START))
-  expect([turns.mayStep('all', 'audit'), turns.mayStep('one', 'history')]).toEqual([true, true])
-  expect(turns.mayStep('all', 'history')).toBe(false)
-  // Who waits takes nothing: the other goes on.
-  expect(turns.mayStep('one', 'history')).toBe(true)
-  turns.end('one')
-  expect(turns.mayStep('all', 'history')).toBe(true)
-  expect(() => turns.mayStep('one', 'history')).toThrow('Another reconcile is reading history')
+test('a command that is gone holds its streams for 40 s, and reads at most one more page', async () => {
+  const { clock, compare, stand, answer } = openStand()
+  await compare({ ...one, job: 'first' })
+  clock.advance(clock.now() + 39 * SECOND)
+  await expect(compare({ ...one, job: 'second' })).rejects.toThrow('Another reconcile')
+  clock.advance(clock.now() + 2 * SECOND)
+  expect(await compare({ ...one, job: 'second' })).toMatchObject({ isDone: false })
+  expect(stand).toEqual({ requests: 2, open: 1 })
+  clock.advance(clock.now() + MINUTE)
+  await answer([{ ...page, cursor: 'more' }])
+  expect(stand).toEqual({ requests: 2, open: 0 })
+})
+
+test('without a stream that can be read again it is refused', async () => {
+  const { compare } = openStand()
+  await expect(compare({ ...today, workspace: 'none' })).rejects.toThrow('none of the selected sources')
 })

@@ -21,7 +21,7 @@ test.each([-500, -1, 0, 500, 999])(
     const within = desk.server.events.filter(({ at }) => at >= FROM && at < TO)
     const { journal, clock, log } = desk
     const common = { ranges: [desk.range()], journal, clock, log, random: () => 0.5 }
-    const { days } = await compareAll(desk, new Comparisons(common), SPAN, stream)
+    const { days } = await compareAll(desk, new Comparisons(common), SPAN)
     expect(days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(within.length)
     const replays = new StreamJobs({ ...common, sinks: [ARCHIVE], readTo: async () => undefined })
     await replay(replays, { ...REQUEST, stream, spans: [SPAN] })

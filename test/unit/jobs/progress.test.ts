@@ -1,6 +1,6 @@
 // What a walk over the past tells of itself under its source's name, and what it keeps silent about.
 import { expect, test } from 'vitest'
-import { keptReads } from '../../../src/ingest/read-times.ts'
+import { openReadTimes } from '../../../src/ingest/read-times.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { nothingAppended } from '../../../src/contracts/source.ts'
 import { silentReporter } from '../../../src/contracts/reporter.ts'
@@ -14,13 +14,13 @@ const rateWait = () => ({ isLimited: false, reason: 'other requests' })
 test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
   const stand = openBoardStand()
   ack(stand)
-  const kept = keptReads({ workspace: 'acme', source: 'audit' }, stand.source, {
+  const kept = openReadTimes({ workspace: 'acme', source: 'audit' }, stand.source, {
     journal: { note: async () => undefined },
     clock: stand.clock,
   })
   const progress = { ...notBegun }
   const range = { reporter: kept.reporter, rateWait }
-  const reporter = reporting(range, progress)
+  const reporter = reporting(range, progress, 'keep')
   const sourceOf = () => stand.registry.status().workspaces[0]?.sources[0]
   expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
   for (let i = 0; i < 60; i++) {
@@ -42,7 +42,7 @@ test('live reading that has silently died is told as failing while a backfill of
 
 test('an answer that waits for memory says what the walk waits for, until it has it', () => {
   const progress = { ...notBegun }
-  const over = reporting({ reporter: silentReporter, rateWait }, progress).waitsForMemory()
+  const over = reporting({ reporter: silentReporter, rateWait }, progress, 'keep').waitsForMemory()
   expect(progress.waitsFor).toBe('memory')
   over()
   expect(progress).toEqual(notBegun)
@@ -50,9 +50,7 @@ test('an answer that waits for memory says what the walk waits for, until it has
 
 test('to wait for room is no failure, and takes away none that was told', () => {
   const progress = { ...notBegun }
-  const reporter = reporting({ reporter: silentReporter, rateWait }, progress, {
-    cursor: () => undefined,
-  })
+  const reporter = reporting({ reporter: silentReporter, rateWait }, progress, 'send')
   const full = new ConnectorError('journal_full', 'half of it is in use')
   reporter.state('paused', full)
   expect(progress).toEqual({ ...notBegun, waitsFor: 'room' })
@@ -79,7 +77,7 @@ test.each([
 
 test('what went wrong is told until it has gone well, over each wait for the next try', () => {
   const progress = { ...notBegun }
-  const reporter = reporting({ reporter: silentReporter, rateWait }, progress)
+  const reporter = reporting({ reporter: silentReporter, rateWait }, progress, 'keep')
   const refused = new ConnectorError('unauthorized', 'refused')
   reporter.state('blocked', refused)
   reporter.state('idle')

@@ -1,7 +1,7 @@
 // The history area: events that agree with the audit log, ranges as the switches mean them, content that changes with time.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { askTypes } from '../../../src/mock/questions.ts'
+import { questionTypes } from '../../../src/mock/history-event.ts'
 import { call, history } from './caller.ts'
 import { START, context } from './world.ts'
 
@@ -21,7 +21,7 @@ describe('history events', () => {
   ])('of %s agree with the audit entries, one to one, by user and second', async (_, options) => {
     const { mock } = context({ ...options, limits, seed: 5 })
     mock.add({ type: 'api:create_query', user: 'bot@acme.example', at: START - HOUR })
-    const asks = mock.entries().filter(({ type }) => askTypes.includes(type))
+    const asks = mock.entries().filter(({ type }) => questionTypes.includes(type))
     const of = (entry: { atUs: number; raw: Uint8Array }) =>
       `${second(entry.atUs)} ${String(parsed(entry.raw)['user'])}`
     const usage = await history(mock, 'v2/history/usage', START - 4 * DAY, START)
@@ -39,12 +39,12 @@ describe('history events', () => {
   it('come of every question in the product, the add-ins, the vault, playbooks and the API', () => {
     const named =
       'user:create_query api:create_query user:word_add_in_ask user:word_add_in_docx_drafting user:word_redact user:mail_add_in_ask user:create_vault_review_query user:rerun_vault_review_queries user:semantic_search_with_vault_folder user:review_playbook_document user:create_playbook'
-    expect(askTypes).toEqual(expect.arrayContaining(named.split(' ')))
+    expect(questionTypes).toEqual(expect.arrayContaining(named.split(' ')))
     const { mock } = context({ limits })
-    for (const type of [...askTypes, 'auth:login', 'user:fetch_history', 'api:history_fetch'])
+    for (const type of [...questionTypes, 'auth:login', 'user:fetch_history', 'api:history_fetch'])
       mock.add({ type })
     const kinds = (kind: string) => mock.history().filter((event) => event.kind === kind).length
-    expect([kinds('usage'), kinds('query')]).toEqual([askTypes.length, askTypes.length - 1])
+    expect([kinds('usage'), kinds('query')]).toEqual([questionTypes.length, questionTypes.length - 1])
   })
 
   it('carry every documented field, each of its kind, and a query event says the same as its usage event', async () => {

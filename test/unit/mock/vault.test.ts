@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { projectName, PROJECTS } from '../../../src/mock/people.ts'
-import { movingTypes } from '../../../src/mock/vault-people.ts'
+import { changingTypes } from '../../../src/mock/vault-people.ts'
 import type { MockEntry } from '../../../src/mock/entry.ts'
 import type { Mock } from '../../../src/mock/mock.ts'
 import { bearer, START } from './world.ts'
@@ -42,7 +42,7 @@ describe('the vault', () => {
     const since = busy.since * 1000
     const changes = mock.projectChanges().filter(({ atUs, kind }) => atUs >= since && kind !== 'deleted')
     expect(new Set(changes.map(({ kind }) => kind)).size).toBe(9)
-    const moving = mock.entries().filter(({ type }) => movingTypes.includes(type))
+    const moving = mock.entries().filter(({ type }) => changingTypes.includes(type))
     const placeOf = (atUs: number, user: string) => `${atUs} ${user}`
     const entries = new Set(moving.map((entry) => placeOf(entry.atUs, parsed(entry)['user'] as string)))
     expect(changes.filter(({ atUs, user }) => !entries.has(placeOf(atUs, user)))).toEqual([])
@@ -59,7 +59,7 @@ describe('the vault', () => {
     const { mock } = vaultWorld({ traffic: busy })
     // Now and then two entries share a stamp.
     const projects = Map.groupBy(mock.projectChanges(), ({ atUs, user }) => `${atUs} ${user}`)
-    const moving = mock.entries().filter(({ type }) => movingTypes.includes(type))
+    const moving = mock.entries().filter(({ type }) => changingTypes.includes(type))
     let told = 0
     for (const entry of moving) {
       const { data, user } = parsed(entry)
@@ -78,7 +78,7 @@ describe('the vault', () => {
         .entries()
         .map((entry) => [
           entry.id,
-          movingTypes.includes(entry.type) ? entry.type : Buffer.from(entry.raw).toString(),
+          changingTypes.includes(entry.type) ? entry.type : Buffer.from(entry.raw).toString(),
         ])
     }
     expect(entriesOf(0)).toEqual(entriesOf(48))
@@ -117,7 +117,7 @@ describe('the vault', () => {
       const project = ids.get(said.vault_project_name)
       expect(project).toBeDefined()
       const entry = entries.get(event.entryId)
-      if (!entry || !movingTypes.includes(entry.type) || said.review_table_name === '') continue
+      if (!entry || !changingTypes.includes(entry.type) || said.review_table_name === '') continue
       expect(parsed(entry).data['project_id']).toBe(project)
       expect(titles.get(project ?? '')).toContain(said.review_table_name)
       reviews++

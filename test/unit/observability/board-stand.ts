@@ -1,4 +1,4 @@
-// A board with one source and one sink, on a clock that stands still until told, and a journal that says what it is told to say.
+// A status registry with one source and one sink, on a clock that moves only on demand, and a scripted journal.
 import type { Clock } from '../../../src/core/clock.ts'
 import type { JournalStats } from '../../../src/contracts/journal.ts'
 import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
@@ -57,7 +57,7 @@ export function openBoardStand(journalPath?: string) {
   return { clock, journal, metrics, registry, taps: new Taps(clock), source, sink, owe }
 }
 
-/** All is well: read, caught up and delivered. */
+/** Everything is healthy: read, caught up and delivered. */
 export function ack({ source, sink }: ReturnType<typeof openBoardStand>): void {
   source.success()
   source.head(startAt * 1000)

@@ -1,4 +1,4 @@
-// The hour in memory: what was counted stands in its step, and a step is never counted twice.
+// The hour in memory: every count is in its step, and a step is never counted twice.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { openLastHour } from '../../../src/observability/recent.ts'
@@ -29,7 +29,7 @@ describe('the last hour', () => {
     expect(lastHour.status().read).toEqual(Array<number>(120).fill(0))
   })
 
-  it('what is owed stays owed through steps in which nothing happens', () => {
+  it('pending entries stay pending through steps in which nothing happens', () => {
     const { clock, pending, lastHour } = open()
     pending.entries = 9
     clock.pass(90_000)
@@ -48,7 +48,7 @@ describe('the last hour', () => {
     expect(levels).toEqual(Array<number>(120).fill(4))
   })
 
-  it('whatever was counted within the hour is there, once', () => {
+  it('every count within the hour is there, once', () => {
     const event = fc.record({
       after: fc.integer({ min: 0, max: 200_000 }),
       count: fc.integer({ min: 0, max: 999 }),

@@ -49,7 +49,7 @@ describe('the listener', () => {
     expect(await get('/readyz')).toMatchObject({ status: 200, text: 'ok\n' })
   })
 
-  it('a crowd of connections that ask for nothing, or for half of something, keeps no probe out', async () => {
+  it('a crowd of idle connections, or half requests, keeps no probe out', async () => {
     const { http, get } = await open()
     const crowd = Array.from({ length: 300 }, (_, i) => {
       const socket = connect(http.address.port, '127.0.0.1')
@@ -67,7 +67,7 @@ describe('the listener', () => {
     }
   })
 
-  it('an answer under way is not cut for a crowd', async () => {
+  it('an answer in progress is not cut for a crowd', async () => {
     let answer = () => {}
     const slow = { begun: false, over: new Promise<void>((resolve) => (answer = resolve)) }
     const live = () => {
@@ -85,7 +85,7 @@ describe('the listener', () => {
     for (const socket of crowd) socket.destroy()
   })
 
-  it('a crowd whose answers nobody takes is no larger, and keeps no probe out for good', async () => {
+  it('a crowd that reads no answers is no larger, and keeps no probe out for good', async () => {
     let asked = 0
     const live = () => (asked++, new Promise<never>(() => {}))
     const { http, get } = await open({ live, answerTimeoutMs: 2_000 })
@@ -131,7 +131,7 @@ describe('the listener', () => {
     expect((await get('/readyz')).status).toBe(503)
   })
 
-  it('a sink outage fails neither probe, and /status tells the truth', async () => {
+  it('a sink outage fails neither probe, and /status shows it', async () => {
     const { get, sink } = await open()
     sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
     expect((await get('/livez')).status).toBe(200)
@@ -152,7 +152,7 @@ describe('the listener', () => {
     expect(failed.text).not.toContain('inner')
   })
 
-  it('a header without end is cut off', async () => {
+  it('an endless header is cut off', async () => {
     const { http } = await open()
     const socket = connect(http.address.port, '127.0.0.1')
     const chunks: string[] = []
@@ -174,7 +174,7 @@ describe('the listener', () => {
     await gone
   })
 
-  it('an address in use is said clearly, and no fault of the text: it may be free at the next start', async () => {
+  it('an address in use is reported clearly, and no error of the configuration: it may be free at the next start', async () => {
     const { http } = await open()
     const listen = `127.0.0.1:${http.address.port}`
     const second = open({ listen })
@@ -182,7 +182,7 @@ describe('the listener', () => {
     await expect(second).rejects.toThrow(`server.listen: ${listen} is in use by another process`)
   })
 
-  it.each(['EMFILE', 'ENFILE'])('too many open files is said as what it is: %s', async (code) => {
+  it.each(['EMFILE', 'ENFILE'])('too many open files is reported as that: %s', async (code) => {
     const listen = vi.spyOn(Server.prototype, 'listen').mockImplementation(function (this: Server) {
       process.nextTick(() => this.emit('error', Object.assign(new Error('no'), { code })))
       return this
@@ -194,10 +194,10 @@ describe('the listener', () => {
     }
   })
 
-  it('nor is one that this machine does not have: it may come up later', async () => {
+  it('nor is an address that this machine does not have: it may come up later', async () => {
     const absent = open({ listen: '192.0.2.1:0' })
     await expect(absent).rejects.toMatchObject({ code: 'misconfigured' })
-    await expect(absent).rejects.toThrow('server.listen: 192.0.2.1:0 is no address of this machine')
+    await expect(absent).rejects.toThrow('server.listen: 192.0.2.1:0 is not an address of this machine')
   })
 
   it.each(['9464', 'localhost', '127.0.0.1:99999', '::1:80', '[::1]'])('%s is no address', async (listen) => {
@@ -219,7 +219,7 @@ function askAs(port: number, host: string | undefined, path = '/status', at = '1
   })
 }
 
-describe('a web page that has its own name resolve to this listener', () => {
+describe('a web page whose own name resolves to this listener', () => {
   it.each([
     ['127.0.0.1:0', '/'],
     ['127.0.0.1:0', '/status'],
@@ -252,7 +252,7 @@ describe('a web page that has its own name resolve to this listener', () => {
     expect(await askAs(http.address.port, host)).toMatch(/^HTTP\/1\.1 200 /)
   })
 
-  it('names are looked up for each request: a reload may change them', async () => {
+  it('names are checked for each request: a reload may change them', async () => {
     let hosts = ['ferry.internal']
     const { http } = await open({ hosts: () => hosts })
     expect(await askAs(http.address.port, 'ferry.internal')).toMatch(/^HTTP\/1\.1 200 /)
@@ -266,7 +266,7 @@ describe('a web page that has its own name resolve to this listener', () => {
   })
 })
 
-/** Asks, sees that an answer begins, and reads no further until told. */
+/** Asks, sees that an answer begins, and reads no further until asked to. */
 async function silentReader(port: number, path: string): Promise<Socket> {
   const socket = connect(port, '127.0.0.1', () => socket.write(ask(path))).on('error', () => undefined)
   await new Promise((resolve) => socket.once('readable', resolve))
@@ -319,11 +319,11 @@ describe('readers that do not read', () => {
     expect(status).toHaveBeenCalledTimes(2)
   })
 
-  /** A page that no kernel holds for the two ends of a connection. */
+  /** A page that no kernel buffers for the two ends of a connection. */
   const large = { config: () => 'x'.repeat(20 * 2 ** 20) }
   const whole = 20 * 2 ** 20
 
-  it('hold 8 MiB at most together: who has not read for longest is closed', async () => {
+  it('hold 8 MiB at most together: the one that has not read for longest is closed', async () => {
     const { http, get } = await open(large)
     const [first, second] = [
       await silentReader(http.address.port, '/'),
@@ -335,7 +335,7 @@ describe('readers that do not read', () => {
     expect(await bytesOf(second).catch(() => 0)).toBeLessThan(whole)
   })
 
-  it('an answer that is not out in its time ends its connection, however often a piece of it moves', () => {
+  it('an answer that exceeds its time ends its connection, however often a piece of it moves', () => {
     vi.useFakeTimers()
     try {
       const out = new AnswersOut(300)

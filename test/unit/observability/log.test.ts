@@ -1,4 +1,4 @@
-// The log tells facts and nothing else.
+// The log has facts and nothing else.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
@@ -17,13 +17,13 @@ function capture(level: LogOptions['level'] = 'debug', secrets: readonly Secret[
   return { log, written, lines }
 }
 
-/** As they stand in the line: JSON.parse would keep the last of two alike. The fields are plain, so none is within another. */
+/** As in the line: JSON.parse would keep the last of two alike. The fields are plain, so none is within another. */
 function keysOf(line: string): string[] {
   const keys = [...line.matchAll(/[{,]("(?:[^"\\]|\\.)*"):(?:"(?:[^"\\]|\\.)*"|[^",}]*)(?=[,}])/g)]
   return keys.map(([, key = '""']) => String(JSON.parse(key)))
 }
 
-/** What a careless caller could pass when the types look away. */
+/** What a careless caller could pass past the types. */
 const careless = (fields: unknown) => fields as LogFields
 
 describe('the log', () => {
@@ -43,7 +43,7 @@ describe('the log', () => {
     expect(written[0]).toMatch(/\n$/)
   })
 
-  it('says nothing below its level', () => {
+  it('writes nothing below its level', () => {
     const { log, written } = capture('warn')
     log.debug('no')
     log.info('no')
@@ -58,7 +58,7 @@ describe('the log', () => {
     expect(lines()[0]).toMatchObject({ workspace: 'acme', source: 'audit', code: 'unauthorized' })
   })
 
-  it('no line has a key twice, whatever was bound before and is told again', () => {
+  it('no line has a key twice, whatever was bound before and is passed again', () => {
     const { log, written, lines } = capture()
     const bound = log.with({ sink: 'siem', level: 1 }).with({ workspace: 'acme', sink: 'archive' })
     bound.info('Told again.', { sink: 'told', entries: 1 })
@@ -82,7 +82,7 @@ describe('the log', () => {
     )
   })
 
-  it('a secret, an object, a function or a buffer never gets through', () => {
+  it('a secret, an object, a function or a buffer is never written', () => {
     const { log, written, lines } = capture()
     const secret = new Secret(planted)
     const fields = careless({
@@ -130,7 +130,7 @@ describe('the log', () => {
     expect(written.join('').trim().split('\n')).toHaveLength(1)
   })
 
-  it('numbers that JSON does not know are told as words', () => {
+  it('numbers that JSON does not know are written as words', () => {
     const { log, lines } = capture()
     log.info('Odd.', { lagMs: NaN, limit: Infinity })
     expect(lines()[0]).toMatchObject({ lagMs: 'NaN', limit: 'Infinity' })
@@ -153,7 +153,7 @@ describe('an error as fields', () => {
     expect(lines()[1]).toMatchObject({ code: 'unreachable' })
   })
 
-  it('any other is its name and place, for its message may hold content', () => {
+  it('any other is its name and location, for its message may have content', () => {
     let thrown: unknown
     try {
       JSON.parse(`{"prompt": ${planted}`)
@@ -167,7 +167,7 @@ describe('an error as fields', () => {
     expect(errorFields(planted)).toEqual({ code: 'bug', error: 'string' })
   })
 
-  it('a message of many lines does not pass as a place', () => {
+  it('a message of many lines does not pass as a location', () => {
     const error = new Error(`first\n    at ${planted}\nlast`)
     expect(JSON.stringify(errorFields(error))).not.toContain(planted)
   })

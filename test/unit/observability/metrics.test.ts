@@ -1,4 +1,4 @@
-// Every metric of the contract is there from the start, well formed, and event data cannot add one.
+// Every metric of the contract exists from the start, well formed, and event data cannot add one.
 import perfHooks from 'node:perf_hooks'
 import { describe, expect, it, vi } from 'vitest'
 import { errorCodes } from '../../../src/core/errors.ts'
@@ -14,7 +14,7 @@ interface Family {
   samples: { name: string; labels: Record<string, string>; value: number }[]
 }
 
-/** Reads the text format as strictly as promtool's lint does where it matters. */
+/** Reads the text format as strictly as promtool's lint where it matters. */
 function parse(text: string): Map<string, Family> {
   expect(text.endsWith('\n')).toBe(true)
   const families = new Map<string, Family>()
@@ -117,7 +117,7 @@ const closedLabels: Record<string, readonly string[]> = {
   node: [process.version],
 }
 
-it('what is warned of is counted by its code, and no more once it is mended', async () => {
+it('a warning is counted by its code, and no more once it is fixed', async () => {
   const { registry, metrics } = openBoardStand()
   const counted = async () =>
     (await metrics.render())
@@ -139,7 +139,7 @@ it('what is warned of is counted by its code, and no more once it is mended', as
 })
 
 describe('the metrics', () => {
-  it('are all there before anything has happened, each with help, type and a series', async () => {
+  it('all exist before anything has happened, each with help, type and a series', async () => {
     const families = await open().families()
     expect([...families.keys()].toSorted()).toEqual(contract.toSorted())
     for (const [name, family] of families) {
@@ -148,7 +148,7 @@ describe('the metrics', () => {
     }
   })
 
-  it('what is read again is told by source, replays of several sinks together', async () => {
+  it('progress of jobs has a source label, replays of several sinks together', async () => {
     const one: Omit<BackfillStatus, 'new_entries'> = {
       ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'running' },
       ...{ progress: 0, waits_for: null, wait_reason: null, error: null, read_entries: 70, gaps: 1 },
@@ -180,11 +180,11 @@ describe('the metrics', () => {
     ])
   })
 
-  it('a canary is told by stage and sink: how long it took, and where it lacks', async () => {
+  it('a canary has stage and sink labels: how long it took, and where it is missing', async () => {
     const { canary, families } = open()
     canary.seen({ stage: 'delivered', sink: 'archive' }, 90_000)
     canary.missing([{ stage: 'audit' }])
-    canary.whole(1_700_000_000_000)
+    canary.complete(1_700_000_000_000)
     const told = async (name: string) =>
       (await families())
         .get(`auditferry_canary_${name}`)
@@ -203,7 +203,7 @@ describe('the metrics', () => {
     expect(await told('last_success_timestamp_seconds')).toEqual([['acme', 1_700_000_000]])
   })
 
-  it('what may be counted later is there at zero: its first rise is a rise', async () => {
+  it('series that may be counted later exist at zero: their first increase shows', async () => {
     const families = await open().families()
     const values = (name: string, label: string) =>
       families.get(`auditferry_${name}`)?.samples.map(({ labels, value }) => [labels[label], value])
@@ -231,7 +231,7 @@ describe('the metrics', () => {
     expect(await shown()).toEqual([[['failing', 1]], [['idle', 1]]])
   })
 
-  it('how long a part may rest on purpose is told in seconds', async () => {
+  it('the longest normal pause of a part is in seconds', async () => {
     const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
     const registry = openStatusRegistry({
       clock: testClock(),
@@ -251,13 +251,13 @@ describe('the metrics', () => {
       expect(name.endsWith('_total'), name).toBe(type === 'counter')
   })
 
-  it('timestamps are 0 until the first time, but for the start itself', async () => {
+  it('timestamps are 0 until the first time, except the start itself', async () => {
     for (const [name, { samples }] of await open().families())
       if (name.includes('timestamp'))
         expect(samples.map(({ value }) => value)).toEqual([name.includes('_config_') ? startAt / 1000 : 0])
   })
 
-  it('labels come from closed sets, whatever the other side says', async () => {
+  it('labels come from closed sets, whatever the other side sends', async () => {
     const { source, sink, families } = open()
     for (const code of ['200', '418', '799', '0', '{"id":"x"}', 'unreachable', '__proto__'])
       source.request(code, 5)
@@ -288,7 +288,7 @@ describe('the metrics', () => {
     expect(reasonLabel('429')).toBe('other')
   })
 
-  it('a sample that stands for many entries counts as many', async () => {
+  it('a sample that represents many entries counts as many', async () => {
     const { sink, families } = open()
     sink.delivered(1500, 1000)
     sink.delivered(400, 2)
@@ -312,7 +312,7 @@ describe('the metrics', () => {
       latestBehindUs: 9,
     }
     source.appended(counts)
-    sink.settled({ accepted: 4, deadLettered: 2, filtered: 1 })
+    sink.acknowledged({ accepted: 4, deadLettered: 2, filtered: 1 })
     const byOutcome = async (name: string) => {
       const counted: Record<string, number> = {}
       for (const { labels, value } of (await families()).get(name)?.samples ?? [])
@@ -333,14 +333,14 @@ describe('the metrics', () => {
     })
   })
 
-  it('the process tells of itself under its usual names', async () => {
+  it('the process has its metrics under the usual names', async () => {
     const text = await openMetrics({ version: '1.2.3' }).render()
     expect(text).toContain('process_cpu_seconds_total')
     expect(text).toContain('nodejs_eventloop_lag_seconds')
     expect(text).toContain(`auditferry_build_info{version="1.2.3",node="${process.version}"} 1`)
   })
 
-  it('a reload watches the process no second time', async () => {
+  it('a reload does not register the process twice', async () => {
     openMetrics({ version: '1.2.3' })
     const watched = vi.spyOn(perfHooks, 'monitorEventLoopDelay')
     const text = await openMetrics({ version: '1.2.3' }).render()
@@ -359,7 +359,7 @@ describe('the metrics', () => {
   })
 })
 
-it('a scrape lets others in between one metric and the next', async () => {
+it('a scrape yields to others between one metric and the next', async () => {
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
   let turns = 0
   let over = false

@@ -1,4 +1,4 @@
-// The last errors: what mended itself is still told, what repeats itself is told once, secrets never.
+// The last errors: a recovered one stays listed, a repeated one is listed once, secrets never.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { Secret } from '../../../src/core/secret.ts'
@@ -9,7 +9,7 @@ import { fakeStats, openBoardStand, testClock } from './board-stand.ts'
 const refused = new ConnectorError('unreachable', 'receiver refused the connection')
 
 describe('the last errors', () => {
-  it('stay to be read after the part has recovered', () => {
+  it('stay readable after the part has recovered', () => {
     const { registry, sink } = openBoardStand()
     sink.state('failing', refused)
     sink.success()
@@ -23,7 +23,7 @@ describe('the last errors', () => {
     ])
   })
 
-  it('the same words of the same part are counted, and the newest comes first', () => {
+  it('the same message of the same part is counted, and the newest comes first', () => {
     const { registry, clock, sink, source } = openBoardStand()
     sink.state('failing', refused)
     clock.pass(1000)
@@ -51,7 +51,7 @@ describe('the last errors', () => {
     expect(errors.every(({ message }) => message.length <= 500)).toBe(true)
   })
 
-  it('a message too long is cut at a word, and seen to be', () => {
+  it('a message that is too long is cut at a word, visibly', () => {
     const { registry, sink } = openBoardStand()
     sink.state('failing', new ConnectorError('server_error', 'no way. '.repeat(100)))
     expect(registry.status().errors[0]?.message).toMatch(/^(no way\. )+no( way\.)?…$/)
@@ -59,7 +59,7 @@ describe('the last errors', () => {
     expect(registry.status().errors[0]?.message).toBe(`${'x'.repeat(499)}…`)
   })
 
-  it('the same trouble told with other sizes is one row, in its newest words', () => {
+  it('the same error with other sizes is one row, in its newest words', () => {
     const { registry, sink } = openBoardStand()
     for (const mib of [3, 12, 0.5])
       sink.state('failing', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))

@@ -1,8 +1,8 @@
-// A receiver that owes an answer is told as failing within half a minute, long before anybody gives up on it.
+// A receiver that does not answer is shown as failing within half a minute, long before the request is given up.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Connection, HttpReply, Transport } from '../../../src/contracts/platform.ts'
-import { heardConnect, heardTransport } from '../../../src/observability/network-activity.ts'
+import { observedConnect, observedTransport } from '../../../src/observability/network-activity.ts'
 import { openBoardStand, ack } from './board-stand.ts'
 
 const never = new AbortController().signal
@@ -16,7 +16,7 @@ function openPromise<T>() {
   return { promise, resolve, reject }
 }
 
-/** One sink whose receiver answers as the test says. */
+/** One sink with a scripted receiver. */
 function openReceiver() {
   const stand = openBoardStand()
   ack(stand)
@@ -27,11 +27,11 @@ function openReceiver() {
     return answer.promise
   }
   const shown = () => stand.registry.status().sinks[0]
-  return { ...stand, answers, shown, transport: heardTransport(deaf, stand.sink), deaf }
+  return { ...stand, answers, shown, transport: observedTransport(deaf, stand.sink), deaf }
 }
 
 describe('a request', () => {
-  it('without an answer for 25 s shows its sink as failing, and as well again once it is answered', async () => {
+  it('without an answer for 25 s shows its sink as failing, and as healthy again once it is answered', async () => {
     const { clock, registry, shown, answers, transport, sink, metrics } = openReceiver()
     sink.state('sending')
     const asking = transport(request, never)
@@ -57,7 +57,7 @@ describe('a request', () => {
     expect(registry.status().ok).toBe(true)
   })
 
-  it('under way makes an idle sink one that sends', async () => {
+  it('in progress makes an idle sink a sending one', async () => {
     const { shown, answers, transport } = openReceiver()
     const asking = transport(request, never)
     expect(shown()?.state).toBe('sending')
@@ -66,7 +66,7 @@ describe('a request', () => {
     expect(shown()?.state).toBe('idle')
   })
 
-  it('that is given up after a silence leaves it to the next one: it is as long as both', async () => {
+  it('that is given up after a silence hands it to the next one: the silence is as long as both', async () => {
     const { clock, shown, answers, transport } = openReceiver()
     const asking = transport(request, never)
     clock.pass(60_000)
@@ -79,7 +79,7 @@ describe('a request', () => {
     expect(shown()).toMatchObject({ state: 'idle', error: null })
   })
 
-  it('that is given up after a silence fails since that began', async () => {
+  it('that is given up after a silence fails since the silence began', async () => {
     const { clock, shown, sink, answers, transport } = openReceiver()
     const asking = transport(request, never)
     clock.pass(60_000)
@@ -91,7 +91,7 @@ describe('a request', () => {
     expect(shown()?.error).toMatchObject({ message: 'not answered', since })
   })
 
-  it('whose body still leaves is not silent; from its last piece on it may be', async () => {
+  it('whose body is still being sent is not silent; from its last piece on it may be', async () => {
     const { clock, shown, sink } = openReceiver()
     async function* slowly() {
       for (let i = 0; i < 5; i++) {
@@ -105,14 +105,14 @@ describe('a request', () => {
       sent.resolve(undefined)
       return new Promise(() => undefined)
     }
-    void heardTransport(reading, sink)({ ...request, stream: slowly() }, never)
+    void observedTransport(reading, sink)({ ...request, stream: slowly() }, never)
     await sent.promise
     expect(shown()?.state).toBe('sending')
     clock.pass(25_000)
     expect(shown()?.state).toBe('failing')
   })
 
-  it('that is answered does not speak for another that is not', async () => {
+  it('that is answered does not count for another that is not', async () => {
     const { clock, shown, answers, transport } = openReceiver()
     void transport(request, never)
     clock.pass(20_000)
@@ -125,7 +125,7 @@ describe('a request', () => {
 })
 
 describe('a delivery', () => {
-  it('over which nothing is heard for 25 s shows its sink as failing, whatever it goes through', () => {
+  it('without a sign for 25 s shows its sink as failing, whatever it goes through', () => {
     const { clock, shown, sink } = openReceiver()
     sink.state('sending')
     const over = sink.delivering()
@@ -135,7 +135,7 @@ describe('a delivery', () => {
     expect(shown()?.state).toBe('sending')
   })
 
-  it('that is given up after a silence fails since that began; one of its own, later, since it came', () => {
+  it('that is given up after a silence fails since that began; a later failure of its own since it came', () => {
     const { clock, shown, sink } = openReceiver()
     const fails = () => sink.state('failing', new ConnectorError('timeout', 'not answered'))
     const over = sink.delivering()
@@ -154,13 +154,13 @@ describe('a delivery', () => {
     expect(shown()?.error?.since).toBe(new Date(clock.now()).toISOString())
   })
 
-  it('whose stream takes or says something is not silent', async () => {
+  it('whose stream takes or sends something is not silent', async () => {
     const { clock, shown, sink } = openReceiver()
     const connection = {
       write: async () => undefined,
       read: async () => Buffer.from('x'),
     } as unknown as Connection
-    const connect = heardConnect(async () => connection, sink)
+    const connect = observedConnect(async () => connection, sink)
     const heard = await connect({ host: 'siem.test', port: 514 }, undefined, 1_000, never)
     sink.delivering()
     for (const sign of [() => heard.write(Buffer.from('x'), never), () => heard.read(never)]) {
@@ -173,7 +173,7 @@ describe('a delivery', () => {
     expect(shown()?.state).toBe('failing')
   })
 
-  it('that fails by itself is told with its own reason', () => {
+  it('that fails on its own is reported with its own reason', () => {
     const { clock, shown, sink } = openReceiver()
     sink.delivering()
     sink.state('failing', new ConnectorError('unreachable', 'nobody there'))

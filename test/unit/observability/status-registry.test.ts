@@ -1,4 +1,4 @@
-// The board tells the truth: in JSON, in metrics and in one sentence.
+// The status registry in JSON, in metrics and in one sentence.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { fakeStats, openBoardStand, ack, startAt, testClock } from './board-stand.ts'
@@ -86,7 +86,7 @@ describe('/status', () => {
     ['failing', 'archive cannot deliver: receiver refused the connection'],
     ['blocked', 'archive is blocked: receiver refused the connection'],
   ] as const)(
-    'a sink that is %s and behind by less than a second is not told as 0 s behind',
+    'a sink that is %s and behind by less than a second is not shown as 0 s behind',
     (state, told) => {
       const stand = openBoardStand()
       ack(stand)
@@ -97,7 +97,7 @@ describe('/status', () => {
     },
   )
 
-  it('a sink that fails is behind by the age of the oldest entry it owes, with the reason', () => {
+  it('a failing sink is behind by the age of its oldest pending entry, with the reason', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.owe(12, startAt)
@@ -114,7 +114,7 @@ describe('/status', () => {
     })
   })
 
-  it('a part that tries again stays failing since the first time, until it succeeds', () => {
+  it('a part that retries stays failing since the first time, until it succeeds', () => {
     const { clock, registry, sink } = openBoardStand()
     sink.state('failing', refused)
     clock.pass(5000)
@@ -130,7 +130,7 @@ describe('/status', () => {
     expect(registry.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
   })
 
-  it('a source that waits for its next try, or fails anew, fails since the first time', () => {
+  it('a source that waits for its next try, or fails again, fails since the first time', () => {
     const stand = openBoardStand()
     ack(stand)
     const state = () => stand.registry.status().workspaces[0]?.sources[0]
@@ -143,7 +143,7 @@ describe('/status', () => {
     expect(state()).toMatchObject({ state: 'reading', error: null })
   })
 
-  it('a limit that is waited out is no failure, and its reason stays to be read', () => {
+  it('a rate limit that is waited out is no failure, and its reason stays visible', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.source.state('failing', new ConnectorError('rate_limited', 'the API said 429'))
@@ -185,7 +185,7 @@ describe('/status', () => {
     expect(stand.registry.status().journal.paused).toBe(false)
   })
 
-  it('what was kept of a read that fails does not make it well, and a pause for the bound of the journal ends what failed before', () => {
+  it('chunks kept of a failing read do not make it healthy, and a pause at journal.max_bytes ends an earlier failure', () => {
     const stand = openBoardStand()
     ack(stand)
     const source = () => stand.registry.status().workspaces[0]?.sources[0]
@@ -198,7 +198,7 @@ describe('/status', () => {
     expect(source()).toMatchObject({ state: 'paused', error: null })
   })
 
-  it('a sink whose receiver is not there is failing before anything is sent, until it is, or a delivery is over', () => {
+  it('a sink whose receiver is unreachable is failing before anything is sent, until it answers or a delivery ends', () => {
     const { registry, sink, clock } = openBoardStand()
     const shown = () => registry.status().sinks[0]
     sink.state('idle')
@@ -217,14 +217,14 @@ describe('/status', () => {
     sink.probed()
     expect(shown()).toMatchObject({ state: 'collecting', error: null })
     sink.probed(new ConnectorError('unreachable', 'gone again'))
-    // A delivery that is over says more, whatever became of it.
-    sink.request(5)
+    // A finished delivery says more, whatever its outcome.
+    sink.delivering()()
     expect([sink.tried(), shown()?.state]).toEqual([true, 'collecting'])
     sink.probed(new ConnectorError('unreachable', 'late word'))
     expect(shown()).toMatchObject({ state: 'collecting', error: null })
   })
 
-  it('a sink that collects says when that goes out, and is no trouble', () => {
+  it('a collecting sink shows when its upload is due, and is no problem', () => {
     const { registry, sink, clock, owe } = openBoardStand()
     owe(3, clock.now())
     sink.state('collecting', undefined, 20_000)
@@ -240,14 +240,14 @@ describe('/status', () => {
     ack(stand)
     stand.sink.state('failing', refused)
     stand.sink.state('sending')
-    stand.sink.settled({ accepted: 0, deadLettered: 1, filtered: 0 })
+    stand.sink.acknowledged({ accepted: 0, deadLettered: 1, filtered: 0 })
     expect(stand.registry.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
     stand.sink.state('blocked', badKey)
     stand.sink.state('idle')
     expect(stand.registry.status().ok).toBe(true)
   })
 
-  it('what fails or is held tells when it is tried next, until that try is under way', () => {
+  it('a failing or blocked part shows when it retries, until that try begins', () => {
     const stand = openBoardStand()
     ack(stand)
     const errors = () => {
@@ -269,7 +269,7 @@ describe('/status', () => {
     expect(errors()[0]).toMatchObject({ since, next_try_at: '2026-11-21T10:01:42.000Z' })
   })
 
-  it('a source that waits says whether anything was read since the start', () => {
+  it('a waiting source shows whether anything was read since the start', () => {
     const stand = openBoardStand()
     const sentence = () => stand.registry.status().summary
     stand.source.state('idle')
@@ -280,7 +280,7 @@ describe('/status', () => {
     expect(sentence()).toBe('acme audit waits for its next read')
   })
 
-  it('a canary that waits for its next prompt keeps nothing from being caught up, and one that asks reads nothing', () => {
+  it('a canary that waits for its next prompt does not prevent caught up, and one that asks reads nothing', () => {
     const stand = openBoardStand()
     const canary = stand.registry.source({ workspace: 'acme', source: 'assistant' })
     ack(stand)
@@ -288,14 +288,14 @@ describe('/status', () => {
     canary.state('idle')
     expect(sentence()).toMatch(/^All caught up: last delivery/)
     canary.state('reading')
-    expect(sentence()).toBe("acme's canary asks its prompt")
+    expect(sentence()).toBe("acme's canary is sending its prompt")
     canary.state('waiting')
-    expect(sentence()).toBe("acme's canary asks its prompt, waiting for its rate limit")
+    expect(sentence()).toBe("acme's canary is sending its prompt, waiting for its rate limit")
     canary.state('failing', new ConnectorError('timeout', 'The canary did not come back'))
     expect(sentence()).toContain('acme assistant has been failing for 0 s: The canary did not come back')
   })
 
-  it('what an earlier process read stands until this one has read', () => {
+  it('the values of an earlier process stay until this one has read', () => {
     const stand = openBoardStand()
     stand.clock.pass(600_000)
     stand.source.recalled({ readAt: startAt, caughtUpAt: startAt - 1000, gapAt: startAt - 2000 })
@@ -312,7 +312,7 @@ describe('/status', () => {
     expect(told()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
   })
 
-  it('after a start live reading counts as far as when it had last read all, and not as far as where it last succeeded, until it tells itself', () => {
+  it('after a start live reading counts up to when it had last read everything, not up to its last success, until it reports itself', () => {
     const stream = { workspace: 'acme', source: 'audit' } as const
     const { registry, source } = openBoardStand()
     expect(registry.reading(stream)?.readTo()).toBeUndefined()
@@ -326,7 +326,7 @@ describe('/status', () => {
     expect(registry.reading(stream)?.readTo()).toBe(startAt * 1000 + 123_456)
   })
 
-  it('after a reload the process is as old as before, and nothing is called caught up that was read before it', () => {
+  it('after a reload the process is as old as before, and nothing counts as caught up that was read before it', () => {
     const clock = testClock()
     const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
     const startedAt = startAt - 3_600_000
@@ -349,7 +349,7 @@ describe('/status', () => {
     expect(registry.status().summary).toBe('All caught up, nothing to deliver since the reload')
   })
 
-  it('nothing is called caught up that only an earlier process has read', () => {
+  it('nothing counts as caught up that only an earlier process has read', () => {
     const stand = openBoardStand()
     const sentence = () => stand.registry.status().summary
     stand.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
@@ -364,7 +364,7 @@ describe('/status', () => {
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
   })
 
-  it('who waits for a budget that a 429 holds says that, and until when, and else that it waits for its budget', () => {
+  it('a source that waits for its rate limiter shows that, and the end of a pause by a 429', () => {
     const stand = openBoardStand()
     const { clock, metrics } = stand
     const journalStats = () => stand.journal.stats
@@ -398,7 +398,7 @@ describe('/status', () => {
     expect(stand.registry.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
   })
 
-  it('what is to be mended though no part fails is told since when, until it is over, and leaves ok as it is', () => {
+  it('a problem outside all parts is shown with its start until it is over, and leaves ok unchanged', () => {
     const stand = openBoardStand()
     ack(stand)
     const secret = { code: 'secret_unread', about: 'acme api_key' } as const
@@ -420,7 +420,7 @@ describe('/status', () => {
     expect(stand.registry.status().warnings).toEqual([])
   })
 
-  it('a lost journal is told before the configuration that is refused because of it', () => {
+  it('a lost journal is shown before the configuration that is refused because of it', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.registry.journalLost('The journal is lost: a.db is gone')
@@ -430,7 +430,7 @@ describe('/status', () => {
     )
   })
 
-  it.each([1, 2])('a refused configuration is told beside %i that are at fault too', (count) => {
+  it.each([1, 2])('a refused configuration is shown beside %i failing parts', (count) => {
     const stand = openBoardStand()
     ack(stand)
     stand.registry.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
@@ -441,7 +441,7 @@ describe('/status', () => {
     )
   })
 
-  it('a finding is told by its entry and its time, by nobody’s name', () => {
+  it('a finding is named by its entry and its time, without a person’s name', () => {
     const { registry, journal } = openBoardStand()
     const stream = { workspace: 'acme', source: 'audit' } as const
     const found = { stream, kind: 'foreign_fetch', foundAt: startAt } as const
@@ -459,7 +459,7 @@ describe('/status', () => {
     ])
   })
 
-  it('a held source is named with its reason and since when', () => {
+  it('a blocked source is named with its reason and since when', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.source.state('blocked', badKey)
@@ -471,7 +471,7 @@ describe('/status', () => {
     )
   })
 
-  it('a full journal is told with the sink that owes', () => {
+  it('a full journal is shown with the sink that is behind', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.sink.state('failing', refused)
@@ -486,7 +486,7 @@ describe('/status', () => {
     expect(summary).toContain('the oldest for 2 h (receiver refused the connection)')
   })
 
-  it('a full disk is told as what it is', () => {
+  it('a full disk is shown as that', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
@@ -496,7 +496,7 @@ describe('/status', () => {
     })
   })
 
-  it('a journal that the next start would not find is told before all else', () => {
+  it('a journal that the next start would not find is shown before all else', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.registry.journalLost('The journal is lost: a.db is gone')
@@ -509,7 +509,7 @@ describe('/status', () => {
     expect(stand.registry.status()).toMatchObject({ ok: true, journal: { lost: null } })
   })
 
-  it('an assurance that grows is told as it is by then', () => {
+  it('an assurance that grows is shown with its current value', () => {
     const stand = openBoardStand()
     let assurance: 'received' | 'stored' = 'received'
     stand.registry.sink('siem', 'splunk_hec', () => assurance)
@@ -519,7 +519,7 @@ describe('/status', () => {
     expect(told()).toBe('stored')
   })
 
-  it('only a house in order is called caught up', () => {
+  it('only a fully healthy daemon is called caught up', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.clock.pass(14_000)
@@ -533,7 +533,7 @@ describe('/status', () => {
     )
   })
 
-  it('what is owed beyond its linger is not called caught up, before it is worth an alarm either', () => {
+  it('entries pending beyond their linger prevent caught up, even before they are worth an alarm', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.registry.sink('bucket', 's3', 'stored', 300_000)
@@ -557,7 +557,7 @@ describe('/status', () => {
     expect(sentence()).toBe('bucket is 6 min behind and catching up, 7 entries pending')
   })
 
-  it('before the first delivery, what waits for its linger is named', () => {
+  it('before the first delivery, entries that linger are named', () => {
     const stand = openBoardStand()
     ack(stand)
     const { registry, journal, metrics, clock } = stand
@@ -571,7 +571,7 @@ describe('/status', () => {
     expect(registry.status().summary).toBe('All caught up: last delivery 0 s ago')
   })
 
-  it('possible gaps and what is quarantined are told even when all is well', () => {
+  it('possible gaps and quarantined elements are shown even when all is well', () => {
     const stand = openBoardStand()
     ack(stand)
     const told = (more: Partial<typeof fakeStats>) => {
@@ -588,7 +588,7 @@ describe('/status', () => {
     expect(told(all)).toBe(`${calm}; 2 possible gaps, 1,200 quarantined; 2 dead letters at archive`)
   })
 
-  it('foreign fetches are told for a day after the last was found, beside whatever is wrong', () => {
+  it('foreign fetches are shown for a day after the last was found, beside any other problem', () => {
     const stand = openBoardStand()
     ack(stand)
     const stream = { workspace: 'acme', source: 'audit' } as const
@@ -612,7 +612,7 @@ describe('/status', () => {
     expect(told()).not.toMatch(/foreign/)
   })
 
-  it('dead letters are told even when all is well', () => {
+  it('dead letters are shown even when all is well', () => {
     const stand = openBoardStand()
     ack(stand)
     const sinks = [
@@ -624,7 +624,7 @@ describe('/status', () => {
     )
   })
 
-  it('a source whose answer waits for memory is not caught up, and fails by that where it lasts: a restart would not help', () => {
+  it('a source whose answer waits for memory is not caught up, and fails by that if it lasts: a restart would not help', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.source.state('reading')
@@ -651,7 +651,7 @@ describe('/status', () => {
     expect(source()?.error?.message).toContain('restart the daemon')
   })
 
-  it('a source whose answer dribbles for hours is reading, since when it says, and a restart is not called for', () => {
+  it('a source whose answer trickles for hours is reading, with since when, and no restart is suggested', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.source.state('reading')
@@ -665,14 +665,14 @@ describe('/status', () => {
     }
     expect(stand.registry.status()).toMatchObject({
       ok: true,
-      summary: 'acme audit is reading, one answer has been coming for 3 h',
+      summary: 'acme audit is reading, one answer has been arriving for 3 h',
     })
     answer.over()
     expect(source()).not.toHaveProperty('answer_comes_since')
     expect(stand.registry.status().summary).not.toContain('answer')
   })
 
-  it('an answer of which nothing comes any more is no sign of life, nor is its end', () => {
+  it('an answer that has stopped coming is no sign of life, nor is its end', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.source.state('reading')
@@ -684,7 +684,7 @@ describe('/status', () => {
     expect(message()).toContain('restart the daemon')
   })
 
-  it('an answer that comes for less than a minute is no news', () => {
+  it('an answer that comes for less than a minute is not mentioned', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.source.state('reading')
@@ -693,10 +693,10 @@ describe('/status', () => {
     stand.clock.pass(59_999)
     expect(stand.registry.status().summary).toBe(summary.replace('0 s ago', '60 s ago'))
     stand.clock.pass(1)
-    expect(stand.registry.status().summary).toContain('one answer has been coming for 60 s')
+    expect(stand.registry.status().summary).toContain('one answer has been arriving for 60 s')
   })
 
-  it('a source that has silently died is told as failing', () => {
+  it('a source that has silently died is shown as failing', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.clock.pass(120_000)
@@ -709,7 +709,7 @@ describe('/status', () => {
     expect(stand.registry.status().ok).toBe(true)
   })
 
-  it('a clock that is set right by a day makes no source a dead one', () => {
+  it('a clock that is corrected by a day does not make a source dead', () => {
     const stand = openBoardStand()
     ack(stand)
     const elapsed = stand.clock.elapsed()
@@ -734,7 +734,7 @@ describe('/status', () => {
     expect(registry.status().workspaces[0]?.sources[0]?.head_at).toBe('2128-06-11T08:53:30.000Z')
   })
 
-  it('while reading is paused nobody looks at the head: from when the next read was due lag goes on with the clock, from where all was read', async () => {
+  it('while reading is paused lag grows with the clock: from when the next read was due, or from where all was read', async () => {
     const stand = openBoardStand()
     const lag = () => stand.registry.status().workspaces[0]?.sources[0]?.lag_seconds
     ack(stand)
@@ -750,7 +750,7 @@ describe('/status', () => {
     expect(lag()).toBe(0)
   })
 
-  it('a pause in the middle of a backlog tells no less than what is known, also right after a restart', () => {
+  it('a pause in the middle of a backlog shows at least the known lag, also right after a restart', () => {
     const stand = openBoardStand()
     const lag = () => stand.registry.status().workspaces[0]?.sources[0]?.lag_seconds
     stand.source.recalled({ readAt: startAt - 60_000, caughtUpAt: startAt - 3_600_000, gapAt: 0 })
@@ -762,14 +762,14 @@ describe('/status', () => {
     expect(lag()).toBe(660)
   })
 
-  it('a journal that has room again is no full one while its readers have not looked yet', () => {
+  it('a journal with room again does not show as full while its readers have not looked yet', () => {
     const stand = openBoardStand()
     ack(stand)
     stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
     expect(stand.registry.status()).toMatchObject({ ok: true, journal: { paused: false } })
   })
 
-  it('a backlog tells how far it is read, from where it began to the head', () => {
+  it('a backlog shows how far it is read, from where it began to the head', () => {
     const { registry, source } = openBoardStand()
     const progress = () => registry.status().workspaces[0]?.sources[0]?.progress
     expect(progress()).toBeNull()
@@ -786,12 +786,12 @@ describe('/status', () => {
     expect(progress()).toBe(0.5)
   })
 
-  it('counts an hour of entries read and delivered, and what is owed', () => {
+  it('counts an hour of entries read and delivered, and pending ones', () => {
     const { registry, source, sink, clock, owe } = openBoardStand()
     const none = { filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, late: 2, known: 9, ...none })
     clock.pass(30_000)
-    sink.settled({ accepted: 3, deadLettered: 1, filtered: 1 })
+    sink.acknowledged({ accepted: 3, deadLettered: 1, filtered: 1 })
     owe(4, startAt)
     expect(registry.status().history).toEqual({
       step_seconds: 30,
@@ -801,11 +801,11 @@ describe('/status', () => {
     })
   })
 
-  it('tells how much was filtered: by the types of a source, and by what a sink takes', () => {
+  it('shows how much was filtered: by the types of a source, and by a sink’s filter', () => {
     const { registry, source, sink } = openBoardStand()
     const none = { known: 0, late: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, filtered: 7, ...none })
-    sink.settled({ accepted: 2, deadLettered: 0, filtered: 3 })
+    sink.acknowledged({ accepted: 2, deadLettered: 0, filtered: 3 })
     const { workspaces, sinks } = registry.status()
     expect(workspaces[0]?.sources[0]).toMatchObject({ new_entries: 5, filtered_entries: 7 })
     expect(sinks[0]).toMatchObject({ accepted_entries: 2, filtered_entries: 3 })
@@ -827,7 +827,7 @@ describe('/status', () => {
     expect(stand.registry.status().journal.unconfigured).toEqual(['old'])
   })
 
-  it('a closed journal breaks neither page nor scrape: its last word counts', async () => {
+  it('a closed journal breaks neither page nor scrape: its last values count', async () => {
     const stand = openBoardStand()
     stand.owe(7, startAt)
     stand.registry.status()
@@ -852,7 +852,7 @@ describe('/status', () => {
     expect(await metrics.render()).toContain('auditferry_journal_entries 7')
   })
 
-  it('many troubles make one sentence of bounded length', () => {
+  it('many problems make one sentence of bounded length', () => {
     const { registry, sink } = openBoardStand()
     const names = ['b', 'c', 'd', 'e', 'f']
     const watches = names.map((name) => registry.sink(name, 'file', 'stored'))
@@ -875,7 +875,7 @@ it.each([
   expect(spanText(seconds)).toBe(text)
 })
 
-it('what holds a backfill up is told without a secret of the configuration', () => {
+it('the reason of a stalled backfill is shown without a secret of the configuration', () => {
   const { clock } = openBoardStand()
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
   const backfill: BackfillStatus = {

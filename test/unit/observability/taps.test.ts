@@ -1,8 +1,10 @@
-// Live samples: only what the receiver took, only while somebody looks, and never more than was asked for.
+// Live samples: only what the receiver took, only while a tap is open, and never more than was asked for.
 import { expect, test } from 'vitest'
 import type { Delivery, ObjectSink, OpenObject, Sink } from '../../../src/contracts/sink.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
+import { observedSink } from '../../../src/observability/observed-sink.ts'
 import { Taps } from '../../../src/observability/taps.ts'
+import { noEntry } from '../../fakes/lines.ts'
 import { FakeSink, taken } from '../../fakes/sink.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 
@@ -12,7 +14,8 @@ function delivery(...texts: string[]): Delivery {
   const bytes = Buffer.from(texts.map((text) => `${text}\n`).join(''))
   let end = 0
   const ends = Uint32Array.from(texts, (text) => (end += text.length + 1))
-  const lines = { count: texts.length, bytes, ends, seqs: Float64Array.from(texts, (_, i) => i + 1) }
+  const seqs = Float64Array.from(texts, (_, i) => i + 1)
+  const lines = { count: texts.length, bytes, ends, seqs, entry: noEntry }
   return { lines, detail: '', possibleDuplicate: false }
 }
 
@@ -37,25 +40,25 @@ function openTap() {
   const clock = new VirtualClock(0)
   const taps = new Taps(clock)
   const sink = { name: 'archive', objects: {}, open: async () => new Kept() } as unknown as ObjectSink
-  return { clock, taps, sink: taps.sink(sink) }
+  return { clock, taps, sink: observedSink(sink, [taps.observer('archive')]) }
 }
 
 const shown = (lines: readonly Uint8Array[]) => lines.map((line) => Buffer.from(line).toString())
 
-test('what the receiver did not take is not shown', async () => {
+test('lines that the receiver did not take are not shown', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
-  const sink: Sink = taps.sink(fake)
-  fake.answer = () => ({ settled: 1, refused: [] })
+  const sink: Sink = observedSink(fake, [taps.observer('siem')])
+  fake.answer = () => ({ acknowledged: 1, rejected: [] })
   const looking = taps.next('siem', 10, 50)
   await sink.deliver(delivery('first', 'second'), never)
   expect(shown(await looking)).toEqual(['first\n'])
 })
 
-test('nobody looks: nothing is kept; somebody does: at most so many lines, at once', async () => {
+test('without a tap nothing is kept; with one at most so many lines, at once', async () => {
   const taps = new Taps(systemClock)
   const fake = new FakeSink('siem')
-  const sink: Sink = taps.sink(fake)
+  const sink: Sink = observedSink(fake, [taps.observer('siem')])
   fake.answer = taken
   await sink.deliver(delivery('before'), never)
   const looking = taps.next('siem', 2, 60_000)
@@ -63,14 +66,14 @@ test('nobody looks: nothing is kept; somebody does: at most so many lines, at on
   expect(shown(await looking)).toEqual(['one\n', 'two\n'])
 })
 
-test('a sink that is not open to it is refused, with what to set', async () => {
+test('a sink without tap: true refuses, and names the setting', async () => {
   await expect(new Taps(systemClock).next('siem', 1, 0)).rejects.toMatchObject({
     code: 'misconfigured',
     message: expect.stringContaining('tap: true') as string,
   })
 })
 
-test('an object is sampled line by line while it is written, and is the same object otherwise', async () => {
+test('an object is sampled line by line while it is written, and is otherwise unchanged', async () => {
   const { taps, sink } = openTap()
   const looking = taps.next('archive', 2, 1_000)
   const object = await sink.open(0)
@@ -81,7 +84,7 @@ test('an object is sampled line by line while it is written, and is the same obj
   await expect(object.end({} as never)).rejects.toThrow(/^$/)
 })
 
-test('whoever looks gets what came when the time is over by the clock', async () => {
+test('a tap returns what came by the time its clock runs out', async () => {
   const { clock, taps, sink } = openTap()
   const looking = taps.next('archive', 2, 1_000)
   await (await sink.open(0)).write(Buffer.from('one\n'))
@@ -90,7 +93,7 @@ test('whoever looks gets what came when the time is over by the clock', async ()
   expect(shown(await looking)).toEqual(['one\n'])
 })
 
-test('a stop waits for nobody who looks', async () => {
+test('a stop waits for no tap', async () => {
   const { taps } = openTap()
   const looking = taps.next('archive', 2, 60_000)
   taps.close()

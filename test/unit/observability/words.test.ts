@@ -11,7 +11,7 @@ test('a whole number is written as Intl writes it for English, and no table of I
   )
 })
 
-test('one of a thing is told in the singular', () => {
+test('one of a thing is written in the singular', () => {
   expect([0, 1, 2, 1_234_567].map((count) => countText(count, 'entries'))).toEqual([
     '0 entries',
     '1 entry',

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock, systemRandom } from '../../../src/platform/clock.ts'
 
 describe('the system clock', () => {
-  it('sleeps at least as long as told', async () => {
+  it('sleeps at least as long as asked', async () => {
     const from = systemClock.elapsed()
     await systemClock.sleep(20)
     expect(systemClock.elapsed() - from).toBeGreaterThanOrEqual(18)
@@ -27,7 +27,7 @@ describe('the system clock', () => {
     await slept
   })
 
-  it('leaves no listener behind on a signal that lives on', async () => {
+  it('leaves no listener behind on a signal that outlives the sleep', async () => {
     const { signal } = new AbortController()
     let listeners = 0
     const add = signal.addEventListener.bind(signal)
@@ -44,7 +44,7 @@ describe('the system clock', () => {
     expect(listeners).toBe(0)
   })
 
-  it('chance lies in [0, 1)', () => {
+  it('randomness is in [0, 1)', () => {
     for (let i = 0; i < 100; i++) {
       const value = systemRandom()
       expect(value >= 0 && value < 1).toBe(true)

@@ -24,7 +24,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const at = (name: string) => join(folder, name)
 
-test('a file is made with its folders, for its owner alone', async () => {
+test('a file is created with its folders, for its owner alone', async () => {
   for (const name of ['a/b/c.ndjson', 'a/b/d.ndjson']) {
     const file = await disk.open(at(name))
     await file.close()
@@ -33,7 +33,7 @@ test('a file is made with its folders, for its owner alone', async () => {
   expect(statSync(at('a/b')).mode & 0o777).toBe(0o700)
 })
 
-test('bytes stand where they were written, and reading stops at the end', async () => {
+test('bytes are where they were written, and reading stops at the end', async () => {
   const file = await disk.open(at('f'))
   await file.write(Buffer.from('hello'), 0)
   await file.write(Buffer.from('LL'), 2)
@@ -79,7 +79,7 @@ test('a file keeps its identity under another name, and no other file has it', a
   expect(await identity(at('again'))).not.toBe(first)
 })
 
-test('a file that is opened to be read is read and synced, and neither made nor changed', async () => {
+test('a file that is opened to be read is read and synced, and neither created nor changed', async () => {
   writeFileSync(at('f'), 'there', { mode: 0o440 })
   const file = await disk.openToRead(at('f'))
   expect(Buffer.from(await file.read(0, 9)).toString()).toBe('there')
@@ -94,7 +94,7 @@ test('a file that is opened to be read is read and synced, and neither made nor 
   expect(existsSync(at('absent'))).toBe(false)
 })
 
-test('a new file takes no name that is there, be it of a link that leads nowhere', async () => {
+test('a new file takes no existing name, not even that of a dangling link', async () => {
   writeFileSync(at('f'), 'theirs')
   symlinkSync(at('absent'), at('link'))
   for (const name of ['f', 'link'])
@@ -121,7 +121,7 @@ test.runIf(process.getuid?.() === 0)(
   },
 )
 
-test('a file that is removed is gone, and may be removed again', async () => {
+test('a removed file is gone, and may be removed again', async () => {
   writeFileSync(at('f'), '')
   expect([await disk.exists(at('f')), await disk.exists(at('g'))]).toEqual([true, false])
   await disk.remove(at('f'))
@@ -130,7 +130,7 @@ test('a file that is removed is gone, and may be removed again', async () => {
   expect(await disk.exists(at('f'))).toBe(false)
 })
 
-test('a folder is listed with what each thing in it is, and a link is none of its end', async () => {
+test('a folder is listed with the type of each entry, and a link is a type of its own', async () => {
   writeFileSync(at('f'), '')
   mkdirSync(at('inside'))
   symlinkSync('inside', at('link'))
@@ -143,7 +143,7 @@ test('a folder is listed with what each thing in it is, and a link is none of it
   await expect(disk.list(at('f'))).rejects.toMatchObject({ code: 'misconfigured' })
 })
 
-test('what stands in the way is told with its path, as misconfigured', async () => {
+test('an obstacle is reported with its path, as misconfigured', async () => {
   writeFileSync(at('f'), '')
   symlinkSync(at('absent'), at('dangling'))
   for (const path of [at('f/g'), folder, at('dangling/g'), '/proc/auditferry-test/g']) {
@@ -159,7 +159,7 @@ test.runIf(process.getuid?.() !== 0)('a folder without permission is misconfigur
   chmodSync(folder, 0o700)
 })
 
-test('what is no regular file is misconfigured: no place in it could be found again', async () => {
+test('a file that is not regular is misconfigured: no offset in it could be found again', async () => {
   execFileSync('mkfifo', [at('pipe')])
   for (const path of ['/dev/null', '/dev/full', at('pipe')])
     await expect(disk.open(path)).rejects.toMatchObject({
@@ -201,24 +201,24 @@ test.each([
   ['EDQUOT', 'disk_full'],
   ['EIO', 'unreachable'],
   ['EROFS', 'unreachable'],
-])('a sync that fails with %s is %s, and says that what it covered is written anew', (errno, code) => {
+])('a sync that fails with %s is %s, and says that its data is written again', (errno, code) => {
   const error = syncError('/f', Object.assign(new Error(errno), { code: errno }))
   expect(error).toMatchObject({ code })
-  expect(error.message).toContain('written anew')
+  expect(error.message).toContain('written again')
 })
 
 const longPath = `/mnt/archive/${'a-folder-of-the-archive/'.repeat(10)}entries.ndjson`
 const failed = (errno: string) => Object.assign(new Error(errno), { code: errno })
 
 test.each([
-  ['ENOSPC', /^cannot .*: make room, and it goes on by itself\. /],
-  ['EDQUOT', /^cannot .*: make room or raise the quota, and it goes on by itself\. /],
+  ['ENOSPC', /^cannot .*: free space; it then resumes automatically\. /],
+  ['EDQUOT', /^cannot .*: free space or raise the quota; it then resumes automatically\. /],
   [
     'EFBIG',
-    /^cannot .*: set rotate\.max_bytes below what a file may become here, or raise that limit .* start again\. /,
+    /^cannot .*: set rotate\.max_bytes below the file size limit .*, or raise that limit, and start again\. /,
   ],
 ])(
-  'where there is no room (%s) the fact comes first, then what to do, and the path last, as the journal tells it, and nothing is cut',
+  'without room (%s) the fact comes first, then what to do, and the path last, as the journal reports it, and nothing is cut',
   (errno, first) => {
     for (const error of [diskError('write', longPath, failed(errno)), syncError(longPath, failed(errno))]) {
       expect(error.message).toMatch(first)

@@ -1,11 +1,11 @@
-// What systemd hears, from its own command, at a socket like its own.
+// What systemd receives, from its own command, at a socket like its own.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { tellServiceManager } from '../../../src/platform/process.ts'
+import { notifyServiceManager } from '../../../src/platform/process.ts'
 
 /** Prints each datagram that a Unix socket gets: Node cannot. */
 const listener = `
@@ -46,7 +46,7 @@ async function until(ready: () => boolean): Promise<void> {
 }
 
 describe('systemd', () => {
-  it.skipIf(missing.length > 0)('hears that the service is ready, and that it stops', async () => {
+  it.skipIf(missing.length > 0)('receives that the service is ready, and that it stops', async () => {
     const socket = join(folder, 'notify')
     const manager = spawn('python3', ['-c', listener, socket], { stdio: ['ignore', 'pipe', 'inherit'] })
     let heard = ''
@@ -54,9 +54,9 @@ describe('systemd', () => {
     try {
       await until(() => existsSync(socket))
       const env = { NOTIFY_SOCKET: socket, PATH: process.env['PATH'] }
-      tellServiceManager(env, log, 'READY=1')
+      notifyServiceManager(env, log, 'READY=1')
       await until(() => heard.includes('READY=1'))
-      tellServiceManager(env, log, 'STOPPING=1')
+      notifyServiceManager(env, log, 'STOPPING=1')
       await until(() => heard.includes('STOPPING=1'))
       expect(warnings).toEqual([])
     } finally {
@@ -64,14 +64,14 @@ describe('systemd', () => {
     }
   })
 
-  it('is not looked for where nobody wants to know', () => {
-    tellServiceManager({ PATH: '/nowhere' }, log, 'READY=1')
+  it('is not contacted if it did not ask for it', () => {
+    notifyServiceManager({ PATH: '/nowhere' }, log, 'READY=1')
     expect(warnings).toEqual([])
   })
 
-  it('is told of in the log when it cannot be told', async () => {
-    tellServiceManager({ NOTIFY_SOCKET: join(folder, 'none'), PATH: folder }, log, 'READY=1')
+  it('is mentioned in the log if it cannot be notified', async () => {
+    notifyServiceManager({ NOTIFY_SOCKET: join(folder, 'none'), PATH: folder }, log, 'READY=1')
     await until(() => warnings.length > 0)
-    expect(JSON.stringify(warnings)).toContain('The service manager could not be told')
+    expect(JSON.stringify(warnings)).toContain('systemd could not be notified of the service state')
   })
 })

@@ -95,7 +95,7 @@ describe('a plain stream', () => {
     expect([connection.gone, connection.certificateEndsAt]).toEqual([false, undefined])
   })
 
-  test('sees the orderly end of a peer that it writes nothing to', async () => {
+  test('notices the orderly end of a peer without writing to it', async () => {
     const port = await plain((socket) => socket.end('bye'))
     const connection = await connect(port)
     expect(Buffer.from((await connection.read(never)) ?? []).toString()).toBe('bye')
@@ -104,7 +104,7 @@ describe('a plain stream', () => {
     expect((await caught(connection.write(Buffer.from('x'), never))).code).toBe('unreachable')
   })
 
-  test('sees a reset that it writes nothing to, and says so to whoever reads and writes', async () => {
+  test('notices a reset without writing, and reports it to readers and writers', async () => {
     const port = await plain()
     const connection = await connect(port)
     await until(() => sockets.length === 1)
@@ -114,7 +114,7 @@ describe('a plain stream', () => {
     expect((await caught(connection.write(Buffer.from('x'), never))).code).toBe('unreachable')
   })
 
-  test('a write to a peer that takes nothing is called off, and destroys the connection', async () => {
+  test('aborts a write to a peer that takes nothing, and destroys the connection', async () => {
     const port = await plain((socket) => socket.pause())
     const connection = await connect(port)
     const stop = new AbortController()
@@ -124,7 +124,7 @@ describe('a plain stream', () => {
     expect(connection.gone).toBe(true)
   })
 
-  test('a peer that ends its side while a write is stuck is gone, though the write still waits', async () => {
+  test('reports a peer that ends its side while a write is stuck, though the write still waits', async () => {
     const port = await listen(
       createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => socket.end()),
     )
@@ -137,7 +137,7 @@ describe('a plain stream', () => {
     await caught(writing)
   })
 
-  test('a read is called off without harm to the connection', async () => {
+  test('aborts a read without harm to the connection', async () => {
     const port = await plain((socket) => socket.pipe(socket))
     const connection = await connect(port)
     const stop = new AbortController()
@@ -148,7 +148,7 @@ describe('a plain stream', () => {
     expect(Buffer.from((await connection.read(never)) ?? []).toString()).toBe('still')
   })
 
-  test('a peer that talks without end to nobody is not kept in memory', async () => {
+  test('keeps no endless data of a peer in memory when nothing reads it', async () => {
     let taken = 0
     const port = await plain((socket) => {
       const talk = () => {
@@ -182,7 +182,7 @@ describe('a plain stream', () => {
     await connection.end(100)
   })
 
-  test('where nobody listens it is unreachable; a name that is none has no address', async () => {
+  test('a port without a listener is unreachable; an unknown name has no address', async () => {
     const port = await plain()
     await new Promise((resolve) => servers.pop()?.close(resolve))
     expect(await caught(connect(port))).toMatchObject({ code: 'unreachable' })
@@ -197,7 +197,7 @@ describe('a plain stream', () => {
 })
 
 describe('a stream over TLS', () => {
-  test('is trusted for the authority that was named, and tells when the certificate ends', async () => {
+  test('is trusted for the named authority, and reports when the certificate ends', async () => {
     const port = await secure(local, (socket) => socket.pipe(socket))
     const connection = await connect(port, trusting())
     await connection.write(Buffer.from('hello'), never)
@@ -218,7 +218,7 @@ describe('a stream over TLS', () => {
     expect(await caught(connect(port, trusting()))).toMatchObject({ code: 'tls_invalid' })
   })
 
-  test.each(['siem.test', '10.0.0.1'])('server_name %s is what the certificate must bear', async (name) => {
+  test.each(['siem.test', '10.0.0.1'])('server_name %s is what the certificate must name', async (name) => {
     const port = await secure(certificate(name, authority))
     const connection = await connect(port, { ...trusting(), server_name: name })
     expect(connection.gone).toBe(false)
@@ -236,7 +236,7 @@ describe('a stream over TLS', () => {
   })
 
   test.each(['TLSv1.2', 'TLSv1.3'] as const)(
-    'with %s a client certificate is shown where there is one, and its lack is told',
+    'with %s a client certificate is shown if there is one, and its absence is reported',
     async (version) => {
       const own = certificate('client', authority)
       const strict = {
@@ -257,7 +257,7 @@ describe('a stream over TLS', () => {
     },
   )
 
-  test('a file that changed is read again with the next connection; one in mid-swap keeps what worked', async () => {
+  test('a file that changed is read again with the next connection; one in mid-swap keeps the working one', async () => {
     const port = await secure(local)
     const tls = { ca_file: written('ca.pem', certificate('stranger').cert) }
     expect((await caught(connect(port, tls))).code).toBe('tls_invalid')
@@ -270,7 +270,7 @@ describe('a stream over TLS', () => {
     await connect(port, tls)
   })
 
-  test('a file that never held PEM, and a key of another certificate, are told by their kind', async () => {
+  test('a file that never was PEM, and a key of another certificate, are reported by their kind', async () => {
     const port = await secure(local)
     expect((await caught(connect(port, { ca_file: join(folder, 'none.pem') }))).message).toContain(
       'none.pem (ENOENT)',
@@ -289,7 +289,7 @@ describe('a stream over TLS', () => {
     await until(() => sockets.every((socket) => socket.closed || socket.destroyed || socket.readableEnded))
   })
 
-  test('a peer that speaks something else is no TLS peer', async () => {
+  test('a peer that speaks another protocol is no TLS peer', async () => {
     const port = await plain((socket) => socket.end('220 mail.test ESMTP\r\n'))
     expect(['tls_invalid', 'unreachable']).toContain((await caught(connect(port, trusting()))).code)
   })
@@ -316,7 +316,7 @@ describe('datagrams', () => {
     await there.close()
   })
 
-  test('what does not fit is too large, and harms none after it', async () => {
+  test('a datagram that does not fit is too large, and harms none after it', async () => {
     const there = await receiver()
     const datagrams = await openDatagrams({ host: '127.0.0.1', port: there.port })
     expect((await caught(datagrams.send(Buffer.alloc(65_508)))).code).toBe('too_large')
@@ -326,7 +326,7 @@ describe('datagrams', () => {
     await there.close()
   })
 
-  test('a port where nobody listens is told, if late', async () => {
+  test('a port without a listener is reported, if late', async () => {
     const there = await receiver()
     await there.close()
     const datagrams = await openDatagrams({ host: '127.0.0.1', port: there.port })
@@ -340,7 +340,7 @@ describe('datagrams', () => {
     await datagrams.close()
   })
 
-  test('an address to which nothing may be sent is told at once, and leaves no socket open', async () => {
+  test('an address to which nothing may be sent is reported at once, and leaves no socket open', async () => {
     const error = await caught(openDatagrams({ host: '255.255.255.255', port: 514 }))
     expect(error).toMatchObject({ code: 'unreachable', cause: { syscall: 'connect' } })
     expect(error.message).not.toContain('ERR_SOCKET')

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 
 const MODULE = new URL('../../../src/platform/standard-streams.ts', import.meta.url).href
 const BLOCK = 1024
-/** Prints three pieces of 3,000 bytes, and tells on standard error how each ended. */
+/** Prints three pieces of 3,000 bytes, and reports on standard error how each ended. */
 const PRINTS = `
 import { printTo } from ${JSON.stringify(MODULE)}
 const print = printTo(process.stdout)
@@ -35,7 +35,7 @@ test('a print that the end of the disk cut in its middle has failed', () => {
   expect(told).toEqual(['done', 'done', 'EFBIG'])
 })
 
-test('where there is room, all of it stands in the file, behind what was there', () => {
+test('with room, all of it is in the file, behind the existing bytes', () => {
   const { told, bytes } = printed('printf x > "$2"', '>> "$2"')
   expect(told).toEqual(['done', 'done', 'done'])
   expect(bytes.toString()).toBe(`x${'a'.repeat(3_000)}${'b'.repeat(3_000)}${'c'.repeat(3_000)}`)

@@ -1,8 +1,8 @@
-// The log's way out where the reader is slow, stands still or comes back.
+// The log's output when the reader is slow, stops or comes back.
 import { expect, test } from 'vitest'
 import { LineWriter } from '../../../src/platform/standard-streams.ts'
 
-/** A pipe that takes so many bytes, and what is to be done later. */
+/** A pipe that takes so many bytes, and work to be done later. */
 function openPipe(memory = Infinity) {
   const pipe = { memory, text: '', due: [] as (() => void)[] }
   const writer = new LineWriter({
@@ -19,13 +19,13 @@ function openPipe(memory = Infinity) {
   return { pipe, writer, pass }
 }
 
-test('while somebody reads, a line is out before the call returns, and nothing is done later', () => {
+test('while a reader reads, a line is out before the call returns, and nothing is left for later', () => {
   const { pipe, writer } = openPipe()
   writer.write('one\n')
   expect(pipe).toMatchObject({ text: 'one\n', due: [] })
 })
 
-test('what a full pipe cut goes on where it was cut, in order, once there is room', () => {
+test('a line that a full pipe cut continues where it was cut, in order, once there is room', () => {
   const { pipe, writer, pass } = openPipe(6)
   for (const line of ['one\n', 'two\n', 'three\n']) writer.write(line)
   expect(pipe.text).toBe('one\ntw')
@@ -37,7 +37,7 @@ test('what a full pipe cut goes on where it was cut, in order, once there is roo
   expect(writer.isWaiting).toBe(false)
 })
 
-test('where nobody reads, a mebibyte waits and the lines beyond it are counted, and told to who reads again', () => {
+test('without a reader, a mebibyte waits and the lines beyond it are counted, and the next reader gets the count', () => {
   const { pipe, writer, pass } = openPipe(0)
   const line = `${'x'.repeat(1023)}\n`
   for (let i = 0; i < 1030; i++) writer.write(line)
@@ -48,7 +48,7 @@ test('where nobody reads, a mebibyte waits and the lines beyond it are counted, 
   expect(pipe.text.endsWith('dropped 6\nafter\n')).toBe(true)
 })
 
-test('a single line that is larger than what may wait is not lost', () => {
+test('a single line that is larger than the limit is not lost', () => {
   const { pipe, writer, pass } = openPipe(1)
   const line = `${'x'.repeat(2 ** 21)}\n`
   writer.write(line)

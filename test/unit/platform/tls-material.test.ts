@@ -1,4 +1,4 @@
-// TLS files in mid-swap: one rule, whoever connects.
+// TLS files in mid-swap: one rule for every kind of connection.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
@@ -75,12 +75,12 @@ const ways = {
 
 describe.each(Object.entries(ways))('%s', (_, way) => {
   test.each([
-    ['an authority cut short', 'ca.pem', authority.cert.slice(0, 200)],
-    ['an authority that is empty', 'ca.pem', ''],
-    ['a certificate cut short', 'own.pem', ours.cert.slice(0, 200)],
-    ['a certificate whose key is not there yet', 'own.pem', newer.cert],
-    ['a key cut short', 'own.key', ours.key.slice(0, 60)],
-  ])('%s keeps what worked', async (_what, name, text) => {
+    ['a truncated authority', 'ca.pem', authority.cert.slice(0, 200)],
+    ['an empty authority', 'ca.pem', ''],
+    ['a truncated certificate', 'own.pem', ours.cert.slice(0, 200)],
+    ['a certificate whose key does not exist yet', 'own.pem', newer.cert],
+    ['a truncated key', 'own.key', ours.key.slice(0, 60)],
+  ])('%s keeps the working material', async (_what, name, text) => {
     const connect = way(filesOf())
     await connect()
     put(name, text)
@@ -90,7 +90,7 @@ describe.each(Object.entries(ways))('%s', (_, way) => {
     expect(shown).toEqual(['CN=ours', 'CN=ours', 'CN=ours'])
   })
 
-  test('the new pair is taken once both of its files are there', async () => {
+  test('the new pair is used once both of its files are complete', async () => {
     const connect = way(filesOf())
     await connect()
     put('own.pem', newer.cert)
@@ -100,7 +100,7 @@ describe.each(Object.entries(ways))('%s', (_, way) => {
     expect(shown).toEqual(['CN=ours', 'CN=ours', 'CN=newer'])
   })
 
-  test('files that never fitted are told, and taken as soon as they do', async () => {
+  test('files that never fitted are reported, and used as soon as they do', async () => {
     const tls = filesOf()
     put('own.key', newer.key)
     const connect = way(tls)
@@ -112,7 +112,7 @@ describe.each(Object.entries(ways))('%s', (_, way) => {
     expect(shown).toEqual(['CN=newer', 'CN=newer'])
   })
 
-  test('an authority that never was one is told by its path', async () => {
+  test('an authority that never was valid is reported by its path', async () => {
     const tls = filesOf()
     put('ca.pem', 'no PEM')
     await expect(way(tls)()).rejects.toThrow('ca.pem (no PEM)')
@@ -121,14 +121,14 @@ describe.each(Object.entries(ways))('%s', (_, way) => {
   })
 })
 
-test('a pipe in the place of a TLS file is told at once, and not waited for', async () => {
+test('a pipe in place of a TLS file is reported at once, and not waited for', async () => {
   const pipe = join(folder, 'pipe')
   execFileSync('mkfifo', [pipe])
   const told = tlsMaterial({ ca_file: pipe })
-  await expect(told).rejects.toThrow(`cannot use ${pipe} (no regular file)`)
+  await expect(told).rejects.toThrow(`cannot use ${pipe} (not a regular file)`)
 })
 
-test('files that stay as they are give the same material, so that kept connections stay', async () => {
+test('unchanged files give the same material, so that kept connections stay', async () => {
   const tls = filesOf()
   const material = await tlsMaterial(tls)
   expect(await tlsMaterial(tls)).toBe(material)

@@ -107,7 +107,7 @@ test('connections are kept from one request to the next', async () => {
   expect(ports.size).toBe(1)
 })
 
-test('a redirect is not followed, a 500 is not asked again, a packed body stays packed', async () => {
+test('a redirect is not followed, a 500 is not repeated, a packed body stays packed', async () => {
   let asked = 0
   const packed = gzipSync('packed')
   const port = await plain((_, response) => {
@@ -126,7 +126,7 @@ test('a redirect is not followed, a 500 is not asked again, a packed body stays 
   expect(asked).toBe(3)
 })
 
-test('a body that is left closes its connection, read or not', async () => {
+test('a body that is dropped closes its connection, read or not', async () => {
   let closed = 0
   const port = await plain((request, response) => {
     request.socket.once('close', () => closed++)
@@ -147,7 +147,7 @@ async function closedPort(): Promise<number> {
   return port
 }
 
-test('nobody there, a reset, and no such name are unreachable, told with host and port', async () => {
+test('no listener, a reset, and an unknown name are unreachable, reported with host and port', async () => {
   const send = open()
   const port = await closedPort()
   await expect(send(get(port), never)).rejects.toMatchObject({ code: 'unreachable' })
@@ -167,7 +167,7 @@ test('a connection cut in the middle of the body is unreachable', async () => {
   await expect(textOf(reply)).rejects.toMatchObject({ code: 'unreachable' })
 })
 
-test('what is not HTTP is a bad reply', async () => {
+test('an answer that is not HTTP is a bad reply', async () => {
   const port = await listen(
     createTcp((socket) => void socket.once('data', () => socket.end('SSH-2.0-x\r\n'))),
   )
@@ -189,7 +189,7 @@ test('an abort is aborted: before, while waiting, and in the body', async () => 
   await expect(textOf(reply)).rejects.toMatchObject({ code: 'aborted' })
 })
 
-test('a secret that no header can hold is told without being shown', async () => {
+test('a secret that no header can contain is reported without being shown', async () => {
   const request = {
     ...get(await plain((_, response) => response.end())),
     headers: { authorization: 'a\nsecret' },
@@ -212,15 +212,15 @@ test('a private CA is trusted by its file, and only then', async () => {
   expect(String(error)).toContain('tls.ca_file')
 })
 
-test.each(['EMFILE', 'ENFILE'])('too many open files is the fault of nobody who is asked: %s', (code) => {
+test.each(['EMFILE', 'ENFILE'])('too many open files is not blamed on the other side: %s', (code) => {
   const cause = Object.assign(new Error('no'), { code })
   expect(transportError('siem.example.com:443', cause, never)).toMatchObject({
     code: 'unreachable',
-    message: `siem.example.com:443 cannot be asked: too many files are open; raise the limit (ulimit -n, LimitNOFILE) (${code})`,
+    message: `siem.example.com:443 cannot be contacted: too many files are open; raise the limit (ulimit -n, LimitNOFILE) (${code})`,
   })
 })
 
-test('a workspace has no tls keys: what is told of its API names what is set around the process', async () => {
+test('an error of a workspace’s API names the environment’s settings, since a workspace has no tls keys', async () => {
   const port = await secure(served, hello)
   const send = open({ to: 'api' })
   const error = await send(get(port, 'https'), never).catch((each: unknown) => each)
@@ -246,7 +246,7 @@ test.each([
   expect(String(error)).toContain(word)
 })
 
-test('server_name is asked for and held against the certificate', async () => {
+test('server_name is requested and compared with the certificate', async () => {
   let asked: string | false | null = null
   const port = await secure(certificate('hec.internal', authority), (request, response) => {
     asked = (request.socket as unknown as { servername: string }).servername
@@ -267,7 +267,7 @@ test('a client certificate is shown; without one the refusal names the key that 
   await expect(open({ tls: { ca_file } })(get(port, 'https'), never)).rejects.toThrow('tls.cert_file')
 })
 
-test('TLS 1.1 is refused, and plain HTTP on a TLS port is told', async () => {
+test('TLS 1.1 is refused, and plain HTTP on a TLS port is reported', async () => {
   const old = {
     ...served,
     maxVersion: 'TLSv1.1',
@@ -281,7 +281,7 @@ test('TLS 1.1 is refused, and plain HTTP on a TLS port is told', async () => {
   expect(error).toMatchObject({ code: 'tls_invalid' })
 })
 
-test('a CA file that changed is read again; one that is gone in mid-swap keeps the old', async () => {
+test('a CA file that changed is read again; one that is missing in mid-swap keeps the old', async () => {
   const port = await secure(served, (_, response) => response.setHeader('connection', 'close').end('hello'))
   const ca_file = written('ca.pem', certificate('Another').cert)
   const send = open({ tls: { ca_file } })
@@ -292,7 +292,7 @@ test('a CA file that changed is read again; one that is gone in mid-swap keeps t
   expect(await textOf(await send(get(port, 'https'), never))).toBe('hello')
 })
 
-test('a CA file that is not there, or holds no PEM, is told by its path', async () => {
+test('a missing CA file, or one without PEM, is reported by its path', async () => {
   const missing = open({ tls: { ca_file: join(folder, 'none.pem') } })
   const error = await missing(get(1, 'https'), never).catch((each: unknown) => each)
   expect(error).toMatchObject({ code: 'tls_invalid' })
@@ -325,7 +325,7 @@ async function proxy(status = 200): Promise<{ port: number; targets: string[] }>
   return { port: await listen(server), targets }
 }
 
-test('HTTPS_PROXY is gone through, with the receiver’s own CA; NO_PROXY is not', async () => {
+test('HTTPS_PROXY is used, with the receiver’s own CA; hosts in NO_PROXY bypass it', async () => {
   const port = await secure(served, hello)
   const { port: proxyPort, targets } = await proxy()
   const https = `http://127.0.0.1:${proxyPort}`
@@ -350,7 +350,7 @@ const failureOf = (settings: TransportSettings, request: Parameters<ReturnType<t
 test.each([
   ['https', 'HTTPS_PROXY'],
   ['http', 'HTTP_PROXY'],
-] as const)('a proxy for %s that is not there is told as the proxy of %s', async (scheme, variable) => {
+] as const)('an unreachable proxy for %s is reported as the proxy of %s', async (scheme, variable) => {
   const gone = createServer()
   const port = await listen(gone)
   await new Promise((resolve) => gone.close(resolve))
@@ -366,7 +366,7 @@ test.each([
   expect(`${error?.message} ${nowhere?.message}`).not.toMatch(/ferry|planted-login/)
 })
 
-test('what may be the fault of a proxy on the way names its variable', async () => {
+test('an error that a proxy may have caused names its variable', async () => {
   const none = await listen(createTcp((socket) => void socket.end('no proxy\r\n\r\n')))
   const { port: refusing } = await proxy(407)
   const wantsLogin = await plain((_, response) => void response.writeHead(407).end())
@@ -388,19 +388,22 @@ test.each([
   [407, 'misconfigured', '', 'asks for a login: put one into HTTPS_PROXY'],
   [407, 'misconfigured', 'ferry:planted-login@', 'does not accept the login in HTTPS_PROXY'],
   [403, 'misconfigured', '', 'its rules forbid this connection'],
-  [502, 'unreachable', '', 'the proxy itself could not get there'],
+  [502, 'unreachable', '', 'the proxy could not connect to it'],
   [302, 'unreachable', '', 'is it a proxy?'],
-])('a proxy that answers %i is told by its status and what to do: %s', async (status, code, login, words) => {
-  const { port } = await proxy(status)
-  const https = `http://${login}127.0.0.1:${port}`
-  const error = await failureOf({ proxy: { https } }, get(443, 'https', 'far.example.com'))
-  expect(error).toMatchObject({ code })
-  expect(error?.message).toContain(`(HTTPS_PROXY) answered ${status} when asked for far.example.com:443`)
-  expect(error?.message).toContain(words)
-  expect(error?.message).not.toMatch(/ferry|planted/)
-})
+])(
+  'a proxy that answers %i is reported by its status and what to do: %s',
+  async (status, code, login, words) => {
+    const { port } = await proxy(status)
+    const https = `http://${login}127.0.0.1:${port}`
+    const error = await failureOf({ proxy: { https } }, get(443, 'https', 'far.example.com'))
+    expect(error).toMatchObject({ code })
+    expect(error?.message).toContain(`(HTTPS_PROXY) answered ${status} when asked for far.example.com:443`)
+    expect(error?.message).toContain(words)
+    expect(error?.message).not.toMatch(/ferry|planted/)
+  },
+)
 
-test.each(['https', 'http'] as const)('the login in a proxy’s URL is shown to it, for %s', async (scheme) => {
+test.each(['https', 'http'] as const)('the login in a proxy’s URL is sent to it, for %s', async (scheme) => {
   const logins: (string | undefined)[] = []
   const server = createServer((request, response) => {
     logins.push(`${request.url ?? ''} ${request.headers['proxy-authorization'] ?? ''}`)
@@ -434,7 +437,7 @@ test.each([
   ['*', 'http://far.example.com/', true],
 ])('NO_PROXY %s, asked for %s: without a proxy is %s', (none, url, direct) => {
   const proxies = new Proxies({ http: 'http://proxy.example.com:3128', none })
-  expect(proxies.wayTo(url) === undefined).toBe(direct)
+  expect(proxies.proxyFor(url) === undefined).toBe(direct)
 })
 
 test.each(['10.0.0.0/33', '10.0.0/8', 'fd00::/129', 'http://example.com/'])(
@@ -443,11 +446,11 @@ test.each(['10.0.0.0/33', '10.0.0/8', 'fd00::/129', 'http://example.com/'])(
     const proxies = { http: 'http://127.0.0.1:1', none }
     const error = await failureOf({ proxy: proxies }, get(80))
     expect(error).toMatchObject({ code: 'misconfigured' })
-    expect(error?.message).toContain(`NO_PROXY holds ${none}, which is not an address range`)
+    expect(error?.message).toContain(`NO_PROXY contains ${none}, which is not an address range`)
   },
 )
 
-test('whom NO_PROXY names is told without a proxy', async () => {
+test('errors of hosts in NO_PROXY do not name a proxy', async () => {
   const gone = createServer()
   const port = await listen(gone)
   await new Promise((resolve) => gone.close(resolve))
@@ -465,20 +468,25 @@ test.each([
   'proxy.example.com:3128',
   'ftp://proxy.example.com',
   `http://%zz${login}proxy.example.com`,
-])('HTTPS_PROXY or HTTP_PROXY that is no address of a proxy is told by its name alone: %s', async (text) => {
-  for (const [scheme, variable] of [
-    ['https', 'HTTPS_PROXY'],
-    ['http', 'HTTP_PROXY'],
-  ] as const) {
-    const error = await failureOf({ proxy: { [scheme]: text } }, get(443, scheme, 'far.example.com'))
-    expect(error).toMatchObject({ code: 'misconfigured' })
-    expect(error?.message).toMatch(new RegExp(`^the environment's ${variable} is not the address of a proxy`))
-    expect(error?.message).not.toMatch(/nonsense|planted|ftp/)
-  }
-})
+])(
+  'HTTPS_PROXY or HTTP_PROXY that is no address of a proxy is reported by its name alone: %s',
+  async (text) => {
+    for (const [scheme, variable] of [
+      ['https', 'HTTPS_PROXY'],
+      ['http', 'HTTP_PROXY'],
+    ] as const) {
+      const error = await failureOf({ proxy: { [scheme]: text } }, get(443, scheme, 'far.example.com'))
+      expect(error).toMatchObject({ code: 'misconfigured' })
+      expect(error?.message).toMatch(
+        new RegExp(`^the environment's ${variable} is not the address of a proxy`),
+      )
+      expect(error?.message).not.toMatch(/nonsense|planted|ftp/)
+    }
+  },
+)
 
 test.each([`https://${login}10.0.0.1:3128`, 'https://[fd00::1]:3128'])(
-  'a proxy that is spoken to over TLS needs a name, which is told before anybody is asked: %s',
+  'a proxy over TLS needs a name, which is reported before any request: %s',
   async (text) => {
     for (const [scheme, variable] of [
       ['https', 'HTTPS_PROXY'],
@@ -494,7 +502,7 @@ test.each([`https://${login}10.0.0.1:3128`, 'https://[fd00::1]:3128'])(
   },
 )
 
-test('a connection that is not taken in time is a timeout', async () => {
+test('a connection that is not accepted in time is a timeout', async () => {
   // A TLS handshake that the other side never answers counts as connecting.
   const port = await listen(createTcp((socket) => void socket.on('error', () => undefined)))
   const send = open({ connectTimeoutMs: 100 })
@@ -546,7 +554,7 @@ describe('interim answers', () => {
   })
 })
 
-/** Nodes behind one address: each connection is to the next of them, and stays with it, as behind a load balancer. */
+/** Nodes behind one address: each connection is to the next of them, and stays with it, like behind a load balancer. */
 async function balancer(...nodes: readonly Answer[]) {
   const asked: number[] = []
   const behind = new WeakMap<Socket, number>()
@@ -594,7 +602,7 @@ describe('after a bad answer', () => {
     },
   )
 
-  test('connections that stood idle meanwhile are not used again either', async () => {
+  test('connections that were idle meanwhile are not reused either', async () => {
     let held: ServerResponse | undefined
     const once: Answer = (_, response) => {
       if (held) status(503)(_, response)
@@ -612,7 +620,7 @@ describe('after a bad answer', () => {
     expect(asked).toEqual([0, 1, 2])
   })
 
-  test('an answer that its reader does not believe counts as bad', async () => {
+  test('an answer that its reader rejects counts as bad', async () => {
     const { port, asked } = await balancer(status(200), status(200))
     const send = open()
     const reply = await send(get(port), never)
@@ -657,7 +665,7 @@ describe('after a bad answer', () => {
     ['503', status(503)],
     ['a reset', reset],
     ['a body that breaks off', cut],
-  ])('of a name with several addresses another one is asked: %s', async (_, bad) => {
+  ])('of a name with several addresses another one is tried: %s', async (_, bad) => {
     const { asked, send, url } = await named(bad, bad, status(200))
     for (let i = 0; i < 4; i++) {
       await send(url, never).then(textOf, () => undefined).catch(() => undefined) // prettier-ignore
@@ -666,7 +674,7 @@ describe('after a bad answer', () => {
     expect(asked).toEqual(['127.0.0.1', '127.0.0.2', '127.0.0.3', '127.0.0.3'])
   })
 
-  test('of a name with several addresses another one is asked where one is silent', async () => {
+  test('of a name with several addresses another one is tried if one is silent', async () => {
     const { asked, send, url } = await named(() => undefined, status(200))
     const stop = new AbortController()
     const waiting = send(url, stop.signal)
@@ -678,7 +686,7 @@ describe('after a bad answer', () => {
   })
 })
 
-test('what comes unasked on an idle connection is not the next answer', async () => {
+test('unsolicited bytes on an idle connection are not the next answer', async () => {
   const connections: Socket[] = []
   const server = createTcp((socket) => {
     connections.push(socket)
@@ -694,8 +702,8 @@ test('what comes unasked on an idle connection is not the next answer', async ()
   expect([reply.status, await textOf(reply), connections.length]).toEqual([200, '1', 2])
 })
 
-describe('a TLS port that takes the connection and says nothing', () => {
-  test('is left at once when the request is called off, and when all is closed', async () => {
+describe('a TLS port that takes the connection and sends nothing', () => {
+  test('is dropped at once when the request is aborted, and when all is closed', async () => {
     const taken: Socket[] = []
     const server = createTcp((socket) => taken.push(socket.on('error', () => undefined).resume()))
     const port = await listen(server)
@@ -713,10 +721,10 @@ describe('a TLS port that takes the connection and says nothing', () => {
     await expect.poll(() => taken.every((socket) => socket.closed)).toBe(true)
   })
 
-  test('is told as such, and no firewall is blamed', async () => {
+  test('is reported as that, and no firewall is blamed', async () => {
     const port = await listen(createTcp((socket) => void socket.on('error', () => undefined).resume()))
     const error = await failureOf({ connectTimeoutMs: 100 }, get(port, 'https'))
-    expect(error?.message).toContain('took the connection but did not answer the TLS handshake')
+    expect(error?.message).toContain('accepted the connection but did not answer the TLS handshake')
     expect(error?.message).not.toContain('firewall')
   })
 })
@@ -724,13 +732,13 @@ describe('a TLS port that takes the connection and says nothing', () => {
 describe('an error names only what was seen and what is set', () => {
   const closes = () => listen(createTcp((socket) => void socket.once('data', () => socket.end())))
 
-  test('plain HTTP that is closed before an answer says nothing of certificates', async () => {
+  test('plain HTTP that is closed before an answer mentions no certificates', async () => {
     const error = await failureOf({}, get(await closes()))
     expect(error?.message).toContain('closed the connection before it answered')
     expect(error?.message).not.toMatch(/tls\.|certificate/)
   })
 
-  test('an HTTPS port that is asked over plain HTTP is recognised', async () => {
+  test('an HTTPS port that gets plain HTTP is recognized', async () => {
     const alert = Buffer.from([0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46])
     const port = await listen(createTcp((socket) => void socket.once('data', () => socket.end(alert))))
     const error = await failureOf({}, get(port))
@@ -738,7 +746,7 @@ describe('an error names only what was seen and what is set', () => {
     expect(error?.message).toContain('is it an https:// port?')
   })
 
-  test('a client certificate that is not accepted is told by the key that is set', async () => {
+  test('a client certificate that is not accepted is reported by the key that is set', async () => {
     const demanding = { ...served, ca: authority.cert, requestCert: true, rejectUnauthorized: true }
     const port = await secure(demanding, hello)
     const stranger = certificate('client', certificate('Another'))
@@ -754,7 +762,7 @@ describe('an error names only what was seen and what is set', () => {
   })
 })
 
-test('a body whose announced length is not true is an error, and no request that hangs', async () => {
+test('a body whose announced length is wrong is an error, and no request that hangs', async () => {
   const port = await plain((request, response) => request.resume().on('end', () => response.end('x')))
   for (const length of ['3', '9']) {
     const stream = Readable.from([Buffer.from('five!')])

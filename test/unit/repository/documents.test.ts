@@ -1,4 +1,4 @@
-// What the documents say is true: configurations parse, commands are ones that the program takes or that .ci/run runs, metrics and tests are there.
+// What the documents say is true: configurations parse, commands are ones that the program takes or that .ci/run runs, metrics and tests exist.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -36,7 +36,7 @@ const blocks: readonly Block[] = documents.flatMap((document) =>
 describe('configurations in the documents', () => {
   const whole = blocks.filter(({ language, text }) => language === 'yaml' && /^workspaces:/m.test(text))
 
-  test.each(whole)('the one of $document is a good one', ({ text }) => {
+  test.each(whole)('the one of $document is valid', ({ text }) => {
     const readFile = (path: string): string => (path === 'it.yaml' ? text : 'stand-in')
     expect(loadConfig('it.yaml', { env: {}, readFile }).sinks.length).toBeGreaterThan(0)
   })
@@ -84,7 +84,7 @@ describe('commands in the documents', () => {
       signal: new AbortController().signal,
     }
     expect(await runProgram([...named, '--help'], context)).toBe(0)
-    // What stands before the arguments: `Usage: auditferry dead-letters show [options] <id>`.
+    // The usage before the arguments: `Usage: auditferry dead-letters show [options] <id>`.
     const usage = /^Usage: auditferry ?(.*?) ?(?:\[options\]|$)/m.exec(told)?.[1] ?? 'no usage'
     expect(named.join(' ').startsWith(usage) && (usage !== '' || named.length === 0)).toBe(true)
     for (const option of words.filter((word) => word.startsWith('--')))
@@ -105,7 +105,7 @@ describe('commands in the documents', () => {
     '.ci/run',
   ]
 
-  /** What needs an engine, a cluster or a host of one's own: the suites of image, chart and cluster do the like. */
+  /** What needs an engine, a cluster or a host of one's own: the suites of image, chart and cluster run similar ones. */
   const elsewhere = /^(docker|helm|kubectl|systemctl|systemd-sysusers|journalctl|runuser|install|cp) ?/
 
   test.each(others)('$document: .ci/run runs: $command', ({ command }) => {
@@ -130,7 +130,7 @@ describe('commands in the documents', () => {
   })
 })
 
-test('metrics.md has every metric, and none that is not there', async () => {
+test('metrics.md has every metric, and no other', async () => {
   const text = await openMetrics({ version: '0.0.0', processMetrics: false }).render()
   const there = Array.from(text.matchAll(/^# TYPE (\S+)/gm), ([, name = '']) => name).sort()
   const told = Array.from(
@@ -140,7 +140,7 @@ test('metrics.md has every metric, and none that is not there', async () => {
   expect([...new Set(told)].sort()).toEqual(there)
 })
 
-test('guarantees.md names tests that are there', () => {
+test('guarantees.md names tests that exist', () => {
   const files = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.ts'),
   )

@@ -1,4 +1,4 @@
-// Rules, dashboard and runbooks agree with each other and with the metrics that there are.
+// Rules, dashboard and runbooks agree with each other and with the metrics.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
@@ -51,13 +51,13 @@ const seriesIn = (expr: string): string[] =>
   expr.match(/[a-z_:]*(?:auditferry|process|nodejs)_[a-z0-9_:]+/g) ?? []
 
 describe('the alerts', () => {
-  test('there are some, each of its own name', () => {
+  test('exist, each with its own name', () => {
     expect(alerts.length).toBeGreaterThan(15)
     expect(new Set(alerts.map(({ name }) => name)).size).toBe(alerts.length)
   })
 
   test.each(alerts)(
-    '$name says how bad it is, what it is, and leads to its page',
+    '$name has its severity and a summary, and links to its page',
     ({ name, labels, annotations }) => {
       expect(name).toMatch(/^Auditferry([A-Z][a-z]+)+$/)
       expect(['critical', 'warning']).toContain(labels?.['severity'])
@@ -70,7 +70,7 @@ describe('the alerts', () => {
   test.each(alerts)('$name is proven to fire and not to fire', ({ name }) => {
     const own = expectations.filter(({ alertname }) => alertname === name)
     expect(own.some(({ exp_alerts: raised = [] }) => raised.length > 0)).toBe(true)
-    // Before it should and after it should no more.
+    // Before it should and after it should no longer.
     expect(own.filter(({ exp_alerts: raised = [] }) => raised.length === 0).length).toBeGreaterThan(1)
   })
 
@@ -84,11 +84,11 @@ describe('the alerts', () => {
 describe('the runbooks', () => {
   const pages = readdirSync('docs/runbooks').filter((name) => name !== 'README.md')
 
-  test('there is one for each alert, and none beside', () => {
+  test('exist for each alert, and for nothing else', () => {
     expect(pages.sort()).toEqual(alerts.map(({ name }) => `${name}.md`).sort())
   })
 
-  test.each(pages)('%s has every part, and names what is there', async (page) => {
+  test.each(pages)('%s has every section, and names things that exist', async (page) => {
     const text = read(`docs/runbooks/${page}`)
     expect(text.startsWith(`# ${page.replace('.md', '')}\n`)).toBe(true)
     expect(text.match(/^## .*/gm)).toEqual(['## At risk', '## Look', '## Do', '## Resolves'])
@@ -122,7 +122,7 @@ describe('the dashboard', () => {
   const dashboard = readDashboard()
   const panels = dashboard.panels.filter(({ type }) => type !== 'row')
 
-  test('has the rows and variables that it should', () => {
+  test('has the required rows and variables', () => {
     const rows = dashboard.panels.filter(({ type }) => type === 'row').map(({ title }) => title)
     expect(rows).toEqual(['Overview', 'Sources', 'Sinks', 'Journal', 'Canary', 'Process'])
     expect(dashboard.templating.list.map(({ name }) => name)).toEqual([
@@ -133,7 +133,7 @@ describe('the dashboard', () => {
     ])
   })
 
-  test('each panel has an id and a place of its own, says what it shows, and asks the chosen data source', () => {
+  test('each panel has an id and a position of its own, a description, and uses the chosen data source', () => {
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length)
     const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => {
       expect(x + w).toBeLessThanOrEqual(24)
@@ -153,7 +153,7 @@ describe('the dashboard', () => {
   })
 })
 
-test('rules and dashboard ask for nothing that is not exposed, recorded or in metrics.md', async () => {
+test('rules and dashboard use only series that are exposed, recorded or in metrics.md', async () => {
   const known = new Set([
     ...((await exposed()).match(/^\w+(?=[{ ])/gm) ?? []),
     ...recorded,
@@ -177,9 +177,6 @@ test('rules and dashboard select and group by closed labels only', () => {
   }
 })
 
-test.skipIf(promtoolMissing)(
-  'what is exposed from the first scrape on passes the lint of promtool',
-  async () => {
-    expect(promtool(['check', 'metrics'], await exposed())).toBe('')
-  },
-)
+test.skipIf(promtoolMissing)('the metrics of the first scrape pass the lint of promtool', async () => {
+  expect(promtool(['check', 'metrics'], await exposed())).toBe('')
+})

@@ -16,7 +16,7 @@ test('the licence is Apache-2.0, in full and by name', () => {
   expect(read('LICENSE')).toMatch(/Apache License\s+Version 2\.0, January 2004/)
 })
 
-test('the program begins as one, and is built from the file that does', () => {
+test('the program starts with a shebang, and is built from the file that does', () => {
   expect(manifest.bin).toEqual({ auditferry: 'dist/main.js' })
   expect(read('src/main.ts').startsWith('#!/usr/bin/env node\n')).toBe(true)
 })
@@ -37,7 +37,7 @@ test('npm ci builds it', () => {
   expect(manifest.scripts['prepare']).toBe('npm run build')
 })
 
-test('the lock file names no download address, locks every package that it needs, and wants no compiler', () => {
+test('the lock file names no download address, locks every package that it needs, and needs no compiler', () => {
   expect(read('.npmrc')).toContain('omit-lockfile-registry-resolved=true')
   const { status, stderr } = spawnSync(process.execPath, ['scripts/check-lock.ts'], { encoding: 'utf8' })
   expect(stderr).toBe('')
@@ -45,7 +45,7 @@ test('the lock file names no download address, locks every package that it needs
 })
 
 test.runIf(existsSync('.git'))(
-  'no file holds a registry’s address or a path of the machine it was made on',
+  'no file has a registry’s address or a path of the machine it was made on',
   () => {
     // In pieces, or this file would be found.
     const forbidden = [
@@ -69,7 +69,7 @@ const git = (...args: string[]) =>
   spawnSync('git', args, { encoding: 'utf8' }).stdout.split('\n').filter(Boolean)
 
 test.runIf(existsSync('.git'))(
-  'what the documents have a person make in a checkout stays out of the repository, and nothing that belongs there does',
+  'files that the documents have a person create in a checkout are ignored, and nothing that belongs there is',
   () => {
     const made = [
       ...['config/auditferry.yaml', 'data/auditferry.db', 'out/entries.ndjson', 'values.yaml', 'api-key'],

@@ -28,9 +28,9 @@ describe('the systemd unit', () => {
   })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  it.skipIf(!able)('has nothing that systemd does not know', () => {
+  it.skipIf(!able)('has nothing unknown to systemd', () => {
     const file = join(folder, 'auditferry.service')
-    // Programs must be there to be verified.
+    // Programs must exist to be verified.
     writeFileSync(file, unit.replace(/ExecStart=\S+/, `ExecStart=${process.execPath}`))
     const { status, stderr } = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' })
     expect(stderr.split('\n').filter((line) => line.includes('auditferry.service'))).toEqual([])
@@ -44,7 +44,7 @@ describe('the systemd unit', () => {
     expect(status).toBe(0)
   })
 
-  it('does not start again what would fail again', () => {
+  it('does not restart after a failure that would repeat', () => {
     expect(unit).toContain('RestartPreventExitStatus=78 2')
   })
 })

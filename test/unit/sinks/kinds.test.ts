@@ -1,4 +1,4 @@
-// What a kind says of a sink before it is opened: the same as the sink itself, and whom it delivers to.
+// What a kind says of a sink before it is opened: the same as the sink itself, and to which host it delivers.
 import { expect, test } from 'vitest'
 import { kindOf, sinkKinds, type SinkType } from '../../../src/sinks/index.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
@@ -61,7 +61,7 @@ test.each(overTls)('a scheme in capitals is the same: %s with %j', (type, given,
   expect(refused.error?.issues.map(({ path }) => path)).toEqual([['tls']])
 })
 
-test('what a syslog receiver is said to be does not hang on the letters of its scheme', () => {
+test('the description of a syslog receiver does not depend on the case of its scheme', () => {
   const kind = kindOf('syslog')
   const written = ['UDP://siem.test:514', 'Tcp://siem.test:601', 'RELP://siem.test:2514']
   const said = (address: string) => {

@@ -1,4 +1,4 @@
-// Sinks that write files, in a process with a real limit of how large a file may become.
+// Sinks that write files, in a process with a real file size limit.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-test('what does not fit waits and is told with its limit: no line is torn, lost or doubled, and nothing of an object stays', async () => {
+test('a batch that does not fit waits and is reported with the limit: no line is torn, lost or doubled, and no object is left', async () => {
   const [path, spool] = [join(folder, 'out.ndjson'), join(folder, 'spool')]
   const program = new URL('./limited.ts', import.meta.url).pathname
   const words = ['-c', 'ulimit -f 64; exec "$0" "$@"', process.execPath, program, path, spool]

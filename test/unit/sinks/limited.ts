@@ -1,4 +1,4 @@
-// A process whose files may not become large: a `file` sink and objects on their way, until they meet it. `node limited.ts FILE FOLDER`
+// A process with a file size limit: a `file` sink and spooled objects, until they reach it. `node limited.ts FILE FOLDER`
 import { randomBytes } from 'node:crypto'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { disk } from '../../../src/platform/disk.ts'

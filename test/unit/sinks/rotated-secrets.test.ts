@@ -1,4 +1,4 @@
-// Secrets that rotate in the files that a configuration names: which of them the next request bears.
+// Secrets that rotate in the files that a configuration names: which of them the next request uses.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 const write = (name: string, value: string) => writeFileSync(join(folder, name), value)
 const remove = (name: string) => rmSync(join(folder, name))
 
-/** The first sink of a configuration that stands on the disk. */
+/** The first sink of a configuration on disk. */
 function configured(sink: string) {
   const workspace = '{ name: acme, base_url: "https://api.example.com", api_key: k, audit: {} }'
   write('a.yaml', `workspaces: [${workspace}]\nsinks: [{ name: there, ${sink} }]\n`)
@@ -63,13 +63,13 @@ test('a rotated token of a collector is used at the next request, before the old
   expect(tokens()).toEqual(['Splunk old 200', 'Splunk new 200'])
 })
 
-test('it is the one that asks for acknowledgements too', async () => {
+test('a rotated token is also used to ask for acknowledgements', async () => {
   write('token', 'old')
   const acked = { tokens: { old: { acks: true }, new: { acks: true } }, ackDelayMs: 5_000 }
   const { deliver, tokens } = openHec(new FakeHec(acked), 'acks: true')
-  const { later } = await deliver()
+  const { confirmation } = await deliver()
   write('token', 'new')
-  void later?.confirmed(never)
+  void confirmation?.confirmed(never)
   for (let i = 0; i < 10; i++) {
     await settled()
     deps.clock.advance()
@@ -77,7 +77,7 @@ test('it is the one that asks for acknowledgements too', async () => {
   expect(tokens().at(-1)).toBe('Splunk new 200')
 })
 
-test('of two batches that are on their way with a token that is given up, neither is refused', async () => {
+test('of two batches in flight with a token that is given up, neither is refused', async () => {
   write('token', 'old')
   let answer: () => void = () => undefined
   const gate = new Promise<void>((resolve) => {
@@ -88,11 +88,11 @@ test('of two batches that are on their way with a token that is given up, neithe
   await settled()
   write('token', 'new')
   answer()
-  expect(await both).toMatchObject([{ settled: 2 }, { settled: 2 }])
+  expect(await both).toMatchObject([{ acknowledged: 2 }, { acknowledged: 2 }])
   expect(tokens()).toEqual(['Splunk old 403', 'Splunk old 403', 'Splunk new 200', 'Splunk new 200'])
 })
 
-test('a token whose file is for a moment empty or gone stays the one that it was', async () => {
+test('a token whose file is briefly empty or missing stays unchanged', async () => {
   write('token', 'old')
   const { deliver, tokens } = openHec(new FakeHec({ tokens: { old: {}, new: {} } }))
   for (const turn of [() => write('token', ''), () => remove('token'), () => write('token', 'new')]) {
@@ -140,7 +140,7 @@ function rotate(...[id, secret]: readonly [string, string]): void {
   write('secret', secret)
 }
 
-test('a rotated key of a bucket is used at the next request, before the old one is refused, its two halves as one', async () => {
+test('a rotated key of a bucket is used at the next request, before the old one is refused, both halves together', async () => {
   rotate('OLD', 'secret-1')
   const { put } = openS3(new FakeS3({ keys: ['OLD', 'NEW'] }))
   expect(await put()).toBe('OLD 200')
@@ -152,7 +152,7 @@ test('a rotated key of a bucket is used at the next request, before the old one 
   expect(await put()).toBe('NEW 200')
 })
 
-test('of two objects that are on their way with a key of a bucket that is given up, neither is refused', async () => {
+test('of two objects in flight with a bucket key that is given up, neither is refused', async () => {
   rotate('OLD', 'secret-1')
   const waiting: (() => void)[] = []
   let isHeld = false
@@ -170,7 +170,7 @@ test('of two objects that are on their way with a key of a bucket that is given 
   expect(await both).toEqual(['NEW 200', 'NEW 200'])
 })
 
-test('a key of which one file is for a moment empty or gone stays the one that it was', async () => {
+test('a key of which one file is briefly empty or missing stays unchanged', async () => {
   rotate('OLD', 'secret-1')
   const { put } = openS3(new FakeS3({ keys: ['OLD', 'NEW'] }))
   write('id', 'NEW')
@@ -184,7 +184,7 @@ test('a key of which one file is for a moment empty or gone stays the one that i
   expect(await put()).toBe('NEW 200')
 })
 
-test('a role is taken on anew with a rotated key', async () => {
+test('a role is assumed again with a rotated key', async () => {
   rotate('OLD', 'secret-1')
   const fake = new FakeS3()
   const { put } = openS3(

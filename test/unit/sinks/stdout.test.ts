@@ -26,7 +26,7 @@ test('every entry is one line, and the batch counts when the reader took it', as
     return new Promise((resolve) => (taken = resolve))
   })
   let settled = 0
-  const done = sink.deliver(delivery(), never).then((outcome) => (settled = outcome.settled))
+  const done = sink.deliver(delivery(), never).then((outcome) => (settled = outcome.acknowledged))
   await new Promise((resolve) => setImmediate(resolve))
   expect(settled).toBe(0)
   taken?.()

@@ -38,12 +38,12 @@ const sources = [
   ['vault.projects', vaultCursor(), (text: string) => vault.openVaultCursor(text, START, 'acme')],
 ] as const
 
-test.each(sources)('a whole cursor of %s is opened', (_, text, open) => {
+test.each(sources)('a complete cursor of %s is opened', (_, text, open) => {
   expect(() => open(text)).not.toThrow()
 })
 
 test.each(sources)(
-  'a cursor of %s that lacks a member, or has nonsense in its place, is told as damaged',
+  'a cursor of %s that lacks a member, or has nonsense in its place, is reported as damaged',
   (source, text, open) => {
     const whole = JSON.parse(text) as Record<string, unknown>
     const members = Object.keys(whole).filter((name) => name !== 'v')

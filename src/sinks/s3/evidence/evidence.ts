@@ -32,7 +32,7 @@ const RETRY_MS = 30_000
  */
 export interface ManifestStore {
   /** Never replaces: `there` if the key already exists. */
-  put(key: string, body: Uint8Array, signal: AbortSignal): Promise<'stored' | 'there'>
+  put(key: string, body: Uint8Array, signal: AbortSignal): Promise<'stored' | 'exists'>
   /** Reads at most `mostBytes`. Undefined if this role may write but not read. */
   get(key: string, mostBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
 }
@@ -173,7 +173,7 @@ class ManifestChain implements Evidence {
       this.#fresh = undefined
       throw error
     })
-    if (answer === 'there') await this.#compare(pending, signal)
+    if (answer === 'exists') await this.#compare(pending, signal)
     this.#fresh = undefined
     await this.#memory.changeNotes({
       drop: [pendingName(sink)],

@@ -119,7 +119,7 @@ export function manifestOf(making: Making): Manifest {
  * version may have compressed it.
  */
 export function objectOf(object: StoredObject, prefix: string): ManifestObject {
-  const { key, there, bodySha256, bodyBytes } = object
+  const { key, alreadyStored, bodySha256, bodyBytes } = object
   return {
     key: prefix === '' ? key : key.slice(prefix.length + 1),
     sha256: object.linesSha256,
@@ -129,7 +129,7 @@ export function objectOf(object: StoredObject, prefix: string): ManifestObject {
     last_sequence: object.last,
     first_time: microTime(object.firstAtUs),
     last_time: microTime(object.lastAtUs),
-    ...(there ? {} : { stored_sha256: bodySha256, stored_bytes: bodyBytes }),
+    ...(alreadyStored ? {} : { stored_sha256: bodySha256, stored_bytes: bodyBytes }),
   }
 }
 

@@ -210,7 +210,7 @@ test.each<[status: number, body: string, headers: Record<string, string>, says: 
   [429, '{}', {}, /answered 429: .* try again in a minute$/],
   [302, '', { location: 'https://evil.example' }, /answered 302: it redirects, which is never followed/],
   [500, '{"error":"Unexpected server error"}', {}, /answered 500, "Unexpected server error": /],
-  [403, '{"text":"Forbidden"}', { server: 'Splunkd' }, /it is a Splunk server that answers/],
+  [403, '{"text":"Forbidden"}', { server: 'Splunkd' }, /a Splunk server answers there/],
   // A hostile or broken API: it repeats the secrets, obeys no terminal, has no end, has another shape.
   [403, `{"error":"no ${KEY} planted-token \\u001b[31m"}`, {}, /, "no \*\*\* \*\*\* \\u\{1b\}\[31m": /],
   [500, `{"error":"${'long '.repeat(1000)}"}`, {}, /^GET \S+ answered 500, "[long ]{300}": /],

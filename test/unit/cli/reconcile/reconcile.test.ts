@@ -1,9 +1,7 @@
 // `reconcile`: with the journal to itself, and through a real daemon, before the mock.
 import { afterEach, describe, expect, test } from 'vitest'
-import { reportOf, rereadFrom, rereadOf } from '../../../../src/cli/reconcile/report.ts'
-import { partialText, reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
-import { compareStream } from '../../../../src/cli/reconcile/compare.ts'
-import type { StreamCounts } from '../../../../src/cli/reconcile/compare.ts'
+import { reportOf, lookbackFrom, lookbackDays } from '../../../../src/cli/reconcile/report.ts'
+import { compareAll, reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
 import type { ReconcileReport } from '../../../../src/cli/reconcile/report.ts'
 import { reportText } from '../../../../src/cli/reconcile/text.ts'
 import type { Clock } from '../../../../src/core/clock.ts'
@@ -93,10 +91,10 @@ test('with no daemon running nothing of the budget is kept for live reading', as
   stand.write({ limit: 5 })
   // As if that run were a minute ago: the walk takes five requests.
   stand.tamper("DELETE FROM notes WHERE name LIKE 'requests:%'")
-  const sleeps: number[] = []
-  const watched: Clock = { ...clock, sleep: (ms, signal) => (sleeps.push(ms), clock.sleep(ms, signal)) }
-  expect(await reconcile(stand.context, options(), watched)).toBe(0)
-  expect(sleeps).toEqual([])
+  stand.heard()
+  expect(await reconcile(stand.context, options(), clock)).toBe(0)
+  // A walk that waits for a permit says so.
+  expect(stand.heard().stderr).toBe('')
 })
 
 test('a workspace that there is none of is wrong usage, and tells which there are', async () => {
@@ -160,7 +158,7 @@ describe('what lies before the configured start', () => {
     }
     const found = reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: false, hosts: new Map() },
-      ...{ reread: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
+      ...{ lookback: new Map(), days: { fromDay: day, toDay: day + 1 }, nowMs: today(), keysSinceMs: 0 },
       ...{
         streams: [stream],
         accountReport: {
@@ -289,32 +287,39 @@ test.each([false, true])(
   },
 )
 
-test('a walk that the signal cuts off is told to its caller with what it had met', async () => {
+/** `compare` answers; what it says of the days, the options and the clock is the same each time. */
+function compareWith(compare: () => Promise<Compared>, json = false, by: Clock = clock) {
+  const comparing = { compare, endCompare: () => Promise.reject(new Error('it is gone')) }
+  const days = { fromDay: 0, toDay: 4 }
+  return compareAll(stand.context, comparing, { options: { ...options(), json }, days, clock: by })
+}
+
+const audit = { workspace: 'acme', source: 'audit' } as const
+const comparedDay = {
+  day: 0,
+  fetched: 4,
+  known: 3,
+  changed: 0,
+  filtered: 0,
+  malformed: 0,
+  early: 0,
+  unknown: 1,
+}
+const comparedNow: Compared = {
+  streams: [{ stream: audit, days: [comparedDay], unknown: [{ id: 'lost', day: 0 }], gaps: 0, unread: [] }],
+  ...{ isDone: false, waitsFor: undefined, atUs: DAY * 1000, error: undefined },
+}
+
+test('a walk that the signal cuts off prints what it had met', async () => {
   stand = await openPastStand()
-  const day = { day: 0, fetched: 4, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 1 }
-  const compare = async (): Promise<Compared> => {
+  const compare = async () => {
     stand.stop.abort()
-    return {
-      ...{ days: [day], unknown: [{ id: 'lost', day: 0 }], gaps: 0, unread: [], anew: false, place: 'p' },
-      ...{ done: false, waitMs: 0, waitsFor: undefined, atUs: undefined, error: undefined, user: undefined },
-    }
+    return comparedNow
   }
-  const told: StreamCounts[] = []
-  const interrupted = (walked: StreamCounts) => void told.push(walked)
-  const stream = { workspace: 'acme', source: 'audit' } as const
-  const span = { fromUs: 0, toUs: 1 }
-  const one = {
-    job: 'this',
-    stream,
-    comparing: { compare },
-    span,
-    clock,
-    context: stand.context,
-    interrupted,
-  }
-  expect(await compareStream(one)).toBeUndefined()
-  expect(told).toMatchObject([{ stream, days: [day] }])
-  expect(partialText(told)).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
+  expect(await compareWith(compare)).toBeUndefined()
+  const { stdout, stderr } = stand.heard()
+  expect(stdout).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
+  expect(stderr).toBe('auditferry: interrupted: no result, and nothing was changed\n')
 })
 
 test('from today without an end is told what the end is, and `now` includes today', async () => {
@@ -334,57 +339,48 @@ test('from today without an end is told what the end is, and `now` includes toda
 test('a daemon that stops under the walk ends it with what to do next', async () => {
   stand = await openPastStand()
   const compare = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
-  const stream = { workspace: 'acme', source: 'audit' } as const
-  const one = {
-    job: 'this',
-    stream,
-    comparing: { compare },
-    span: { fromUs: 0, toUs: 1 },
-    clock,
-    context: stand.context,
-  }
-  await expect(compareStream(one)).rejects.toThrow(
+  await expect(compareWith(compare)).rejects.toThrow(
     /took a new configuration meanwhile; nothing was changed, start again$/,
   )
+})
+
+test('an API that cannot be read ends it with the reason, and what it had met is printed', async () => {
+  stand = await openPastStand()
+  const error = { code: 'timeout', message: 'acme audit could not be read to the end' } as const
+  const compare = async () => ({ ...comparedNow, isDone: true, error })
+  await expect(compareWith(compare, true)).rejects.toMatchObject(error)
+  expect(JSON.parse(stand.heard().stdout)).toMatchObject({ partial: true, ok: false, read: [{ fetched: 4 }] })
 })
 
 test('a line while it walks says how far it is, and why it waits', async () => {
   stand = await openPastStand()
   let now = 0
-  const slow: Clock = { ...clock, elapsed: () => now, sleep: async () => void (now += 10_000) }
-  const day = { fetched: 4, known: 4, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
-  const step = {
-    ...{ days: [], unknown: [], gaps: 0, unread: [], anew: false, place: 'p', done: false, waitMs: 5_000 },
-    ...{ waitsFor: undefined, atUs: undefined, error: undefined, user: undefined },
+  const slow: Clock = { ...clock, elapsed: () => (now += 5_000) }
+  const waiting: Compared = {
+    ...{ ...comparedNow, waitsFor: 'rate_limit' },
+    waitReason: 'live polling uses 45 of 60 requests/min',
   }
-  const steps: Compared[] = [
-    { ...step, waitMs: 0, days: [{ day: 0, ...day }], atUs: DAY * 1000 },
-    { ...step, waitsFor: 'rate_limit', waitReason: 'live polling uses 45 of 60 requests/min' },
-    { ...step, waitsFor: 'rate_limit', waitReason: 'live polling uses 45 of 60 requests/min' },
-    { ...step, error: { code: 'bad_reply', message: 'no JSON' } },
-    { ...step, done: true },
+  const answers: Compared[] = [
+    comparedNow,
+    waiting,
+    { ...comparedNow, error: { code: 'bad_reply', message: 'no JSON' } },
+    { ...comparedNow, error: { code: 'bad_reply', message: 'no JSON' } },
+    { ...comparedNow, isDone: true },
   ]
-  const compare = async () => steps.shift() ?? expect.fail('asked on')
-  const stream = { workspace: 'acme', source: 'audit' } as const
-  const span = { fromUs: 0, toUs: 4 * DAY * 1000 }
-  await compareStream({
-    job: 'this',
-    stream,
-    comparing: { compare },
-    span,
-    clock: slow,
-    context: stand.context,
-  })
-  expect(stand.heard().stderr.split('\n')).toEqual([
+  const compare = async () => answers.shift() ?? expect.fail('asked on')
+  expect(await compareWith(compare, false, slow)).toEqual(comparedNow.streams)
+  const { stdout, stderr } = stand.heard()
+  expect(stderr.split('\n')).toEqual([
     'acme audit: 25 %, 4 entries fetched. Waiting: live polling uses 45 of 60 requests/min.',
     'acme audit: 25 %, 4 entries fetched; trying again: no JSON',
     '',
   ])
+  expect(stdout).toBe('')
 })
 
 describe('of the history', () => {
   const today = 20_000
-  const even = { fetched: 3, known: 3, changed: 0, filtered: 0, malformed: 0, unknown: 0 }
+  const even = { fetched: 3, known: 3, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 }
   const lost = { ...even, known: 2, unknown: 1 }
   const changed = { ...even, known: 2, changed: 1 }
   const found = (days: readonly (typeof even)[], startUs?: number) => {
@@ -394,7 +390,7 @@ describe('of the history', () => {
     return reportOf({
       ...{ version: '1', instance: undefined, journal: 'a.db', running: true, hosts: new Map() },
       ...{ nowMs: today * DAY + DAY / 2, keysSinceMs: 0, days: { fromDay, toDay: today } },
-      reread: rereadOf(
+      lookback: lookbackDays(
         {
           workspaces: [
             { name: 'acme', history: { lookback: 2 * DAY, start: { kind: 'span', ms: 7 * DAY } } },
@@ -443,8 +439,10 @@ describe('of the history', () => {
   test('days before the one that reading may have begun on, or that leave the span just now, are not taken for read again', () => {
     const now = today * DAY + 20 * 3_600_000
     const from = (start: Start, reread = 2 * DAY, startUs?: number) =>
-      rereadFrom(
-        rereadOf({ workspaces: [{ name: 'acme', history: { lookback: reread, start } }] }, now).get('acme'),
+      lookbackFrom(
+        lookbackDays({ workspaces: [{ name: 'acme', history: { lookback: reread, start } }] }, now).get(
+          'acme',
+        ),
         startUs,
         now,
       )

@@ -349,7 +349,7 @@ test('days that are not whole are told one by one where others lie between them,
     stream: audit,
     day: from + i,
     kept: 2,
-    still: 1,
+    stored: 1,
     via: 'journal' as const,
   }))
   expect(shortText(short, () => 'so it is')).toBe(

@@ -17,6 +17,6 @@ test.each([
     configured_at: CONFIGURED,
     workspaces: [{ name: 'acme', sources: [live], rateLimiter: [] }],
   }
-  const day = { stream, day: 20_000, kept: 5, still: 0, via: 'api' } as const
+  const day = { stream, day: 20_000, kept: 5, stored: 0, via: 'api' } as const
   expect(lateDays([day], report)).toHaveLength(late)
 })

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Environment } from '../../../../src/app/environment.ts'
 import { realEnvironment } from '../../../../src/cli/shared/environment.ts'
-import { deliveredText, howFar, runOnce } from '../../../../src/cli/run/once.ts'
+import { deliveredText, progressLogger, runOnce } from '../../../../src/cli/run/once.ts'
 import { loadConfig } from '../../../../src/config/load.ts'
 import { readTextFile } from '../../../../src/config/files.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -74,7 +74,7 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
 test('a long run tells once a minute how far it is', () => {
   const [clock, log] = [new StepClock(), new LogLines()]
   const summary = 'acme audit is 3 days behind and still reading'
-  const tellWhenDue = howFar({ clock, log }, () => ({
+  const tellWhenDue = progressLogger({ clock, log }, () => ({
     ...withSource({ new_entries: 120_000 }),
     ...{ summary, sinks: withSink({ pending_entries: 512 }).sinks },
   }))

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { runDaemon, withLastWords } from '../../../../src/cli/run/daemon.ts'
+import { runDaemon, withErrorReport } from '../../../../src/cli/run/daemon.ts'
 import { reloading } from '../../../../src/cli/run/reload.ts'
 import { readTextFile, realFiles } from '../../../../src/config/files.ts'
 import type { LoadedConfig } from '../../../../src/config/load.ts'
@@ -109,7 +109,7 @@ test('a journal that the disk does not let close is what the daemon ends with, a
     journal,
     source: (source) => source,
     transport: (_, send) => send,
-    sink: (sink) => sink,
+    sink: () => ({}),
     close: () => Promise.resolve(),
   }
   start({ tracing })
@@ -126,15 +126,18 @@ describe('a journal whose file is taken away', () => {
 
   test('fails /status and no probe, since a restart would lose what is owed, and is told in the log once, until it is back', async () => {
     move(journal, aside)
-    await until(() => said('The journal is not where it was opened').length > 0, 'a word')
+    await until(
+      () => said('The journal file was moved, replaced or removed while in use').length > 0,
+      'a word',
+    )
     expect((await fetch(`${url}livez`)).status).toBe(200)
     const { ok, summary } = await status()
     expect(ok).toBe(false)
     expect(summary).toMatch(/a\.db is gone/)
     await house.clock.sleep(45_000)
-    expect(said('The journal is not where it was opened')).toHaveLength(1)
+    expect(said('The journal file was moved, replaced or removed while in use')).toHaveLength(1)
     move(aside, journal)
-    await until(() => said('in its place again').length > 0, 'a good word')
+    await until(() => said('back in its place').length > 0, 'a good word')
     expect((await fetch(`${url}livez`)).status).toBe(200)
     expect((await status()).ok).toBe(true)
   })
@@ -325,7 +328,7 @@ test('a key to hash with that changes while the first configuration opens makes 
   writeFileSync(key, 'b'.repeat(32))
   const current = {
     ...{ config: loaded.config, environment: house.environment },
-    ...{ makeWayFor: async () => undefined, tellRefused: () => undefined },
+    ...{ prepareFor: async () => undefined, reportRejected: () => undefined },
   }
   const next = nextSetup(current, AbortSignal.timeout(15_000))
   ask()
@@ -525,7 +528,7 @@ describe('a stop starts nothing any more', () => {
     const { onOpen, onStop, onTakeover } = hooks
     const tracing: Tracing = {
       ...{ journal: opening, source: (source) => source, transport: (_, send) => send },
-      ...{ sink: (sink) => sink, close: () => Promise.resolve() },
+      ...{ sink: () => ({}), close: () => Promise.resolve() },
     }
     const log: Log = {
       ...house.environment.log,
@@ -583,7 +586,7 @@ test('what ends the daemon behind a reload is told by the log of the configurati
   const config = load().config
   const next = { config, environment: { ...house.environment, log: second, network } }
   const ending = new AbortController()
-  const over = withLastWords({}, async (useLog) => {
+  const over = withErrorReport({}, async (useLog) => {
     useLog(first)
     const environment = { ...house.environment, log: first }
     const takesOver = ({ environment: { log } }: { environment: { log: Log } }) => useLog(log)
@@ -611,7 +614,7 @@ test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
     })
     const current = {
       ...{ config: load().config, environment: house.environment },
-      ...{ makeWayFor: async () => undefined, tellRefused: () => expect.fail('refused') },
+      ...{ prepareFor: async () => undefined, reportRejected: () => expect.fail('refused') },
     }
     const next = nextSetup(current, AbortSignal.timeout(10_000))
     ask()

@@ -17,7 +17,7 @@ const refused: FaultStatus = {
   since: '2026-11-21T09:50:00.000Z',
 }
 
-/** Style and script apart: what stands between the tags of the page itself. */
+/** Without style and script: the content between the tags of the page itself. */
 const withoutCode = (page: string) => page.replace(/<(style|script)>[^]*?<\/\1>/g, '')
 const main = (page: string) => /<main[^]*<\/main>/.exec(page)?.[0] ?? ''
 const textOf = (html: string) =>
@@ -35,7 +35,7 @@ function unclosed(page: string): string[] {
   return open
 }
 
-/** Of what is read again. */
+/** Of jobs. */
 const unhindered = {
   state: 'running',
   waits_for: null,
@@ -46,7 +46,7 @@ const unhindered = {
 } as const
 
 describe('the status page', () => {
-  it('lets in its own style and script by their hashes and nothing else', () => {
+  it('allows its own style and script by their hashes and nothing else', () => {
     const page = renderPage(calm)
     const policy = pageHeaders['content-security-policy'] ?? ''
     for (const tag of ['style', 'script']) {
@@ -63,12 +63,12 @@ describe('the status page', () => {
     expect(withoutCode(page)).not.toMatch(/\son[a-z]+=|\sstyle=|javascript:/i)
   })
 
-  it('is loaded anew without a script, and only then', () => {
+  it('reloads itself if scripts are off, and only then', () => {
     expect(renderPage(calm)).toMatch(/<noscript><meta http-equiv="refresh" content="15"><\/noscript>/)
     expect(renderPage(calm).match(/http-equiv/g)).toHaveLength(1)
   })
 
-  it('says one sentence on top, and softly that nothing waits', () => {
+  it('has one sentence on top, and says in small print that nothing waits', () => {
     const page = textOf(main(renderPage(calm)))
     expect(page).toMatch(/^ All caught up: last delivery 14 s ago/)
     for (const part of ['acme', 'audit', 'idle', '3 of 60', 'archive', 'stored', '2.0 GiB'])
@@ -89,7 +89,7 @@ describe('the status page', () => {
     expect(unclosed(page)).toEqual([])
   })
 
-  it('says of a sink that collects when its next upload is', () => {
+  it('shows for a collecting sink when its next upload is', () => {
     const page = (at: string) => textOf(renderPage(withSink({ state: 'collecting', next_upload_at: at })))
     expect(page(new Date(Date.parse(calm.reported_at) + 20_000).toISOString())).toMatch(
       /collecting next upload in 20.s/,
@@ -97,12 +97,12 @@ describe('the status page', () => {
     expect(page(calm.reported_at)).toContain('collecting next upload is due')
   })
 
-  it('shows the last error in its own words, with its code and when the trouble began, perhaps with another code', () => {
+  it('shows the last error in its own words, with its code and when the failure began, perhaps with another code', () => {
     const text = textOf(renderPage(withSink({ state: 'failing', error: refused })))
     expect(text).toMatch(/receiver refused the connection \(unreachable, trouble began 10 min ago ?\)/)
   })
 
-  it('says why something fails in one place: in its row, or in the sentence where that has it all', () => {
+  it('says why something fails in one place: in its row, or in the sentence if that has all of it', () => {
     const told = withSink({ state: 'failing', error: { ...refused, message: `${refused.message}.` } })
     const summary = `archive is 14 s behind: ${refused.message}`
     const rows = (report: StatusReport) => textOf(renderPage(report)).split(refused.message).length - 1
@@ -112,14 +112,14 @@ describe('the status page', () => {
     )
   })
 
-  it('tells of what fails when it is tried next, where that is known and still to come', () => {
+  it('shows when a failing part retries, if that is known and in the future', () => {
     const shown = (next_try_at: string) =>
       textOf(renderPage(withSink({ state: 'failing', error: { ...refused, next_try_at } })))
     expect(shown('2026-11-21T10:00:42.000Z')).toMatch(/trouble began 10 min ago ?, next try in 42 s\)/)
     expect(shown('2026-11-21T10:00:00.000Z')).not.toContain('next try')
   })
 
-  it('serves sources that it has never heard of, each with the budget of its area', () => {
+  it('shows sources of unknown kinds, each with the rate limit of its area', () => {
     const names = ['audit', 'history.usage', 'history.query', 'vault.projects', 'canary']
     const page = renderPage({
       ...calm,
@@ -139,14 +139,14 @@ describe('the status page', () => {
     expect(page.match(/9 of 10/g)).toHaveLength(1)
   })
 
-  it('says of a budget that is shared with whom', () => {
+  it('names the workspaces that share a rate limit', () => {
     const rate_limits = [{ area: 'audit', used: 7, limit: 60, shared_with: ['beta', 'gamma'] }]
     const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], rate_limits }] })
     expect(page).toMatch(/7 of 60 <[^>]+>together with beta, gamma</)
     expect(renderPage(calm)).not.toContain('together with')
   })
 
-  it('says of a budget that is smaller since a 429 than what may be asked, why it is', () => {
+  it('says why a rate limit is lower after a 429', () => {
     const rate_limits = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
     const page = renderPage({ ...calm, workspaces: [{ name: 'acme', sources: [calmSource], rate_limits }] })
     expect(page).toMatch(/44 of 45 <[^>]+>since a 429 \(60 before\)</)
@@ -158,7 +158,7 @@ describe('the status page', () => {
     )
   })
 
-  it('says of a source whose answer waits for memory since when', () => {
+  it('shows since when a source’s answer waits for memory', () => {
     const waiting = { ...calmSource, waits_for_memory_since: '2026-11-21T10:00:00.000Z' }
     const page = renderPage({
       ...calm,
@@ -169,15 +169,15 @@ describe('the status page', () => {
     expect(renderPage(calm)).not.toContain('memory')
   })
 
-  it('says of a source that is long at one answer for how long', () => {
+  it('shows for how long a source has been reading one answer', () => {
     const reading = { ...calmSource, answer_comes_since: '2026-11-21T10:00:00.000Z' }
     const workspaces = [{ name: 'acme', sources: [reading] }]
     const page = renderPage({ ...calm, reported_at: '2026-11-21T10:02:00.000Z', workspaces })
-    expect(page).toMatch(/class="note limit"[^>]*><td [^>]*>one answer has been coming for 2 min</)
+    expect(page).toMatch(/class="note limit"[^>]*><td [^>]*>one answer has been arriving for 2 min</)
     expect(renderPage(calm)).not.toContain('coming')
   })
 
-  it('says of a budget that a 429 holds until when', () => {
+  it('shows until when a 429 pauses a rate limit', () => {
     const rate_limits = [{ area: 'audit', used: 7, limit: 45, limited_until: '2026-11-21T10:00:54.000Z' }]
     const page = renderPage({
       ...calm,
@@ -190,7 +190,7 @@ describe('the status page', () => {
     expect(renderPage(calm)).not.toContain('429')
   })
 
-  it('of many workspaces only those in trouble are open', () => {
+  it('of many workspaces only those with problems are open', () => {
     const workspaces = Array.from({ length: 100 }, (_, i) => ({
       name: `w${i}`,
       sources: [{ ...calmSource, state: i === 42 ? ('blocked' as const) : ('idle' as const) }],
@@ -206,7 +206,7 @@ describe('the status page', () => {
     ['that fails', { state: 'failing' }, 'unknown'],
     ['that is paused before it has read anything', { state: 'paused' }, 'unknown'],
     ['that has read nothing yet', { state: 'starting', last_success_at: null }, 'unknown'],
-  ] as const)('the lag of a source %s is told as what is known of it', (_, change, lag) => {
+  ] as const)('the lag of a source %s shows only what is known of it', (_, change, lag) => {
     const page = renderPage(withSource(change))
     expect(/Lag<\/th>[^]*?<\/table>/.exec(page)?.[0]).toContain(`<span class="soft">${lag}</span>`)
     expect(statusText(withSource(change))).toMatch(new RegExp(`^ *acme audit .* ${lag} `, 'm'))
@@ -258,7 +258,7 @@ describe('the status page', () => {
     expect(unclosed(page)).toEqual([])
   })
 
-  it('names what waits for a person, and what to do about each', () => {
+  it('names everything that needs attention, and what to do about each', () => {
     const page = renderPage({
       ...withSource({ last_gap_at: '2026-11-21T07:00:00.000Z' }),
       ...{ sinks: withSink({ dead_letters: 2 }).sinks },
@@ -285,19 +285,19 @@ describe('the status page', () => {
     expect(text).toContain('auditferry dead-letters list --sink archive')
   })
 
-  it('lists the last errors, also those that mended themselves', () => {
+  it('lists the last errors, also those that recovered', () => {
     const error = { part: 'archive', code: 'timeout', message: 'no answer within 30 s', times: 3 } as const
     const instants = { first_at: '2026-11-21T08:00:00.000Z', last_at: '2026-11-21T09:00:00.000Z' }
     const text = textOf(renderPage({ ...calm, errors: [{ ...error, ...instants }] }))
     expect(text).toMatch(/archive 60 min ago timeout 3 no answer within 30 s \(first 2 h ago ?\)/)
   })
 
-  it('shows the configuration that it is given, and none where it is given none', () => {
+  it('shows the configuration that it is given, and none if it is given none', () => {
     expect(renderPage(calm, 'api_key: "***"\n')).toContain('api_key: &quot;***&quot;')
     expect(renderPage(calm)).not.toContain('id="config"')
   })
 
-  it('tells a screen reader states, and not the seconds that pass', () => {
+  it('announces states to a screen reader, but not the passing seconds', () => {
     const news = (report: StatusReport) => /id="news"[^>]*>([^<]*)</.exec(renderPage(report))?.[1]
     const later = { ...calm, summary: 'All caught up: last delivery 19 s ago' }
     expect(news(calm)).toBe(news(later))
@@ -306,7 +306,7 @@ describe('the status page', () => {
     expect(news({ ...bad, journal: { ...calm.journal, paused: true } })).toContain('reading is paused')
   })
 
-  it('is whole before anything has happened', () => {
+  it('is complete before anything has happened', () => {
     const page = renderPage({
       ...withSource({
         state: 'starting',
@@ -324,7 +324,7 @@ describe('the status page', () => {
     expect(textOf(page)).toContain('never')
   })
 
-  it('says of a sink without a delivery that it speaks of this start or reload alone', () => {
+  it('says for a sink without a delivery that this counts from this start or reload', () => {
     const report = withSink({ last_success_at: null })
     const page = textOf(renderPage(report))
     expect(page).toContain('none since the start ')
@@ -340,7 +340,7 @@ describe('the status page', () => {
 
 const evil = `<script>alert(1)</script><img src=x onerror="alert('1')">&"'\u202e]]>--></main>`
 
-describe('what others say', () => {
+describe('text from outside', () => {
   it('stays text: a script in a receiver’s error, in a name, in the configuration', () => {
     const fault: FaultStatus = { ...refused, message: `answered 500: ${evil}` }
     const page = renderPage(
@@ -415,12 +415,12 @@ describe('the hour as a line', () => {
     }
   })
 
-  it('nothing lies at the bottom, the most at the top', () => {
+  it('zero is at the bottom, the most at the top', () => {
     expect(points(sparkline([0, 10], 2))).toEqual(['0,42', '240,2'])
   })
 })
 
-it('sizes read as a person says them', () => {
+it('sizes are written for people', () => {
   expect([0, 1023, 1024, 5 * 2 ** 20, 2 ** 31].map(sizeText)).toEqual([
     '0 B',
     '1023 B',

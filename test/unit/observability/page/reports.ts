@@ -1,4 +1,4 @@
-// Reports for the page: a calm house to begin with, and a way to change any of its parts.
+// Reports for the page: a healthy one to start with, and a way to change any of its parts.
 import type { SinkStatus, SourceStatus, StatusReport } from '../../../../src/observability/status.ts'
 
 export const calmSource: SourceStatus = {

@@ -1,4 +1,4 @@
-// A collector for OTLP over HTTP, as its JSON is published: traces are taken at /v1/traces and decoded.
+// A collector for OTLP over HTTP, as its JSON is published: traces are accepted at /v1/traces and decoded.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { z } from 'zod'

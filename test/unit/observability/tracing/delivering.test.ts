@@ -1,10 +1,11 @@
-// The decorators leave each part as it was: its private state, what is optional, what it throws; objects have their spans too.
+// The decorators leave each part unchanged: its private state, its optional members, its errors; objects have their spans too.
 import { TracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace'
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import type { ObjectContent, ObjectSink, OpenObject, StoredObject } from '../../../../src/contracts/sink.ts'
 import { overlay } from '../../../../src/core/overlay.ts'
+import { observedSink } from '../../../../src/observability/observed-sink.ts'
 import { tracingOver } from '../../../../src/observability/tracing/traced.ts'
 
 function open() {
@@ -23,7 +24,14 @@ const group = {
 const content: ObjectContent = { group, count: 7, first: 11, last: 20, firstAtUs: 0, lastAtUs: 0 }
 const stored: StoredObject = {
   ...content,
-  ...{ key: 'planted/key', linesBytes: 700, linesSha256: '', bodySha256: '', bodyBytes: 70, there: false },
+  ...{
+    key: 'planted/key',
+    linesBytes: 700,
+    linesSha256: '',
+    bodySha256: '',
+    bodyBytes: 70,
+    alreadyStored: false,
+  },
 }
 
 /** Stores at the second try. */
@@ -48,9 +56,10 @@ class Bucket {
 }
 
 describe('an object', () => {
-  it('has a span for each try, and its settlement stands below the last', async () => {
+  it('has a span for each try, and its acknowledgement is a child of the last', async () => {
     const { tracing, spans } = open()
-    const sink = tracing.sink(new Bucket() as unknown as ObjectSink)
+    const bucket = new Bucket() as unknown as ObjectSink
+    const sink = observedSink(bucket, [tracing.sink(bucket)])
     const ready = await (await sink.open(0)).end(content)
     await expect(ready.put(signal)).rejects.toThrow('planted words')
     expect(await ready.put(signal)).toBe(stored)
@@ -69,7 +78,7 @@ describe('an object', () => {
     ).not.toContain('planted')
   })
 
-  it('what a settlement settles that no try carried has no parent', async () => {
+  it('an acknowledgement that no try carried has no parent', async () => {
     const { tracing, spans } = open()
     const journal = tracing.journal({ ack: async () => undefined } as unknown as Journal)
     await journal.ack('evidence', { first: 1, through: 2, parked: [] })
@@ -85,7 +94,7 @@ describe('a part under a decorator', () => {
     expect(sink.evidence).toBeUndefined()
   })
 
-  it('a request that is refused says its status, one that fails its code; both throw or answer as before', async () => {
+  it('a refused request has its status, a failed one its code; both throw or answer as before', async () => {
     const { tracing, spans } = open()
     const stream = { workspace: 'acme', source: 'audit' } as const
     const ask = {
@@ -104,7 +113,7 @@ describe('a part under a decorator', () => {
     expect(JSON.stringify(spans().map(({ attributes }) => attributes))).not.toContain('planted')
   })
 
-  it('a bug says only that it was one', async () => {
+  it('a bug is recorded only as a bug', async () => {
     const { tracing, spans } = open()
     const journal = tracing.journal({
       ack: () => Promise.reject(new Error('planted')),

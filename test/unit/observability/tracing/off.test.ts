@@ -1,4 +1,4 @@
-// Off, tracing costs nothing: neither SDK nor exporter is loaded, nor what stands between the parts. (Its API package, which does nothing by itself, comes with the metrics' library.)
+// Switched off, tracing costs nothing: neither SDK nor exporter nor decorators are loaded. (Its API package, which does nothing alone, comes with the metrics' library.)
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
@@ -21,7 +21,7 @@ await openTracing({ env: { OTEL_TRACES_EXPORTER: 'otlp' }, version: '1', log, cl
 process.stdout.write(JSON.stringify({ off, on: loaded.length > 0 }))
 `
 
-it('where no variable asks for it, nothing of it is loaded', async () => {
+it('without a variable that asks for it, nothing of it is loaded', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', counting])
   expect(JSON.parse(stdout)).toEqual({ off: 0, on: true })
 })

@@ -26,7 +26,7 @@ const variables = () => ({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint })
 const open = async (env: Record<string, string> = variables()): Promise<Tracing> =>
   (await openTracing({ env, version: '1.2.3', log: logOf(), clock: systemClock })) ?? expect.fail()
 
-/** A whole life under the eyes of tracing: read, delivered, stopped once `done`. */
+/** A whole life with tracing on: read, delivered, stopped once `done`. */
 async function live(
   house: ReturnType<typeof openHouse>,
   tracing: Tracing,
@@ -82,7 +82,7 @@ describe('tracing', () => {
     expect(read?.resource).toMatchObject({ 'service.name': 'auditferry', 'service.version': '1.2.3' })
   })
 
-  it('a try that fails says its code, and each try is a span', async () => {
+  it('a failed try has its code, and each try is a span', async () => {
     let tries = 0
     const house = openHouse({
       entries: 3,
@@ -104,7 +104,7 @@ describe('tracing', () => {
     expect(deliveries.every(({ links }) => links.length > 0)).toBe(true)
   })
 
-  it('says nothing but names, counts, bytes and codes: no content, no secret, no address', async () => {
+  it('has nothing but names, counts, bytes and codes: no content, no secret, no address', async () => {
     const house = openHouse({
       entries: 5,
 
@@ -164,17 +164,17 @@ describe('tracing', () => {
       { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318', OTEL_TRACES_EXPORTER: 'none' },
     ],
     ['the endpoint is empty', { OTEL_EXPORTER_OTLP_ENDPOINT: ' ' }],
-  ])('is not there at all where %s', async (_what, env) => {
+  ])('does not exist where %s', async (_what, env) => {
     expect(await openTracing({ env, version: '1', log: logOf(), clock: systemClock })).toBeUndefined()
   })
 
-  it('takes no sample where the variables say so', async () => {
+  it('takes no sample if the variables say so', async () => {
     const house = openHouse({ entries: 3 })
     await live(house, await open({ ...variables(), OTEL_TRACES_SAMPLER: 'always_off' }), delivered(3))
     expect(collector.spans).toEqual([])
   })
 
-  it('a collector that is gone holds up neither delivery nor stop', async () => {
+  it('a missing collector delays neither delivery nor stop', async () => {
     const house = openHouse({ entries: 3 })
     const tracing = await open({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' })
     const startedAt = systemClock.elapsed()
@@ -200,7 +200,7 @@ describe('which pages a batch came from', () => {
     expect(idsOf(pages.links(101, 200))).toEqual([])
   })
 
-  it('are the newest thousands: older ones are forgotten, and no batch has links without end', () => {
+  it('are the newest thousands: older ones are forgotten, and no batch has endless links', () => {
     const pages = openPages()
     for (let i = 0; i < 10_000; i++) pages.keep(i + 1, i + 1, context(i))
     expect(idsOf(pages.links(1, 100))).toEqual([])
@@ -209,7 +209,7 @@ describe('which pages a batch came from', () => {
   })
 })
 
-it('an endpoint that is no URL turns tracing off, and what stands in it is not told', async () => {
+it('an endpoint that is no URL turns tracing off, and its text is not logged', async () => {
   const written: string[] = []
   const log = openLog({ level: 'debug', to: { write: (line) => void written.push(line) } })
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://user:planted@collector:99999' }

@@ -9,13 +9,13 @@ const anyCounts = fc
   .array(fc.oneof(fc.constant(0), fc.nat(3), fc.nat(25_000)), { minLength: 2, maxLength: 286 })
   .map((counts) => Uint32Array.from(counts))
 
-/** What the codes take of all that there is room for: 1 where no bit is unused. */
+/** The share of the code space that the codes use: 1 if no bit is unused. */
 const taken = (lengths: Uint8Array) => lengths.reduce((sum, bits) => sum + (bits > 0 ? 2 ** -bits : 0), 0)
 
 const cost = (counts: Uint32Array, lengths: Uint8Array) =>
   counts.reduce((sum, count, symbol) => sum + count * (lengths[symbol] ?? 0), 0)
 
-test('what occurs has a code, what does not has none', () => {
+test('symbols that occur have a code, others have none', () => {
   fc.assert(
     fc.property(anyCounts, (counts) => {
       const lengths = codeLengths(counts, LONGEST)
@@ -24,7 +24,7 @@ test('what occurs has a code, what does not has none', () => {
   )
 })
 
-test('the codes leave no room unused and take no more than there is, as every reader of them demands', () => {
+test('the codes leave no space unused and exceed it nowhere, as every decoder requires', () => {
   fc.assert(
     fc.property(anyCounts, (counts) => {
       fc.pre(counts.filter((count) => count > 0).length > 1)
@@ -38,7 +38,7 @@ test('a symbol that occurs alone takes one bit', () => {
   expect([...codeLengths(Uint32Array.of(0, 0, 0), LONGEST)]).toEqual([0, 0, 0])
 })
 
-test('counts that double make one longer code each, and the longest allowed is kept to', () => {
+test('counts that double make one longer code each, up to the longest allowed', () => {
   const doubling = Uint32Array.from({ length: 22 }, (_, symbol) => 2 ** symbol)
   expect(Math.max(...codeLengths(doubling, 30))).toBe(21)
   const lengths = codeLengths(doubling, LONGEST)
@@ -47,7 +47,7 @@ test('counts that double make one longer code each, and the longest allowed is k
   expect(cost(doubling, lengths)).toBeLessThan(1.01 * cost(doubling, codeLengths(doubling, 30)))
 })
 
-test('no other lengths cost less where none is cut: as long as what all joins of two sum up to', () => {
+test('no other lengths cost less if none is cut: as long as the sum of all joins of two', () => {
   fc.assert(
     fc.property(anyCounts, (counts) => {
       const left = [...counts].filter((count) => count > 0)

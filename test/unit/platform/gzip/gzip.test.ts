@@ -1,4 +1,4 @@
-// What is packed comes out again byte for byte, whatever it is, and is packed as well as zlib does at its quickest.
+// Compressed data comes out again byte for byte, whatever it is, and is as small as zlib's at its fastest.
 import fc from 'fast-check'
 import { crc32, gunzipSync, gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
@@ -34,7 +34,7 @@ async function throughGzip(bytes: Uint8Array): Promise<Buffer> {
   return gunzipSync(await gzip(bytes), { maxOutputLength: bytes.length + 1 })
 }
 
-/** Pieces of bytes, some of them again from before: near and far, short and long. */
+/** Pieces of bytes, some of them repeated: near and far, short and long. */
 const repeating = fc
   .array(
     fc.oneof(
@@ -59,7 +59,7 @@ const repeating = fc
     return bytes
   })
 
-test('what is packed comes out again, repeated bytes near and far', async () => {
+test('compressed data comes out again, repeated bytes near and far', async () => {
   await fc.assert(
     fc.asyncProperty(repeating, async (bytes) => {
       expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
@@ -76,7 +76,7 @@ test('one byte any number of times comes out again', async () => {
 })
 
 test.each([6, 7, 8, 11, 255, 256, 257, 258, 259, 260, 264, 265, 266, 300])(
-  'what stood there before for %i bytes comes out again, in the middle and at the end',
+  'bytes seen %i bytes before come out again, in the middle and at the end',
   async (length) => {
     const told = noise(length)
     for (const after of [Buffer.alloc(0), noise(3, 9), noise(30, 9)]) {
@@ -86,7 +86,7 @@ test.each([6, 7, 8, 11, 255, 256, 257, 258, 259, 260, 264, 265, 266, 300])(
   },
 )
 
-test('what stood up to 32 KiB before is found, what stood farther is packed anew', async () => {
+test('bytes up to 32 KiB back are found, bytes farther back are packed again', async () => {
   const told = noise(400)
   const packedAt = async (back: number) => {
     const bytes = Buffer.concat([told, Buffer.alloc(back - told.length, 'x'), told])
@@ -99,11 +99,11 @@ test('what stood up to 32 KiB before is found, what stood farther is packed anew
   expect(await packedAt(65_536 + 20)).toBeGreaterThan((await packedAt(32_768)) + 300)
 })
 
-test('codes that a short text has no use for take a bit each', async () => {
+test('codes that a short text does not need take a bit each', async () => {
   expect((await gzip(Buffer.from('abcdefgh'))).length).toBeLessThan(80)
 })
 
-test('six bytes that stood before are found, whatever stands behind them', async () => {
+test('six repeated bytes are found, whatever follows them', async () => {
   const words = Array.from({ length: 20 }, (_, n) => noise(6, 100 + n))
   const between = noise(4_000, 3)
   const bytes = Buffer.concat(
@@ -112,7 +112,7 @@ test('six bytes that stood before are found, whatever stands behind them', async
   expect((await gzip(bytes)).length).toBeLessThan(0.43 * bytes.length)
 })
 
-test('what stands there before is found up to the last eight bytes', async () => {
+test('a repeat is found up to the last eight bytes', async () => {
   const told = noise(8)
   const packed = async (last: Buffer) => (await gzip(Buffer.concat([told, noise(50, 5), last]))).length
   expect(await packed(told)).toBeLessThan(await packed(Buffer.from(told).reverse()))
@@ -130,14 +130,14 @@ test.each([-9, -1, 0, 1, 9, PIECE_BYTES])('a body of a piece and %i bytes comes 
   expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
 })
 
-test('what does not repeat grows by an eighth at most, and comes out again', async () => {
+test('data without repeats grows by an eighth at most, and comes out again', async () => {
   const bytes = noise(PIECE_BYTES + 1)
   const packed = await gzip(bytes)
   expect(packed.length).toBeLessThan(1.125 * bytes.length)
   expect(gunzipSync(packed).equals(bytes)).toBe(true)
 })
 
-test('codes that would be longer than the format allows are cut, and all comes out again', async () => {
+test('codes that would be longer than the format allows are cut, and everything comes out again', async () => {
   const rising = [1, 1]
   while (rising.length < 24) rising.push((rising.at(-1) ?? 0) + (rising.at(-2) ?? 0))
   const order = rising.flatMap((count, byte) => Array.from({ length: count }, () => byte))
@@ -154,7 +154,7 @@ test('lengths whose own codes would be longer than the format allows come out ag
   expect((await throughGzip(bytes)).equals(bytes)).toBe(true)
 })
 
-test('entries are packed as small as zlib makes them at its quickest, give or take a twentieth', async () => {
+test('entries are packed as small as zlib makes them at its fastest, give or take a twentieth', async () => {
   const bytes = entries(2_000)
   expect((await gzip(bytes)).length).toBeLessThan(1.05 * gzipSync(bytes, { level: 1 }).length)
 })
@@ -175,7 +175,7 @@ test('bodies packed at the same time do not mix', async () => {
     expect(gunzipSync(packed[place] ?? Buffer.alloc(0)).equals(body)).toBe(true)
 })
 
-test('the head names no file, no time and no system, so that the same bytes are packed alike everywhere', async () => {
+test('the header names no file, no time and no system, so that the same bytes are packed alike everywhere', async () => {
   expect([...(await gzip(entries(3))).subarray(0, 10)]).toEqual([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255])
 })
 
@@ -186,7 +186,7 @@ test('the sum and the length at the end are those of the whole body', async () =
   expect(packed.readUInt32LE(packed.length - 4)).toBe(bytes.length)
 })
 
-test('a body of several pieces gives whoever waits a turn between them', async () => {
+test('a body of several pieces yields to other work between them', async () => {
   let turns = 0
   const count = () => {
     turns++
@@ -198,7 +198,7 @@ test('a body of several pieces gives whoever waits a turn between them', async (
   expect(turns).toBeGreaterThanOrEqual(3)
 })
 
-test('what a longer body left behind in memory is not taken for the end of a shorter one', async () => {
+test('leftovers of a longer body in memory are not taken for the end of a shorter one', async () => {
   await gzip(Buffer.alloc(3_000, 'ab'))
   const bytes = Buffer.from('ababababababababababa')
   expect(await throughGzip(bytes)).toEqual(bytes)

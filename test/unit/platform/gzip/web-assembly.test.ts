@@ -1,4 +1,4 @@
-// Where WebAssembly cannot be had, whoever wanted it does without: nothing fails, and what comes out is the same.
+// Without WebAssembly compression falls back to zlib: nothing fails, and the output is the same.
 import { gunzipSync } from 'node:zlib'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 
@@ -10,7 +10,7 @@ declare const WebAssembly: {
 beforeEach(() => vi.resetModules())
 afterEach(() => vi.unstubAllGlobals())
 
-/** As V8 refuses where a limit of address space leaves no room for a memory. */
+/** As V8 refuses if a limit of address space leaves no room for a memory. */
 function Roomless() {
   throw new RangeError('WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory for new instance')
 }
@@ -30,7 +30,7 @@ test.each([
   }
 })
 
-test('any other failure is told', async () => {
+test('any other failure is reported', async () => {
   function Wrong() {
     throw new TypeError('an import is missing')
   }

@@ -1,4 +1,4 @@
-// A batch in doubt whose file somebody moved away: it is that very file which counts, not one that looks like it, and what else is opened on the way is closed.
+// A possible duplicate whose file was moved away: that very file counts, not one that looks like it, and every other file opened on the way is closed.
 import { expect, test } from 'vitest'
 import type { Lines, Sink } from '../../../../src/contracts/sink.ts'
 import { sinkKinds } from '../../../../src/sinks/index.ts'
@@ -16,7 +16,7 @@ const batchOf = (sink: Sink, nth: number): Lines =>
   linesOf(runOf(['a', 'b'].map((half) => ({ id: `entry-${nth}-${half}` }))), sink.frame)
 const text = (lines: Lines) => Buffer.from(lines.bytes).toString()
 
-/** One batch is there, so much of a second one, and the file is moved away. */
+/** One batch is complete, so much of a second one, and the file is moved away. */
 async function moved(written: (whole: string) => string, copies: readonly string[] = []) {
   const disk = new FakeDisk()
   const sink = open(disk)
@@ -46,7 +46,7 @@ async function append(disk: FakeDisk, path: string, more: string) {
   await file.close()
 }
 
-test('a copy of the file is not taken for it', async () => {
+test('a copy of the file is not mistaken for it', async () => {
   const { disk, again, whole } = await moved((batch) => batch.slice(0, 20), ['/out/copy'])
   const copied = disk.content('/out/copy')?.toString()
   const content = await again()
@@ -55,14 +55,14 @@ test('a copy of the file is not taken for it', async () => {
   expect(content(PATH) ?? '').toBe('')
 })
 
-test('a batch that is there whole is not written again, whatever somebody wrote behind it', async () => {
+test('a complete batch is not written again, whatever was appended behind it', async () => {
   const { again, whole } = await moved((batch) => `${batch}theirs\n`)
   const content = await again()
   expect(content(MOVED)).toBe(`${whole}theirs\n`)
   expect(content(PATH) ?? '').toBe('')
 })
 
-test('a file of which the batch was not begun is left as it is, and every file that was looked into is closed', async () => {
+test('a file in which the batch was not begun stays unchanged, and every inspected file is closed', async () => {
   const { disk, again, second } = await moved(() => '')
   const before = disk.content(MOVED)?.toString()
   const content = await again()

@@ -1,4 +1,4 @@
-// The file that a file sink keeps open from batch to batch: opened once, let go of when it is no longer the one at its path, closed at the end; and what a check may do to it.
+// The file that a file sink keeps open from batch to batch: opened once, closed when it is no longer the one at its path, closed at the end; and what a check may do to it.
 import { expect, test } from 'vitest'
 import type { Disk, DiskFile } from '../../../../src/contracts/platform.ts'
 import type { Lines, Sink } from '../../../../src/contracts/sink.ts'
@@ -54,7 +54,7 @@ test('one file is opened once for all its batches, and closed with the sink', as
   expect(state.open).toBe(0)
 })
 
-test('a file that is moved away, or rotated, is let go of', async () => {
+test('a file that is moved away, or rotated, is closed', async () => {
   const disk = new FakeDisk()
   const { state, counting } = counted(disk)
   const sink = open(counting, { rotate: { max_bytes: '100B', keep: 5 } })
@@ -65,7 +65,7 @@ test('a file that is moved away, or rotated, is let go of', async () => {
   expect(state.open).toBe(1)
 })
 
-test('a file that could not be looked at is opened anew: what was open of it may be away', async () => {
+test('a file that could not be examined is reopened: the open one may have been moved', async () => {
   const disk = new FakeDisk()
   const { state, counting } = counted(disk)
   let away = false
@@ -84,7 +84,7 @@ test('a file that could not be looked at is opened anew: what was open of it may
   expect(disk.content(PATH)?.toString()).toBe(first + second)
 })
 
-test('a new file behind one that somebody moved away outlives a power cut as soon as it has a batch', async () => {
+test('after a file was moved away, the new one survives a power cut as soon as it has a batch', async () => {
   const disk = new FakeDisk()
   const sink = open(disk)
   await deliver(sink, 0)
@@ -94,7 +94,7 @@ test('a new file behind one that somebody moved away outlives a power cut as soo
   expect(disk.content(PATH)?.toString()).toBe(second)
 })
 
-test('only who writes behind our end is told of as a stranger, once', async () => {
+test('only a writer behind our end is reported as another program, once', async () => {
   const disk = new FakeDisk()
   const log = new LogLines()
   const sink = open(disk, {}, log)
@@ -117,7 +117,7 @@ test('only who writes behind our end is told of as a stranger, once', async () =
   expect(told()).toBe(1)
 })
 
-test('a check changes nothing of a file that is there, and leaves none where there was none', async () => {
+test('a check changes nothing in an existing file, and leaves none where there was none', async () => {
   const disk = new FakeDisk()
   const { state, counting } = counted(disk)
   const sink = open(counting)
@@ -132,7 +132,7 @@ test('a check changes nothing of a file that is there, and leaves none where the
   expect(state.open).toBe(0)
 })
 
-test('a check of a file that may only be read fails, though others may be made beside it', async () => {
+test('a check of a read-only file fails, though others may be created beside it', async () => {
   const disk = new FakeDisk()
   const sink = open(disk)
   await deliver(sink, 0)

@@ -1,4 +1,4 @@
-// When a file sink begins a new file, to the byte, and how many old ones stay.
+// When a file sink starts a new file, to the byte, and how many old ones stay.
 import { expect, test } from 'vitest'
 import type { Lines, Sink } from '../../../../src/contracts/sink.ts'
 import { sinkKinds } from '../../../../src/sinks/index.ts'
@@ -37,22 +37,22 @@ async function sizesAfter(maxBytes: number, batches: number, keep = 10) {
 
 const two = batchOf(open(new FakeDisk(), 1), 0).bytes.length
 
-test('batches that fit stand in one file, up to its last byte; what would take it over begins a new one', async () => {
+test('batches that fit share one file, up to its last byte; a batch that would exceed it starts a new one', async () => {
   expect(await sizesAfter(3 * two, 3)).toEqual([3 * two])
   expect(await sizesAfter(3 * two - 1, 3)).toEqual([2 * two, two])
   expect(await sizesAfter(3 * two, 4)).toEqual([3 * two, two])
 })
 
-test('a batch that is too large for any file stands alone in one, and leaves no empty one behind', async () => {
+test('a batch that is too large for any file is alone in one, and leaves no empty one behind', async () => {
   expect(await sizesAfter(two - 1, 3)).toEqual([two, two, two])
 })
 
-test('so many full files are kept as were asked for, the oldest go', async () => {
+test('the configured number of full files stays, the oldest go', async () => {
   expect(await sizesAfter(two, 5, 2)).toEqual([two, two, two])
   expect(await sizesAfter(two, 5, 1)).toEqual([two, two])
 })
 
-test('a stop before the batch writes nothing, and says that it stopped', async () => {
+test('a stop before the batch writes nothing, and reports the stop', async () => {
   const disk = new FakeDisk()
   const sink = open(disk, 1_000)
   const lines = batchOf(sink, 0)
@@ -60,6 +60,8 @@ test('a stop before the batch writes nothing, and says that it stopped', async (
   const stopped = sink.deliver({ lines, detail, possibleDuplicate: false }, AbortSignal.abort())
   await expect(stopped).rejects.toMatchObject({ code: 'aborted' })
   expect(disk.content(PATH)?.length ?? 0).toBe(0)
-  expect(await sink.deliver({ lines, detail, possibleDuplicate: true }, never)).toMatchObject({ settled: 2 })
+  expect(await sink.deliver({ lines, detail, possibleDuplicate: true }, never)).toMatchObject({
+    acknowledged: 2,
+  })
   expect(disk.content(PATH)?.length).toBe(lines.bytes.length)
 })

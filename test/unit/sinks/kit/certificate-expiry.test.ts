@@ -1,4 +1,4 @@
-// Certificates behind URLs: looked at beside the deliveries, at most once a day, and never to their harm.
+// Certificates behind URLs: checked beside the deliveries, at most once a day, and without harm to them.
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { Transport } from '../../../../src/contracts/platform.ts'
 import { Certificates } from '../../../../src/sinks/kit/certificate-expiry.ts'
@@ -32,8 +32,8 @@ function stand(urls: readonly string[] = ['https://siem.test:8088']) {
   return { peer, deps, tls, certificates, told, look }
 }
 
-describe('the daily look', () => {
-  test('connects once a day, however often it is asked, and leaves nothing open', async () => {
+describe('the daily certificate check', () => {
+  test('connects once a day, however often it is called, and leaves nothing open', async () => {
     const { peer, deps, tls, told, look } = stand()
     for (let i = 0; i < 5; i++) await look()
     expect(peer.asked).toEqual([{ to: { host: 'siem.test', port: 8088 }, tls }])
@@ -46,7 +46,7 @@ describe('the daily look', () => {
     expect([peer.asked.length, told().length, peer.open]).toEqual([2, 2, 0])
   })
 
-  test('goes on a day later where the clock was a year ahead for a while', async () => {
+  test('resumes a day later if the clock was a year ahead for a while', async () => {
     const { peer, deps, told, look } = stand()
     const now = vi.spyOn(deps.clock, 'now')
     const elsewhen = (aheadMs: number) => now.mockImplementation(() => deps.clock.elapsed() + aheadMs)
@@ -58,7 +58,7 @@ describe('the daily look', () => {
     expect([peer.asked.length, told().length]).toEqual([2, 2])
   })
 
-  test('tells whoever counts of each certificate that it saw, however far its end', async () => {
+  test('reports each certificate that it saw to the metrics, however far its end', async () => {
     const { peer, deps, tls } = stand()
     peer.certificateEndsAt = 9e12
     peer.ownCertificateEndsAt = 8e12
@@ -73,7 +73,7 @@ describe('the daily look', () => {
     expect(deps.log.lines).toEqual([])
   })
 
-  test('a look that takes its time is one, and tells on the next day again', async () => {
+  test('counts once when it takes long, and reports again the next day', async () => {
     const { peer, deps, told, look } = stand()
     let take: (() => void) | undefined
     peer.holding = new Promise<void>((resolve) => (take = resolve))
@@ -88,7 +88,7 @@ describe('the daily look', () => {
     expect(told()).toHaveLength(2)
   })
 
-  test('a receiver that cannot be reached is no fault here, and hides no other', async () => {
+  test('treats an unreachable receiver as no error, and still reports the others', async () => {
     const { peer, told, look, deps } = stand(['https://a.test', 'https://b.test'])
     peer.down = true
     await look()
@@ -99,14 +99,14 @@ describe('the daily look', () => {
     expect(told().map((line) => /[ab]\.test:443/.exec(line)?.[0])).toEqual(['a.test:443', 'b.test:443'])
   })
 
-  test('without TLS there is nothing to look at', async () => {
+  test('does nothing without TLS', async () => {
     const { peer, look, certificates } = stand(['http://siem.test:8088'])
     await look()
     expect(await certificates.results('http://siem.test:8088', never)).toEqual([])
     expect(peer.asked).toEqual([])
   })
 
-  test('is called off with the sink', async () => {
+  test('is cancelled with the sink', async () => {
     const { peer, told, look, certificates } = stand(['https://a.test', 'https://b.test'])
     let take: (() => void) | undefined
     peer.holding = new Promise<void>((resolve) => (take = resolve))
@@ -151,7 +151,7 @@ const sinks = {
 }
 
 describe.each(Object.entries(sinks))('%s', (_, open) => {
-  test('tells of a certificate that ends soon, beside its deliveries', async () => {
+  test('reports a certificate that ends soon, beside its deliveries', async () => {
     const peer = new FakePeer()
     const { deps, sink, where, deliver } = open(peer)
     closers.push(() => sink.close())
@@ -166,7 +166,7 @@ describe.each(Object.entries(sinks))('%s', (_, open) => {
     expect(peer.open).toBe(0)
   })
 
-  test('a look that hangs or fails holds up no delivery, and none is left when the sink is closed', async () => {
+  test('delays no delivery when the check hangs or fails, and none is left when the sink is closed', async () => {
     const peer = new FakePeer()
     let take: (() => void) | undefined
     peer.holding = new Promise<void>((resolve) => (take = resolve))
@@ -182,7 +182,7 @@ describe.each(Object.entries(sinks))('%s', (_, open) => {
     await failing.deliver()
   })
 
-  test('check tells the days that are left', async () => {
+  test('check reports the days that are left', async () => {
     const peer = new FakePeer()
     const { deps, sink, where } = open(peer)
     closers.push(() => sink.close())

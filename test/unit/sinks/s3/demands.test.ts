@@ -1,4 +1,4 @@
-// What sse and object_lock demand: which KMS keys are one, and what an object lacks that was stored before they were set.
+// What sse and object_lock require: which KMS keys are the same, and what an object lacks that was stored before they were set.
 import { describe, expect, it } from 'vitest'
 import type { ObjectGroup } from '../../../../src/contracts/sink.ts'
 import { compareKeys } from '../../../../src/sinks/s3/bucket.ts'
@@ -55,7 +55,7 @@ describe('a KMS key', () => {
   })
 
   it.each([false, true])(
-    'of another name than sse.kms_key_id holds the sink before anything is stored (may only write: %s)',
+    'with another name than sse.kms_key_id blocks the sink before anything is stored (may only write: %s)',
     async (writeOnly) => {
       const { put, fake } = bench({ ownKmsKey: arn(OTHER), writeOnly })
       await expect(put({ sse: { type: 'kms', kms_key_id: arn(ONE) } })).rejects.toMatchObject({
@@ -66,7 +66,7 @@ describe('a KMS key', () => {
     },
   )
 
-  it('that cannot be compared holds nothing, and the check says so', async () => {
+  it('that cannot be compared blocks nothing, and the check says so', async () => {
     const { put, open, fake } = bench({ ownKmsKey: arn(OTHER) })
     const sse = { type: 'kms', kms_key_id: 'alias/audit' }
     const results = await open({ sse }).check(never)
@@ -83,30 +83,30 @@ describe('an object that an earlier try stored', () => {
   const lacks = (what: string) => expect.stringMatching(new RegExp(`without the current settings.*"key":"workspace=acme.*"lacks":"${what}"`)) as string // prettier-ignore
 
   it.each([
-    ['as it is asked for now', { sse: { type: 's3' }, ...lock }, { sse: { type: 's3' }, ...lock }, []],
-    ['where nothing is asked for', lock, {}, []],
+    ['as now required', { sse: { type: 's3' }, ...lock }, { sse: { type: 's3' }, ...lock }, []],
+    ['with no requirement', lock, {}, []],
     ['without a lock', { sse: { type: 's3' } }, { sse: { type: 's3' }, ...lock }, [lacks('object_lock')]],
     ['under a weaker lock', { object_lock: { mode: 'governance', days: 1 } }, lock, [lacks('object_lock')]],
     ['under a stronger lock', lock, { object_lock: { mode: 'governance', days: 1 } }, []],
     ['unencrypted', lock, { sse: { type: 's3' }, ...lock }, [lacks('sse')]],
     ['with another key', { sse: { type: 'kms', kms_key_id: arn(OTHER) } }, { sse: { type: 'kms', kms_key_id: arn(ONE) } }, [lacks('sse')]], // prettier-ignore
     ['without both', {}, { sse: { type: 's3' }, ...lock }, [lacks('sse, object_lock')]],
-  ])('%s counts as stored, and what it lacks is told with its name', async (_, before, now, told) => {
+  ])('%s counts as stored, and what it lacks is reported with its name', async (_, before, now, told) => {
     const { put, lines, fake } = bench()
     await put(before)
-    expect(await put(now)).toMatchObject({ there: true })
+    expect(await put(now)).toMatchObject({ alreadyStored: true })
     expect(lines).toEqual(told)
     expect(fake.entries).toHaveLength(1)
   })
 
-  it('is told with its name where this role may not look', async () => {
+  it('is reported with its name if this role may not read it', async () => {
     const { put, lines } = bench({ writeOnly: true })
     await put({})
-    expect(await put(lock)).toMatchObject({ there: true })
+    expect(await put(lock)).toMatchObject({ alreadyStored: true })
     expect(lines).toEqual([expect.stringMatching(/may not read its settings.*"key":"workspace=acme/)])
   })
 
-  it('and is gone when it is looked at counts as not stored: it is put again', async () => {
+  it('and is missing when it is read counts as not stored: it is put again', async () => {
     const { put, fake } = bench()
     await put({})
     fake.faultOfAll = ({ method, url }) => {
@@ -114,6 +114,6 @@ describe('an object that an earlier try stored', () => {
       return undefined
     }
     await expect(put(lock)).rejects.toMatchObject({ code: 'bad_reply' })
-    expect(await put(lock)).toMatchObject({ there: false })
+    expect(await put(lock)).toMatchObject({ alreadyStored: false })
   })
 })

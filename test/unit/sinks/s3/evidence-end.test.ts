@@ -1,4 +1,4 @@
-// The end of a chain against a time from outside: what a clock did that jumped ahead does not speak for hours that were cut away.
+// The end of a chain against a time from outside: a clock that jumped ahead does not vouch for hours that were cut away.
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { BEGIN_AT, HOUR_MS, Stand } from './evidence-stand.ts'
 
@@ -13,7 +13,7 @@ beforeEach(async () => {
 })
 afterEach(() => stand.close())
 
-/** Keeps so many manifests, and of the objects those that they list. */
+/** Keeps so many manifests, and the objects that they list. */
 function cutBehind(count: number): void {
   for (const [at, key] of stand.bucket.keys('manifest/').entries())
     if (at >= count) {
@@ -65,7 +65,7 @@ it('a time at which nothing ran is not proved, and one before or behind it is', 
   expect(await faultsAt(stoppedAt + 6 * HOUR_MS + 1)).toBe(1)
 })
 
-it('an interval that is left incomplete is reached at its begin and no further', async () => {
+it('an incomplete interval is reached at its start and no further', async () => {
   const beginAt = Math.floor(stand.clock.nowMs / HOUR_MS) * HOUR_MS
   for (let i = 0; i < 300; i++) await stand.runDispatcher(1)
   await stand.hour()

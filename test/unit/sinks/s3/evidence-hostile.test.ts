@@ -1,4 +1,4 @@
-// `verify` against somebody who may write to the bucket: whatever lies there, every object is checked, the report is made, and nothing that was changed is proved.
+// `verify` against an attacker who may write to the bucket: every object is checked, the report is made, and nothing that was changed is proved.
 import { createHash, createPrivateKey } from 'node:crypto'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -41,7 +41,7 @@ async function* keysOf(keys: Iterable<string>) {
   yield* keys
 }
 
-/** In pieces of each size that matters: an end that stands in the same piece, and one that comes in the next. */
+/** In pieces of each size that matters: an end in the same piece, and one that comes in the next. */
 async function* cutIn(body: Buffer, bytes: number) {
   for (let at = 0; at < body.length; at += bytes) yield body.subarray(at, at + bytes)
 }
@@ -138,7 +138,7 @@ describe('an object that was replaced', () => {
     },
   )
 
-  it('by one that this program fails on is a fault too, and says that it is a bug of ours', async () => {
+  it('by one that this program fails on is a fault too, reported as a bug of ours', async () => {
     const get = async (key: string) => {
       if (key === first('.gz')) throw new TypeError('planted')
       return once(objects.get(key) ?? Buffer.alloc(0))
@@ -148,7 +148,7 @@ describe('an object that was replaced', () => {
     expect([verified.faults, verified.objects, verified.unread]).toEqual([1, 6, 1])
   })
 
-  it('by one that the store does not give, such as under a key of somebody else, is a fault, and the report says so', async () => {
+  it('by one that the store does not return, such as under another key, is a fault, and the report says so', async () => {
     const refused = new ConnectorError('misconfigured', 'bucket x refuses\u001b[2J the request')
     async function* breaks() {
       yield Buffer.from(objects.get(first('.zst')) ?? '').subarray(0, 10)
@@ -165,7 +165,7 @@ describe('an object that was replaced', () => {
     expect(out).toContain('not read: 1 object;')
   })
 
-  it('is asked for again where that may help, and read then', async () => {
+  it('is requested again if that may help, and read then', async () => {
     let failures = 2
     const pauses: number[] = []
     const get = async (key: string) => {
@@ -176,7 +176,7 @@ describe('an object that was replaced', () => {
     expect([verified.faults, pauses]).toEqual([0, [1_000, 5_000]])
   })
 
-  it('ends the verification where it was called off', async () => {
+  it('ends the verification if it was cancelled', async () => {
     const get = async () => {
       throw new ConnectorError('aborted', 'called off')
     }
@@ -186,7 +186,7 @@ describe('an object that was replaced', () => {
 
 const manifestKeys = () => [...whole.keys()].filter((key) => key.startsWith('manifest/')).sort()
 
-/** The chain as it would be had an earlier try stored all objects: of their bodies nothing is known. */
+/** The chain if an earlier try had stored all objects: nothing is known of their bodies. */
 function withoutBodies() {
   const key = createPrivateKey(stand.keys.privatePem)
   let previous: unknown = null
@@ -210,7 +210,7 @@ function withoutBodies() {
 const sha256Of = (line: string) => createHash('sha256').update(line).digest('hex')
 
 describe('objects that were checked by their lines alone', () => {
-  it('are counted in the report: of a body that is not packed the lines are all', async () => {
+  it('are counted in the report: an uncompressed body has nothing but its lines', async () => {
     withoutBodies()
     const { verified, out } = await told()
     expect([verified.faults, verified.byLines]).toEqual([0, 4])
@@ -233,7 +233,7 @@ describe('objects that were checked by their lines alone', () => {
   })
 })
 
-describe('names that somebody planted', () => {
+describe('planted names', () => {
   const planted = [
     'workspace=acme/x\nproved: 6 objects with 60 entries: none is missing',
     'workspace=acme/x\r\u001b[2Kproved: all',
@@ -245,7 +245,7 @@ describe('names that somebody planted', () => {
     'replay=x"/\u0000',
     '.auditferry/\nproved: all',
   ]
-  it('stand in the report in one line each, in quotes, and nothing in them that a terminal obeys', async () => {
+  it('are in the report on one line each, in quotes, without anything that a terminal interprets', async () => {
     for (const key of planted) objects.set(key, Buffer.from('x'))
     const { verified, out } = await told()
     expect(verified.faults).toBe(8)
@@ -259,7 +259,7 @@ describe('names that somebody planted', () => {
     expect(out).toContain('note: ".auditferry/\\u{a}proved: all" is not what')
   })
 
-  it('of a store are told in the same way', async () => {
+  it('of a store are reported in the same way', async () => {
     async function* list(strange: (key: string, what: string) => void) {
       yield* objects.keys()
       strange('a\nproved: all', 'is a link that leads nowhere')
@@ -267,7 +267,7 @@ describe('names that somebody planted', () => {
     expect((await told({ list })).out).toContain('fault: "a\\u{a}proved: all" is a link')
   })
 
-  it('that read as a listed one are a fault, of objects and of manifests', async () => {
+  it('that look like a listed one are a fault, of objects and of manifests', async () => {
     const twice = [first('.gz'), manifestKeys()[1] ?? '']
     async function* list() {
       yield* objects.keys()
@@ -278,7 +278,7 @@ describe('names that somebody planted', () => {
     for (const key of twice) expect(out).toContain(`fault: ${key} is listed twice`)
   })
 
-  it('are no manifests where no chain counts so', async () => {
+  it('are no manifests if no chain counts that way', async () => {
     const place = { sink: 'archive', journal: 'a1b2c3d4e5f6a1b2c3d4e5f6' }
     for (const number of [0, 9_999_999_999_999_999]) {
       const key = manifestKey({ ...place, number: 1 }).replace(/\d{16}/, String(number).padStart(16, '0'))
@@ -303,7 +303,7 @@ describe('names that somebody planted', () => {
   })
 })
 
-describe('a manifest that somebody planted', () => {
+describe('a planted manifest', () => {
   const key = () => manifestKeys()[2] ?? ''
   const line = () => (whole.get(key())?.toString() ?? '').split('\n')[0] ?? ''
   const signature = () => (whole.get(key())?.toString() ?? '').split('\n')[1] ?? ''
@@ -319,16 +319,19 @@ describe('a manifest that somebody planted', () => {
     'of blanks': () => `${line()}\n${' '.repeat(2 ** 20)}${signature()}\n`,
     'of no text': () => '\u0000\n\ufffd\n',
   }
-  it.each(Object.entries(bodies))('%s is a fault of its own, and all else is checked', async (_, body) => {
-    objects.set(key(), Buffer.from(body()))
-    const { verified, lines } = await told()
-    expect(lines.filter((each) => each.startsWith('fault:'))).toEqual([
-      expect.stringContaining(`fault: ${key()} `),
-    ])
-    expect(verified.objects).toBe(4)
-  })
+  it.each(Object.entries(bodies))(
+    '%s is a fault of its own, and everything else is checked',
+    async (_, body) => {
+      objects.set(key(), Buffer.from(body()))
+      const { verified, lines } = await told()
+      expect(lines.filter((each) => each.startsWith('fault:'))).toEqual([
+        expect.stringContaining(`fault: ${key()} `),
+      ])
+      expect(verified.objects).toBe(4)
+    },
+  )
 
-  it('is not parsed before its signature is known, however long the line is that should hold one', async () => {
+  it('is not parsed before its signature is verified, however long its signature line is', async () => {
     objects.set(key(), Buffer.from(`${line()}\n${'['.repeat(15 * 2 ** 20)}\n`))
     const before = process.memoryUsage().rss
     const { out } = await told()

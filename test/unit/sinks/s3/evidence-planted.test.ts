@@ -1,4 +1,4 @@
-// What somebody who may write to the bucket puts into it: it neither brings the daemon down nor hides behind an excuse.
+// Objects that an attacker puts into the bucket: they neither crash the daemon nor hide behind an excuse.
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -14,7 +14,7 @@ import { systemClock } from '../../../../src/platform/clock.ts'
 import { never } from '../../delivery/quay.ts'
 import { Fate, HOUR_MS, MemoryBucket, Stand } from './evidence-stand.ts'
 
-/** Bytes without end, and how many were taken of them. */
+/** Endless bytes, and how many of them were taken. */
 function endless() {
   const taken = { bytes: 0, left: false }
   async function* body() {
@@ -31,26 +31,26 @@ function endless() {
   return { taken, body }
 }
 
-describe('a body without end under the name of the next manifest', () => {
+describe('an endless body under the name of the next manifest', () => {
   const bucketWith = (fetch: () => Promise<AsyncIterable<Uint8Array>>) =>
     manifestStore(
       {
         where: 'bucket logs',
-        put: async () => ({ outcome: 'there', encryption: undefined }),
+        put: async () => ({ outcome: 'exists', encryption: undefined }),
         fetch,
       },
       options.parse({ bucket: 'logs' }),
       systemClock,
     )
 
-  it('is read no further than it was asked for, and then left', async () => {
+  it('is read no further than requested, and then closed', async () => {
     const { taken, body } = endless()
     const store = bucketWith(async () => body())
     expect(await store.get('manifest/x', 100_000, never)).toHaveLength(100_000)
     expect(taken).toEqual({ bytes: 131_072, left: true })
   })
 
-  it('is another manifest to the daemon: held, told, and not kept in memory', async () => {
+  it('is another manifest to the daemon: it is blocked, reports it and does not keep it in memory', async () => {
     const stand = await Stand.open()
     try {
       const { taken, body } = endless()
@@ -65,7 +65,7 @@ describe('a body without end under the name of the next manifest', () => {
     }
   })
 
-  it('is to a verifier larger than any manifest: told, and read no further', async () => {
+  it('is larger than any manifest to a verifier: reported, and read no further', async () => {
     const stand = await Stand.open()
     try {
       await stand.step()
@@ -84,7 +84,7 @@ describe('a body without end under the name of the next manifest', () => {
     }
   })
 
-  it('that begins with ours is not ours', async () => {
+  it('that begins like ours is not ours', async () => {
     const stand = await Stand.open()
     try {
       await stand.step()
@@ -106,7 +106,7 @@ describe('a body without end under the name of the next manifest', () => {
   })
 })
 
-it('a body that unpacks to nothing, without end, is given up where packing cannot have made it so long', async () => {
+it('a body that unpacks to nothing, endlessly, is given up at the length that packing cannot exceed', async () => {
   let bytes = 0
   const empty = Buffer.concat(Array.from({ length: 3_000 }, () => gzipSync('')))
   async function* nothings() {
@@ -136,7 +136,7 @@ const forged = (first: number, last = first) =>
 describe('objects that no manifest lists', () => {
   let long: Stand
   let short: Stand
-  /** One chain of the entries 1 to 60 but for a gap from 41 to 50, and a second journal's of 1 to 8. */
+  /** One chain of the entries 1 to 60 with a gap from 41 to 50, and a second journal's of 1 to 8. */
   beforeAll(async () => {
     long = await Stand.open()
     await long.append(60)
@@ -174,7 +174,7 @@ describe('objects that no manifest lists', () => {
     return { faults: of('fault'), notes: of('note') }
   }
 
-  it('are a fault where a chain covers their numbers, whatever another chain would excuse', async () => {
+  it('are a fault if a chain covers their numbers, whatever another chain would excuse', async () => {
     for (const stands of [[long], [long, short], [short, long]]) {
       const { faults } = await told(stands, [forged(20)])
       expect(faults).toEqual([expect.stringContaining(`${forged(20)} is not listed by the manifest`)])
@@ -183,7 +183,7 @@ describe('objects that no manifest lists', () => {
     expect((await told([long], [forged(20)])).faults[0]).not.toContain('or the chain')
   })
 
-  it('are excused by the end of all chains, and by a gap where no other chain covers it', async () => {
+  it('are excused by the end of all chains, and by a gap that no other chain covers', async () => {
     const { faults, notes } = await told([long, short], [forged(61), forged(45)])
     expect(faults).toEqual([])
     // Two objects were really stored meanwhile.
@@ -191,7 +191,7 @@ describe('objects that no manifest lists', () => {
     expect(notes).toContainEqual(expect.stringContaining('and 2 more are stored while evidence was off'))
   })
 
-  it('are excused by a missing manifest of the chain itself, and not where another chain covers them', async () => {
+  it('are excused by a missing manifest of the chain itself, but not if another chain covers them', async () => {
     const [first] = long.bucket.keys('manifest/')
     const { faults } = await told([long, short], [forged(20), forged(7)], first)
     expect(faults).not.toContainEqual(expect.stringContaining(forged(20)))
@@ -199,14 +199,14 @@ describe('objects that no manifest lists', () => {
     expect(faults).toContainEqual(expect.stringContaining(forged(7)))
   })
 
-  it('are a fault where they straddle the edge of what is covered', async () => {
+  it('are a fault if they straddle the edge of the covered range', async () => {
     for (const key of [forged(60, 61), forged(40, 41), forged(50, 51), forged(1, 99)]) {
       const { faults } = await told([long], [key])
       expect(faults).toEqual([expect.stringContaining(`${key} is not listed by the manifest`)])
     }
   })
 
-  it('stand inside an edge or outside, to the number', () => {
+  it('are inside or outside an edge, exact to the number', () => {
     const base = { sink: 'archive', journal: 'a', manifests: 1, last: undefined, filtered: 0, parked: 0 }
     const chain = (after: number, through: number): WalkedChain => ({
       ...{ ...base, after, through, hashes: new Set<string>(), intervals: [], blind: [], gaps: [] },
@@ -240,7 +240,7 @@ describe('objects that no manifest lists', () => {
     ).toEqual([undefined, 'blind', undefined])
   })
 
-  it('under a name of their own are a fault wherever tables or manifests are read from', async () => {
+  it('under a name of their own are a fault if tables or manifests are read from there', async () => {
     const planted = [
       'workspace=acme/source=audit/dt=2026-01-31/part-0.ndjson',
       'workspace=acme/part-0.ndjson.gz',
@@ -267,14 +267,14 @@ describe('objects that no manifest lists', () => {
     [67, 3],
     [9_999_999_999_999_999, 5],
     [67, 9_007_199_254_740_992],
-  ])('are a fault under the numbers %i to %i, which no journal gives', async (first, last) => {
+  ])('are a fault under the numbers %i to %i, which no journal assigns', async (first, last) => {
     for (const stands of [[long], [long, short]])
       expect((await told(stands, [forged(first, last)])).faults).toEqual([
         expect.stringContaining(`${forged(first, last)} has a name that Auditferry never uses`),
       ])
   })
 
-  it('beside all that are told, and so is what hides beside the probes', async () => {
+  it('elsewhere are a note, and so are foreign objects beside the probes', async () => {
     const probes = ['.auditferry/probe-0a1b2c3d', '.auditferry/check-0a1b2c3d4e5f-race']
     const { faults, notes } = await told([long], [...probes, 'other/part-0', '.auditferry/x/part-0.ndjson'])
     expect(faults).toEqual([])
@@ -285,8 +285,8 @@ describe('objects that no manifest lists', () => {
   })
 })
 
-describe('a chain that was made for another place, signed with the same key', () => {
-  it('is a fault, told once; where nobody knows the place it is told what the manifests say', async () => {
+describe('a chain that was made for another location, signed with the same key', () => {
+  it('is a fault, reported once; if the location is unknown, the report says what the manifests name', async () => {
     const stand = await Stand.open()
     try {
       await stand.append(4)
@@ -312,7 +312,7 @@ describe('a chain that was made for another place, signed with the same key', ()
     }
   })
 
-  it('is a fault from the manifest on where the place changes', async () => {
+  it('is a fault from the manifest on at which the location changes', async () => {
     const stand = await Stand.open()
     try {
       await stand.step()
@@ -329,7 +329,7 @@ describe('a chain that was made for another place, signed with the same key', ()
   })
 })
 
-it('what several faults name is counted once in what they touch, and what has no time leaves the time as it is', () => {
+it('what several faults name is counted once, and a fault without a time leaves the time unchanged', () => {
   const sum = new TouchedSum()
   const time = '2026-01-31T00:00:00.000000Z'
   sum.add('a', { entries: 3, first: 5, last: 9, from: time, until: time })

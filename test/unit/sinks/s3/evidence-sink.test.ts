@@ -1,4 +1,4 @@
-// Evidence as the sink carries it: delivery in objects, a server that fails and a process that dies, and a bucket that verifies in the end.
+// Evidence in the sink: delivery in objects, a server that fails and a process that dies, and a bucket that verifies in the end.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -78,7 +78,7 @@ async function openDock(
     begin,
     pass: (ms: number) => quay.clock.advance(quay.clock.now() + ms),
     manifests: () => [...fake.objects.keys()].filter((key) => key.startsWith('a/b/manifest/')),
-    /** Steps until there is nothing to do; tells the codes of what failed, and dies where it must. */
+    /** Steps until there is nothing to do; returns the codes of what failed, and dies where it must. */
     async work() {
       const codes: string[] = []
       for (let i = 0; i < 2_000; i++) {
@@ -143,7 +143,7 @@ describe('the sink with evidence', () => {
     expect(waitMs).toBe(HOUR_MS - (quay.clock.now() % HOUR_MS))
   })
 
-  it('proves the server before its first manifest too: one that replaces objects gets none', async () => {
+  it('probes the server before its first manifest too: one that replaces objects gets none', async () => {
     const dock = await openDock(await openQuay())
     dock.fake.switches.overwrites = true
     expect(await dock.work()).toEqual([])
@@ -155,7 +155,7 @@ describe('the sink with evidence', () => {
     expect(dock.manifests()).toEqual([])
   })
 
-  it('locks manifests as it locks objects', async () => {
+  it('locks manifests like objects', async () => {
     const quay = await openQuay()
     const dock = await openDock(quay, { object_lock: { mode: 'compliance', days: 30 } })
     dock.fake.switches = { ...dock.fake.switches, locks: true }
@@ -169,7 +169,7 @@ describe('the sink with evidence', () => {
     })
   })
 
-  it('goes on delivering while manifests fail, tells it, and lists all in the end', async () => {
+  it('keeps delivering while manifests fail, reports it, and lists everything in the end', async () => {
     const quay = await openQuay()
     const dock = await openDock(quay)
     dock.fake.faultOfAll = ({ method, url }): S3Fault | undefined =>
@@ -192,7 +192,7 @@ describe('the sink with evidence', () => {
     expect([faultLines, entries]).toEqual([[], 32])
   })
 
-  it('is held by a key that is gone, and delivers all the same', async () => {
+  it('is blocked by a missing key, and still delivers', async () => {
     const quay = await openQuay()
     const gone = join(folder, 'gone.pem')
     const dock = await openDock(quay, { evidence: { signing_key_file: gone } })
@@ -214,7 +214,7 @@ describe('the sink with evidence', () => {
     expect(await dock.verify()).toMatchObject({ faultLines: [], entries: 8 })
   })
 
-  it('of a single run notices the end although nothing is open', async () => {
+  it('in a single run notices the end although nothing is open', async () => {
     const quay = await openQuay()
     let over = false
     const dock = await openDock(quay, {}, () => over, 1_000)
@@ -228,7 +228,7 @@ describe('the sink with evidence', () => {
     expect(await dock.verify()).toMatchObject({ faultLines: [], entries: 8 })
   })
 
-  it('tells validate whether its key can sign', async () => {
+  it('reports in validate whether its key can sign', async () => {
     const quay = await openQuay()
     const dock = await openDock(quay)
     const open = (signing_key_file: string) =>
@@ -244,7 +244,7 @@ describe('the sink with evidence', () => {
   })
 })
 
-it('without evidence nothing but objects is stored, and nothing is noted', async () => {
+it('without evidence only objects are stored, and no state is kept', async () => {
   const quay = await openQuay()
   const dock = await openDock(quay, { evidence: undefined })
   await append(quay, 1, 20)

@@ -30,7 +30,7 @@ export function keyPair(): KeyPair {
   }
 }
 
-/** The process is gone: no error of ours, so that nothing may handle it. */
+/** The process is dead: not one of our errors, so that nothing may handle it. */
 export class Death extends Error {
   override readonly name = 'Death'
 }
@@ -71,10 +71,10 @@ export class MemoryBucket implements ManifestStore {
     this.fate = fate
   }
 
-  async put(key: string, body: Uint8Array): Promise<'stored' | 'there'> {
+  async put(key: string, body: Uint8Array): Promise<'stored' | 'exists'> {
     if (this.refuse) throw this.refuse()
     return this.fate.through(async () => {
-      if (this.objects.has(key)) return 'there'
+      if (this.objects.has(key)) return 'exists'
       this.objects.set(key, Buffer.from(body))
       if (this.loseAnswer) throw new Death('the answer was lost')
       return 'stored'
@@ -85,7 +85,7 @@ export class MemoryBucket implements ManifestStore {
     return this.mayRead ? this.objects.get(key)?.subarray(0, mostBytes) : undefined
   }
 
-  /** As a verifier sees it. In no order that means anything. */
+  /** As a verifier sees it, in a meaningless order. */
   seen(): EvidenceStore {
     const keys = [...this.objects.keys()].sort((a, b) => (at(a) < at(b) ? -1 : 1))
     return {
@@ -162,7 +162,7 @@ export class Stand {
     this.evidence = this.anew()
   }
 
-  /** As another process would begin. */
+  /** As another process would start. */
   anew(): Evidence {
     const { journal, fate, sink, bucket, clock, intervalMs } = this
     const memory: Memory = {
@@ -217,7 +217,7 @@ export class Stand {
     await this.journal.append(part(specs))
   }
 
-  /** Takes up to `count` entries, stores all but the `filtered` first of them in two objects, settles. */
+  /** Takes up to `count` entries, stores all but the `filtered` first of them in two objects, acknowledges. */
   async runDispatcher(count: number, options: ShipOptions = {}) {
     const { filtered = 0, parked = 0, packed = '.gz', evidence = true } = options
     const batch = await this.journal.take(this.sink, { maxEntries: count, maxBytes: 2 ** 30 })
@@ -262,7 +262,12 @@ export class Stand {
     if (!there) this.bucket.objects.set(name, body)
     return {
       ...{ group, first, last, count: own.length, firstAtUs: own[0]?.us ?? 0, lastAtUs: own.at(-1)?.us ?? 0 },
-      ...{ key: `${this.prefix}/${name}`, linesBytes: whole.length, linesSha256: sha256(whole), there },
+      ...{
+        key: `${this.prefix}/${name}`,
+        linesBytes: whole.length,
+        linesSha256: sha256(whole),
+        alreadyStored: there,
+      },
       ...{ bodySha256: sha256(body), bodyBytes: body.length },
     }
   }

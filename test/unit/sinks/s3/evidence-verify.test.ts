@@ -1,4 +1,4 @@
-// The verifier: whatever one thing is done to a valid bucket, it names it; and nothing it names is not there.
+// The verifier names any single change to a valid bucket, and names nothing that is not there.
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { constants, gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
@@ -13,7 +13,7 @@ import {
 import { verifyEvidence } from '../../../../src/sinks/s3/verify/verify.ts'
 import { keyPair, MemoryBucket, Stand, Fate } from './evidence-stand.ts'
 
-/** Six hours with objects of each packing, one hour without any; then one stretch that no manifest lists yet. */
+/** Six hours with objects of each packing, one hour without any; then one range that no manifest lists yet. */
 async function valid(): Promise<Stand> {
   const stand = await Stand.open()
   await stand.append(66)
@@ -21,7 +21,7 @@ async function valid(): Promise<Stand> {
   for (const packed of ['.gz', '.zst', ''] as const) {
     await stand.runDispatcher(10, { packed, filtered: 1 })
     await stand.hour()
-    // Stored, but not settled: the next try finds its objects there, and nobody vouches for their bodies.
+    // Stored, but not acknowledged: the next try finds its objects there, and no manifest vouches for their bodies.
     stand.fate.dieAt(0, false)
     await stand.runDispatcher(10, { packed, parked: 1 }).catch(() => undefined)
     stand.fate.dieAt(Infinity, false)
@@ -96,7 +96,7 @@ function relined(bucket: Bucket, key: string, change: (lines: string[]) => strin
   )
 }
 
-/** A manifest with other content, signed as it should be; its followers are as they were. */
+/** A manifest with other content, signed correctly; its followers are unchanged. */
 function resigned(
   bucket: Bucket,
   key: string,
@@ -109,7 +109,7 @@ function resigned(
 }
 
 describe('a bucket as it was written', () => {
-  it('holds, and what no manifest lists yet is told as new', async () => {
+  it('verifies, and objects that no manifest lists yet are reported as new', async () => {
     const { faults, notes } = await verify(() => undefined)
     expect(faults).toEqual([])
     expect(notes).toEqual([expect.stringContaining('newer than the last manifest')])
@@ -140,7 +140,7 @@ describe('one change to any object or manifest is named', () => {
       { numRuns: 12 },
     ))
 
-  it('a manifest removed, but for the last: that needs a word from outside', () =>
+  it('a manifest removed, except the last: that needs a reference from outside', () =>
     fc.assert(
       fc.asyncProperty(fc.nat(5), async (n) => {
         const faults = await named(manifest(n), (bucket) => bucket.delete(manifest(n)))
@@ -164,7 +164,7 @@ describe('one change to any object or manifest is named', () => {
       { numRuns: 40 },
     ))
 
-  it('a byte edited, wherever', () =>
+  it('a byte edited at any place', () =>
     fc.assert(
       fc.asyncProperty(
         fc.boolean(),
@@ -203,7 +203,7 @@ describe('one change to any object or manifest is named', () => {
       { numRuns: 80 },
     ))
 
-  it('a body packed anew, where it is vouched for; the same lines elsewhere are the same object', async () => {
+  it('a body packed again, if it is vouched for; the same lines elsewhere are the same object', async () => {
     for (const key of objects.filter((name) => !name.endsWith('.ndjson'))) {
       const anew = (bucket: Bucket) => {
         const lines = unpacked(key, get(bucket, key))
@@ -227,13 +227,13 @@ describe('one change to any object or manifest is named', () => {
     expect(faults).toEqual([expect.stringMatching(/holds \d whole lines, expected \d/)])
   })
 
-  it('a manifest with an empty line more', async () => {
+  it('a manifest with an extra empty line', async () => {
     await named(manifest(1), (bucket) =>
       bucket.set(manifest(1), Buffer.concat([get(bucket, manifest(1)), Buffer.from('\n')])),
     )
   })
 
-  it('lines reordered, doubled, removed or put in, also where all is packed anew', () =>
+  it('lines reordered, doubled, removed or inserted, also if everything is packed again', () =>
     fc.assert(
       fc.asyncProperty(
         anObject,
@@ -286,7 +286,7 @@ describe('one change to any object or manifest is named', () => {
       { numRuns: 28 },
     ))
 
-  it('a manifest signed anew by a given key that is not the one it names', async () => {
+  it('a manifest signed again by a given key that is not the one it names', async () => {
     const second = keyPair()
     const keys = readPublicKeys(stand.keys.publicPem + second.publicPem)
     const { faults } = await verify(
@@ -297,7 +297,7 @@ describe('one change to any object or manifest is named', () => {
   })
 })
 
-describe('what a holder of the key wrote wrongly is named too', () => {
+describe('errors signed by a holder of the key are named too', () => {
   const changed = async (n: number, change: (manifest: Manifest) => Manifest) =>
     (await verify((bucket) => resigned(bucket, manifests[n - 1] ?? '', change))).faults
 
@@ -379,7 +379,7 @@ describe('what a holder of the key wrote wrongly is named too', () => {
     expect(faults.filter((fault) => fault.includes(what))).not.toEqual([])
   })
 
-  it('the first one names none before it, and one that stands alone names the one that is gone', async () => {
+  it('the first one names none before it, and one whose predecessor is missing names it', async () => {
     const before = { number: 1, sha256: sha256('x') }
     const first = await changed(1, (m) => ({ ...m, previous: before }))
     expect(first).toContainEqual(expect.stringContaining('is the first one and names one before it'))
@@ -410,7 +410,7 @@ describe('the end of the chain', () => {
   }
   const untilAt = Date.parse('2026-01-31T17:00:00Z')
 
-  it('cut is not seen from inside, and is with a time or a hash from outside', () =>
+  it('cut is not seen from inside, but with a time or a hash from outside', () =>
     fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 6 }), async (count) => {
         expect((await verify(cutTail(count))).faults).toEqual([])
@@ -424,7 +424,7 @@ describe('the end of the chain', () => {
       { numRuns: 6 },
     ))
 
-  it('that reaches the time and holds the hash is as it should be', async () => {
+  it('that reaches the time and contains the hash is valid', async () => {
     expect((await verify(() => undefined, { untilAt, lastSha256: [lastHash()] })).faults).toEqual([])
     expect((await verify(() => undefined, { untilAt: untilAt + 1 })).faults).toHaveLength(1)
   })
@@ -433,7 +433,7 @@ describe('the end of the chain', () => {
     expect((await verify(cutTail(7))).faults).toEqual([expect.stringContaining('contains no manifest')])
   })
 
-  it('objects in the range of a missing manifest are told as unproved, not each as a fault', async () => {
+  it('objects in the range of a missing manifest are reported as unproved, not each as a fault', async () => {
     const { faults, notes } = await verify((bucket) => bucket.delete(manifests[1] ?? ''))
     expect(faults).toHaveLength(1)
     expect(notes).toContainEqual(expect.stringContaining('in the range of a manifest that is missing'))
@@ -473,8 +473,8 @@ it.each([
   },
 )
 
-describe('a journal made anew', () => {
-  it('begins a chain of its own beside the old one, and both are told', async () => {
+describe('a recreated journal', () => {
+  it('begins a chain of its own beside the old one, and both are reported', async () => {
     const second = await Stand.open()
     try {
       await second.journal.putNote('instance', 'ffffffffffffffffffffffff')
@@ -499,7 +499,7 @@ describe('a journal made anew', () => {
     }
   })
 
-  it("that reaches a time does not speak for another sink's, whose end was cut", async () => {
+  it("that reaches a time does not vouch for another sink's chain, whose end was cut", async () => {
     const second = await Stand.open('other')
     try {
       await second.step()

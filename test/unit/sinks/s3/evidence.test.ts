@@ -19,8 +19,8 @@ const codeOf = (work: Promise<unknown>) =>
     (error: unknown) => (error instanceof ConnectorError ? error.code : String(error)),
   )
 
-describe('what a manifest holds', () => {
-  it('each object of the interval, and each entry as delivered, filtered or parked', async () => {
+describe('the contents of a manifest', () => {
+  it('each object of the interval, and each entry as delivered, filtered or dead letter', async () => {
     await stand.append(20)
     await stand.step()
     await stand.runDispatcher(12, { filtered: 2, parked: 1 })
@@ -73,7 +73,7 @@ describe('what a manifest holds', () => {
     expect((await stand.verify()).faultLines).toEqual([])
   })
 
-  it('an hour in which nothing came has one too', async () => {
+  it('an hour without entries has one too', async () => {
     await stand.step()
     await stand.hour()
     await stand.hour()
@@ -81,7 +81,7 @@ describe('what a manifest holds', () => {
     expect((await stand.verify()).faultLines).toEqual([])
   })
 
-  it('hours in which nothing ran are one that says how many it spans, and hides nothing', async () => {
+  it('hours in which nothing ran are one manifest that says how many it spans, and hides nothing', async () => {
     await stand.append(2)
     await stand.step()
     await stand.runDispatcher(2)
@@ -97,7 +97,7 @@ describe('what a manifest holds', () => {
     expect(noteLines).toEqual([expect.stringContaining('spans 5 intervals')])
   })
 
-  it('a clock set back begins a new interval and is told', async () => {
+  it('a clock set back begins a new interval and is reported', async () => {
     await stand.step()
     await stand.hour()
     stand.clock.nowMs += 100 * 24 * HOUR_MS
@@ -111,7 +111,7 @@ describe('what a manifest holds', () => {
     expect(noteLines).toEqual(expect.arrayContaining([expect.stringContaining('the clock was set back')]))
   })
 
-  it('what is too much for one manifest goes into more of the same interval', async () => {
+  it('objects beyond one manifest’s limit go into more of the same interval', async () => {
     await stand.append(300)
     await stand.step()
     for (let i = 0; i < 300; i++) await stand.runDispatcher(1)
@@ -138,7 +138,7 @@ describe('what a manifest holds', () => {
     expect(await stand.verify()).toMatchObject({ faultLines: [], objects: 2 })
   })
 
-  it('a chain begins where the sink stands, and says that it knows nothing of what was before', async () => {
+  it('a chain begins at the sink’s position, and says that it knows nothing of earlier entries', async () => {
     await stand.append(10)
     await stand.runDispatcher(5, { evidence: false })
     await stand.step()
@@ -150,7 +150,7 @@ describe('what a manifest holds', () => {
     expect(noteLines).toEqual([expect.stringContaining('from before evidence was switched on')])
   })
 
-  it('entries that were settled while evidence was off are a gap that is told, until somebody explains it', async () => {
+  it('entries acknowledged while evidence was off are a reported gap, until it is explained', async () => {
     await stand.append(15)
     await stand.step()
     await stand.runDispatcher(5)
@@ -176,17 +176,17 @@ describe('what a manifest holds', () => {
       ],
     })
     expect(explained.faultLines).toEqual([])
-    // A part of a gap that is explained explains no more than the part.
+    // An explanation for a part of a gap explains only that part.
     for (const acceptedGaps of [[{ first: 6, last: 9 }], [{ first: 7, last: 10 }], [{ first: 7, last: 9 }]])
       expect((await stand.verify({ acceptedGaps })).faultLines).toHaveLength(2)
   })
 
-  it('what is settled ahead of a hole waits until the hole is: it is no gap', async () => {
+  it('entries acknowledged ahead of others wait until the earlier ones are: that is no gap', async () => {
     await stand.append(9)
     await stand.step()
     const notes = stand.evidence.stored({ first: 7, last: 9, parked: 0, objects: [] })
     await stand.journal.ack('archive', { first: 7, through: 9, parked: [], notes })
-    // Nothing can be listed yet: asked for the last time it makes no manifest of nothing.
+    // Nothing can be listed yet: the last call makes no empty manifest.
     await stand.step(stand.last)
     expect(stand.bucket.keys('manifest/')).toEqual([])
     await stand.hour()
@@ -200,7 +200,7 @@ describe('what a manifest holds', () => {
     expect((await stand.verify()).faultLines).toEqual([])
   })
 
-  it('where the begin of a chain could not be noted at once, what is stored meanwhile is in it', async () => {
+  it('if the start of a chain could not be recorded at once, it covers what is stored meanwhile', async () => {
     await stand.append(4)
     stand.fate.dieAt(0, false)
     await expect(stand.step()).rejects.toThrow(Death)
@@ -212,7 +212,7 @@ describe('what a manifest holds', () => {
     expect(await stand.verify()).toMatchObject({ faultLines: [], noteLines: [], objects: 2 })
   })
 
-  it('the body of an object that an earlier try had stored is not vouched for, its lines are', async () => {
+  it('the body of an object that an earlier try stored is not vouched for, its lines are', async () => {
     await stand.append(4)
     await stand.step()
     stand.fate.dieAt(0, false)
@@ -227,7 +227,7 @@ describe('what a manifest holds', () => {
 })
 
 describe('keys', () => {
-  it('a key that was changed counts from the next manifest on, and the change is seen', async () => {
+  it('a changed key counts from the next manifest on, and the change is visible', async () => {
     await stand.step()
     await stand.hour()
     const next = keyPair()
@@ -242,7 +242,7 @@ describe('keys', () => {
     expect(both.noteLines).toEqual([expect.stringContaining('is the first one signed with the key')])
   })
 
-  it('a key that cannot be used holds the manifests, tells what to do, and loses nothing', async () => {
+  it('an unusable key stops the manifests, reports what to do, and loses nothing', async () => {
     await stand.append(4)
     await stand.step()
     await stand.runDispatcher(4)
@@ -259,7 +259,7 @@ describe('keys', () => {
 })
 
 describe('a bucket that fails', () => {
-  it('is told as any failed put, entries go first meanwhile, and the same bytes go out again', async () => {
+  it('is reported like any failed put, entries go first meanwhile, and the same bytes go out again', async () => {
     await stand.append(8)
     await stand.step()
     await stand.runDispatcher(4)
@@ -279,7 +279,7 @@ describe('a bucket that fails', () => {
     expect(await stand.verify()).toMatchObject({ faultLines: [], objects: 4 })
   })
 
-  it('a manifest whose answer was lost is found as ours', async () => {
+  it('a manifest whose answer was lost is recognized as ours', async () => {
     await stand.step()
     stand.clock.nowMs += HOUR_MS
     stand.bucket.loseAnswer = true
@@ -291,7 +291,7 @@ describe('a bucket that fails', () => {
     expect((await stand.verify()).faultLines).toEqual([])
   })
 
-  it('without the right to read, a lost answer is taken for what it is', async () => {
+  it('without the permission to read, a lost answer is treated as one', async () => {
     stand.bucket.mayRead = false
     await stand.step()
     stand.clock.nowMs += HOUR_MS
@@ -302,7 +302,7 @@ describe('a bucket that fails', () => {
     expect((await stand.verify()).faultLines).toEqual([])
   })
 
-  it("another's manifest in our place is a fork: held, never replaced", async () => {
+  it("another's manifest at our name is a fork: blocked, never replaced", async () => {
     await stand.append(2)
     await stand.step()
     await stand.runDispatcher(2)
@@ -320,7 +320,7 @@ describe('a bucket that fails', () => {
   describe('a name that is taken at the first try, by a role that may not read', () => {
     const taken = /may not read it to compare[^]*next try assumes that it is ours[^]*s3:GetObject/
 
-    it('is told, and at the next try taken for ours, as after a restart: a proxy had repeated the put', async () => {
+    it('is reported, and at the next try taken for ours, as after a restart: a proxy had repeated the put', async () => {
       stand.bucket.mayRead = false
       await stand.step()
       const { bucket } = stand
@@ -335,7 +335,7 @@ describe('a bucket that fails', () => {
       expect((await stand.verify()).faultLines).toEqual([])
     })
 
-    it("is never replaced, and shown by verify where it was another's", async () => {
+    it("is never replaced, and verify shows it if it was another's", async () => {
       stand.bucket.mayRead = false
       await stand.step()
       stand.clock.nowMs += HOUR_MS
@@ -349,7 +349,7 @@ describe('a bucket that fails', () => {
   })
 })
 
-describe('death at any moment', () => {
+describe('a crash at any moment', () => {
   const life = async () => {
     await stand.step()
     await stand.runDispatcher(3, { filtered: 1 })

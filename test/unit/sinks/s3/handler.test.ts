@@ -12,7 +12,7 @@ const put = { method: 'PUT', protocol: 'https:', hostname: 's3.test', path: '/lo
 
 const nothing = async function* () {}
 
-/** What became of a request, and after how long. */
+/** The outcome of a request, and how long it took. */
 async function outcome(clock: VirtualClock, work: Promise<unknown>) {
   const beganAt = clock.now()
   let ended: { by: unknown; at: number } | undefined
@@ -23,7 +23,7 @@ async function outcome(clock: VirtualClock, work: Promise<unknown>) {
   return ended
 }
 
-it('a server that drips is given up after half an hour, however long it would go on', async () => {
+it('a server that sends byte by byte is given up after half an hour', async () => {
   const clock = new VirtualClock(Date.UTC(2026, 10, 17))
   const beganAt = clock.now()
   async function* drops() {
@@ -60,7 +60,7 @@ it.each([
   ['16 KiB a second', 16 * 1024, 256 * MIB, 'timeout'],
   ['16 KiB a second, small enough', 16 * 1024, 16 * MIB, 'got through'],
 ])(
-  'an upload that moves all the time has the time that its size wants: %s',
+  'an upload that moves all the time has the time that its size needs: %s',
   async (_, piece, bytes, wanted) => {
     const clock = new VirtualClock(Date.UTC(2026, 10, 17))
     const body = bodyOf(bytes, piece)
@@ -72,7 +72,7 @@ it.each([
   },
 )
 
-it('an upload that stands still is given up after a minute, whatever moved before', async () => {
+it('a stalled upload is given up after a minute, whatever moved before', async () => {
   const clock = new VirtualClock(Date.UTC(2026, 10, 17))
   const send: Transport = async (request, signal) => {
     const pieces = request.stream?.[Symbol.asyncIterator]()
@@ -91,7 +91,7 @@ it('an upload that stands still is given up after a minute, whatever moved befor
   expect(at).toBe(100_000 + 59_000)
 })
 
-it('an answer that its caller leaves is closed, and nobody watches it any longer', async () => {
+it('an answer that its caller drops is closed, and no longer watched', async () => {
   const clock = new VirtualClock(Date.UTC(2026, 10, 17))
   let closed = false
   const body = {
@@ -114,7 +114,7 @@ it('an answer that its caller leaves is closed, and nobody watches it any longer
   expect(clock.advance(clock.now() + 60 * MINUTE)).toBe(false)
 })
 
-it('an upload that is called stored before all of it was handed over is not stored', async () => {
+it('an upload that is called stored before all of it was sent is not stored', async () => {
   const clock = new VirtualClock(Date.UTC(2026, 10, 17))
   const hasty =
     (pieces: number): Transport =>

@@ -1,4 +1,4 @@
-// The bucket as a sink: what it asks for, what each answer means, whose name it uses, and which servers it refuses to trust.
+// The bucket as a sink: what it requests, what each answer means, which credentials it uses, and which servers it refuses to trust.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -80,18 +80,24 @@ describe('an object', () => {
     ['zstd', '.ndjson.zst', zstdDecompressSync],
     ['none', '.ndjson', (body: Buffer) => body],
   ] as const)(
-    'packed by %s is named by its content and holds the lines, byte for byte',
+    'packed by %s is named by its content and has the lines, byte for byte',
     async (compression, end, unpack) => {
       const { put, fake } = bench({ compression, prefix: 'a/b/' })
       const stored = await put()
-      expect(stored).toMatchObject({ linesBytes: LINES.length, there: false, first: 7, last: 9, count: 3 })
+      expect(stored).toMatchObject({
+        linesBytes: LINES.length,
+        alreadyStored: false,
+        first: 7,
+        last: 9,
+        count: 3,
+      })
       expect(stored.key).toBe(`a/b/${KEY}${stored.linesSha256.slice(0, 16)}${end}`)
       expect(fake.entries.map(({ key }) => key)).toEqual([stored.key])
       expect(unpack(fake.entries[0]?.body ?? Buffer.alloc(0)).toString()).toBe(LINES)
     },
   )
 
-  it('is asked for once only, whole, with its length and two hashes, in one request', async () => {
+  it('is put once only, whole, with its length and two hashes, in one request', async () => {
     const { put, fake } = bench()
     const { bodySha256, bodyBytes } = await put()
     const headers: Readonly<Record<string, string>> = fake.exchanges.at(-1)?.headers ?? {}
@@ -107,7 +113,7 @@ describe('an object', () => {
     expect(headers['authorization']).toMatch(/SignedHeaders=[^,]*x-amz-content-sha256/)
   })
 
-  it('bears the encryption and the lock that the settings name', async () => {
+  it('has the encryption and the lock that the settings name', async () => {
     const object_lock = { mode: 'compliance', days: 365 }
     const { put, fake, deps } = bench({ sse: { type: 'kms', kms_key_id: 'key-1' }, object_lock })
     await put()
@@ -120,7 +126,7 @@ describe('an object', () => {
     expect(until).toBe(deps.clock.now() + 365 * 86_400_000)
   })
 
-  it('is put to a host of the bucket’s own unless told otherwise', async () => {
+  it('is put to a host of the bucket’s own by default', async () => {
     const urls: string[] = []
     const { sink } = bench({ force_path_style: false }, {}, () => async ({ url }) => {
       urls.push(url)
@@ -145,10 +151,10 @@ describe('an object', () => {
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(3_000_000)
   })
 
-  it('that is there already is success, and said to be there', async () => {
+  it('that already exists is success, and reported as existing', async () => {
     const { put, fake } = bench()
     await put()
-    expect(await put()).toMatchObject({ there: true })
+    expect(await put()).toMatchObject({ alreadyStored: true })
     expect(fake.entries).toHaveLength(1)
     expect(fake.entries[0]?.versions).toBe(1)
   })
@@ -291,7 +297,7 @@ describe('what an answer means', () => {
     }
   })
 
-  it('a host that bears the bucket’s name and is not known, or shows a certificate for another, names force_path_style', async () => {
+  it('an unknown host with the bucket’s name, or with a certificate for another, names force_path_style', async () => {
     const cause = (code: string) => Object.assign(new Error(code), { code })
     const fails =
       (url: string, code: string): Transport =>
@@ -321,13 +327,13 @@ describe('what an answer means', () => {
     expect((await caught(put())).message).toContain('set force_path_style: true')
   })
 
-  it('a bucket elsewhere is named with the region that the server tells', async () => {
+  it('a bucket elsewhere is named with the region that the server reports', async () => {
     const { put, fake } = bench()
     fake.faultOfAll = () => ({ kind: 'code', status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'eu-west-1' } }) // prettier-ignore
     expect((await caught(put())).message).toMatch(/another region: set region to eu-west-1/)
   })
 
-  it('and what is no region is not told on', async () => {
+  it('and an invalid region is not repeated', async () => {
     const { put, fake } = bench()
     fake.faultOfAll = () => ({ kind: 'code', status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'planted-words; rm -r' } }) // prettier-ignore
     const { message } = await caught(put())
@@ -335,7 +341,7 @@ describe('what an answer means', () => {
     expect(message).not.toMatch(/set region|planted-words/)
   })
 
-  it('a clock that is an hour behind is set right by the server’s own, and the object goes out at once', async () => {
+  it('a clock that is an hour behind is corrected by the server’s own, and the object goes out at once', async () => {
     const { put, fake } = bench()
     const aheadMs = 3_600_000
     const signedAt = ({ headers }: HttpRequest) => Date.parse((headers['x-amz-date'] ?? '').replace(/^(\d{4})(\d\d)(\d\dT\d\d)(\d\d)/, '$1-$2-$3:$4:')) // prettier-ignore
@@ -353,7 +359,7 @@ describe('what an answer means', () => {
     expect(refused).toBe(1)
   })
 
-  it('Retry-After is heeded', async () => {
+  it('Retry-After is respected', async () => {
     const { put, fake } = bench()
     fake.faultOfAll = () => ({
       kind: 'code',
@@ -368,7 +374,7 @@ describe('what an answer means', () => {
     ['a page of a portal', { kind: 'html' }, 'bad_reply'],
     ['success without an ETag', { kind: 'ok-without-etag' }, 'bad_reply'],
     ['a reset', { kind: 'reset' }, 'unreachable'],
-    ['a body without end', { kind: 'endless' }, 'bad_reply'],
+    ['an endless body', { kind: 'endless' }, 'bad_reply'],
   ])('%s is no success', async (_, fault, code) => {
     const { put, fake } = bench()
     await put('{"first":1}\n')
@@ -402,24 +408,27 @@ describe('what an answer means', () => {
     ['nothing', ''],
   ]
 
-  it.each(pages)('412 with %s is not "there already": held, before and after the proof', async (_, text) => {
-    const { put, fake, sink } = bench()
-    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-    const words = /412[^]*without the error code of S3[^]*portal or proxy/
-    const first = await caught(put())
-    expect([first.action, first.message]).toEqual(['hold', expect.stringMatching(words)])
-    expect(await sink.check(never)).toMatchObject([
-      { ok: false, message: expect.stringMatching(words) as string },
-    ])
-    fake.faultOfAll = undefined
-    await put('{"first":1}\n')
-    fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
-    const later = await caught(put())
-    expect([later.action, later.message]).toEqual(['hold', expect.stringMatching(words)])
-    expect(fake.entries).toHaveLength(1)
-  })
+  it.each(pages)(
+    '412 with %s is not "already stored": blocked, before and after the probe',
+    async (_, text) => {
+      const { put, fake, sink } = bench()
+      fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+      const words = /412[^]*without the error code of S3[^]*portal or proxy/
+      const first = await caught(put())
+      expect([first.action, first.message]).toEqual(['block', expect.stringMatching(words)])
+      expect(await sink.check(never)).toMatchObject([
+        { ok: false, message: expect.stringMatching(words) as string },
+      ])
+      fake.faultOfAll = undefined
+      await put('{"first":1}\n')
+      fake.faultOfAll = () => ({ kind: 'page', status: 412, text })
+      const later = await caught(put())
+      expect([later.action, later.message]).toEqual(['block', expect.stringMatching(words)])
+      expect(fake.entries).toHaveLength(1)
+    },
+  )
 
-  it('a second put that is answered 412 with nothing is told as that, not as forbidden', async () => {
+  it('a second put that is answered 412 without a body is reported as that, not as forbidden', async () => {
     const { put, fake, sink } = bench()
     let puts = 0
     fake.faultOfAll = ({ method }) =>
@@ -430,7 +439,7 @@ describe('what an answer means', () => {
     expect(fake.objects.size).toBe(0)
     puts = 0
     const error = await caught(put())
-    expect([error.action, error.message]).toEqual(['hold', expect.stringMatching(words)])
+    expect([error.action, error.message]).toEqual(['block', expect.stringMatching(words)])
   })
 
   it.each([200, 404, 409, 412, 418])(
@@ -445,7 +454,7 @@ describe('what an answer means', () => {
     },
   )
 
-  it('of an answer without end no more is read than any server needs to say', async () => {
+  it('of an endless answer no more is read than any server needs to send', async () => {
     let bytes = 0
     const { put, fake } = bench({}, {}, (send) => async (request, signal) => {
       const reply = await send(request, signal)
@@ -463,7 +472,7 @@ describe('what an answer means', () => {
     expect(bytes).toBeLessThan(5 * 2 ** 20)
   })
 
-  it('a server that stands still is given up after a minute', async () => {
+  it('a stalled server is given up after a minute', async () => {
     const { put, fake, deps } = bench()
     await put('{"first":1}\n')
     fake.faults.push({ kind: 'slow', ms: 3_600_000 })
@@ -488,23 +497,23 @@ describe('what an answer means', () => {
   })
 })
 
-describe('whose name it bears', () => {
-  it('a key that was changed in its file is read again when it is refused, and the same object goes out at once', async () => {
+describe('which credentials it uses', () => {
+  it('a key that changed in its file is read again when it is refused, and the same object goes out at once', async () => {
     const fake = new FakeS3({ keys: ['NEW'] })
     const deps = sinkDeps()
     const options = s3.options.parse({ ...base, access_key_id: 'OLD', secret_access_key: 'planted-secret' })
     options.access_key_id?.follow(() => 'NEW')
     const sink = s3.open('archive', options, { ...deps, transport: () => s3Transport(fake, deps.clock) })
-    expect(await putThrough(sink)).toMatchObject({ there: false })
+    expect(await putThrough(sink)).toMatchObject({ alreadyStored: false })
   })
 
-  it('a key that is wrong and stays so is asked for once a try, not in a loop', async () => {
+  it('a key that stays wrong is read once per try, not in a loop', async () => {
     const { put, fake } = bench({}, { keys: ['OTHER'] })
     expect((await caught(put())).code).toBe('unauthorized')
     expect(fake.exchanges).toHaveLength(1)
   })
 
-  it('a role is taken on with the fixed key, once, and its name is borne from then on', async () => {
+  it('a role is assumed with the fixed key, once, and used from then on', async () => {
     const { put, fake } = bench({
       role_arn: 'arn:aws:iam::123456789012:role/writer',
       sts_endpoint: 'https://sts.test',
@@ -517,7 +526,7 @@ describe('whose name it bears', () => {
     expect(last?.['x-amz-security-token']).toBe('planted-session')
   })
 
-  it('a role that ended early is taken on anew, and the object goes out at once', async () => {
+  it('a role that ended early is assumed again, and the object goes out at once', async () => {
     const { put, fake } = bench({
       role_arn: 'arn:aws:iam::123456789012:role/writer',
       sts_endpoint: 'https://sts.test',
@@ -529,7 +538,7 @@ describe('whose name it bears', () => {
     expect(fake.entries).toHaveLength(2)
   })
 
-  it('a token stands for a role; one that is not accepted holds the sink and is not shown', async () => {
+  it('a token represents a role; one that is not accepted blocks the sink and is not shown', async () => {
     const folder = mkdtempSync(join(tmpdir(), 's3-'))
     folders.push(folder)
     const web_identity_token_file = join(folder, 'token')
@@ -549,7 +558,7 @@ describe('whose name it bears', () => {
     for (const secret of secrets) expect(`${error.message} ${String(error.stack)}`).not.toContain(secret)
   })
 
-  it('a service for roles that is down is no fault of the settings', async () => {
+  it('an unavailable role service is no error of the settings', async () => {
     const role = { role_arn: 'arn:aws:iam::123456789012:role/writer', sts_endpoint: 'https://sts.test' }
     const { put, fake } = bench(role)
     fake.faultOfAll = ({ method }) => (method === 'POST' ? { kind: 'code', status: 503, code: 'ServiceUnavailable' } : undefined) // prettier-ignore
@@ -576,7 +585,7 @@ describe('servers that differ', () => {
     ['oldCeph', sse, /If-None-Match is ignored/],
     ['moto', { ...locked, ...sse }, undefined],
   ])(
-    '%s with %j: what is demanded and ignored holds the sink, before anything is stored',
+    '%s with %j: a requirement that is ignored blocks the sink before anything is stored',
     async (server, demands, words) => {
       const { put, sink, fake } = bench(demands, manners[server])
       const results = await sink.check(never)
@@ -584,7 +593,7 @@ describe('servers that differ', () => {
       if (words) {
         expect(faults.map(({ message }) => message).join()).toMatch(words)
         const error = await caught(put())
-        expect(error.action).toBe('hold')
+        expect(error.action).toBe('block')
         expect(error.message).toMatch(words)
         expect(fake.entries).toEqual([])
       } else {
@@ -594,7 +603,7 @@ describe('servers that differ', () => {
     },
   )
 
-  it('each manner has words of its own', async () => {
+  it('each cause has a message of its own', async () => {
     const told = async (server: keyof typeof manners, more: Partial<S3Switches> = {}) => {
       const { sink } = bench({ ...locked, ...sse }, { ...manners[server], ...more })
       return (await sink.check(never)).map(({ message }) => message).join('\n')
@@ -615,28 +624,28 @@ describe('servers that differ', () => {
   })
 
   it.each<[string, (path: string) => S3Fault | undefined]>([
-    ['there already', () => ({ kind: 'code', status: 412, code: 'PreconditionFailed' })],
+    ['already stored', () => ({ kind: 'code', status: 412, code: 'PreconditionFailed' })],
     ['stored', () => ({ kind: 'page', status: 200, text: '', headers: { etag: '"e"' } })],
-  ])('an object that is told to be %s and is not there holds the sink', async (_, fault) => {
+  ])('an object that is reported to be %s and is missing blocks the sink', async (_, fault) => {
     const { put, sink, fake } = bench()
     fake.faultOfAll = ({ method, url }) => (method === 'PUT' ? fault(url) : undefined)
     const error = await caught(put())
-    expect(error.action).toBe('hold')
+    expect(error.action).toBe('block')
     expect(error.message).toMatch(/is missing/)
     expect(fake.puts).toBe(0)
     const faults = (await sink.check(never)).filter(({ ok }) => !ok)
     expect(faults[0]?.message).toMatch(/is missing/)
   })
 
-  it('a HEAD that is refused otherwise than as forbidden is not taken for a lack of rights', async () => {
+  it('a HEAD that is refused, but not as forbidden, is not taken for a missing permission', async () => {
     const { put, fake } = bench()
     fake.faultOfAll = ({ method }) =>
       method === 'HEAD' ? { kind: 'page', status: 412, text: '' } : undefined
-    expect((await caught(put())).action).toBe('hold')
+    expect((await caught(put())).action).toBe('block')
     expect(fake.puts).toBe(0)
   })
 
-  it('an object of another length than was put holds the sink', async () => {
+  it('an object of another length than was put blocks the sink', async () => {
     const { put, fake } = bench()
     fake.faultOfAll = ({ method }) =>
       method === 'HEAD'
@@ -646,7 +655,7 @@ describe('servers that differ', () => {
     expect(fake.puts).toBe(0)
   })
 
-  it('a role that may only write is told what could not be seen, and delivers', async () => {
+  it('a role that may only write reports what it could not see, and delivers', async () => {
     const { put, sink, fake } = bench({ ...locked, ...sse }, { writeOnly: true })
     const results = await sink.check(never)
     expect(results.filter(({ ok }) => !ok)).toEqual([])
@@ -657,18 +666,18 @@ describe('servers that differ', () => {
     expect(fake.entries).toHaveLength(1)
   })
 
-  it('a bucket that wants long locks is asked with the lock of real objects', async () => {
+  it('a bucket that requires long locks is probed with the lock of real objects', async () => {
     const { put } = bench(locked, { leastLockMs: 86_400_000 })
     await put()
   })
 
-  it('the check leaves nothing behind where it may delete', async () => {
+  it('the check leaves nothing behind if it may delete', async () => {
     const { sink, fake } = bench()
     await sink.check(never)
     expect([...fake.objects.keys()]).toEqual([])
   })
 
-  it('the proof is asked for once a process, its object stays one, and a failed proof is asked for again', async () => {
+  it('the probe is made once a process, its object stays one, and a failed probe is repeated', async () => {
     const { put, fake } = bench(sse, { ignoresSse: 's3' })
     await caught(put())
     fake.switches.ignoresSse = 'none'
@@ -680,7 +689,7 @@ describe('servers that differ', () => {
     expect([...fake.objects.keys()].filter((key) => key.includes('.auditferry/'))).toHaveLength(1)
   })
 
-  it('what was proven under other demands proves nothing of these: each set has an object of its own', async () => {
+  it('a probe under other requirements proves nothing of these: each set has an object of its own', async () => {
     const { fake, deps } = bench()
     const demands = [
       {},
@@ -782,7 +791,7 @@ describe('over a real socket', () => {
   )
 
   it.each<S3Fault>([{ kind: 'reset' }, { kind: 'reset', stores: true }, { kind: 'endless' }])(
-    'after %j the same object is there once',
+    'after %j the same object is stored once',
     async (fault) => {
       const fake = new FakeS3()
       const server = await openS3Server(fake)
@@ -812,12 +821,12 @@ describe('settings', () => {
     [{ rotate: { max_bytes: '2GiB' } }, /1KiB to 1GiB/],
     [{ sse: { type: 's3', kms_key_id: 'k' } }, /for type kms only/],
     [{ object_lock: { mode: 'governance', days: 0 } }, />=1/],
-  ])('%j is refused with a word', (given, words) => {
+  ])('%j is refused with a reason', (given, words) => {
     const result = s3.options.safeParse({ ...base, ...fixed, ...given })
     expect(result.error?.message).toMatch(words)
   })
 
-  it('tls has an effect where any request of the sink goes over https: to the bucket, or to who gives out roles', () => {
+  it('tls applies if any request of the sink uses https: to the bucket, or to the role service', () => {
     const tls = { server_name: 's3.test' }
     const plain = { endpoint: 'http://127.0.0.1:9000', tls }
     const role_arn = 'arn:aws:iam::1:role/x'
@@ -833,7 +842,7 @@ describe('settings', () => {
       expect([given, s3.options.safeParse({ bucket: 'logs', ...given }).success]).toEqual([given, accepted])
   })
 
-  it('where the objects go is part of their shape, secrets are not', () => {
+  it('the location of the objects is part of their fingerprint, secrets are not', () => {
     const shapes = [{}, { prefix: 'a' }, { bucket: 'other' }, { compression: 'zstd' }].map(
       (given) => bench(given).sink.shape,
     )

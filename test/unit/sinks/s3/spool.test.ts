@@ -1,4 +1,4 @@
-// Objects on their way, on a disk that fails, and what is left of them on it.
+// Spooled objects on a disk that fails, and what is left of them on it.
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -13,21 +13,21 @@ async function readAll(pieces: AsyncIterable<Uint8Array>): Promise<string> {
   return Buffer.concat(parts).toString()
 }
 
-test('an object that cannot be read back is one to write anew: reading it again might fail for ever', async () => {
+test('an object that cannot be read back is rewritten: reading it again might fail forever', async () => {
   const disk = new FakeDisk()
   const spool = await Spool.open(disk, FOLDER, 0, 'none')
   await spool.write(Buffer.from('{"id":"a"}\n'))
-  const { body, spoiled } = await spool.end()
+  const { body, isDamaged } = await spool.end()
   expect(await readAll(body.read())).toBe('{"id":"a"}\n')
-  expect(spoiled()).toBe(false)
+  expect(isDamaged()).toBe(false)
   disk.fail('read', 'unreachable')
   await expect(readAll(body.read())).rejects.toMatchObject({ code: 'unreachable' })
-  expect(spoiled()).toBe(true)
+  expect(isDamaged()).toBe(true)
   await spool.discard()
   expect([disk.paths(), disk.openFiles]).toEqual([[], 0])
 })
 
-test('what a killed process left in any slot of any sink is removed, and nothing of anybody else', async () => {
+test('files that a killed process left in any slot of any sink are removed, and no others', async () => {
   const disk = new FakeDisk()
   const mine = ['archive/object-0.part', 'archive/object-17.part', 'gone/object-3.part']
   const others = ['archive/object-1.part.bak', 'archive/object-.part', 'archive/notes', 'object-0.part']
@@ -38,7 +38,7 @@ test('what a killed process left in any slot of any sink is removed, and nothing
   expect(await clearSpools(disk, '/var/none')).toBe(0)
 })
 
-test('what is under the name of an object is removed, not written to: it may be a link', async () => {
+test('a file under the name of an object is removed, not written to: it may be a link', async () => {
   const fake = new FakeDisk()
   const path = `${FOLDER}/object-0.part`
   fake.put(path, 'theirs')
@@ -50,7 +50,7 @@ test('what is under the name of an object is removed, not written to: it may be 
 })
 
 test.each(['gzip', 'zstd'] as const)(
-  'a disk that fills up while %s packs ends the writing, and nobody waits for ever',
+  'a disk that fills up while %s packs ends the writing, and nothing waits forever',
   async (compression) => {
     const disk = new FakeDisk({ capacityBytes: 100_000 })
     const spool = await Spool.open(disk, FOLDER, 0, compression)
@@ -69,7 +69,7 @@ test.each([
   ['misconfigured', 1],
   ['unreachable', 'unreachable'],
 ] as const)(
-  "a folder beside ours that cannot be looked into is another's where that is forbidden (%s), and else a failure",
+  'a folder beside ours that cannot be read is ignored if that is forbidden (%s), and an error otherwise',
   async (code, expected) => {
     const disk = new FakeDisk()
     for (const name of ['archive/object-0.part', 'theirs/object-0.part'])

@@ -1,4 +1,4 @@
-// What stands between us and a bucket beside the sink's own words: where requests go, how often, over which trust, and what is left of them.
+// Between us and a bucket beside the sink's own messages: where requests go, how often, over which trust, and what is left of them.
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { HttpRequest, Transport } from '../../../../src/contracts/platform.ts'
 import { options } from '../../../../src/sinks/s3/options.ts'
@@ -53,14 +53,14 @@ describe('requests', () => {
     ['list', (store: Store) => store.list('a', undefined, never).next()],
     ['remove', (store: Store) => store.remove('a', never)],
     ['put', (store: Store) => store.put('a', small, { contentType: 'text/plain' }, never)],
-  ])('%s: one each, nothing is repeated behind our back', async (_, ask) => {
+  ])('%s: one each, and the library repeats none', async (_, ask) => {
     const { store, fake } = bench()
     fake.faultOfAll = () => ({ kind: 'code', status: 503, code: 'SlowDown' })
     await expect(ask(store)).rejects.toMatchObject({ code: 'rate_limited' })
     expect(fake.exchanges).toHaveLength(1)
   })
 
-  it("for a role trust the public authorities where AWS gives it out: the bucket's own are another server's", async () => {
+  it("for a role trust the public authorities if AWS issues it: the bucket's own are another server's", async () => {
     const tls = { server_name: 's3.internal' }
     const role = { region: 'eu-west-1', role_arn: 'arn:aws:iam::123456789012:role/writer' }
     for (const [given, expected] of [
@@ -77,7 +77,7 @@ describe('requests', () => {
   })
 
   it.each([429, 500, 503])(
-    'for a role that are answered with %i are tried again, not held',
+    'for a role that are answered with %i are retried, not blocked',
     async (status) => {
       const { store, fake } = bench({ role_arn: 'arn:aws:iam::1:role/x', sts_endpoint: 'https://sts.test' })
       fake.faultOfAll = ({ method }) => (method === 'POST' ? { kind: 'code', status, code: 'X' } : undefined)
@@ -98,7 +98,7 @@ describe('a list', () => {
     'a/ ',
   ]
 
-  it('has each name as it is, however it looks in XML: none reads as another', async () => {
+  it('has each name unchanged, however it looks in XML: none reads as another', async () => {
     const { store, fake } = bench()
     for (const key of ['a/key', ...strange]) fake.objects.set(key, object(key))
     const listed: string[] = []
@@ -115,7 +115,7 @@ describe('a list', () => {
     expect(listed).toEqual(['a/100%+', 'a/key'])
   })
 
-  it('goes on over all of its pages, in order, from behind a name', async () => {
+  it('continues over all of its pages, in order, from behind a name', async () => {
     const { store, fake } = bench()
     const names = Array.from({ length: 2_500 }, (_, i) => `a/${String(i).padStart(6, '0')}`)
     for (const name of [...names, 'b/1']) fake.objects.set(name, object(name))
@@ -124,7 +124,7 @@ describe('a list', () => {
     expect(listed).toEqual(names.slice(3))
   })
 
-  it('that says it goes on, and not where, is no whole one', async () => {
+  it('that says it continues, but not where, is incomplete', async () => {
     const { store, fake } = bench()
     fake.faultOfAll = () => ({
       ...{ kind: 'page', status: 200, headers: { 'content-type': 'application/xml' } },
@@ -134,8 +134,8 @@ describe('a list', () => {
   })
 })
 
-describe('what is fetched', () => {
-  it('and is not there is missing; a bucket that is not there is a fault, and no missing object', async () => {
+describe('a fetch', () => {
+  it('of a missing object returns missing; a missing bucket is an error, and no missing object', async () => {
     expect(await bench().store.fetch('a', never)).toBeUndefined()
     await expect(bench({ bucket: 'none' }).store.fetch('a', never)).rejects.toMatchObject({
       code: 'not_found',
@@ -143,7 +143,7 @@ describe('what is fetched', () => {
   })
 })
 
-it('a body that the server does not want to its end is left: nothing reads the file any more', async () => {
+it('a body that the server does not read to its end is dropped: the file is no longer read', async () => {
   let left = false
   async function* read() {
     try {
@@ -187,7 +187,7 @@ describe('what a server keeps', () => {
     [{ sse: { type: 'kms' } }, { encryption: 'AES256' }, false],
     [{ sse: { type: 'kms' } }, { encryption: 'aws:kms:dsse' }, false],
     [{ sse: { type: 'kms' } }, {}, false],
-  ])('%j against %j: as asked %s', (given, kept, asAsked) => {
+  ])('%j against %j: as required %s', (given, kept, asAsked) => {
     const all = { encryption: undefined, lockMode: undefined, lockedUntil: undefined, ...looked, ...kept }
     const manners = { encryption: undefined, again: 'refused', looked: all, sha256: 'aa', bytes: 27 } as const
     const told = verdicts('bucket logs', options.parse({ ...base, ...given }), manners)

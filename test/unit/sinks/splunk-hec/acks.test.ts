@@ -1,4 +1,4 @@
-// Splunk's acknowledgements through the real conductor and journal: what counts as delivered is on the indexers' disks.
+// Splunk's acknowledgements through the real dispatcher and journal: what counts as delivered is on the indexers' disks.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Transport } from '../../../../src/contracts/platform.ts'
@@ -34,7 +34,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
   const harbour = {
     quay,
     fake,
-    /** What a proxy makes of a body. */
+    /** A body as a proxy changes it. */
     onTheWay: (body: string) => body,
     reporter: berth.reporter,
     /** Sequence numbers that the receiver has for good, in the order in which it took them. */
@@ -54,7 +54,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
     get pending() {
       return quay.journal.stats().entries
     },
-    /** A process begins, perhaps with other settings; the former one, if any, was killed. */
+    /** A process starts, perhaps with other settings; the earlier one, if any, was killed. */
     async start(changed: Record<string, unknown> = {}) {
       await harbour.kill()
       const settings = { url: 'https://splunk:8088', token: TOKEN, ...given, ...changed }
@@ -87,7 +87,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
       await stop?.()
       stop = undefined
     },
-    /** As the daemon stops: what is under way has `withinMs` to end by itself. */
+    /** As the daemon stops: work in progress has `withinMs` to end. */
     async halt(withinMs: number): Promise<void> {
       wind?.()
       await harbour.pass(withinMs)
@@ -108,7 +108,7 @@ const channelsOf = (exchanges: readonly HecExchange[]) =>
 const seqOf = ({ fields }: { readonly fields: Readonly<Record<string, unknown>> }) =>
   Number.parseInt(String(fields['entry_id']).slice(-12), 16)
 
-it('a batch is owed until the indexers have it, and the next goes out meanwhile', async () => {
+it('a batch is pending until the indexers have it, and the next goes out meanwhile', async () => {
   const harbour = await openHarbour(ACKED, { max_in_flight: 2 })
   await harbour.quay.append(9)
   await harbour.start()
@@ -136,7 +136,7 @@ it('after a restart the old channel is asked, and nothing is sent again', async 
   await harbour.kill()
 })
 
-it('a batch that Splunk acknowledges while a stop waits is not sent again by the next process', async () => {
+it('a batch that Splunk acknowledges during a stop is not sent again by the next process', async () => {
   const harbour = await openHarbour({ ...ACKED, ackDelayMs: 1.5 * SECOND })
   await harbour.quay.append(3)
   await harbour.start()
@@ -148,7 +148,7 @@ it('a batch that Splunk acknowledges while a stop waits is not sent again by the
   await harbour.kill()
 })
 
-it('whatever the settings become meanwhile, what waits is asked for or sent again, and no more waits than may', async () => {
+it('whatever the settings become meanwhile, waiting batches are asked for or sent again, within the limit', async () => {
   const changes = [
     { acks: false },
     { acks: true },
@@ -173,7 +173,7 @@ it('whatever the settings become meanwhile, what waits is asked for or sent agai
   }
 })
 
-it('what an indexer lost before it was safe goes out again after ack_timeout, under a new channel', async () => {
+it('a batch that an indexer lost before it was safe goes out again after ack_timeout, under a new channel', async () => {
   const harbour = await openHarbour({ ...ACKED, ackDelayMs: 30 * SECOND }, { ack_timeout: '2m' })
   await harbour.quay.append(3)
   await harbour.start()
@@ -189,7 +189,7 @@ it('what an indexer lost before it was safe goes out again after ack_timeout, un
   await harbour.kill()
 })
 
-it('an indexer that counts anew confirms nothing that it lost, even after a kill', async () => {
+it('an indexer that restarts its count confirms nothing that it lost, even after a kill', async () => {
   const harbour = await openHarbour(
     { ...ACKED, ackDelayMs: 20 * SECOND },
     { max_in_flight: 2, ack_timeout: '1m' },
@@ -208,7 +208,7 @@ it('an indexer that counts anew confirms nothing that it lost, even after a kill
   await harbour.kill()
 })
 
-it('`auto` is `stored` once the token has shown that it acknowledges, and says so once', async () => {
+it('`auto` is `stored` once the token has shown that it acknowledges, and reports that once', async () => {
   const harbour = await openHarbour(ACKED, { acks: 'auto' })
   await harbour.start()
   expect(harbour.assurance).toBe('received')
@@ -219,7 +219,7 @@ it('`auto` is `stored` once the token has shown that it acknowledges, and says s
   await harbour.kill()
 })
 
-it('`auto` falls back where the token has acknowledgements off, and says so once', async () => {
+it('`auto` falls back if the token has acknowledgements off, and reports that once', async () => {
   const harbour = await openHarbour({ tokens: { [TOKEN]: {} } })
   await harbour.quay.append(9)
   await harbour.start()
@@ -229,7 +229,7 @@ it('`auto` falls back where the token has acknowledgements off, and says so once
   await harbour.kill()
 })
 
-it('`true` holds where the token has them off, before anything is sent, and goes on when they are on', async () => {
+it('`true` blocks the sink if the token has them off, before anything is sent, and resumes when they are on', async () => {
   const harbour = await openHarbour({ tokens: { [TOKEN]: {} } }, { acks: true })
   await harbour.quay.append(3)
   await harbour.start()
@@ -242,7 +242,7 @@ it('`true` holds where the token has them off, before anything is sent, and goes
   await harbour.kill()
 })
 
-it('`false` never asks, whatever the token says', async () => {
+it('`false` never asks, whatever the token supports', async () => {
   const harbour = await openHarbour(ACKED, { acks: false })
   await harbour.quay.append(3)
   await harbour.start()
@@ -267,16 +267,16 @@ it('polls that are refused, lost or garbage conclude nothing', async () => {
   await harbour.kill()
 })
 
-it('a channel on which something unheard may still be waiting confirms no other batch', async () => {
+it('a channel on which a batch without an answer may still wait confirms no other batch', async () => {
   const harbour = await openHarbour({ ...ACKED, indexers: 2, ackDelayMs: 2 * SECOND }, { ack_timeout: '2m' })
   const { fake, quay } = harbour
-  // Indexer 0 takes it, and a proxy says something else.
+  // Indexer 0 takes it, and a proxy answers something else.
   fake.faults.push({ kind: 'garbage', indexes: true })
   await quay.append(3)
   await harbour.start()
   await harbour.pass(60 * SECOND)
   expect(harbour.pending).toBe(0)
-  // The next goes to indexer 1, which dies before it is safe; whoever asks now asks indexer 0.
+  // The next goes to indexer 1, which dies before it is safe; a later poll reaches indexer 0.
   fake.expireCookies()
   await quay.append(3)
   await harbour.pass(1)
@@ -289,7 +289,7 @@ it('a channel on which something unheard may still be waiting confirms no other 
   await harbour.kill()
 })
 
-it('what stood before a wrong index is not sent again, whether Splunk numbers it or not', async () => {
+it('events before a wrong index are not sent again, whether Splunk numbers it or not', async () => {
   const tokens = { [TOKEN]: { acks: true, indexes: ['audit'] } }
   for (const ackOnPrefix of [true, false]) {
     const harbour = await openHarbour({ tokens, ackOnPrefix }, { acks: true, compression: 'none' })
@@ -308,7 +308,7 @@ it('what stood before a wrong index is not sent again, whether Splunk numbers it
   }
 })
 
-it('batches that lapse together go out again together', async () => {
+it('batches that expire together go out again together', async () => {
   const harbour = await openHarbour(
     { ...ACKED, ackDelayMs: 30 * SECOND },
     { ack_timeout: '1m', max_in_flight: 8 },
@@ -325,7 +325,7 @@ it('batches that lapse together go out again together', async () => {
 })
 
 it.each([false, true])(
-  'one collector of two that asks for an hour of rest does not rest the other: acks %s',
+  'a collector that asks for an hour’s pause does not pause the other: acks %s',
   async (acks) => {
     const harbour = await openHarbour(ACKED, {
       acks,
@@ -342,7 +342,7 @@ it.each([false, true])(
   },
 )
 
-it('`true`: a token whose acknowledgements are switched off later is noticed by one batch, which is not sent again and again', async () => {
+it('`true`: one batch notices a token whose acknowledgements are switched off later, and it is not sent again and again', async () => {
   const harbour = await openHarbour(ACKED, { acks: true })
   await harbour.quay.append(3)
   await harbour.start()
@@ -366,7 +366,7 @@ it('an acknowledgement in an answer that is no success confirms nothing', async 
   await harbour.kill()
 })
 
-it('whatever crashes, is lost or goes to another indexer: what counts as delivered is safe, and all arrives', async () => {
+it('whatever crashes, is lost or goes to another indexer: what counts as delivered is safe, and everything arrives', async () => {
   const moment = fc.constantFrom(
     'wait',
     'wait',
@@ -422,7 +422,7 @@ it('whatever crashes, is lost or goes to another indexer: what counts as deliver
   )
 })
 
-it('a clock that was set back makes nobody wait longer than ack_timeout', async () => {
+it('after a clock was set back no batch waits longer than ack_timeout', async () => {
   const clock = new VirtualClock(Date.UTC(2026, 10, 17))
   const ticket = { origin: 'https://splunk:8088', channel: 'c', cookie: '', ackId: 0 }
   const asking = { clock, timeoutMs: 300 * SECOND, isSafe: () => Promise.resolve(false) }
@@ -437,7 +437,7 @@ it('a clock that was set back makes nobody wait longer than ack_timeout', async 
   expect(told).toMatchObject({ code: 'timeout' })
 })
 
-it('cookies are kept by name, the last of each, and none that is over', () => {
+it('cookies are kept by name, the last of each, and no expired one', () => {
   const first = cookiesAfter('', 'AWSALB=a1; Path=/; Max-Age=604800\nAWSALBCORS=a1; Secure\nother=; HttpOnly')
   expect(first).toBe('AWSALB=a1; AWSALBCORS=a1; other=')
   expect(cookiesAfter(first, 'AWSALB=b2')).toBe('AWSALB=b2; AWSALBCORS=a1; other=')
@@ -447,7 +447,7 @@ it('cookies are kept by name, the last of each, and none that is over', () => {
   expect(cookiesAfter(first, `big=${'x'.repeat(20_000)}`)).toBe(first)
 })
 
-it('an intent that holds no ticket, or one of an endpoint that is gone, is sent again', async () => {
+it('an in-flight batch without a ticket, or with one of a removed endpoint, is sent again', async () => {
   const parsed = sinkKinds.splunk_hec.options.parse({ url: 'https://splunk:8088', token: TOKEN })
   const sink: Sink = sinkKinds.splunk_hec.open(
     'splunk',

@@ -21,7 +21,7 @@ function framed(
   return out.view().toString()
 }
 
-test('an event holds the raw entry byte for byte, time to the microsecond, and flat fields', () => {
+test('an event has the raw entry byte for byte, time to the microsecond, and flat fields', () => {
   const raw = '{"id":"a-1", "n":1.50,"big":12345678901234567890}'
   expect(framed({ id: 'a-1', time: '2026-11-21T10:00:00.000001', raw })).toBe(
     '{"time":1795255200.000001,"host":"acme.example.com","source":"auditferry:acme",' +
@@ -30,7 +30,7 @@ test('an event holds the raw entry byte for byte, time to the microsecond, and f
   )
 })
 
-test('what the options say goes into every event', () => {
+test('the options are in every event', () => {
   const line = framed({ id: 'a' }, { index: 'main', source: 's"1', sourcetype: 't', host: 'h' })
   expect(line).toContain(',"host":"h","source":"s\\"1","sourcetype":"t","index":"main","event":{')
 })

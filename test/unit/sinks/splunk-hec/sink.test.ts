@@ -1,4 +1,4 @@
-// The Splunk sink over a transport that answers as told.
+// The Splunk sink over a scripted transport.
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import type { SinkDeps } from '../../../../src/contracts/sink-kind.ts'
@@ -33,11 +33,11 @@ const deliver = (opened: Opened, count = 5, signal = never) =>
   opened.sink.deliver({ lines: batchOf(opened, count), detail: '', possibleDuplicate: false }, signal)
 
 const ok = hecReply(200, 0, 'Success')
-const whole = { settled: 5, refused: [] }
+const whole = { acknowledged: 5, rejected: [] }
 
 test('a batch is one gzipped POST of concatenated objects, with token and channel', async () => {
   const opened = open([ok])
-  expect(await deliver(opened, 2)).toEqual({ settled: 2, refused: [] })
+  expect(await deliver(opened, 2)).toEqual({ acknowledged: 2, rejected: [] })
   const [request] = opened.transport.asked
   expect(request?.method).toBe('POST')
   expect(request?.url).toBe('https://splunk:8088/services/collector/event')
@@ -61,7 +61,7 @@ test('compression none sends the bytes as they are', async () => {
   expect(opened.transport.asked[0]?.headers).not.toHaveProperty('content-encoding')
 })
 
-test('code 0 with 200 settles the whole batch', async () => {
+test('code 0 with 200 acknowledges the whole batch', async () => {
   expect(await deliver(open([ok]))).toEqual(whole)
 })
 
@@ -80,7 +80,7 @@ test.each([24, 25])('code %i is success, and the next batches wait longer each t
   expect(pauses).toEqual([1000, 2000, 0])
 })
 
-test('a refused token that comes from a file is told to be read again there by itself, and no other is', async () => {
+test('the message of a refused token says that its file is read again automatically; no other token has that', async () => {
   const advice = '; a valid one in its file is read again automatically'
   const unknown = hecReply(403, 4, 'Invalid token')
   const messageOf = async (opened: Opened) =>
@@ -115,7 +115,7 @@ test.each<[string, ScriptedReply, string]>([
     { status: 200, body: '<html>', headers: { ...splunkd, 'content-type': 'text/html' } },
     'web port',
   ],
-])('another server in the place of a collector is recognised: %s', async (_, reply, words) => {
+])('another server in place of a collector is recognized: %s', async (_, reply, words) => {
   const error = await deliver(open([reply])).then(String, (each: unknown) => each)
   expect(error).toMatchObject({ code: 'misconfigured' })
   expect(String(error)).toContain(words)
@@ -123,7 +123,7 @@ test.each<[string, ScriptedReply, string]>([
   expect(String(error)).not.toContain("'token'")
 })
 
-test('a gateway’s own words on a size, a rate or a fault count as before, whatever their form', async () => {
+test('a gateway’s own answers to a size, a rate or a failure count as before, whatever their form', async () => {
   const codeOf = async (status: number) =>
     deliver(open([{ status, body: '{"error":"no"}' }])).then(
       String,
@@ -136,16 +136,19 @@ test('a gateway’s own words on a size, a rate or a fault count as before, what
   ])
 })
 
-test.each([5, 6, 12, 13, 15])('code %i with N takes 0..N-1, refuses N, and owes the rest', async (code) => {
-  const reply = hecReply(400, code, 'invalid DATA format', { 'invalid-event-number': 2 })
-  const outcome = await deliver(open([reply]))
-  expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 2, code: 'refused' }] })
-  expect(outcome.refused[0]?.reason).toBe(`Splunk answered 400, code ${code} "Invalid data format"`)
-})
+test.each([5, 6, 12, 13, 15])(
+  'code %i with N takes 0..N-1, refuses N, and leaves the rest pending',
+  async (code) => {
+    const reply = hecReply(400, code, 'invalid DATA format', { 'invalid-event-number': 2 })
+    const outcome = await deliver(open([reply]))
+    expect(outcome).toMatchObject({ acknowledged: 3, rejected: [{ index: 2, code: 'refused' }] })
+    expect(outcome.rejected[0]?.reason).toBe(`Splunk answered 400, code ${code} "Invalid data format"`)
+  },
+)
 
-test('a prefix answer about the first line alone settles that one', async () => {
+test('a prefix answer about the first line alone acknowledges that one', async () => {
   const reply = hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0, ackId: 3 })
-  expect(await deliver(open([reply]))).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+  expect(await deliver(open([reply]))).toMatchObject({ acknowledged: 1, rejected: [{ index: 0 }] })
 })
 
 test.each([
@@ -157,11 +160,11 @@ test.each([
   await expect(deliver(open([hecReply(400, 6, 'Invalid', more)]))).rejects.toMatchObject({ code: 'refused' })
 })
 
-test('an id that nobody will ask for leaves its channel behind', async () => {
+test('an id that will not be asked for leaves its channel behind', async () => {
   let draws = 0
   const random = () => (draws++ % 7) / 7
   const opened = open([hecReply(400, 6, '', { 'invalid-event-number': 0, ackId: 0 }), ok, ok], {}, { random })
-  expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+  expect(await deliver(opened)).toMatchObject({ acknowledged: 1, rejected: [{ index: 0 }] })
   for (let i = 0; i < 2; i++) await deliver(opened)
   const [first, ...then] = opened.transport.asked.map(({ headers }) => headers['x-splunk-request-channel'])
   expect(then).not.toContain(first)
@@ -176,55 +179,55 @@ test('over 5 MiB, code 6 about event 0 is 413 in disguise', async () => {
   const lines = linesOf(large, opened.sink.frame)
   const delivery = { lines, detail: '', possibleDuplicate: false }
   await expect(opened.sink.deliver(delivery, never)).rejects.toMatchObject({ code: 'too_large' })
-  expect(await deliver(opened)).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+  expect(await deliver(opened)).toMatchObject({ acknowledged: 1, rejected: [{ index: 0 }] })
 })
 
-test('code 7 names the object after the bad one: all before the bad one is settled, then it holds', async () => {
+test('code 7 names the object after the bad one: all before the bad one is acknowledged, then the sink is blocked', async () => {
   const opened = open([
     hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 3 }),
     hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 1 }),
   ])
-  expect(await deliver(opened)).toEqual({ settled: 2, refused: [] })
-  await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(await deliver(opened)).toEqual({ acknowledged: 2, rejected: [] })
+  await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured', action: 'block' })
 })
 
 test.each([
   ['no number', {}],
   ['0', { 'invalid-event-number': 0 }],
   ['a number beyond the batch', { 'invalid-event-number': 99 }],
-])('code 7 with %s settles nothing', async (_, more) => {
+])('code 7 with %s acknowledges nothing', async (_, more) => {
   await expect(deliver(open([hecReply(400, 7, 'Incorrect index', more)]))).rejects.toMatchObject({
     code: 'misconfigured',
   })
 })
 
-test('code 7 about the last object settles all before it', async () => {
+test('code 7 about the last object acknowledges all before it', async () => {
   const reply = hecReply(400, 7, 'Incorrect index', { 'invalid-event-number': 5 })
-  expect(await deliver(open([reply]))).toEqual({ settled: 4, refused: [] })
+  expect(await deliver(open([reply]))).toEqual({ acknowledged: 4, rejected: [] })
 })
 
 test.each([
-  [403, 1, 'forbidden', 'hold'],
-  [401, 2, 'unauthorized', 'hold'],
-  [401, 3, 'unauthorized', 'hold'],
-  [403, 4, 'forbidden', 'hold'],
+  [403, 1, 'forbidden', 'block'],
+  [401, 2, 'unauthorized', 'block'],
+  [401, 3, 'unauthorized', 'block'],
+  [403, 4, 'forbidden', 'block'],
   [400, 5, 'refused', 'split'],
   [500, 8, 'server_error', 'retry'],
   [503, 9, 'rate_limited', 'retry'],
-  [400, 10, 'misconfigured', 'hold'],
-  [400, 11, 'misconfigured', 'hold'],
-  [400, 14, 'misconfigured', 'hold'],
-  [400, 16, 'unauthorized', 'hold'],
+  [400, 10, 'misconfigured', 'block'],
+  [400, 11, 'misconfigured', 'block'],
+  [400, 14, 'misconfigured', 'block'],
+  [400, 16, 'unauthorized', 'block'],
   [503, 18, 'rate_limited', 'retry'],
   [503, 23, 'unreachable', 'retry'],
   [429, 26, 'rate_limited', 'retry'],
   [429, 27, 'rate_limited', 'retry'],
-  [400, 28, 'misconfigured', 'hold'],
-  [200, 99, 'misconfigured', 'hold'],
+  [400, 28, 'misconfigured', 'block'],
+  [200, 99, 'misconfigured', 'block'],
   [413, 6, 'too_large', 'split'],
   [502, 6, 'server_error', 'retry'],
   [502, 0, 'server_error', 'retry'],
-] as const)('%i with code %i settles nothing: %s, %s', async (status, code, name, action) => {
+] as const)('%i with code %i acknowledges nothing: %s, %s', async (status, code, name, action) => {
   const error = await deliver(open([hecReply(status, code, 'Server is busy')])).catch((each: unknown) => each)
   expect(error).toMatchObject({ code: name, action })
   expect((error as Error).message).toContain(`splunk:8088 answered ${status}, code ${code} "Server is busy"`)
@@ -249,7 +252,7 @@ test.each([
   [502, 'server_error'],
   [503, 'server_error'],
   [504, 'server_error'],
-] as const)('%i with a page of somebody else’s: %s', async (status, code) => {
+] as const)('%i with another server’s page: %s', async (status, code) => {
   const page = { status, body: '<html>a portal of secrets</html>' }
   const error = await deliver(open([page])).catch((each: unknown) => each)
   expect(error).toMatchObject({ code })
@@ -284,14 +287,14 @@ test.each([
   ['1.5', 1_500],
   ['Sun, 06 Nov 2099 08:49:37 GMT', 3_600_000],
   ['-5', undefined],
-])('Retry-After %j holds a sink back for %s ms: an hour at the most', async (header, ms) => {
+])('Retry-After %j pauses a sink for %s ms: an hour at most', async (header, ms) => {
   const busy = { ...hecReply(503, 9), headers: { 'retry-after': header } }
   await expect(deliver(open([busy]))).rejects.toMatchObject({ code: 'rate_limited', retryAfterMs: ms })
 })
 
 const tokensOf = ({ transport }: Opened) => transport.asked.map(({ headers }) => headers['authorization'])
 
-test('a token that is refused is read again once, and nobody is told', async () => {
+test('a refused token is read again once, without a warning', async () => {
   let token = TOKEN
   const opened = open([ok, hecReply(403, 4, 'Invalid token'), ok])
   opened.parsed.token.follow(() => token)
@@ -311,13 +314,13 @@ test('a token that did not change is not tried twice', async () => {
 const three = { urls: ['https://a:1', 'https://b:2', 'https://c:3'] }
 const hosts = ({ transport }: Opened) => transport.asked.map(({ url }) => new URL(url).host).join(' ')
 
-test('several endpoints are asked in turn', async () => {
+test('several endpoints are used in turn', async () => {
   const opened = open([ok, ok, ok, ok], three)
   for (let i = 0; i < 4; i++) await deliver(opened)
   expect(hosts(opened)).toBe('a:1 b:2 c:3 a:1')
 })
 
-test('a failed endpoint rests, and its batch goes to the next on the next try', async () => {
+test('a failed endpoint pauses, and its batch goes to the next on the next try', async () => {
   const opened = open([{ error: 'unreachable' }, ok, ok, ok, ok, ok], three)
   await expect(deliver(opened)).rejects.toMatchObject({ code: 'unreachable' })
   for (let i = 0; i < 3; i++) await deliver(opened)
@@ -326,7 +329,7 @@ test('a failed endpoint rests, and its batch goes to the next on the next try', 
   expect(hosts(opened)).toBe('a:1 b:2 c:3 b:2 c:3 a:1')
 })
 
-test('a success ends the count of failures: the next rest is a short one again', async () => {
+test('a success resets the count of failures: the next pause is a short one again', async () => {
   const down = { error: 'unreachable' } as const
   const opened = open([down, ok, ok, ok, down, ok, ok], { urls: ['https://a:1', 'https://b:2'] })
   await expect(deliver(opened)).rejects.toThrow()
@@ -340,7 +343,7 @@ test('a success ends the count of failures: the next rest is a short one again',
   expect(hosts(opened)).toBe('a:1 b:2 a:1 b:2 a:1 b:2 a:1')
 })
 
-test('when all rest, the one that is ready first is asked: a sink never waits on its own', async () => {
+test('when all pause, the one that is ready first is used: a sink never waits on its own', async () => {
   const down = { error: 'unreachable' } as const
   const opened = open([down, down, down, ok], three)
   for (let i = 0; i < 3; i++) await expect(deliver(opened)).rejects.toThrow()
@@ -348,7 +351,7 @@ test('when all rest, the one that is ready first is asked: a sink never waits on
   expect(hosts(opened)).toBe('a:1 b:2 c:3 a:1')
 })
 
-test('one that shuts down has taken nothing: the next is asked at once, each but once', async () => {
+test('an endpoint that shuts down has taken nothing: the next is used at once, each but once', async () => {
   const opened = open([hecReply(503, 23), ok], three)
   expect(await deliver(opened)).toEqual(whole)
   expect(hosts(opened)).toBe('a:1 b:2')
@@ -356,25 +359,25 @@ test('one that shuts down has taken nothing: the next is asked at once, each but
   await expect(deliver(all)).rejects.toMatchObject({ code: 'unreachable' })
 })
 
-test('a fault of the settings or of a line does not make an endpoint rest', async () => {
+test('an error of the settings or of a line does not pause an endpoint', async () => {
   const opened = open([hecReply(403, 4), hecReply(400, 6), ok, ok], { urls: ['https://a:1', 'https://b:2'] })
   for (let i = 0; i < 2; i++) await expect(deliver(opened)).rejects.toThrow()
   for (let i = 0; i < 2; i++) await deliver(opened)
   expect(hosts(opened)).toBe('a:1 b:2 a:1 b:2')
 })
 
-test('an answer without end is left at 64 KiB and counts as none', async () => {
+test('an endless answer is dropped at 64 KiB and counts as none', async () => {
   const opened = open([{ status: 200, body: '{"text":"Success","code":0', endless: true }])
   await expect(deliver(opened)).rejects.toMatchObject({ code: 'misconfigured' })
   expect(opened.transport.left).toBe(1)
 })
 
-test('an answer cut in the middle settles nothing', async () => {
+test('a truncated answer acknowledges nothing', async () => {
   const opened = open([{ status: 200, body: '{"text":"Success","code":0}', cut: 'unreachable' }])
   await expect(deliver(opened)).rejects.toMatchObject({ code: 'unreachable' })
 })
 
-test('a receiver that is silent for a minute is a timeout, and a timer is never left behind', async () => {
+test('a receiver that is silent for a minute is a timeout, and no timer is left behind', async () => {
   const opened = open([{ deaf: true }, ok])
   const delivery = deliver(opened)
   const failure = expect(delivery).rejects.toMatchObject({ code: 'timeout' })
@@ -385,7 +388,7 @@ test('a receiver that is silent for a minute is a timeout, and a timer is never 
   expect(opened.clock.sleeping).toBe(0)
 })
 
-test('an abort in the air, or in a pause, throws aborted', async () => {
+test('an abort during a request, or in a pause, throws aborted', async () => {
   const opened = open([hecReply(200, 24), { deaf: true }])
   await deliver(opened)
   for (let i = 0; i < 2; i++) {
@@ -399,7 +402,7 @@ test('an abort in the air, or in a pause, throws aborted', async () => {
   expect(opened.clock.sleeping).toBe(0)
 })
 
-test('a batch is compressed once: ahead of its turn, and for all its tries', async () => {
+test('a batch is compressed once: in advance, and for all its tries', async () => {
   let packed = 0
   const gzip = async (bytes: Uint8Array) => (packed++, bytes)
   const opened = open([{ error: 'unreachable' }, ok, ok], {}, { gzip })
@@ -413,19 +416,19 @@ test('a batch is compressed once: ahead of its turn, and for all its tries', asy
   expect(packed).toBe(2)
 })
 
-test('a compression that failed is done again', async () => {
+test('a compression that failed is repeated', async () => {
   let calls = 0
   const gzip = (bytes: Uint8Array) => (calls++ ? Promise.resolve(bytes) : Promise.reject(new Error('no')))
   const opened = open([ok], {}, { gzip })
   const delivery = { lines: batchOf(opened, 3), detail: '', possibleDuplicate: false }
   opened.sink.warm?.(delivery.lines)
   await expect(opened.sink.deliver(delivery, never)).rejects.toThrow('no')
-  expect(await opened.sink.deliver(delivery, never)).toMatchObject({ settled: 3 })
+  expect(await opened.sink.deliver(delivery, never)).toMatchObject({ acknowledged: 3 })
 })
 
 const echoes = [`Invalid token ${TOKEN}`, 'Invalid token: planted-content', 'x'.repeat(9999), '\u001b[31m']
 
-test.each(echoes)('a receiver that echoes is not quoted: %j', async (words) => {
+test.each(echoes)('a receiver’s echo is not quoted: %j', async (words) => {
   const first = { 'invalid-event-number': 0 }
   const codes = [[403, 4, {}], [400, 6, {}], [400, 7, first], [500, 99, {}], [413, 6, {}]] as const // prettier-ignore
   for (const [status, code, more] of codes) {
@@ -435,8 +438,8 @@ test.each(echoes)('a receiver that echoes is not quoted: %j', async (words) => {
     expect((error as Error).message).not.toMatch(/planted|5ec2e700|xxx|\u001b/)
   }
   for (const code of [5, 6, 12, 13, 15]) {
-    const { refused } = await deliver(open([hecReply(400, code, words, first)]))
-    expect(refused.map(({ reason }) => reason)).toEqual([`Splunk answered 400, code ${code}`])
+    const { rejected } = await deliver(open([hecReply(400, code, words, first)]))
+    expect(rejected.map(({ reason }) => reason)).toEqual([`Splunk answered 400, code ${code}`])
   }
   const busy = open([hecReply(503, 9, words), hecReply(503, 9, words)])
   expect(JSON.stringify(await busy.sink.check(never))).not.toMatch(/planted|5ec2e700|xxx|u001b/)
@@ -449,14 +452,14 @@ test('a code that is no small number is none of Splunk’s, and is not quoted', 
 
 // prettier-ignore
 test.each([5, 6, 7, 12, 13, 15].flatMap((code) => [200, 401, 403, 404, 413, 500, 503].map((status) => [status, code] as const)))(
-  '%i with code %i and an event’s number settles nothing and parks nothing',
+  '%i with code %i and an event’s number acknowledges nothing and makes no dead letter',
   async (status, code) => {
     const reply = hecReply(status, code, 'Invalid data format', { 'invalid-event-number': 2 })
     await expect(deliver(open([reply]))).rejects.toBeInstanceOf(ConnectorError)
   },
 )
 
-test('check tells health, token, index and acknowledgements in plain words, and indexes nothing', async () => {
+test('check reports health, token, index and acknowledgements in plain words, and indexes nothing', async () => {
   const acks = { status: 200, body: '{"acks":{"0":false}}' }
   const good = open([hecReply(200, 17), hecReply(400, 5), hecReply(400, 12), acks], { index: 'audit' })
   const results = await good.sink.check(never)
@@ -475,7 +478,7 @@ test('check tells health, token, index and acknowledgements in plain words, and 
 })
 
 test.each([0, 24, 25])(
-  'check takes success on a post of nothing (code %i) for a good token, and sends nothing that could be taken for an event',
+  'check takes success on an empty post (code %i) for a good token, and sends nothing that could be taken for an event',
   async (code) => {
     const opened = open([hecReply(200, 17), hecReply(200, code)], { index: 'audit', acks: false })
     const results = await opened.sink.check(never)
@@ -488,7 +491,7 @@ test.each([0, 24, 25])(
   },
 )
 
-test('check says where acknowledgements are off: no fault for `auto`, one for `true`', async () => {
+test('check reports acknowledgements that are off: no error for `auto`, one for `true`', async () => {
   for (const [acks, ok] of [
     ['auto', true],
     [true, false],
@@ -500,7 +503,7 @@ test('check says where acknowledgements are off: no fault for `auto`, one for `t
   }
 })
 
-test('check tells how far the clocks are apart, and from a minute on as a fault', async () => {
+test('check reports how far the clocks are apart, and from a minute on as an error', async () => {
   for (const [aheadMs, ok, words] of [
     [500, true, 'agrees'],
     [-20_000, true, '20 s behind'],
@@ -517,7 +520,7 @@ test('check tells how far the clocks are apart, and from a minute on as a fault'
 test.each([
   ['a bad token', [hecReply(200, 17), hecReply(403, 4, 'Invalid token')], "check 'token'"],
   ['a wrong index', [hecReply(200, 17), hecReply(400, 5), hecReply(400, 7)], 'the index'],
-  ['nobody there', [{ error: 'unreachable' as const }], 'as scripted'],
+  ['no server', [{ error: 'unreachable' as const }], 'as scripted'],
   [
     'a portal',
     [
@@ -549,7 +552,7 @@ test.each([
   expect(result.error?.issues.map((issue) => issue.message).join()).toContain(message)
 })
 
-test('without options it asks for acks where the token has them, waits five minutes for them, compresses, and has one batch in flight', () => {
+test('by default it asks for acks if the token has them, waits five minutes for them, compresses, and has one batch in flight', () => {
   const parsed = kind.options.parse({ url: 'https://splunk:8088', token: 'x' })
   expect(parsed).toMatchObject({ acks: 'auto', ack_timeout: 300_000, compression: 'gzip', max_in_flight: 1 })
   expect(parsed.token).toBeInstanceOf(Secret)

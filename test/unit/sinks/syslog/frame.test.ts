@@ -1,4 +1,4 @@
-// An entry as a syslog message, and what sets messages apart on a stream.
+// An entry as a syslog message, and what separates messages on a stream.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ChunkSlice } from '../../../../src/contracts/journal.ts'
@@ -47,7 +47,7 @@ const large = (bytes: number, more: object = {}) =>
   JSON.stringify({ id, timestamp: '2026-11-21T10:00:00.123456', ...more, response: 'x'.repeat(bytes) })
 
 describe('RFC 5424', () => {
-  test('a message is the entry as it came, behind its own time to the microsecond and what it is known by', () => {
+  test('a message is the entry as it came, behind its own time to the microsecond and its identifiers', () => {
     const raw = `{"id":"${id}", "note":"zoë 😀"}`
     const entry = { id, raw, time: '2026-11-21T10:00:00.000007', version: 2 }
     const { bytes } = linesWith({}, [entry], rawFormat, { replay: true })
@@ -76,7 +76,7 @@ describe('RFC 5424', () => {
     [`i${'😀'.repeat(32)}`, `i${'😀'.repeat(31)}`],
     ['a\u0000b\u001fc\u007fd e', 'a_b_c_d e'],
   ])(
-    'of an id no more than 128 bytes stand in the header, no half character and no control character',
+    'of an id at most 128 bytes are in the header, no half character and no control character',
     (own, told) => {
       const { data, text } = whole({}, { id: own, raw: JSON.stringify({ id: own }) })
       expect(data['id']).toBe(told)
@@ -90,7 +90,7 @@ describe('RFC 5424', () => {
     expect([hostname.length, appName.length]).toEqual([255, 48])
   })
 
-  test('a time that four digits of year cannot tell is nil', () => {
+  test('a time outside four digits of year is nil', () => {
     for (const time of ['no time', '0000-00-00T00:00:00'])
       expect(whole({}, { id, time, raw: '{}' }).time).toBe('-')
   })
@@ -100,11 +100,11 @@ describe('RFC 5424', () => {
     ['2199-12-31T23:59:59.999999', '2199-12-31T23:59:59.999999Z'],
     ['9999-12-31T23:59:59', '9999-12-31T23:59:59.000000Z'],
     ['2026-11-21T12:00:00.5+02:00', '2026-11-21T10:00:00.500000Z'],
-  ])('the time %s is told as %s', (time, told) => {
+  ])('the time %s is written as %s', (time, told) => {
     expect(whole({}, { id, time }).time).toBe(told)
   })
 
-  test('many entries of one run share what they share and nothing else', () => {
+  test('many entries of one chunk share what they share and nothing else', () => {
     const made = Array.from({ length: 200 }, (_, i) => ({
       id: `id-${i}`,
       time: new Date(Date.UTC(2026, 10, 21, 10, 0, i * 7, i)).toISOString(),
@@ -123,14 +123,14 @@ describe('RFC 3164', () => {
     expect(Buffer.from(bytes).toString()).toBe('51 <133>Nov  1 09:05:03 api.example.com my_app__1_: {}')
   })
 
-  test('an IPv6 address is no host there, since a colon ends it: the workspace’s name stands in', () => {
+  test('an IPv6 address is no host there, since a colon ends it: the workspace’s name replaces it', () => {
     const hostOf = () => '2001:db8::1'
     const { bytes } = linesWith({ rfc: 3164, hostOf }, [{ id, raw: '{}', time: '2026-11-01T09:05:03' }])
     expect(Buffer.from(bytes).toString()).toContain('Nov  1 09:05:03 acme auditferry: {}')
     expect(whole({ hostOf }, { id, raw: '{}' }).hostname).toBe('2001:db8::1')
   })
 
-  test('an entry without a time bears the time at which it came in', () => {
+  test('an entry without a time has the time at which it came in', () => {
     expect(whole({ rfc: 3164 }, { id, time: 'never', raw: '{}' }).time).toBe('Nov 21 10:00:01')
   })
 
@@ -145,7 +145,7 @@ describe('RFC 3164', () => {
   })
 })
 
-describe('a line that CEF wrote', () => {
+describe('a line in CEF', () => {
   test.each([
     ['0', 6],
     ['3', 6],
@@ -175,7 +175,7 @@ describe('an entry that is too large', () => {
     expect(Buffer.concat(parts.map(({ text }) => text)).toString()).toBe(raw)
   })
 
-  test('the bound counts final bytes: one byte less and it is split', () => {
+  test('the limit counts final bytes: one byte less and it is split', () => {
     const raw = large(2000)
     const [frame] = framesOf(Buffer.from(linesWith({}, [{ id, raw }]).bytes))
     const size = frame?.length ?? 0
@@ -183,7 +183,7 @@ describe('an entry that is too large', () => {
     expect(messagesWith({ maxMessageBytes: size - 1 }, { id, raw })).toHaveLength(2)
   })
 
-  test('loses its largest fields under compact, and says which', () => {
+  test('loses its largest fields under compact, and names them', () => {
     const raw = large(9000, { prompt: 'y'.repeat(100) })
     const { data, text } = whole({ oversize: 'compact', maxMessageBytes: 2048 }, { id, raw })
     expect(data).toMatchObject({ id })
@@ -206,27 +206,27 @@ describe('an entry that is too large', () => {
     expect(text.toString()).toContain('auditferry_dropped')
   })
 
-  test('of which the headers would be the most, 64 MiB and more of messages, is parked: nobody holds as much', () => {
+  test('whose headers would exceed its content, 64 MiB and more of messages, becomes a dead letter: that much is never in memory', () => {
     const options = { maxMessageBytes: 480, hostname: 'h'.repeat(200) }
     const sizeOf = (bytes: number) => linesWith(options, [{ id }], textFormat('x'.repeat(bytes))).bytes.length
     expect(sizeOf(100_000)).toBeGreaterThan(400_000)
     expect(sizeOf(16 * 2 ** 20)).toBe(0)
   })
 
-  test('is split where leaving out fields is not enough', () => {
+  test('is split if leaving out fields is not enough', () => {
     const raw = JSON.stringify({ id: 'i'.repeat(5000) })
     const parts = messagesWith({ oversize: 'compact', maxMessageBytes: 1024 }, { id, raw })
     expect(Buffer.concat(parts.map(({ text }) => text)).toString()).toBe(raw)
   })
 
-  test('writes nothing under dead_letter; what fits beside it is sent', () => {
+  test('writes nothing under dead_letter; entries that fit beside it are sent', () => {
     const made = [{ id: 'a' }, { id, raw: large(9000) }, { id: 'c' }]
     const { bytes, ends } = linesWith({ oversize: 'dead_letter' }, made)
     expect(ends[1]).toBe(ends[0])
     expect(framesOf(Buffer.from(bytes)).map((frame) => parse5424(frame).data['id'])).toEqual(['a', 'c'])
   })
 
-  test('writes nothing where the header alone leaves no room', () => {
+  test('writes nothing if the header alone leaves no room', () => {
     const options = { hostname: 'h'.repeat(255), maxMessageBytes: 480 }
     expect(linesWith(options, [{ id, raw: large(9000) }]).bytes).toHaveLength(0)
   })
@@ -239,7 +239,7 @@ describe('an entry that is too large', () => {
     expect(out.bytes.length).toBeLessThan(out.length * 1.02)
   })
 
-  test('bears no control character under compact either', () => {
+  test('has no control character under compact either', () => {
     const padded: Format = (run, index, out) => {
       out.copy(Buffer.from('\n<13>1 forged\r\0\x1b '))
       out.copy(run.entries.raw(index))
@@ -265,7 +265,7 @@ const hostile = fc.oneof(
 )
 const numbers = { numRuns: 300 }
 
-describe('whatever stands in an entry', () => {
+describe('any content of an entry', () => {
   test('forges no message: an independent parser finds each one, whole, in its place', () => {
     const texts = fc.array(fc.tuple(hostile, hostile), { minLength: 1, maxLength: 6 })
     fc.assert(
@@ -298,7 +298,7 @@ describe('whatever stands in an entry', () => {
     )
   })
 
-  test('no message is over its bound, no cut is inside a character or an escape, and the parts are the entry', () => {
+  test('no message is over its limit, no cut is inside a character or an escape, and the parts are the entry', () => {
     const character = fc.constantFrom(
       'a',
       '\\',

@@ -1,7 +1,7 @@
-// What is kept of a stream to be sent again: for how long, how much, in whole lines, and what an orderly end takes from it.
+// What a stream keeps to send again: for how long, how much, in whole lines, and what an orderly end removes from it.
 import { describe, expect, test } from 'vitest'
 import type { Lines } from '../../../../src/contracts/sink.ts'
-import { Kept } from '../../../../src/sinks/syslog/stream.ts'
+import { SentLines } from '../../../../src/sinks/syslog/stream.ts'
 
 const LINGER = 30_000
 
@@ -12,7 +12,7 @@ const linesOf = (...texts: readonly string[]): Lines => {
 }
 
 /** All of it, as it goes out at `now`. */
-async function sent(kept: Kept, now = 0): Promise<string[]> {
+async function sent(kept: SentLines, now = 0): Promise<string[]> {
   const pieces: string[] = []
   await kept.sendAgain(
     async (bytes) => void pieces.push(Buffer.from(bytes).toString()),
@@ -22,14 +22,14 @@ async function sent(kept: Kept, now = 0): Promise<string[]> {
 }
 
 describe('what was sent', () => {
-  test('is kept as a copy, the oldest first, and gone once the peer had it for longer than the linger', async () => {
-    const kept = new Kept(LINGER)
+  test('is kept as a copy, the oldest first, and dropped once the peer had it for longer than the linger', async () => {
+    const kept = new SentLines(LINGER)
     const lines = linesOf('one', 'two')
     kept.add(lines, 0)
     kept.add(linesOf('three'), 1_000)
     lines.bytes.fill(0)
     expect([await sent(kept), kept.bytes]).toEqual([['onetwo', 'three'], 11])
-    const again = new Kept(LINGER)
+    const again = new SentLines(LINGER)
     again.add(linesOf('one'), 0)
     again.add(linesOf('three'), 1_000)
     again.expire(LINGER)
@@ -40,27 +40,27 @@ describe('what was sent', () => {
     expect([await sent(again), again.bytes]).toEqual([[], 0])
   })
 
-  test('is not kept where nothing lingers, nor where there is nothing', async () => {
-    const off = new Kept(0)
+  test('is not kept without a linger, nor if there is nothing', async () => {
+    const off = new SentLines(0)
     off.add(linesOf('one'), 0)
-    const none = new Kept(LINGER)
+    const none = new SentLines(LINGER)
     none.add(linesOf(), 0)
     none.add(linesOf('', ''), 0)
     expect([await sent(off), off.bytes, await sent(none), none.bytes]).toEqual([[], 0, [], 0])
   })
 
   test('is kept in whole lines, up to 64 KiB of them together', async () => {
-    const kept = new Kept(LINGER)
+    const kept = new SentLines(LINGER)
     const [small, large] = ['s'.repeat(32 * 1024), 'l'.repeat(70 * 1024)]
     kept.add(linesOf(small, small, small, large, small, small), 0)
     expect((await sent(kept)).map(({ length }) => length / 1024)).toEqual([64, 32, 70, 64])
-    const over = new Kept(LINGER)
+    const over = new SentLines(LINGER)
     over.add(linesOf(small, `${small}x`), 0)
     expect(await sent(over)).toHaveLength(2)
   })
 
-  test('gives way to what comes after it, the oldest first, as far as there is no room for both', async () => {
-    const kept = new Kept(LINGER, 10)
+  test('is dropped for later lines, the oldest first, as far as there is no room for both', async () => {
+    const kept = new SentLines(LINGER, 10)
     kept.add(linesOf('aaaa'), 0)
     kept.add(linesOf('bbbb'), 0)
     kept.add(linesOf('cc'), 0)
@@ -69,8 +69,8 @@ describe('what was sent', () => {
     expect([await sent(kept), kept.bytes]).toEqual([['bbbb', 'cc', 'd'], 7])
   })
 
-  test('of a batch that is larger than all that may be kept, its end is', async () => {
-    const kept = new Kept(LINGER, 100 * 1024)
+  test('is kept by its end, if a batch is larger than all that may be kept', async () => {
+    const kept = new SentLines(LINGER, 100 * 1024)
     const part = (letter: string) => letter.repeat(50 * 1024)
     kept.add(linesOf('before'), 0)
     kept.add(linesOf(...['a', 'b', 'c', 'd'].map(part)), 0)
@@ -78,9 +78,9 @@ describe('what was sent', () => {
   })
 })
 
-describe('what is in doubt', () => {
-  test('does not age until it went out once more; then its linger begins anew', async () => {
-    const kept = new Kept(LINGER)
+describe('a possible loss', () => {
+  test('does not age until it was sent once more; then its linger restarts', async () => {
+    const kept = new SentLines(LINGER)
     kept.add(linesOf('one'), 0)
     kept.doubt(10_000, false)
     kept.expire(10 * LINGER)
@@ -92,11 +92,11 @@ describe('what is in doubt', () => {
     expect(kept.bytes).toBe(0)
   })
 
-  test('goes on ageing from where it was behind an orderly end, so that it is not sent again for ever', async () => {
-    const kept = new Kept(LINGER)
+  test('continues to age behind an orderly end, so that it is not sent again forever', async () => {
+    const kept = new SentLines(LINGER)
     kept.add(linesOf('one'), 5_000)
     kept.doubt(25_000, true)
-    // Not sent yet, and the next peer goes in no order: it had nothing of it.
+    // Not sent yet, and the next peer closes in an orderly way: it had nothing of it.
     kept.doubt(27_000, false)
     await sent(kept, 100_000)
     kept.expire(100_000 + 10_000)
@@ -105,8 +105,8 @@ describe('what is in doubt', () => {
     expect(kept.bytes).toBe(0)
   })
 
-  test('counts from anew where a peer that had it breaks off', async () => {
-    const kept = new Kept(LINGER)
+  test('restarts its age if a peer that had it breaks off', async () => {
+    const kept = new SentLines(LINGER)
     kept.add(linesOf('one'), 0)
     kept.doubt(20_000, true)
     await sent(kept, 50_000)
@@ -116,16 +116,16 @@ describe('what is in doubt', () => {
     expect(kept.bytes).toBe(3)
   })
 
-  test('is none where its linger was over when the peer went', async () => {
-    const kept = new Kept(LINGER)
+  test('is none if its linger was over when the peer left', async () => {
+    const kept = new SentLines(LINGER)
     kept.add(linesOf('one'), 0)
     kept.add(linesOf('two'), 20_000)
     kept.doubt(LINGER + 1, false)
     expect(await sent(kept)).toEqual(['two'])
   })
 
-  test('stays so where it could not be sent, and all behind it', async () => {
-    const kept = new Kept(LINGER)
+  test('stays one if it could not be sent, and all behind it', async () => {
+    const kept = new SentLines(LINGER)
     kept.add(linesOf('one'), 0)
     kept.add(linesOf('two'), 0)
     kept.doubt(1_000, false)

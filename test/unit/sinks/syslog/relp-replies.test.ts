@@ -1,4 +1,4 @@
-// What a RELP server answers, cut anywhere, and the frames that it gets.
+// A RELP server's answers, cut anywhere, and the frames that it gets.
 import {
   array,
   assert,
@@ -23,7 +23,7 @@ interface Frame {
   data: string
 }
 
-/** What a parser gives for these chunks, and the error it ended with. */
+/** What a parser returns for these chunks, and the error it ended with. */
 function parsed(chunks: readonly Uint8Array[]): { frames: Frame[]; error: unknown } {
   const parser = new ReplyParser('logs.test:2514')
   const frames: Frame[] = []
@@ -67,7 +67,7 @@ describe('replies', () => {
     )
   })
 
-  test('any split of a spoiled stream gives the same frames and the same end', () => {
+  test('any split of a corrupted stream gives the same frames and the same end', () => {
     const spoiling = tuple(
       array(frame, { minLength: 1, maxLength: 5 }),
       nat(1000),
@@ -96,7 +96,7 @@ describe('replies', () => {
     )
   })
 
-  test('data of length 0 has no space, and one that is there all the same is understood', () => {
+  test('data of length 0 has no space, and an extra one is accepted', () => {
     expect(of('3 rsp 0\n0 serverclose 0\n4 rsp 0 \n').frames).toEqual([
       { txnr: 3, command: 'rsp', data: '' },
       { txnr: 0, command: 'serverclose', data: '' },
@@ -107,7 +107,7 @@ describe('replies', () => {
   test.each([
     ['a number of ten digits', '1234567890 rsp 0\n'],
     ['a length of ten digits', '1 rsp 0000000000\n'],
-    ['an announced length over the bound', '1 rsp 8193 2'],
+    ['an announced length over the limit', '1 rsp 8193 2'],
     ['a command of 33 letters', `1 ${'a'.repeat(33)}`],
     ['a command with digits', '1 rsp2 0\n'],
     ['no number', 'rsp 0\n'],
@@ -122,13 +122,13 @@ describe('replies', () => {
     ['data at once behind its length', '1 rsp 2OK\n'],
     ['the banner of another protocol', 'HTTP/1.1 400 Bad Request\r\n'],
     ['a TLS alert', '\x15\x03\x03\x00\x02\x02\x46'],
-  ])('%s is no RELP, told as soon as it is seen', (_, text) => {
+  ])('%s is no RELP, reported as soon as it is seen', (_, text) => {
     expect(of(text).error).toBeInstanceOf(ConnectorError)
     expect(of(text).error).toMatchObject({ code: 'bad_reply' })
     expect((of(text).error as Error).message).toMatch(/^logs\.test:2514: .*is not RELP/)
   })
 
-  test('endless replies are refused within the bound of one frame', () => {
+  test('endless replies are refused within the limit of one frame', () => {
     for (const each of ['9', 'a', ' ', '1 rsp ']) {
       const parser = new ReplyParser('x')
       const pour = () => {
@@ -138,7 +138,7 @@ describe('replies', () => {
     }
   })
 
-  test('what is exactly as long as may be is understood', () => {
+  test('a frame of exactly the largest length is accepted', () => {
     const frames = [
       { txnr: 999_999_999, command: 'z'.repeat(32), data: 'x'.repeat(8_192) },
       { txnr: 0, command: 'AZaz', data: '' },
@@ -153,7 +153,7 @@ describe('replies', () => {
     ).toEqual(commands)
   })
 
-  test('a begun frame is a copy: the bytes that it came in may be written over', () => {
+  test('a begun frame is a copy: the bytes that it came in may be overwritten', () => {
     const [first, second] = [bytesOf('1 rsp 6 20'), bytesOf('0 OK\n2 rsp 0\n')]
     const parser = new ReplyParser('x')
     const heard: string[] = []
@@ -191,7 +191,7 @@ describe('frames', () => {
     )
   })
 
-  test('whatever a message holds, the other side reads it back and nothing more', () => {
+  test('the other side reads back any message and nothing more', () => {
     assert(
       property(array(tuple(integer({ min: 0, max: 999_999_999 }), latin1), { maxLength: 6 }), (messages) => {
         const out = new ByteWriter(1)

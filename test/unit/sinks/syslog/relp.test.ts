@@ -1,4 +1,4 @@
-// The RELP link: its window, its session, what it makes of each answer.
+// The RELP link: its window, its session, what each answer means.
 import { assert, asyncProperty, boolean, constantFrom, nat, option, record } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -36,7 +36,7 @@ const calm = async () => {
   for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** Lets time pass by `ms` whenever somebody sleeps, until `work` is over. */
+/** Lets time pass by `ms` whenever something sleeps, until `work` is over. */
 async function passing<T>(clock: StepClock, work: Promise<T>): Promise<T> {
   const ended = { yes: false }
   const done = () => void (ended.yes = true)
@@ -49,7 +49,7 @@ async function passing<T>(clock: StepClock, work: Promise<T>): Promise<T> {
   throw new Error('it did not end')
 }
 
-const all = (count: number) => ({ settled: count, refused: [] })
+const all = (count: number) => ({ acknowledged: count, rejected: [] })
 
 describe('the window', () => {
   test('messages arrive whole, once and in order, over one session for many calls', async () => {
@@ -70,7 +70,7 @@ describe('the window', () => {
     expect(fake.sessions).toHaveLength(0)
   })
 
-  test('it is kept full and never overrun: 128 without an answer, unless told', async () => {
+  test('it is kept full and never overrun: 128 without an answer by default', async () => {
     for (const window of [undefined, 5, 1]) {
       const { fake, link } = bench({ held: true }, window === undefined ? {} : { window })
       const sending = link.send(someMessages(400), never)
@@ -94,7 +94,7 @@ describe('the window', () => {
     expect(fake.sessions[0]?.pieces.length).toBeLessThanOrEqual(1 + 8 + 1)
   })
 
-  test('no answer waits for ours: a receiver whose answers are held back until it hears from us is heard at once', async () => {
+  test('no answer waits for ours: answers that a receiver holds back until it gets data from us arrive at once', async () => {
     for (const [count, window] of [
       [1, 128],
       [2, 128],
@@ -138,7 +138,7 @@ describe('the window', () => {
 })
 
 describe('what counts as taken', () => {
-  test('a cut settles what was answered before it; the next call begins there, on a new session', async () => {
+  test('a cut acknowledges the answers before it; the next call starts there, on a new session', async () => {
     for (const switches of [{ cutAt: 100 }, { cutBefore: 100 }]) {
       const { fake, link } = bench(switches)
       expect(await link.send(someMessages(300), never)).toEqual(all(100))
@@ -150,7 +150,7 @@ describe('what counts as taken', () => {
     }
   })
 
-  test('what was answered before a write failed counts, though it lay unread', async () => {
+  test('answers before a failed write count, though they were unread', async () => {
     const fake = new FakeRelp()
     const failed = new AbortController()
     const failing = async (): Promise<Connection> => {
@@ -179,7 +179,7 @@ describe('what counts as taken', () => {
     expect(fake.stored).toHaveLength(3)
   })
 
-  test('a cut before any answer settles nothing and says so', async () => {
+  test('a cut before any answer acknowledges nothing and is reported', async () => {
     const { link } = bench({ cutAt: 0 })
     const error = await caught(link.send(someMessages(3), never))
     expect(error).toMatchObject({ code: 'unreachable' })
@@ -211,7 +211,7 @@ describe('what counts as taken', () => {
     expect(error).toMatchObject({ code: 'bad_reply', message: expect.stringContaining('twice') as string })
   })
 
-  test('an answer nobody waits for ends the session, and the next call opens another', async () => {
+  test('an unexpected answer ends the session, and the next call opens another', async () => {
     const late = { insteadOf: { number: 1, bytes: '3 rsp 6 200 OK\n3 rsp 6 200 OK\n' } }
     const { fake, link } = bench(late)
     expect(await link.send(someMessages(2), never)).toEqual(all(2))
@@ -232,7 +232,7 @@ describe('what counts as taken', () => {
     expect(await caught(link.send(someMessages(2), never))).toMatchObject({ code: 'bad_reply' })
   })
 
-  test('silence for 90 s breaks the session; what was answered counts', async () => {
+  test('silence for 90 s breaks the session; earlier answers count', async () => {
     const { fake, link, clock } = bench({ silentFrom: 2 })
     const sending = link.send(someMessages(5), never)
     await calm()
@@ -271,7 +271,7 @@ describe('what counts as taken', () => {
     expect(await caught(sending)).toMatchObject({ code: 'timeout' })
   })
 
-  test('a receiver that sends hints without end is not listened to without end, and the next call tells', async () => {
+  test('a receiver that sends hints endlessly is given up, and the next call reports it', async () => {
     const { fake, link } = bench()
     await link.send(someMessages(2), never)
     fake.say('0 hint 0\n'.repeat(1_000))
@@ -287,7 +287,7 @@ describe('what counts as taken', () => {
     expect(fake.stored).toEqual(textsOf(4))
   })
 
-  test('hints without end in the midst of a call settle what was answered before them', async () => {
+  test('endless hints during a call acknowledge the answers before them', async () => {
     const { fake, link } = bench({ held: true })
     const sending = link.send(someMessages(5), never)
     await calm()
@@ -301,7 +301,7 @@ describe('what counts as taken', () => {
     expect(await link.send(someMessages(3, 2), never)).toEqual(all(3))
   })
 
-  test('hints without end before any answer are told at once, and once', async () => {
+  test('endless hints before any answer are reported at once, and once', async () => {
     const { fake, link } = bench({ silentFrom: 0 })
     const sending = caught(link.send(someMessages(2), never))
     await calm()
@@ -311,13 +311,13 @@ describe('what counts as taken', () => {
     expect(await link.send(someMessages(2), never)).toEqual(all(2))
   })
 
-  test('a receiver that reads no more is given up after 90 s', async () => {
+  test('a receiver that stops reading is given up after 90 s', async () => {
     const { link, clock, fake } = bench({ deafFrom: 128 })
     expect(await passing(clock, link.send(someMessages(500), never))).toEqual(all(128))
     expect(fake.lines.size).toBe(0)
   })
 
-  test('a receiver that leaves while nothing is under way is seen before the next message', async () => {
+  test('a receiver that leaves an idle connection is noticed before the next message', async () => {
     for (const leave of [(fake: FakeRelp) => fake.leave(), (fake: FakeRelp) => fake.cutAll()]) {
       const { fake, link } = bench()
       await link.send(someMessages(2), never)
@@ -328,7 +328,7 @@ describe('what counts as taken', () => {
     }
   })
 
-  test('a goodbye is believed before the connection ends', async () => {
+  test('a goodbye counts before the connection ends', async () => {
     const { fake, link } = bench()
     await link.send(someMessages(2), never)
     fake.say('0 serverclose 0\n')
@@ -338,7 +338,7 @@ describe('what counts as taken', () => {
     expect(fake.stored).toEqual(textsOf(4))
   })
 
-  test('a goodbye in the middle settles what was answered before it', async () => {
+  test('a goodbye in the middle acknowledges the answers before it', async () => {
     const { fake, link } = bench({ held: true })
     const sending = link.send(someMessages(10), never)
     await calm()
@@ -347,7 +347,7 @@ describe('what counts as taken', () => {
     expect(await sending).toEqual(all(4))
   })
 
-  test('whatever is cut, held or reordered, the calls to the end leave nothing missing and repeat at most the window', async () => {
+  test('whatever is cut, delayed or reordered, nothing is missing in the end and at most the window repeats', async () => {
     const faults = record({
       cutAt: option(nat(40), { nil: undefined }),
       cutBefore: option(nat(40), { nil: undefined }),
@@ -363,8 +363,10 @@ describe('what counts as taken', () => {
         let done = 0
         for (let calls = 0; done < 50; calls++) {
           expect(calls).toBeLessThan(10)
-          const { settled } = await passing(clock, link.send(messages.slice(done), never)).catch(() => all(0))
-          done += settled
+          const { acknowledged } = await passing(clock, link.send(messages.slice(done), never)).catch(() =>
+            all(0),
+          )
+          done += acknowledged
           if (fake.seen > (fault.silentFrom ?? Infinity)) fake.switches = {}
         }
         const once = [...new Set(fake.stored)]
@@ -384,14 +386,14 @@ describe('refusals', () => {
   test('a message refused in each try while others are taken is named, and the others arrive once', async () => {
     const { fake, link, clock } = bench(refusing('2'))
     const outcome = await passing(clock, link.send(someMessages(5), never))
-    expect(outcome).toMatchObject({ settled: 5, refused: [{ index: 2, code: 'refused' }] })
-    expect(outcome.refused[0]?.reason).toMatch(/answered 500 3 times/)
-    expect(outcome.refused[0]?.reason).not.toContain('zoë')
+    expect(outcome).toMatchObject({ acknowledged: 5, rejected: [{ index: 2, code: 'refused' }] })
+    expect(outcome.rejected[0]?.reason).toMatch(/answered 500 3 times/)
+    expect(outcome.rejected[0]?.reason).not.toContain('zoë')
     expect(fake.stored).toEqual(textsOf(5).filter((_, i) => i !== 2))
     expect(fake.seen).toBe(5 + 2)
   })
 
-  test('one that is taken in a later try is not lost and not refused', async () => {
+  test('a message that is taken in a later try is not lost and not refused', async () => {
     let tries = 0
     const codeOf = (message: string) => (message.includes('entry 1 ') && ++tries < 3 ? 500 : 200)
     const { fake, link, clock } = bench({ codeOf })
@@ -400,7 +402,7 @@ describe('refusals', () => {
     expect(fake.stored).toHaveLength(3)
   })
 
-  test('a receiver that refuses everything is failing: nothing is settled, nothing refused', async () => {
+  test('a receiver that refuses everything is failing: nothing is acknowledged, nothing refused', async () => {
     for (const count of [1, 5, 300]) {
       const { fake, link, clock } = bench({ codeOf: () => 500 })
       for (let call = 0; call < 3; call++) {
@@ -424,11 +426,11 @@ describe('refusals', () => {
     const { fake, link, clock } = bench(refusing('7'))
     expect(await passing(clock, link.send(someMessages(1), never))).toEqual(all(1))
     const outcome = await passing(clock, link.send(someMessages(1, 7), never))
-    expect(outcome).toMatchObject({ settled: 1, refused: [{ index: 0 }] })
+    expect(outcome).toMatchObject({ acknowledged: 1, rejected: [{ index: 0 }] })
     expect(fake.stored).toEqual([...textsOf(1), ...textsOf(1)])
   })
 
-  test('the known one is a copy: the bytes of its own batch may be written over', async () => {
+  test('the known one is a copy: the bytes of its own batch may be overwritten', async () => {
     const { fake, link, clock } = bench(refusing('7'))
     const [known = Buffer.alloc(0)] = someMessages(1)
     await passing(clock, link.send([known], never))
@@ -440,11 +442,11 @@ describe('refusals', () => {
   test('the last of a batch, too, is refused only once the receiver takes something behind it', async () => {
     const { fake, link, clock } = bench(refusing('3', '4'))
     const outcome = await passing(clock, link.send(someMessages(5), never))
-    expect(outcome).toMatchObject({ settled: 5, refused: [{ index: 3 }, { index: 4 }] })
+    expect(outcome).toMatchObject({ acknowledged: 5, rejected: [{ index: 3 }, { index: 4 }] })
     expect(new Set(fake.stored)).toEqual(new Set(textsOf(3)))
   })
 
-  test('a receiver that changes its mind did not mean it for good: the others get all their tries again', async () => {
+  test('a receiver that changes its answer did not refuse for good: the others get all their tries again', async () => {
     const tries = new Map<string, number>()
     const patience: Record<string, number> = { 'entry 1 ': 2, 'entry 2 ': 4, 'entry 3 ': 5 }
     const codeOf = (message: string) => {
@@ -473,7 +475,7 @@ describe('refusals', () => {
     }
   })
 
-  test('a stop in the pause between two tries settles what was taken before', async () => {
+  test('a stop in the pause between two tries acknowledges what was taken before', async () => {
     const { link } = bench(refusing('2'))
     const stop = new AbortController()
     const sending = link.send(someMessages(5), stop.signal)
@@ -500,7 +502,7 @@ describe('opening and closing', () => {
     expect(fake.seen).toBe(0)
   })
 
-  test('offers in another order, of version 1 and with more commands will do', async () => {
+  test('offers in another order, of version 1 and with more commands are accepted', async () => {
     const { link } = bench({ opening: '200 OK\ncommands=eventlog, syslog\nx\nrelp_version=1\n' })
     expect(await link.send(someMessages(1), never)).toEqual(all(1))
   })
@@ -509,7 +511,7 @@ describe('opening and closing', () => {
     ['another protocol', { greeting: 'SSH-2.0-OpenSSH_9.2\r\n' }, 'bad_reply', /is not RELP/],
     ['a hang-up', { hangsUp: true }, 'unreachable', /it may require TLS/],
     ['an answer without a code', { greeting: '1 rsp 0\n' }, 'bad_reply', /without its code/],
-  ])('%s is told in clear words', async (_, switches, code, message) => {
+  ])('%s is reported in clear words', async (_, switches, code, message) => {
     const { fake, link } = bench(switches)
     const error = await caught(link.open(never))
     expect(error).toMatchObject({ code })
@@ -530,14 +532,14 @@ describe('opening and closing', () => {
     expect(clock.sleeping).toBe(0)
   })
 
-  test('a refused connection is told as it came, and nothing stays open', async () => {
+  test('a refused connection is reported unchanged, and nothing stays open', async () => {
     const { fake, link } = bench({ down: true })
     expect(await caught(link.send(someMessages(1), never))).toMatchObject({ code: 'unreachable' })
     fake.switches = {}
     expect(await link.send(someMessages(1), never)).toEqual(all(1))
   })
 
-  test('closing is said and answered, and may be done twice', async () => {
+  test('closing is sent and answered, and may be done twice', async () => {
     const { fake, link, clock } = bench()
     await link.send(someMessages(2), never)
     await link.close(500)
@@ -549,7 +551,7 @@ describe('opening and closing', () => {
     expect(fake.sessions).toHaveLength(2)
   })
 
-  test('a receiver that does not answer the goodbye is left after the time given', async () => {
+  test('a receiver that does not answer the goodbye is dropped after the given time', async () => {
     const { fake, link, clock } = bench({ rude: true })
     await link.open(never)
     const closing = link.close(500)
@@ -560,7 +562,7 @@ describe('opening and closing', () => {
     expect(fake.lines.size).toBe(0)
   })
 
-  test('a stop sends nothing more, waits a moment for the answers under way, and settles them', async () => {
+  test('a stop sends nothing more, waits a moment for outstanding answers, and acknowledges them', async () => {
     const { fake, link, clock } = bench({ held: true }, { window: 10 })
     const stop = new AbortController()
     const sending = link.send(someMessages(50), stop.signal)
@@ -575,7 +577,7 @@ describe('opening and closing', () => {
     expect(fake.sessions[0]?.closedInOrder).toBe(true)
   })
 
-  test('a stop amid the last frame finishes it: the session stays whole and is closed in order', async () => {
+  test('a stop during the last frame finishes it: the session stays whole and is closed in order', async () => {
     const { fake, link } = bench({ held: true })
     const stop = new AbortController()
     const sending = link.send(someMessages(5), stop.signal)
@@ -614,7 +616,7 @@ describe('opening and closing', () => {
     expect(fake.lines.size).toBe(0)
   })
 
-  test('a bug is no fault of the receiver', async () => {
+  test('a bug is no failure of the receiver', async () => {
     const broken = async (): Promise<Connection> => {
       const connection = await new FakeRelp().connect()
       connection.read = () => Promise.reject(new TypeError('x is undefined'))
@@ -658,10 +660,10 @@ describe('over real sockets', () => {
     await listener.close()
   })
 
-  test('what was answered before a cut counts, though it lay unread when a write failed', async () => {
+  test('unread answers before a cut count, though a write failed', async () => {
     const { fake, listener, link } = await overTcp({ cutAt: 2_000 })
-    const { settled } = await link.send(someMessages(5_000), never)
-    expect(settled).toBe(2_000)
+    const { acknowledged } = await link.send(someMessages(5_000), never)
+    expect(acknowledged).toBe(2_000)
     fake.switches = {}
     expect(await link.send(someMessages(3_000, 2_000), never)).toEqual(all(3_000))
     expect([...new Set(fake.stored)]).toEqual(textsOf(5_000))

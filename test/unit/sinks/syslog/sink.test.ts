@@ -1,4 +1,4 @@
-// The syslog sink over sockets that do as told.
+// The syslog sink over scripted sockets.
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
@@ -46,13 +46,13 @@ const caught = async (work: Promise<unknown>): Promise<ConnectorError> => {
 describe('over a stream', () => {
   test('one connection carries batch after batch, octet-counted', async () => {
     const it = stand()
-    expect(await deliver(it.sink, batch(it.sink, 3, 1))).toEqual({ settled: 3, refused: [] })
-    expect(await deliver(it.sink, batch(it.sink, 2, 4))).toEqual({ settled: 2, refused: [] })
+    expect(await deliver(it.sink, batch(it.sink, 3, 1))).toEqual({ acknowledged: 3, rejected: [] })
+    expect(await deliver(it.sink, batch(it.sink, 2, 4))).toEqual({ acknowledged: 2, rejected: [] })
     expect(received(it)).toEqual([idsOf(5, 1)])
     expect(it.peer.asked).toEqual([{ to: { host: 'siem.test', port: 601 }, tls: undefined }])
   })
 
-  test('a peer that is gone before a batch is connected to anew, and told again what it was sent lately', async () => {
+  test('a peer that left before a batch is reconnected, and gets again what it was sent lately', async () => {
     for (const reset of [false, true]) {
       const it = stand()
       await deliver(it.sink, batch(it.sink, 3, 1))
@@ -63,7 +63,7 @@ describe('over a stream', () => {
     }
   })
 
-  test('what was sent longer ago than tcp_linger is not sent again', async () => {
+  test('lines sent longer ago than tcp_linger are not sent again', async () => {
     const it = stand({ tcp_linger: '30s' })
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.clock.pass(20_000)
@@ -74,7 +74,7 @@ describe('over a stream', () => {
     expect(received(it)).toEqual([idsOf(5, 1), idsOf(3, 4)])
   })
 
-  test('while the receiver is away what was in doubt grows no older', async () => {
+  test('possibly lost lines do not age while the receiver is away', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
@@ -87,7 +87,7 @@ describe('over a stream', () => {
     expect(received(it)[1]).toEqual(idsOf(5, 1))
   })
 
-  test('a reset in the midst of sending again loses nothing of it', async () => {
+  test('a reset during a repeat loses none of it', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 300, 1))
     it.peer.last.over(true)
@@ -103,7 +103,7 @@ describe('over a stream', () => {
     expect(received(it).at(-1)).toEqual(idsOf(301, 1))
   })
 
-  test('resets an hour apart, each in the midst of sending again, lose nothing of it', async () => {
+  test('resets an hour apart, each during a repeat, lose none of it', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.wrote = (connection) => connection.over(true)
@@ -117,7 +117,7 @@ describe('over a stream', () => {
     expect(received(it).at(-1)).toEqual(idsOf(4, 1))
   })
 
-  test('what is in doubt goes out again by itself when nothing new comes, with pauses of its own', async () => {
+  test('possibly lost lines go out again even when nothing new comes, with pauses of their own', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.down = true
@@ -140,7 +140,7 @@ describe('over a stream', () => {
     expect([it.peer.open, it.clock.sleeping]).toEqual([0, 0])
   })
 
-  test('what was brought back and comes into doubt again is brought back again', async () => {
+  test('lines that were repeated and may be lost again are repeated again', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     for (let i = 0; i < 3; i++) {
@@ -154,7 +154,7 @@ describe('over a stream', () => {
     await it.sink.close()
   })
 
-  test('a batch that comes while what is in doubt is being brought back takes it along, once', async () => {
+  test('a batch that comes during a repeat takes the rest along, once', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
@@ -167,7 +167,7 @@ describe('over a stream', () => {
     expect(received(it)).toEqual([idsOf(3, 1), [], idsOf(5, 1)])
   })
 
-  test('a batch and what is in doubt share one connection, however slowly it is taken', async () => {
+  test('a batch and a repeat share one connection, however slowly it is taken', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
@@ -184,7 +184,7 @@ describe('over a stream', () => {
   test.each([
     ['at once', (connection: FakeConnection) => connection.over(true)],
     ['a little later', (connection: FakeConnection) => void turn().then(() => connection.over(true))],
-  ])('a receiver that resets all that is brought back, %s, is asked ever more rarely', async (_, reset) => {
+  ])('a receiver that resets every repeat, %s, is tried less and less often', async (_, reset) => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.wrote = reset
@@ -199,7 +199,7 @@ describe('over a stream', () => {
     await it.sink.close()
   })
 
-  test('a receiver that closes what is idle is not sent the same for ever', async () => {
+  test('a receiver that closes idle connections does not get the same lines forever', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     for (let i = 0; i < 20; i++) {
@@ -213,7 +213,7 @@ describe('over a stream', () => {
     expect(it.peer.connections.length).toBeLessThanOrEqual(4)
   })
 
-  test('what is kept is bounded in bytes: the oldest is forgotten first, and whole', async () => {
+  test('kept lines are bounded in bytes: the oldest is dropped first, and whole', async () => {
     const it = stand({ max_message_bytes: '1MiB' })
     const raw = (id: string) => JSON.stringify({ id, fill: 'x'.repeat(500_000) })
     const made = (from: number) => someEntries(4, from).map(({ id }) => ({ id, raw: raw(id) }))
@@ -232,7 +232,7 @@ describe('over a stream', () => {
     expect(received(it)).toEqual([idsOf(3, 1), idsOf(2, 4)])
   })
 
-  test('what is kept are copies: the batch’s own bytes may be written over', async () => {
+  test('kept lines are copies: the batch’s own bytes may be overwritten', async () => {
     const it = stand()
     const lines = batch(it.sink, 3, 1)
     await deliver(it.sink, lines)
@@ -242,7 +242,7 @@ describe('over a stream', () => {
     expect(received(it)[1]).toEqual(idsOf(5, 1))
   })
 
-  test('a peer that ends while a batch is on its way settles nothing of it', async () => {
+  test('a peer that ends while a batch is being sent acknowledges nothing of it', async () => {
     for (const reset of [false, true]) {
       const it = stand()
       await deliver(it.sink, batch(it.sink, 2, 1))
@@ -254,7 +254,7 @@ describe('over a stream', () => {
     }
   })
 
-  test('a peer that takes each connection and closes it soon never settles a thing', async () => {
+  test('a peer that takes each connection and closes it soon never acknowledges anything', async () => {
     const it = stand()
     const elsewhere = { sleep: it.clock.sleep.bind(it.clock) }
     it.clock.sleep = async (ms, signal) => {
@@ -292,8 +292,8 @@ describe('over a stream', () => {
       ({ clock }) => clock.pass(30_001),
     ],
     ['it talked', 'The receiver sends data', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
-    ['we were told to stop', '', (_, stop) => stop.abort()],
-  ])('the end of a connection is told as what it was, by whom: %s', async (_, told, make) => {
+    ['the daemon stopped', '', (_, stop) => stop.abort()],
+  ])('the end of a connection is reported with its cause and side: %s', async (_, told, make) => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.stalled = true
@@ -310,9 +310,9 @@ describe('over a stream', () => {
     expect(it.deps.log.lines.filter((line) => line.includes('are sent again'))).toEqual(lines)
   })
 
-  test('a receiver that takes 1000 bytes a second gets all of it: it is given up ever later, not for ever', async () => {
+  test('a receiver that takes 1000 bytes a second gets all of it: the timeout grows, but not forever', async () => {
     const it = stand()
-    // As a system does: its buffer takes a megabyte at once, and more only when a third of that has left.
+    // Like a system: its buffer takes a megabyte at once, and more only when a third of that has left.
     const memory = new WeakMap<object, number>()
     it.peer.taking = async (connection, { length }, signal) => {
       if ((memory.get(connection) ?? 1_000_000) < length) {
@@ -327,7 +327,7 @@ describe('over a stream', () => {
     for (let from = 1; from < 1_200; from += 100) {
       for (let settled = 0; settled === 0;) {
         const delivery = deliver(it.sink, linesOf(runOf(filled(from)), it.sink.frame)).then(
-          (outcome) => (settled = outcome.settled),
+          (outcome) => (settled = outcome.acknowledged),
           (error: unknown) => messages.push((error as Error).message),
         )
         const over = new AbortController()
@@ -350,7 +350,7 @@ describe('over a stream', () => {
     expect((await late).message).toContain('for 30 s')
   })
 
-  test('a stop in the midst of a write is aborted and leaves no connection that begins in half a message', async () => {
+  test('a stop during a write is aborted and leaves no connection that begins in half a message', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.stalled = true
@@ -365,9 +365,9 @@ describe('over a stream', () => {
   })
 
   test.each<[string, boolean, string[]]>([
-    ['is brought once more before the end', false, idsOf(3, 1)],
-    ['is told where even that is in vain', true, []],
-  ])('what is in doubt when a stop comes while it is sent again %s', async (_, stuck, brought) => {
+    ['is sent once more before the end', false, idsOf(3, 1)],
+    ['is reported if even that fails', true, []],
+  ])('a possible loss when a stop comes during its repeat %s', async (_, stuck, brought) => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
@@ -387,7 +387,7 @@ describe('over a stream', () => {
     expect(it.deps.log.lines.filter((line) => line.includes('may be lost'))).toHaveLength(stuck ? 1 : 0)
   })
 
-  test('a peer that talks at length is no syslog receiver', async () => {
+  test('a peer that keeps talking is no syslog receiver', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.last.say(Buffer.alloc(70_000))
@@ -395,7 +395,7 @@ describe('over a stream', () => {
     expect(it.peer.open).toBe(0)
   })
 
-  test('a peer that says a word is left alone', async () => {
+  test('a peer that sends one word stays connected', async () => {
     const it = stand()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.last.say(Buffer.from('hello'))
@@ -412,7 +412,7 @@ describe('over a stream', () => {
     expect(it.deps.log.lines).toEqual([])
   })
 
-  test('closing where nothing was sent, or all of it is old, troubles no receiver that is away', async () => {
+  test('closing with nothing sent lately does not connect to a receiver that is away', async () => {
     const untouched = stand()
     const old = stand({ tcp_linger: '30s' })
     await deliver(old.sink, batch(old.sink, 3, 1))
@@ -427,7 +427,7 @@ describe('over a stream', () => {
     }
   })
 
-  test('what a receiver may have lost just before the end is sent once more at the end, or told', async () => {
+  test('what a receiver may have lost just before the end is sent once more at the end, or reported', async () => {
     for (const down of [false, true]) {
       const it = stand()
       await deliver(it.sink, batch(it.sink, 3, 1))
@@ -446,7 +446,7 @@ describe('over a stream', () => {
 describe('over TLS', () => {
   const tls = { ca_file: '/etc/ca.pem', server_name: 'siem' }
 
-  test('the material of the options is asked for; without any it is TLS all the same', async () => {
+  test('the material of the options is used; without any it is TLS all the same', async () => {
     const it = stand({ address: 'tls://[::1]:6514', tls })
     await deliver(it.sink, batch(it.sink, 1, 1))
     const bare = stand({ address: 'tls://siem.test:6514' })
@@ -457,7 +457,7 @@ describe('over TLS', () => {
     ])
   })
 
-  test('a certificate that ends within 30 days is told once a day', async () => {
+  test('a certificate that ends within 30 days is reported once a day', async () => {
     const it = stand({ address: 'tls://siem.test:6514', tls })
     it.peer.certificateEndsAt = it.clock.now() + 31 * DAY_MS
     it.peer.ownCertificateEndsAt = it.clock.now() + 10 * DAY_MS
@@ -472,7 +472,7 @@ describe('over TLS', () => {
     expect(told()[1]).toMatch(/receiver's certificate.*siem.test:6514/)
   })
 
-  test('check tells the days that are left, of both', async () => {
+  test('check reports the days that are left, of both', async () => {
     const it = stand({ address: 'tls://siem.test:6514', tls })
     it.peer.certificateEndsAt = it.clock.now() + 40 * DAY_MS
     it.peer.ownCertificateEndsAt = it.clock.now() - 1
@@ -486,7 +486,7 @@ describe('over TLS', () => {
 })
 
 describe('check over a stream', () => {
-  test('a receiver that is away, or closes at once, is told', async () => {
+  test('a receiver that is away, or closes at once, is reported', async () => {
     const it = stand()
     it.peer.down = true
     expect(await it.sink.check(never)).toEqual([
@@ -527,16 +527,16 @@ describe('over UDP', () => {
     ])
   })
 
-  test('what does not fit a datagram is refused by name, the rest is sent', async () => {
+  test('an entry that does not fit a datagram is refused by name, the rest is sent', async () => {
     const { sink, peer } = datagramStand()
     peer.mostBytes = 400
     const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
     const outcome = await deliver(sink, linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame))
-    expect(outcome).toMatchObject({ settled: 3, refused: [{ index: 1, code: 'too_large', own: true }] })
+    expect(outcome).toMatchObject({ acknowledged: 3, rejected: [{ index: 1, code: 'too_large', own: true }] })
     expect(peer.received).toHaveLength(2)
   })
 
-  test('check asks for an address, sends nothing and leaves nothing open; what is wrong is told', async () => {
+  test('check resolves the address, sends nothing and leaves nothing open; errors are reported', async () => {
     const { sink, peer } = datagramStand()
     expect(await sink.check(never)).toMatchObject([{ what: 'siem.test:514 UDP', ok: true }])
     expect([peer.opened, peer.open, peer.sent]).toEqual([1, 0, 0])
@@ -551,19 +551,19 @@ describe('over UDP', () => {
     }
   })
 
-  test('what is refused is told in the order of the entries, whoever refuses it', async () => {
+  test('refusals are reported in the order of the entries, from whichever side they come', async () => {
     const { sink, peer } = datagramStand({ oversize: 'dead_letter', max_message_bytes: 600 })
     peer.mostBytes = 400
     const made = [300, 1000, 300].map((bytes, i) => ({
       ...{ id: `${i}`, raw: JSON.stringify({ id: `${i}`, fill: 'x'.repeat(bytes) }) },
     }))
-    const { refused } = await deliver(sink, linesOf(runOf(made), sink.frame))
-    expect(refused.map(({ index, reason }) => [index, reason.includes('max_message_bytes')])).toEqual([
+    const { rejected } = await deliver(sink, linesOf(runOf(made), sink.frame))
+    expect(rejected.map(({ index, reason }) => [index, reason.includes('max_message_bytes')])).toEqual([
       ...[[0, false], [1, true], [2, false]], // prettier-ignore
     ])
   })
 
-  test('a stop in the midst of a batch sends no further datagram of it, and settles nothing', async () => {
+  test('a stop during a batch sends no further datagram of it, and acknowledges nothing', async () => {
     const { sink, peer } = datagramStand()
     const stop = new AbortController()
     peer.fits = () => {
@@ -574,7 +574,7 @@ describe('over UDP', () => {
     expect([peer.received.length, peer.open]).toEqual([1, 0])
   })
 
-  test('the name is asked for again after a minute, and after a fault', async () => {
+  test('the name is resolved again after a minute, and after a failure', async () => {
     const { sink, peer, deps } = datagramStand()
     for (let i = 0; i < 3; i++) await deliver(sink, batch(sink, 2, 1))
     expect(peer.opened).toBe(1)
@@ -599,7 +599,7 @@ describe('over RELP', () => {
   }
   const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
 
-  test('a certificate that ends within 30 days is told once a day, and check tells the days of both', async () => {
+  test('a certificate that ends within 30 days is reported once a day, and check reports the days of both', async () => {
     const { fake, sink, deps } = relpStand({ address: 'relp+tls://siem.test:2514' })
     fake.certificateEndsAt = deps.clock.now() + 10 * DAY_MS
     fake.ownCertificateEndsAt = deps.clock.now() + 40 * DAY_MS
@@ -617,10 +617,10 @@ describe('over RELP', () => {
     expect(fake.lines.size).toBe(0)
   })
 
-  test('an entry in parts is settled as a whole', async () => {
+  test('an entry in parts is acknowledged as a whole', async () => {
     const { fake, sink } = relpStand()
     const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame)
-    expect(await deliver(sink, lines)).toEqual({ settled: 3, refused: [] })
+    expect(await deliver(sink, lines)).toEqual({ acknowledged: 3, rejected: [] })
     expect(fake.stored.map((message) => parse5424(Buffer.from(message)).data['part'])).toEqual([
       ...[undefined, '1/3', '2/3', '3/3', undefined],
     ])
@@ -632,49 +632,49 @@ describe('over RELP', () => {
     fake.switches.codeOf = (message) => (/part="[12]\/3"/.test(message) ? 500 : undefined)
     const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame)
     const outcome = await deliver(sink, lines)
-    expect(outcome.settled).toBe(3)
-    expect(outcome.refused.map(({ index }) => index)).toEqual([1])
+    expect(outcome.acknowledged).toBe(3)
+    expect(outcome.rejected.map(({ index }) => index)).toEqual([1])
     // Others were taken behind it: it says nothing of the receiver.
-    expect(outcome.refused.map(({ own }) => own)).toEqual([true])
+    expect(outcome.rejected.map(({ own }) => own)).toEqual([true])
     await sink.close()
   })
 
-  test('a connection that ends in the midst of an entry settles what came before it, and the entry comes again whole', async () => {
+  test('a connection that ends in the middle of an entry acknowledges what came before it, and the entry is sent again whole', async () => {
     const { fake, sink } = relpStand()
     fake.switches.cutBefore = 3
     const run = runOf([{ id: 'a' }, big, { id: 'c' }])
-    expect(await deliver(sink, linesOf(run, sink.frame))).toEqual({ settled: 1, refused: [] })
+    expect(await deliver(sink, linesOf(run, sink.frame))).toEqual({ acknowledged: 1, rejected: [] })
     const rest = runOf([big, { id: 'c' }], { firstSeq: 2 })
-    expect(await deliver(sink, linesOf(rest, sink.frame))).toEqual({ settled: 2, refused: [] })
+    expect(await deliver(sink, linesOf(rest, sink.frame))).toEqual({ acknowledged: 2, rejected: [] })
     await sink.close()
   })
 
-  test('an entry in more parts than a call may have arguments goes through', async () => {
+  test('an entry in more parts than a call may have arguments is sent', async () => {
     const { fake, sink } = relpStand({ max_message_bytes: 480, hostname: 'h'.repeat(250) })
     const raw = JSON.stringify({ id: 'b', fill: 'x'.repeat(12 * 2 ** 20) })
     const lines = linesOf(runOf([{ id: 'a' }, { id: 'b', raw }, { id: 'c' }]), sink.frame)
-    expect(await deliver(sink, lines)).toEqual({ settled: 3, refused: [] })
+    expect(await deliver(sink, lines)).toEqual({ acknowledged: 3, rejected: [] })
     expect(fake.stored.length).toBeGreaterThan(125_000)
     expect(fake.stored.at(-2)).toMatch(/x"\}$/)
     await sink.close()
   })
 
-  test('an entry of which one part is refused for good is done with, whatever becomes of a later part', async () => {
+  test('an entry of which one part is refused for good is refused, whatever the outcome of a later part', async () => {
     const { fake, sink } = relpStand()
-    // The third part is refused too, but nothing behind it is taken: by itself it would be undecided.
+    // The third part is refused too, but nothing behind it is taken: alone it would be undecided.
     fake.switches.codeOf = (message, number) =>
       number > 3 || /part="[13]\/3"/.test(message) ? 500 : undefined
     const outcome = await deliver(sink, linesOf(runOf([{ id: 'a' }, big]), sink.frame))
-    expect(outcome).toMatchObject({ settled: 2, refused: [{ index: 1, code: 'refused' }] })
+    expect(outcome).toMatchObject({ acknowledged: 2, rejected: [{ index: 1, code: 'refused' }] })
     await sink.close()
   })
 
-  test('a first entry that got across in part only settles nothing, and is no reason to park it', async () => {
+  test('a first entry that arrived only in part acknowledges nothing, and is not made a dead letter', async () => {
     const { fake, sink } = relpStand()
     fake.switches.cutBefore = 1
     const error = await caught(deliver(sink, linesOf(runOf([big]), sink.frame)))
     expect(error.action).toBe('retry')
-    expect(await deliver(sink, linesOf(runOf([big]), sink.frame))).toEqual({ settled: 1, refused: [] })
+    expect(await deliver(sink, linesOf(runOf([big]), sink.frame))).toEqual({ acknowledged: 1, rejected: [] })
     await sink.close()
   })
 })
@@ -689,14 +689,14 @@ test('a hostname with a colon is refused for RFC 3164 alone, which ends the host
   expect(options.safeParse(given).success).toBe(true)
 })
 
-test('an entry that may not be sent at its size is parked by name, and the receiver is not troubled with it', async () => {
+test('an entry that may not be sent at its size becomes a dead letter by name, and is not sent', async () => {
   const it = stand({ oversize: 'dead_letter', max_message_bytes: 600 })
   const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
   const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), it.sink.frame)
   const outcome = await deliver(it.sink, lines)
   expect(outcome).toEqual({
-    settled: 3,
-    refused: [
+    acknowledged: 3,
+    rejected: [
       {
         ...{ index: 1, code: 'too_large', own: true },
         reason: expect.stringContaining('max_message_bytes (600)') as string,
@@ -706,8 +706,8 @@ test('an entry that may not be sent at its size is parked by name, and the recei
   expect(received(it)).toEqual([['a', 'c']])
   const alone = stand({ oversize: 'dead_letter', max_message_bytes: 600 })
   expect(await deliver(alone.sink, linesOf(runOf([big]), alone.sink.frame))).toMatchObject({
-    settled: 1,
-    refused: [{ index: 0 }],
+    acknowledged: 1,
+    rejected: [{ index: 0 }],
   })
   expect(alone.peer.asked).toEqual([])
 })
@@ -737,7 +737,7 @@ describe('options', () => {
     expect(faults({ address })).toEqual([expect.stringContaining('address: expected udp://')])
   })
 
-  test('sizes are taken in bytes and with a unit, within bounds; more than a datagram holds is refused with udp', () => {
+  test('sizes are accepted in bytes and with a unit, within bounds; more than a datagram is refused with udp', () => {
     expect(options.parse({ address: 'tcp://h:1', max_message_bytes: '64KiB' }).max_message_bytes).toBe(65_536)
     expect(options.parse({ address: 'tcp://h:1', max_message_bytes: 2048 }).max_message_bytes).toBe(2048)
     for (const most of [479, '17MiB', '8 k', 1.5, true])
@@ -753,7 +753,7 @@ describe('options', () => {
     ])
   })
 
-  test('settings that shape bytes shape the hash; others do not', () => {
+  test('settings that change bytes change the fingerprint; others do not', () => {
     const shape = (given: object) => stand(given).sink.shape
     const usual = shape({})
     expect(shape({ tcp_linger: '1s', address: 'tcp://other:1' })).toBe(usual)

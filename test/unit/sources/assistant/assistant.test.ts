@@ -1,4 +1,4 @@
-// The canary's request to the assistant: a form with the prompt, an answer of whatever shape that is read to its end, and no more of it than a page.
+// The canary's request to the assistant: a form with the prompt, an answer of any shape that is read to its end, and no more of it than a page.
 import { describe, expect, it } from 'vitest'
 import { openMock } from '../../../../src/mock/mock.ts'
 import { readForm } from '../../../../src/mock/multipart.ts'
@@ -35,7 +35,7 @@ const answering =
     })(),
   })
 
-it('goes to the documented path as a form with the prompt alone, under its own User-Agent', async () => {
+it('the request goes to the documented path as a form with the prompt alone, under its own User-Agent', async () => {
   const sent: HttpRequest[] = []
   const received: Uint8Array[] = []
   const ask = open(async (request, signal) => {
@@ -63,7 +63,7 @@ describe('an answer', () => {
     await expect(ask('x')).rejects.toMatchObject({ code: status === 403 ? 'forbidden' : 'server_error' })
   })
 
-  it('that has no end is left at the cap', async () => {
+  it('that has no end is dropped at the cap', async () => {
     const flood = function* () {
       for (;;) yield Buffer.alloc(64 * 1024, 'x')
     }

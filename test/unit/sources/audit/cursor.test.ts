@@ -33,7 +33,7 @@ it.each([
   expect(opening).toThrow(expect.objectContaining({ code: 'journal_corrupt', action: 'exit' }))
   expect(opening).toThrow('cursor for audit of workspace acme')
   expect(opening).toThrow(state)
-  expect(opening).toThrow('start the version of this program that wrote it')
+  expect(opening).toThrow('start the version of Auditferry that wrote it')
   expect(opening).not.toThrow('secret-id')
 })
 

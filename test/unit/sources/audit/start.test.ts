@@ -1,7 +1,7 @@
 // Where reading begins: every `start`, in every manner in which a server may answer.
 import { describe, expect, it } from 'vitest'
 import { ingestOnce } from '../../../../src/ingest/loop.ts'
-import { keptReads } from '../../../../src/ingest/read-times.ts'
+import { openReadTimes } from '../../../../src/ingest/read-times.ts'
 import type { Switches } from '../../../../src/mock/switches.ts'
 import { AuditSource } from '../../../../src/sources/audit/audit.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, stream } from '../../app/desk.ts'
@@ -145,7 +145,7 @@ it('an outage at the first request leaves no trace: the next try begins anew', a
 
 it('a start that is settled and then meets an outage is told as no read', async () => {
   const desk = await openDesk({ source: { start: { kind: 'latest' } }, faults: { error_500: 1 } })
-  const kept = () => keptReads(stream, desk.reporter, desk)
+  const kept = () => openReadTimes(stream, desk.reporter, desk)
   const reading = ingestOnce({ ...desk.collector, reads: kept() }, undefined, new AbortController().signal)
   await expect(driven(desk.clock, reading)).rejects.toThrow()
   await kept().recall()

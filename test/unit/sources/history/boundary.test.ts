@@ -1,10 +1,15 @@
 // Which version a day is read as, when that changes, and what the server's clock has passed: to the day, and to the second.
 import { describe, expect, test } from 'vitest'
-import { noteClocks, noteServer, passedAt } from '../../../../src/sources/history/unit.ts'
-import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
+import { warnOfClocks, recordServerClock, passedAt } from '../../../../src/sources/history/unit.ts'
+import { freshHistoryCursor, rangeReadOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryOptions } from '../../../../src/sources/history/step.ts'
-import { adoptBoundary, boundaryOf, noteVersion, versionAt } from '../../../../src/sources/history/version.ts'
+import {
+  adoptBoundary,
+  boundaryOf,
+  recordVersion,
+  versionAt,
+} from '../../../../src/sources/history/version.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 
@@ -32,9 +37,9 @@ describe('a boundary', () => {
     expect(boundaryOf({ version: 'v1', v1Until: day(3) })).toBeGreaterThan(START + 10_000 * DAY)
   })
 
-  test('that stays where it is changes nothing', () => {
-    const live = { ...walkOver(TODAY, START, START), at: START - HOUR }
-    const cursor = cursorOf({ live, sweep: walkOver(day(1), TODAY, START), v1To: day(2) })
+  test('that does not move changes nothing', () => {
+    const live = { ...rangeReadOver(TODAY, START, START), at: START - HOUR }
+    const cursor = cursorOf({ live, sweep: rangeReadOver(day(1), TODAY, START), v1To: day(2) })
     const before = structuredClone(cursor)
     adoptBoundary(cursor, optionsOf(day(10)))
     expect(cursor).toEqual(before)
@@ -46,7 +51,7 @@ describe('a boundary', () => {
     ['earlier than all', 0, [day(30), day(10)]],
     ['later than all', TODAY + 9 * DAY, [day(10), TODAY]],
   ] as const)('that moves %s has the days between read again, as far as they are read', (_, to, span) => {
-    const later = walkOver(day(2), TODAY, START)
+    const later = rangeReadOver(day(2), TODAY, START)
     const cursor = cursorOf({ todo: [later] })
     adoptBoundary(cursor, optionsOf(to))
     expect(cursor.boundaryAt).toBe(to)
@@ -66,18 +71,18 @@ describe('a boundary', () => {
     expect([ahead.todo, behind.todo]).toEqual([[], []])
   })
 
-  test('that moves has what is under way begin again: either may stand behind days that change', () => {
-    const live = { ...walkOver(day(1), START, START - HOUR), at: TODAY }
-    const cursor = cursorOf({ live, sweep: walkOver(day(1), TODAY, START) })
+  test('that moves restarts passes under way: either may be behind days that change', () => {
+    const live = { ...rangeReadOver(day(1), START, START - HOUR), at: TODAY }
+    const cursor = cursorOf({ live, sweep: rangeReadOver(day(1), TODAY, START) })
     adoptBoundary(cursor, optionsOf(TODAY))
-    expect(cursor.live).toEqual(walkOver(day(1), START, START))
+    expect(cursor.live).toEqual(rangeReadOver(day(1), START, START))
     expect(cursor.sweep).toBeNull()
     const idle = cursorOf()
     adoptBoundary(idle, optionsOf(TODAY))
     expect(idle.live).toBeNull()
   })
 
-  test('is held where a day would be shipped as both, to the day, and nothing changes', () => {
+  test('blocks if a day would be delivered as both versions, to the day, and nothing changes', () => {
     const adopt = (more: Partial<HistoryCursor>, v1Until: number) => {
       const cursor = cursorOf(more)
       const before = structuredClone(cursor)
@@ -103,9 +108,9 @@ describe('a boundary', () => {
   })
 })
 
-test('what is kept of a version is known by its days, and said before it is kept where that is new', () => {
+test('records a version by its days, and reports a new one before it is kept', () => {
   const cursor = cursorOf()
-  const noted = (from: number, to: number) => [noteVersion(cursor, from, to), cursor.v1To, cursor.v2From]
+  const noted = (from: number, to: number) => [recordVersion(cursor, from, to), cursor.v1To, cursor.v2From]
   expect(noted(day(15), day(14))).toEqual([true, day(14), null])
   expect(noted(day(15), day(14))).toEqual([false, day(14), null])
   expect(noted(day(14), day(14) + 1)).toEqual([true, day(13), null])
@@ -117,16 +122,16 @@ test('what is kept of a version is known by its days, and said before it is kept
 })
 
 describe('the server’s clock', () => {
-  test('an end that has passed lies two whole seconds behind the slower clock, and a minute more where that is not told', () => {
+  test('an end that has passed is two whole seconds behind the slower clock, and a minute more if that is not reported', () => {
     const cursor = cursorOf({ serverBehindMs: 5 * SECOND })
     expect(passedAt(cursor, START + 999)).toEqual([START - 7 * SECOND, START - 7 * SECOND - MINUTE])
     expect(passedAt(cursor, START + SECOND)[0]).toBe(START - 6 * SECOND)
   })
 
-  test('is behind by what is more than its whole second; ahead, or a month behind, is not believed', () => {
+  test('is behind by what exceeds its whole second; ahead, or a month behind, is not believed', () => {
     const cursor = cursorOf()
     const noted = (serverAt: number | undefined) => [
-      noteServer(cursor, serverAt, START),
+      recordServerClock(cursor, serverAt, START),
       cursor.serverBehindMs,
     ]
     expect(noted(START - 5 * SECOND)).toEqual([4 * SECOND, 4 * SECOND])
@@ -139,12 +144,12 @@ describe('the server’s clock', () => {
     expect(noted(undefined)).toEqual([0, 0])
   })
 
-  test('that ours is a month ahead is told once, and again after it was right', () => {
+  test('reports once that ours is a month ahead, and again after it was right', () => {
     const log = new LogLines()
     const cursor = cursorOf()
     const apart: unknown[] = []
     for (const behindMs of [30 * DAY - 1, 30 * DAY, 40 * DAY, 0, 30 * DAY]) {
-      noteClocks(log, cursor, behindMs)
+      warnOfClocks(log, cursor, behindMs)
       apart.push([cursor.clocksApart, log.lines.length])
     }
     expect(apart).toEqual([

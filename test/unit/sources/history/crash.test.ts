@@ -1,4 +1,4 @@
-// The history’s reader dies between any two parts of an answer.
+// The history’s reader dies between any two chunks of an answer.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ingestOnce } from '../../../../src/ingest/loop.ts'
@@ -9,7 +9,7 @@ import { DAY, driven, SECOND, START } from '../../app/desk.ts'
 import { eachEntry, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
-const source = { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 } as const
+const source = { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 } as const
 
 /** Some small, one that streams past the size up to which a body is held. */
 const sizes = fc.oneof(
@@ -64,7 +64,7 @@ test.each(['v2', 'v1'] as const)(
   60_000,
 )
 
-test('a process that dies between any two parts of an answer goes on as if it had not', async () => {
+test('a process that dies between any two chunks of an answer continues as if it had not', async () => {
   for (let dieAfter = 0; ; dieAfter++) {
     const desk = await openHistoryDesk({ keepOpen: true, source })
     const text = 'x'.repeat(1_500_000)
@@ -79,7 +79,7 @@ test('a process that dies between any two parts of an answer goes on as if it ha
         () => true,
       ),
     )
-    // What a new process finds is what stands in the journal.
+    // What a new process finds is what the journal has.
     desk.cursor = await desk.journal.cursor(desk.source.stream)
     desk.open(source)
     await desk.once()

@@ -1,4 +1,4 @@
-// The history reader at its desk: the source with its real client, budget and journal before a history API of the test's own, on a clock that moves only when told.
+// The history source with its real client, rate limiter and journal before a history API of the test's own, on a clock that moves only on demand.
 import { onTestFinished } from 'vitest'
 import { ingestOnce } from '../../../../src/ingest/loop.ts'
 import type { IngestOptions } from '../../../../src/ingest/loop.ts'
@@ -13,7 +13,7 @@ import type { RangeReader } from '../../../../src/jobs/range.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
-import { HistoryRange, openPlace, unreadOf } from '../../../../src/sources/history/range.ts'
+import { HistoryRange, openRangeCursor, unreadOf } from '../../../../src/sources/history/range.ts'
 import { HistorySource } from '../../../../src/sources/history/history.ts'
 import type { HistoryOptions } from '../../../../src/sources/history/history.ts'
 import { HistoryServer } from '../../../fakes/history-server.ts'
@@ -68,7 +68,7 @@ export class HistoryDesk {
     this.source = this.open(options.source)
   }
 
-  /** A source of this desk, as a restart under other options opens it. */
+  /** A source of this harness, as a restart under other options opens it. */
   open(more: Partial<HistoryOptions> = {}): HistorySource {
     this.source = new HistorySource({
       stream,
@@ -81,7 +81,7 @@ export class HistoryDesk {
       v1Until: undefined,
       intervalMs: 15 * 60_000,
       start: { kind: 'span', ms: 7 * DAY },
-      rereadMs: 3 * DAY,
+      lookbackMs: 3 * DAY,
       keepKeysMs: 35 * DAY,
       once: false,
       maxEntryBytes: 16 * 2 ** 20,
@@ -91,7 +91,7 @@ export class HistoryDesk {
     return this.source
   }
 
-  /** A span of its past, as backfills and walks that keep nothing open it. */
+  /** A span of its past, as backfills and read-only jobs open it. */
   range(more: Partial<Pick<HistoryOptions, 'version' | 'v1Until'>> = {}): RangeReader {
     const { clock, journal, log, reporter } = this
     const note = 'versions:acme:history.usage'
@@ -107,11 +107,11 @@ export class HistoryDesk {
         new HistoryRange({ ...common, ...more, fromUs: span.fromUs, toUs: span.toUs, reporter: quiet, use }),
       startUs: () => undefined,
       rateWait: () => ({ isLimited: false, reason: 'the limiter says so' }),
-      unread: (place) => unreadOf(openPlace(place, stream)),
+      unread: (place) => unreadOf(openRangeCursor(place, stream)),
     }
   }
 
-  /** Another API in the place of the test's own. */
+  /** Another API in place of the test's own. */
   through(transport: Transport): void {
     this.#transport = transport
   }
@@ -134,7 +134,7 @@ export class HistoryDesk {
     return JSON.parse(this.cursor ?? '{}') as HistoryCursor
   }
 
-  /** What the API did wrong; what goes wrong in the reader itself is thrown. */
+  /** What the API did wrong; a failure of the reader itself is thrown. */
   async try(): Promise<Error | undefined> {
     try {
       const read = ingestOnce(this.collector, this.cursor, new AbortController().signal)
@@ -165,7 +165,7 @@ export class HistoryDesk {
     throw new Error('this goes in circles')
   }
 
-  /** Steps until all is read once; answers how many steps that took. */
+  /** Steps until all is read once; returns how many steps that took. */
   async once(steps = 5_000): Promise<number> {
     for (let i = 0; i < steps; i++) {
       if (this.source.plan(this.cursor).caughtUp) return i

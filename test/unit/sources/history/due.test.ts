@@ -1,8 +1,14 @@
 // What of the history comes next, by the cursor alone: clocks that were set back, days that take long, two versions, windows that failed.
 import { expect, test } from 'vitest'
-import { freshHistoryCursor, stepTo, walkOver } from '../../../../src/sources/history/cursor.ts'
+import { freshHistoryCursor, stepTo, rangeReadOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
-import { beginLive, endWalk, nextDue, taskOf, troubleDueAt } from '../../../../src/sources/history/due.ts'
+import {
+  beginLive,
+  endRangeRead,
+  nextDue,
+  taskOf,
+  troubleDueAt,
+} from '../../../../src/sources/history/due.ts'
 import type { HistoryOptions, Task } from '../../../../src/sources/history/step.ts'
 import { adoptBoundary } from '../../../../src/sources/history/version.ts'
 import { SourceNotes } from '../../../fakes/watches.ts'
@@ -25,12 +31,12 @@ function openCursor(more: Partial<HistoryCursor> = {}) {
       client: { freeAt: () => 0, announce: () => 0 },
       reporter: new SourceNotes(),
     },
-    ...{ intervalMs: 40 * HOUR, rereadMs: 2 * DAY, once: false, version: 'v2', v1Until: undefined },
+    ...{ intervalMs: 40 * HOUR, lookbackMs: 2 * DAY, once: false, version: 'v2', v1Until: undefined },
   } as unknown as HistoryOptions
   return { cursor, options }
 }
 
-test('an open day that has not come, by a clock that was set back since, is today', () => {
+test('an open day in the future, by a clock that was set back since, is today', () => {
   const { cursor } = openCursor({ openDay: TODAY + 5 * DAY })
   expect(beginLive(cursor, START)).toMatchObject({ from: TODAY, to: START })
   expect([cursor.openDay, cursor.todo]).toEqual([TODAY, []])
@@ -41,13 +47,13 @@ test('a day that was read in the future, by a clock that was set back since, is 
   expect(nextDue(options, cursor)[1]).toBeGreaterThan(START)
   cursor.rereads[String(TODAY - DAY)] = [START + 5 * DAY, 0]
   expect(nextDue(options, cursor)).toEqual(['lookback', START])
-  expect(taskOf(options, cursor, 'lookback')?.walk.from).toBe(TODAY - DAY)
+  expect(taskOf(options, cursor, 'lookback')?.rangeRead.from).toBe(TODAY - DAY)
 })
 
 test.each([
   [30 * MINUTE, 5 * HOUR],
   [10 * HOUR, DAY],
-])('a day that takes %i ms to read is read again the more rarely, once a day at least', (tookMs, waitMs) => {
+])('a day that takes %i ms to read is read again less often, once a day at least', (tookMs, waitMs) => {
   const { cursor, options } = openCursor()
   for (const day of Object.keys(cursor.rereads)) cursor.rereads[day] = [START, tookMs]
   const [kind, dueAt] = nextDue(options, cursor)
@@ -57,30 +63,30 @@ test.each([
 test.each([
   ['a moment', 10_000, 6 * HOUR - 10_000],
   ['hours, while the journal was full or the API away', 12 * HOUR, MINUTE],
-])('the open day is due an interval after its last reading began: one that took %s', (_, tookMs, waitMs) => {
+])('the open day is due an interval after its last read began: one that took %s', (_, tookMs, waitMs) => {
   const { cursor, options } = openCursor()
-  const walk = walkOver(TODAY, START - tookMs, START - tookMs)
-  cursor.live = walk
-  endWalk({ ...options, intervalMs: 6 * HOUR }, cursor, {
+  const rangeRead = rangeReadOver(TODAY, START - tookMs, START - tookMs)
+  cursor.live = rangeRead
+  endRangeRead({ ...options, intervalMs: 6 * HOUR }, cursor, {
     kind: 'live',
     priority: 'live',
-    walk,
+    rangeRead,
     width: cursor.widths.live,
   })
   expect(cursor.dueAt - START).toBe(waitMs)
 })
 
-test('a trouble across the change of version is read up to it', () => {
+test('an unreadable window across the change of version is read up to it', () => {
   const trouble = { sinceAt: START, tries: 0, dueAt: START }
   const boundaryAt = TODAY - 5 * DAY
   const across = { from: boundaryAt - 6 * HOUR, to: boundaryAt + 6 * HOUR, ...trouble }
   const { cursor, options } = openCursor({ boundaryAt, troubles: [across] })
-  expect(taskOf(options, cursor, 'trouble')?.walk).toMatchObject({ from: across.from, to: boundaryAt })
+  expect(taskOf(options, cursor, 'trouble')?.rangeRead).toMatchObject({ from: across.from, to: boundaryAt })
   cursor.boundaryAt = 0
-  expect(taskOf(options, cursor, 'trouble')?.walk.to).toBe(across.to)
+  expect(taskOf(options, cursor, 'trouble')?.rangeRead.to).toBe(across.to)
 })
 
-test('a trouble waits six hours at most, whatever a clock that was ahead has written', () => {
+test('an unreadable window waits six hours at most, whatever a clock that was ahead has written', () => {
   const trouble = { from: TODAY, to: TODAY + MINUTE, sinceAt: START, tries: 3 }
   const { cursor } = openCursor({ troubles: [{ ...trouble, dueAt: START + 10 * DAY }] })
   expect(troubleDueAt(cursor, START)).toBeLessThanOrEqual(START + 6 * HOUR)
@@ -88,22 +94,22 @@ test('a trouble waits six hours at most, whatever a clock that was ahead has wri
 
 test('a day of which only the end was read does not count as read again', () => {
   const { cursor, options } = openCursor({ rereads: {} })
-  const walk = walkOver(TODAY - DAY - HOUR, TODAY, START)
-  const task: Task = { kind: 'todo', priority: 'job', walk, width: cursor.widths.backfill }
-  endWalk(options, cursor, task)
+  const rangeRead = rangeReadOver(TODAY - DAY - HOUR, TODAY, START)
+  const task: Task = { kind: 'todo', priority: 'job', rangeRead, width: cursor.widths.backfill }
+  endRangeRead(options, cursor, task)
   expect(Object.keys(cursor.rereads)).toEqual([String(TODAY - DAY)])
 })
 
-test('another version begins its re-reads anew', () => {
-  const { cursor, options } = openCursor({ sweep: walkOver(TODAY - DAY, TODAY, START) })
+test('another version restarts its lookback', () => {
+  const { cursor, options } = openCursor({ sweep: rangeReadOver(TODAY - DAY, TODAY, START) })
   adoptBoundary(cursor, { ...options, version: 'v1' })
   expect(cursor.sweep).toBeNull()
 })
 
-test('a step forward forgets what went wrong at the window before', () => {
-  const walk = { ...walkOver(TODAY, START, START), failures: 2, proofs: 3, elsewhere: 4 }
-  stepTo(walk, TODAY + HOUR)
-  expect(walk).toMatchObject({ at: TODAY + HOUR, failures: 0, proofs: 0, elsewhere: 0 })
+test('a step forward forgets the failures of the window before', () => {
+  const rangeRead = { ...rangeReadOver(TODAY, START, START), failures: 2, proofs: 3, elsewhere: 4 }
+  stepTo(rangeRead, TODAY + HOUR)
+  expect(rangeRead).toMatchObject({ at: TODAY + HOUR, failures: 0, proofs: 0, elsewhere: 0 })
 })
 
 test('a server’s clock more than 30 days behind is not believed, one a day behind is', async () => {
@@ -118,8 +124,8 @@ test('a server’s clock more than 30 days behind is not believed, one a day beh
   }
 })
 
-test('an empty answer is held against the other unit once an hour', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+test('an empty answer is checked in the other unit once an hour', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
   await desk.step()
   expect(desk.asked()).toHaveLength(2)
   expect(desk.state().unitDoubtAt).toBe(desk.clock.now() + HOUR)
@@ -129,7 +135,7 @@ test('an empty answer is held against the other unit once an hour', async () => 
 
 test('a window that is refused in both units proves neither', async () => {
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 20 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 20 * DAY }, lookbackMs: 0 },
     fault: ({ from }) => (from < START - 5 * DAY ? { status: 400 } : undefined),
   })
   for (let steps = 0; steps < 40 && desk.reporter.gaps === 0; steps++) {

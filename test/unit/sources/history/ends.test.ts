@@ -1,24 +1,24 @@
-// A history API that refuses an end still to come, which the specification leaves open.
+// A history API that refuses a future end, which the specification leaves open.
 import { expect, test } from 'vitest'
 import { dayStart } from '../../../../src/core/time.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 import { eventsFrom, openHistoryDesk } from './desk.ts'
 
-const source = { start: { kind: 'span', ms: DAY }, rereadMs: 0, intervalMs: 7 * MINUTE } as const
+const source = { start: { kind: 'span', ms: DAY }, lookbackMs: 0, intervalMs: 7 * MINUTE } as const
 
 test.each([
-  ['tells the same time', { behindMs: 0 }],
-  ['tells the same time, in milliseconds', { behindMs: 0, unit: 'ms' }],
+  ['shows the same time', { behindMs: 0 }],
+  ['shows the same time, in milliseconds', { behindMs: 0, unit: 'ms' }],
   ['is 40 s behind', { behindMs: 40 * SECOND }],
-  ['is 40 s behind and not told', { behindMs: 40 * SECOND, hidesDate: true }],
+  ['is 40 s behind and hidden', { behindMs: 40 * SECOND, hidesDate: true }],
   [
-    'is 40 s behind and not told, in milliseconds that seconds find empty',
+    'is 40 s behind and hidden, in milliseconds that seconds find empty',
     { behindMs: 40 * SECOND, hidesDate: true, unit: 'ms', otherUnit: 'empty' },
   ],
   ['is an hour behind', { behindMs: HOUR, unit: 'ms' }],
 ] as const)(
-  'an end still to come that is refused is asked for up to now where the server’s clock %s',
+  'a refused future end is replaced by now if the server’s clock %s',
   async (_, { behindMs, ...more }) => {
     const desk = await openHistoryDesk({ source, endsInPast: true, ...more })
     const serverNow = () => desk.clock.now() - behindMs
@@ -43,7 +43,7 @@ test.each([
   },
 )
 
-test('a window of the past that is refused is not asked for up to now', async () => {
+test('a refused window of the past is not shortened to now', async () => {
   const desk = await openHistoryDesk({
     source,
     fault: ({ from }) => (from < START - 12 * HOUR ? { status: 400 } : undefined),
@@ -54,7 +54,7 @@ test('a window of the past that is refused is not asked for up to now', async ()
   expect(past.filter(({ to }) => to > START - 9 * HOUR)).toEqual([])
 })
 
-test('an open day that shows nothing is asked for once a poll, where the unit is known', async () => {
+test('an open day without events is requested once a poll, if the unit is known', async () => {
   const desk = await openHistoryDesk({ source })
   desk.server.events = eventsFrom(historyEvent, START - 20 * HOUR, 5, HOUR)
   await desk.live(START + MINUTE)
@@ -75,7 +75,7 @@ test('no second before a midnight is left out by a poll just after it', async ()
   expect(await desk.ids()).toHaveLength(3)
 })
 
-test('where that is refused too, the poll has failed', async () => {
+test('if that is refused too, the poll has failed', async () => {
   const desk = await openHistoryDesk({ source, fault: () => ({ status: 400 }) })
   expect((await desk.try()) ?? (await desk.try())).toMatchObject({ code: 'bad_request' })
   // In either unit, up to now, a little less and a minute less.

@@ -1,4 +1,4 @@
-// Answers of the history with status 200 that hold an error, or elements that are no events: an outage is waited for, and only what comes again and again beside events is malformed.
+// Answers of the history with status 200 that have an error, or elements that are no events: an outage is waited out, and only what repeats beside events is malformed.
 import { describe, expect, test } from 'vitest'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest } from '../../../fakes/history-server.ts'
@@ -27,19 +27,19 @@ const cases = (['v2', 'v1'] as const).flatMap((version) =>
 const nothing: Appended = {
   ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
 }
-/** Of an element that is no event, as the server holds it. */
+/** Of an element that is no event, as the server has it. */
 const noEvent = (at: number, text: string): HistoryEvent => ({ at, v2: text, v1: text })
 const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at < to
 
 describe.each(cases)('of %s, 200 with %s', (version, body) => {
-  test('is an outage: nothing is passed, quarantined or reported, and all is read when it is over', async () => {
+  test('is an outage: nothing is skipped, quarantined or reported, and all is read when it is over', async () => {
     let isBroken = false
     const desk = await openHistoryDesk({
       source: { version, start: { kind: 'span', ms: 9 * DAY } },
       fault: () => (isBroken ? { body } : undefined),
     })
     desk.server.events = eventsFrom(historyEvent, START - 9 * DAY, 9 * 24 + 48, HOUR)
-    // In the midst of the past.
+    // In the middle of the backlog.
     for (let steps = 0; steps < 2; steps++) await desk.step()
     isBroken = true
     await desk.live(START + 5 * HOUR)
@@ -53,7 +53,7 @@ describe.each(cases)('of %s, 200 with %s', (version, body) => {
     expect(desk.state()).toMatchObject({ troubles: [], timeless: false })
   })
 
-  test('is no end for a single run', async () => {
+  test('does not end a single run', async () => {
     let isBroken = true
     const desk = await openHistoryDesk({
       source: { version, start: { kind: 'span', ms: 2 * DAY }, once: true },
@@ -88,10 +88,10 @@ test.each(cases)(
 )
 
 test.each(['null', '{"error":"file not found"}', '7'])(
-  'an element %s that comes again and again beside events is quarantined with its bytes, and is no gap',
+  'an element %s that repeats beside events is quarantined with its bytes, and is no gap',
   async (text) => {
-    const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
-    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+    const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
+    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
     desk.server.events = [
       historyEvent(START - HOUR),
       noEvent(START - HOUR, text),
@@ -99,7 +99,7 @@ test.each(['null', '{"error":"file not found"}', '7'])(
     ]
     expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
     expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
-    // What is good of the answer waits for nothing.
+    // The good rest of the answer waits for nothing.
     expect([(await desk.ids()).length, desk.reporter.sum('quarantined')]).toEqual([2, 0])
     await desk.step()
     expect(desk.reporter.sum('quarantined')).toBe(1)
@@ -112,12 +112,12 @@ test.each(['null', '{"error":"file not found"}', '7'])(
   },
 )
 
-test('an answer that breaks off with an error beside its events is asked for again, and what it lacked is read', async () => {
+test('an answer that ends in an error beside its events is requested again, and the missing rest is read', async () => {
   let times = 0
   const events = eventsFrom(historyEvent, TODAY - 5 * DAY, 20, HOUR)
   const part = `{"events":[${[...events.slice(0, 5).map(({ v2 }) => v2), '{"error":"no"}'].join(',')}]}`
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'time', atUs: (TODAY - 5 * DAY) * 1000 }, rereadMs: 0 },
+    source: { start: { kind: 'time', atUs: (TODAY - 5 * DAY) * 1000 }, lookbackMs: 0 },
     fault: (request) => (holds(request, TODAY - 5 * DAY) && times++ < 2 ? { body: part } : undefined),
   })
   desk.server.events = events
@@ -126,7 +126,7 @@ test('an answer that breaks off with an error beside its events is asked for aga
   expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
 })
 
-test('an element that is alone for good while all else is read is quarantined, is no gap, and holds up nothing', async () => {
+test('a permanently malformed element that is alone in its window is quarantined, is no gap, and delays nothing', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 5 * DAY } } })
   desk.server.events = [
     ...eventsFrom(historyEvent, TODAY - 5 * DAY, 24, HOUR),
@@ -139,7 +139,7 @@ test('an element that is alone for good while all else is read is quarantined, i
   expect(desk.state().troubles).toEqual([])
 })
 
-test('a minute that shows an error for good while all else is read is a possible gap, and is read after all when it can be', async () => {
+test('a minute that permanently answers an error while all else is read is a possible gap, and is read later when it can be', async () => {
   const at = TODAY - 3 * DAY + 7 * HOUR
   let isBroken = true
   const desk = await openHistoryDesk({
@@ -157,8 +157,10 @@ test('a minute that shows an error for good while all else is read is a possible
   expect([(await desk.ids()).length, desk.reporter.gaps]).toEqual([25, 1])
 })
 
-test('an event without an id, or without a time that can be read, is malformed at once: its bytes are kept', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 } })
+test('an event without an id, or without a readable time, is malformed at once: its bytes are kept', async () => {
+  const desk = await openHistoryDesk({
+    source: { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 },
+  })
   const { v2 } = historyEvent(START - HOUR)
   desk.server.events = [
     noEvent(START - HOUR, v2.replace('unique_usage_id', 'was_id')),
@@ -174,7 +176,7 @@ describe('an element that differs at each answer', () => {
   async function differing(source: Partial<HistoryOptions>, isOdd: (request: HistoryRequest) => boolean) {
     let times = 0
     const desk = await openHistoryDesk({
-      source: { rereadMs: 0, ...source },
+      source: { lookbackMs: 0, ...source },
       fault: (request) =>
         isOdd(request) ? { body: desk.server.bodyOf(request, `{"foo":${String(++times)}}`) } : undefined,
     })
@@ -182,9 +184,9 @@ describe('an element that differs at each answer', () => {
   }
   const at = TODAY + HOUR
 
-  test('beside events is quarantined at the ninth answer, as a possible gap, and holds up nothing', async () => {
+  test('beside events is quarantined at the ninth answer, as a possible gap, and delays nothing', async () => {
     const desk = await differing({ start: { kind: 'span', ms: HOUR } }, (request) => holds(request, at))
-    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
     desk.server.events = eventsFrom(historyEvent, at, 24, HOUR)
     const first = (await desk.try())?.message
     expect(first).toContain('requested again to check')
@@ -199,16 +201,16 @@ describe('an element that differs at each answer', () => {
     expect(desk.reporter.gaps).toBe(1)
     expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
     expect(new Set(await desk.ids()).size).toBe(20)
-    // What is odd is narrowed down each time it is tried again.
+    // The odd element is narrowed down at each retry.
     const odd = desk.state().troubles.map(({ from, to }) => to - from)
     expect(odd.reduce((sum, ms) => sum + ms, 0)).toBeLessThan(HOUR)
   })
 
-  test('does not end what a server that breaks off here and there still holds', async () => {
+  test('does not hide events of a server that sometimes breaks off', async () => {
     const random = dice(3)
     let isBroken = true
     const desk = await openHistoryDesk({
-      source: { start: { kind: 'span', ms: 2 * DAY }, rereadMs: 0 },
+      source: { start: { kind: 'span', ms: 2 * DAY }, lookbackMs: 0 },
       fault: () => {
         const some = desk.server.events.filter(() => random() < 0.5).map(({ v2 }) => v2)
         return isBroken
@@ -226,7 +228,7 @@ describe('an element that differs at each answer', () => {
     expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
   })
 
-  test('leaves a job unread with the span, and the job comes to its end', async () => {
+  test('leaves a job unread with the span, and the job ends', async () => {
     const desk = await differing({}, (request) => holds(request, at))
     desk.server.events = eventsFrom(historyEvent, at, 6, HOUR)
     const span = { fromUs: TODAY * 1000, toUs: (TODAY + 6 * HOUR) * 1000 }
@@ -246,7 +248,7 @@ describe('an element that differs at each answer', () => {
 })
 
 test('a malformed element that is alone in its day costs an hourly single run no more than any other day once it is known', async () => {
-  const source = { start: { kind: 'time', atUs: TODAY * 1000 }, once: true, rereadMs: 0 } as const
+  const source = { start: { kind: 'time', atUs: TODAY * 1000 }, once: true, lookbackMs: 0 } as const
   const desk = await openHistoryDesk({ source })
   desk.server.events = [noEvent(TODAY + 2 * HOUR, '{"foo":1}')]
   const askedInRun: number[] = []

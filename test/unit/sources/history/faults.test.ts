@@ -9,19 +9,19 @@ import { eventsFrom, openHistoryDesk } from './desk.ts'
 const TODAY = Math.floor(START / DAY) * DAY
 /** A window's own width, without the second more at both ends. */
 const widthOf = ({ from, to }: HistoryRequest) => to - from - 2 * SECOND
-const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
+const latest = { start: { kind: 'latest' }, lookbackMs: 0 } as const
 const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at <= to
 
 test.each<[string, HistoryFault, number]>([
   ['a server that fails', { status: 500 }, 5],
   ['an answer that is cut', { cutBytes: 60 }, 5],
   ['an answer that ends too early', { shortBytes: 60 }, 5],
-  ['an answer that stops coming', { cutBytes: 60, cutError: 'timeout' }, 0],
+  ['an answer that stalls', { cutBytes: 60, cutError: 'timeout' }, 0],
   ['an answer over the cap', { cutBytes: 60, cutError: 'too_large' }, 0],
 ])('a window is halved for %s, and grows again', async (_, fault, chances) => {
   const limit = 3 * HOUR
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'time', atUs: (TODAY - DAY) * 1000 }, rereadMs: 0 },
+    source: { start: { kind: 'time', atUs: (TODAY - DAY) * 1000 }, lookbackMs: 0 },
     fault: (request) => (widthOf(request) > limit ? fault : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, TODAY - DAY, 34, HOUR)
@@ -45,7 +45,7 @@ test.each<[string, HistoryFault, string]>([
   ['a key that is refused', { status: 401 }, 'unauthorized'],
   ['a rate limit', { status: 429 }, 'rate_limited'],
   ['a host that cannot be reached', { error: 'unreachable' }, 'unreachable'],
-])('%s says nothing about the window: it is asked for again as it is', async (_, fault, code) => {
+])('%s says nothing about the window: it is requested again unchanged', async (_, fault, code) => {
   let broken = true
   const desk = await openHistoryDesk({ source: latest, fault: () => (broken ? fault : undefined) })
   desk.server.events = [historyEvent(START)]
@@ -55,19 +55,19 @@ test.each<[string, HistoryFault, string]>([
   }
   broken = false
   await desk.step()
-  // Not where the host was never reached.
+  // Except if the host was never reached.
   expect(desk.asked().every(({ from }) => from === TODAY - SECOND)).toBe(true)
   expect(await desk.ids()).toHaveLength(1)
 })
 
-test('a minute that stays unreadable is one gap, is passed once others are known to be read, and is read after all when it can be', async () => {
+test('a minute that stays unreadable is one gap, is skipped once others are read, and is read later when it can be', async () => {
   const poison = START - 5 * HOUR + 30 * SECOND
   let broken = true
   const desk = await openHistoryDesk({
     source: latest,
     fault: (request) => (broken && holds(request, poison) ? { status: 500 } : undefined),
   })
-  desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 })
+  desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
   desk.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 600, MINUTE)
   await desk.live(START + HOUR)
   expect(await desk.ids()).toHaveLength(599)
@@ -80,7 +80,7 @@ test('a minute that stays unreadable is one gap, is passed once others are known
   desk.asked()
   await desk.live(START + 12 * HOUR)
   const again = desk.asked().filter((request) => holds(request, poison))
-  // Every poll reads around it; it alone is tried ever more rarely.
+  // Every poll reads around it; it alone is retried less and less often.
   expect(again.length).toBeLessThan(10)
   expect(desk.reporter.gaps).toBe(1)
   broken = false
@@ -89,10 +89,10 @@ test('a minute that stays unreadable is one gap, is passed once others are known
   expect(desk.state().troubles).toEqual([])
 })
 
-test('what is whole of a window that cannot be read is kept', async () => {
+test('complete events of an unreadable window are kept', async () => {
   const broken = TODAY + 30 * SECOND
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'time', atUs: TODAY * 1000 }, rereadMs: 0 },
+    source: { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 },
     fault: (request) => (holds(request, broken) ? { cutBytes: 500 } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, broken, 10, SECOND)
@@ -103,7 +103,7 @@ test('what is whole of a window that cannot be read is kept', async () => {
   expect(desk.reporter.gaps).toBe(1)
 })
 
-test('an API that fails everywhere passes no window, however long it lasts', async () => {
+test('an API that fails everywhere has no window skipped, however long it lasts', async () => {
   let broken = false
   const desk = await openHistoryDesk({ source: latest, fault: () => (broken ? { status: 503 } : undefined) })
   desk.server.events = eventsFrom(historyEvent, START, 48, HOUR)
@@ -118,10 +118,10 @@ test('an API that fails everywhere passes no window, however long it lasts', asy
   expect(desk.reporter.gaps).toBe(0)
 })
 
-test('a past out of the API’s reach is one gap, and what is within it is read', async () => {
+test('days older than the API has are one gap, and newer ones are read', async () => {
   const reach = START - 100 * DAY
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 200 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 200 * DAY }, lookbackMs: 0 },
     fault: ({ from }) => (from < reach ? { status: 400 } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, START - 200 * DAY, 200, DAY)
@@ -143,7 +143,7 @@ test('malformed elements are quarantined once, however often their window is rea
   expect(desk.reporter.sum('quarantined')).toBe(2)
 })
 
-test('a journal that fills up in mid-answer holds the answer for a while; with room in time nothing is asked for again', async () => {
+test('a journal that fills up in mid-answer keeps the answer open for a while; with room in time nothing is requested again', async () => {
   const desk = await openHistoryDesk({ source: latest, maxBytes: 1_000_000 })
   const text = 'x'.repeat(1_000)
   desk.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
@@ -158,11 +158,11 @@ test('a journal that fills up in mid-answer holds the answer for a while; with r
   expect(await reading).toBeUndefined()
   settled += await settleAll(desk)
   expect(settled).toBe(6_000)
-  // One window, and none in doubt.
+  // One window, and none doubted.
   expect(desk.asked()).toHaveLength(1)
 })
 
-test('a journal that stays full gives the answer up, and what was kept of it is known the next time', async () => {
+test('a journal that stays full gives the answer up, and the chunks kept of it are known the next time', async () => {
   const desk = await openHistoryDesk({ source: latest, maxBytes: 1_000_000 })
   const text = 'x'.repeat(1_000)
   desk.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
@@ -181,7 +181,7 @@ test('a journal that stays full gives the answer up, and what was kept of it is 
   expect(desk.asked().every(({ from }) => from === TODAY - SECOND)).toBe(true)
 })
 
-test.each(['s', 'ms'] as const)('the unit is found where the other one is refused (%s)', async (unit) => {
+test.each(['s', 'ms'] as const)('the unit is found if the other one is refused (%s)', async (unit) => {
   const desk = await openHistoryDesk({ unit, otherUnit: 'refused' })
   desk.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
   await desk.once()
@@ -189,7 +189,7 @@ test.each(['s', 'ms'] as const)('the unit is found where the other one is refuse
   expect(desk.state()).toMatchObject({ unit, unitSure: true })
 })
 
-test.each(['s', 'ms'] as const)('the unit is found where the other one shows nothing (%s)', async (unit) => {
+test.each(['s', 'ms'] as const)('the unit is found if the other one shows nothing (%s)', async (unit) => {
   const desk = await openHistoryDesk({ unit, otherUnit: 'empty' })
   desk.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
   await desk.once()
@@ -201,7 +201,7 @@ test('a server that shows events of other times for times that it cannot read is
   const desk = await openHistoryDesk({ source: latest })
   const stale = Buffer.from(`{"events":[${historyEvent(START - 50 * DAY).v2}]}`)
   const shown: string[] = []
-  // In the unit that it does not know it shows what it likes.
+  // In an unknown unit it shows anything.
   desk.through((request, signal) => {
     if (!/start_time=\d{13}/.test(request.url)) return desk.server.transport(request, signal)
     shown.push(request.url)
@@ -247,7 +247,7 @@ async function settleAll(desk: Awaited<ReturnType<typeof openHistoryDesk>>): Pro
   return batch.count
 }
 
-/** Each window that has not been asked for before shows nothing, though it may hold something. */
+/** Each window that was not requested before shows nothing, though it may have something. */
 const emptyAtFirst = () => {
   const asked = new Set<string>()
   return ({ version, from, to }: HistoryRequest): HistoryFault | undefined => {
@@ -258,9 +258,9 @@ const emptyAtFirst = () => {
   }
 }
 
-test('a window of the past that shows nothing once by mistake is not taken for empty', async () => {
+test('a window of the past that is empty once by mistake is not taken for empty', async () => {
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 20 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 20 * DAY }, lookbackMs: 0 },
     fault: emptyAtFirst(),
   })
   desk.server.events = eventsFrom(historyEvent, TODAY - 18 * DAY, 18, DAY)
@@ -273,7 +273,7 @@ async function withTrouble() {
   const at = TODAY - 20 * DAY + 6 * HOUR
   let fault: HistoryFault | undefined = { status: 500 }
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'span', ms: 25 * DAY }, rereadMs: 0 },
+    source: { start: { kind: 'span', ms: 25 * DAY }, lookbackMs: 0 },
     fault: (request) => {
       const told = holds(request, at) ? fault : undefined
       if (told?.body !== undefined) fault = undefined
@@ -284,7 +284,7 @@ async function withTrouble() {
   return { desk, at, showNothing: () => (fault = { body: '{"events":[]}' }) }
 }
 
-test('nor is what was unreadable, when it is tried again', async () => {
+test('nor is an unreadable window, when it is retried', async () => {
   const { desk, at, showNothing } = await withTrouble()
   await desk.once()
   expect(desk.state().troubles).toHaveLength(1)
@@ -296,7 +296,7 @@ test('nor is what was unreadable, when it is tried again', async () => {
 
 const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
 
-test('nor is what was unreadable to a walk over the past', async () => {
+test('nor is an unreadable window in a job', async () => {
   const { desk, at, showNothing } = await withTrouble()
   const range = desk.range().open({ fromUs: (at - DAY) * 1000, toUs: TODAY * 1000 }, desk.reporter, 'keep')
   const times: number[] = []
@@ -314,7 +314,7 @@ test('nor is what was unreadable to a walk over the past', async () => {
   expect(times).toContain(at * 1000)
 })
 
-test('nor is the open day of a single run, which nobody reads again', async () => {
+test('nor is the open day of a single run, which is not read again', async () => {
   const desk = await openHistoryDesk({ fault: emptyAtFirst() })
   desk.open({ ...latest, once: true })
   desk.server.events = [historyEvent(START - SECOND), historyEvent(START)]
@@ -322,8 +322,8 @@ test('nor is the open day of a single run, which nobody reads again', async () =
   expect(await desk.ids()).toHaveLength(1)
 })
 
-test('a past that is empty costs each of its windows one more request, and no more', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY }, rereadMs: 0 } })
+test('an empty past costs each of its windows one more request, and no more', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY }, lookbackMs: 0 } })
   desk.server.events = [historyEvent(START)]
   await desk.live(START + HOUR)
   const windows = desk.asked().filter(({ to }) => to <= TODAY + SECOND)

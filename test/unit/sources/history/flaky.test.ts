@@ -1,4 +1,4 @@
-// The history over a line on which most answers fail by chance: what it costs, and that nothing is passed for it.
+// The history over a line on which most answers fail by chance: what it costs, and that nothing is skipped for it.
 import { expect, test } from 'vitest'
 import { runIngest } from '../../../../src/ingest/loop.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
@@ -19,7 +19,7 @@ function randomFault(random: () => number): HistoryFault {
   return { cutBytes: Math.floor(random() * 1_000_000) }
 }
 
-/** What it takes to read yesterday's events under the documented limit. */
+/** The time to read yesterday's events under the documented limit. */
 async function readOnce(seed: number, share: number) {
   const random = dice(seed)
   const desk = await openHistoryDesk({
@@ -38,7 +38,7 @@ async function readOnce(seed: number, share: number) {
   }
 }
 
-test('where two thirds of the answers fail by chance, a day of 6,000 events costs three times what that explains at most', async () => {
+test('with two thirds of the answers failing by chance, a day of 6,000 events costs at most three times what that explains', async () => {
   const clean = await readOnce(0, 0)
   expect(clean).toMatchObject({ ids: EVENTS, gaps: 0 })
   const explained = clean.requests / (1 - 2 / 3)

@@ -12,7 +12,7 @@ import { eachEntry, eventsFrom, openHistoryDesk } from './desk.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 
-test('a first read begins with the open day, then goes through the past oldest first', async () => {
+test('a first read begins with the open day, then reads the past oldest first', async () => {
   const desk = await openHistoryDesk()
   desk.server.events = [historyEvent(START - HOUR)]
   await desk.step()
@@ -24,7 +24,7 @@ test('a first read begins with the open day, then goes through the past oldest f
   expect(desk.asked()[0]).toMatchObject({ from: TODAY - 7 * DAY - SECOND, to: TODAY - 6 * DAY + SECOND })
 })
 
-test('all that lies between the start and now is shipped, byte for byte, and nothing before', async () => {
+test('everything between the start and now is delivered, byte for byte, and nothing before', async () => {
   const desk = await openHistoryDesk()
   const before = eventsFrom(historyEvent, START - 7 * DAY - 3 * HOUR, 3, HOUR)
   const wanted = eventsFrom(historyEvent, START - 7 * DAY, 400, 25 * MINUTE)
@@ -49,7 +49,7 @@ test.each([
   },
 )
 
-test('stretches without events are read in ever wider windows, never of more than 30 days', async () => {
+test('spans without events are read in ever wider windows, never of more than 30 days', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY } } })
   desk.server.events = [
     historyEvent(START - 300 * DAY),
@@ -58,7 +58,7 @@ test('stretches without events are read in ever wider windows, never of more tha
   ]
   await desk.once()
   const asked = desk.asked()
-  // Each that shows nothing is asked for twice.
+  // Each that shows nothing is requested twice.
   expect(asked.length).toBeLessThan(2 * 20)
   expect(Math.max(...asked.map(({ from, to }) => to - from))).toBe(29 * DAY + 2 * SECOND)
   expect(desk.server.refused).toEqual([])
@@ -85,7 +85,7 @@ test.each([
 test('the open day is read again at every interval, and a closed one as a whole with the first poll after midnight', async () => {
   const desk = await openHistoryDesk({
     startAt: Date.UTC(2026, 10, 30, 23, 40),
-    source: { start: { kind: 'latest' }, rereadMs: 0 },
+    source: { start: { kind: 'latest' }, lookbackMs: 0 },
   })
   const day = Date.UTC(2026, 10, 30)
   desk.server.events = eventsFrom(historyEvent, Date.UTC(2026, 10, 30, 23, 40), 60, MINUTE)
@@ -96,7 +96,7 @@ test('the open day is read again at every interval, and a closed one as a whole 
   expect(windows).toEqual([
     [0, 1420],
     [0, 1435],
-    // Across the midnight and the month's end: what was open is read to its end, then what is open now.
+    // Across the midnight and the month's end: the open day is read to its end, then the new one.
     [0, 1440],
     [1440, 1450],
     [1440, 1465],
@@ -105,7 +105,7 @@ test('the open day is read again at every interval, and a closed one as a whole 
   expect(desk.reporter.sum('late')).toBe(0)
 })
 
-test('the last days are read again, the youngest most often, and what came late is counted as late', async () => {
+test('the last days are read again, the youngest most often, and late events are counted as late', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 5 * DAY } } })
   const late = historyEvent(START - 2 * DAY)
   desk.server.events = [historyEvent(START - 4 * DAY), { ...late, visibleAt: START + 10 * HOUR }]
@@ -126,9 +126,9 @@ test('the last days are read again, the youngest most often, and what came late 
   expect(desk.reporter.sum('late')).toBe(1)
 })
 
-test('a pause while a day was read for the first time does not put off that it is read again', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY }, rereadMs: DAY } })
-  // Within the trailing span for nine hours more.
+test('a pause while a day was read for the first time does not delay that it is read again', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY }, lookbackMs: DAY } })
+  // Within the lookback for nine hours more.
   desk.server.events = [{ ...historyEvent(START - DAY + HOUR), visibleAt: START + 5 * HOUR }]
   await desk.step()
   // The journal is full, or the daemon does not run.
@@ -137,7 +137,7 @@ test('a pause while a day was read for the first time does not put off that it i
   expect(await desk.ids()).toHaveLength(1)
 })
 
-test('what reading a day takes is its share of the time that the answers took, failed ones too', async () => {
+test('the cost of reading a day is its share of the answer time, failed ones included', async () => {
   let failures = 1
   const desk = await openHistoryDesk({
     source: { start: { kind: 'span', ms: 2 * DAY } },
@@ -154,12 +154,12 @@ test('what reading a day takes is its share of the time that the answers took, f
   expect(took).toEqual([30, 30])
 })
 
-test('backfill does not keep the open day waiting', async () => {
+test('backfill does not delay the open day', async () => {
   const desk = await openHistoryDesk({
     limit: 4,
-    source: { start: { kind: 'span', ms: 300 * DAY }, rereadMs: 0, intervalMs: 5 * MINUTE },
+    source: { start: { kind: 'span', ms: 300 * DAY }, lookbackMs: 0, intervalMs: 5 * MINUTE },
   })
-  // Heavy days, so that each is read by itself.
+  // Heavy days, so that each is read separately.
   const text = 'x'.repeat(1_200_000)
   desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), TODAY - 299 * DAY, 20, DAY)
   await desk.live(START + 30 * MINUTE)
@@ -168,8 +168,8 @@ test('backfill does not keep the open day waiting', async () => {
   expect(Math.max(...gaps)).toBeLessThanOrEqual(6 * MINUTE + SECOND)
 })
 
-test('caught up is told when the open day and all before it are read, and the lag is honest until then', async () => {
-  const desk = await openHistoryDesk({ source: { rereadMs: 0 } })
+test('caught up is reported when the open day and all before it are read, and the lag is honest until then', async () => {
+  const desk = await openHistoryDesk({ source: { lookbackMs: 0 } })
   desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 7 * 24, HOUR)
   await desk.step()
   expect(desk.reporter.caughtUps).toBe(0)
@@ -183,12 +183,12 @@ test('caught up is told when the open day and all before it are read, and the la
 test('a single run without a lookback reads from where reading stopped up to now, once', async () => {
   const desk = await openHistoryDesk()
   desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 7 * 24 + 12 * 24, HOUR)
-  desk.open({ once: true, rereadMs: 0 })
+  desk.open({ once: true, lookbackMs: 0 })
   await desk.once()
   expect(await desk.ids()).toHaveLength(7 * 24 + 1)
   desk.asked()
   await driven(desk.clock, desk.clock.sleep(5 * DAY))
-  desk.open({ once: true, rereadMs: 0 })
+  desk.open({ once: true, lookbackMs: 0 })
   await desk.once()
   expect(await desk.ids()).toHaveLength(12 * 24 + 1)
   const asked = desk.asked()
@@ -196,7 +196,7 @@ test('a single run without a lookback reads from where reading stopped up to now
   expect(new Set(asked.map(({ from, to }) => `${from} ${to}`)).size).toBe(asked.length)
 })
 
-test('after a long absence the open day comes first, the days between from spare budget', async () => {
+test('after a long absence the open day comes first, the days between use spare requests', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'latest' } } })
   desk.server.events = eventsFrom(historyEvent, START, 10 * 24, HOUR)
   await desk.live(START + HOUR)
@@ -210,7 +210,7 @@ test('after a long absence the open day comes first, the days between from spare
 test.each([
   ['while its keys are kept', 35 * DAY, 1],
   ['not once they are gone', 6 * DAY, 0],
-])('a re-read that a pause prevented is made after it, once: %s', async (_, keepKeysMs, times) => {
+])('a lookback that a pause prevented is made after it, once: %s', async (_, keepKeysMs, times) => {
   const midnight = TODAY + DAY
   const desk = await openHistoryDesk({ source: { keepKeysMs, start: { kind: 'span', ms: 2 * DAY } } })
   const late = { ...historyEvent(midnight - 10 * MINUTE), visibleAt: midnight + 2 * HOUR }
@@ -226,7 +226,7 @@ test.each([
 })
 
 test('a clock that was ahead and is set back loses nothing', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
   let aheadMs = 0
   const now = desk.clock.now.bind(desk.clock)
   desk.clock.now = () => now() + aheadMs
@@ -280,24 +280,24 @@ test('the type is the product area, so that patterns over types fit', async () =
 })
 
 test.each(['no JSON', '[]', '{"v":2}', '{"v":1}'])(
-  'a cursor that is damaged (%s) is told clearly',
+  'a cursor that is damaged (%s) is reported clearly',
   async (text) => {
     const desk = await openHistoryDesk()
     expect(() => desk.source.plan(text)).toThrow(/cursor for history.usage of workspace acme/)
   },
 )
 
-test('a cursor that an earlier build stored in the midst of failing windows is read on from', async () => {
+test('a cursor that an earlier build stored between failing windows is read on from', async () => {
   const desk = await openHistoryDesk()
-  const walk = { from: START, to: START + DAY, at: START + DAY / 2, begunAt: START }
+  const rangeRead = { from: START, to: START + DAY, at: START + DAY / 2, begunAt: START }
   const width = { ms: DAY / 4, failedMs: DAY, good: 3 }
   const earlier = {
     ...freshHistoryCursor(START + 2 * DAY, START, START),
-    todo: [{ ...walk, failures: 2, stuck: 3, doubts: 1 }],
+    todo: [{ ...rangeRead, failures: 2, stuck: 3, doubts: 1 }],
     widths: { live: width, sweep: width, backfill: width },
   }
   const { todo, widths } = openHistoryCursor(JSON.stringify(earlier), 'acme', 'history.usage')
-  expect(todo).toEqual([{ ...walk, failures: 0, proofs: 0, elsewhere: 0 }])
+  expect(todo).toEqual([{ ...rangeRead, failures: 0, proofs: 0, elsewhere: 0 }])
   expect(widths.live).toEqual(freshWidth())
   expect(() => desk.source.plan(JSON.stringify(earlier))).not.toThrow()
 })
@@ -317,7 +317,7 @@ test('every instant from the start to now is covered by windows that were read, 
       const good: HistoryRequest[] = []
       const desk = await openHistoryDesk({
         keepOpen: true,
-        source: { start: { kind: 'span', ms: startBackMs }, rereadMs: 0 },
+        source: { start: { kind: 'span', ms: startBackMs }, lookbackMs: 0 },
         fault: (request) => {
           const fault = left.shift() ?? 'ok'
           if (fault === 'ok') good.push(request)
@@ -359,7 +359,7 @@ function uncovered(good: readonly HistoryRequest[], from: number, to: number): [
   return left
 }
 
-test('an event that is dated far in the future is shipped, but does not lead', async () => {
+test('an event dated far in the future is delivered, but is not the head', async () => {
   const desk = await openHistoryDesk()
   const event = historyEvent(START - HOUR)
   const future = historyEvent(START - 2 * HOUR)

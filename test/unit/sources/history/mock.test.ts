@@ -1,4 +1,4 @@
-// The history’s reader before the mock, in each of its ways.
+// The history’s reader before the mock, in each of its modes.
 import { expect, test } from 'vitest'
 import { openMock } from '../../../../src/mock/mock.ts'
 import type { MockOptions } from '../../../../src/mock/mock.ts'
@@ -16,7 +16,7 @@ const cases: [string, MockOptions['switches'], 'v1' | 'v2'][] = [
     { history_end_time: 'required', history_status: '201', history_end: 'inclusive' },
     'v2',
   ],
-  ['an end still to come is refused', { history_future_end: 'refused' }, 'v2'],
+  ['a future end is refused', { history_future_end: 'refused' }, 'v2'],
   ['events that show hours later', { history_visible_after: 5 * HOUR }, 'v2'],
   ['v1', { history_end: 'inclusive' }, 'v1'],
   ['v1 without times', { history_v1_time: 'off' }, 'v1'],
@@ -46,7 +46,7 @@ test.each(cases)(
     expect(shown.length).toBeGreaterThan(50)
     const ids = await desk.ids()
     const known = new Set(ids)
-    // Rows without a time are told apart by their day too.
+    // Rows without a time are distinguished by their day too.
     const times = await desk.times()
     expect(new Set(ids.map((id, i) => `${id} ${times[i]}`)).size).toBe(ids.length)
     if (version === 'v2') expect(shown.filter(({ id }) => !known.has(id))).toEqual([])

@@ -1,4 +1,4 @@
-// The history as a job that runs every hour: each run reads what is new, and what its schedule calls due again since the run before.
+// The history as a job that runs every hour: each run reads what is new, and what its schedule has due again since the run before.
 import { expect, test } from 'vitest'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryEvent } from '../../../fakes/history-server.ts'
@@ -56,7 +56,7 @@ test('an hourly job finds the late and the changed events that the daemon finds'
     [...raws].map((raw) => raw.replace(/7d3f[^"]*/, '')).toSorted((a, b) => (a < b ? -1 : 1))
   expect([...daemon.raws].filter((raw) => raw.includes('later'))).toHaveLength(3)
   expect(idsOf(job.raws)).toEqual(idsOf(daemon.raws))
-  // Its own poll an hour, a second one to see that it is empty, and what is read again.
+  // Its own poll an hour, a second one to see that it is empty, and the lookback.
   expect(job.asked).toBeLessThan(3 * HOURS)
 })
 
@@ -74,7 +74,7 @@ test('a run right after another one reads the open day once more, and nothing el
   expect(desk.asked()).toHaveLength(1)
 })
 
-test('a run that ended before its re-reads leaves them to the next one', async () => {
+test('a run that ended before its lookback leaves it to the next one', async () => {
   const desk = await openHistoryDesk({ source: { start, once: true } })
   desk.server.events = eventsFrom(historyEvent, START - 2 * DAY, 48, HOUR)
   await desk.once()

@@ -1,4 +1,4 @@
-// Where the history begins when the clock was wrong at the first start.
+// Where the history begins if the clock was wrong at the first start.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../../src/contracts/entries.ts'
 import type { HistoryOptions } from '../../../../src/sources/history/history.ts'
@@ -8,7 +8,7 @@ import { eventsFrom, openHistoryDesk } from './desk.ts'
 
 const events = eventsFrom(historyEvent, START - 10 * DAY, 12 * 24, HOUR)
 
-/** A desk at START with the cursor of one that began `aheadMs` later. */
+/** A source at START with the cursor of one that began `aheadMs` later. */
 async function openAfter(aheadMs: number, source: Partial<HistoryOptions> = {}) {
   const ahead = await openHistoryDesk({ startAt: START + aheadMs, dateAt: () => START, source })
   ahead.server.events = events
@@ -22,16 +22,16 @@ async function openAfter(aheadMs: number, source: Partial<HistoryOptions> = {}) 
   return { ahead, desk }
 }
 
-test('a start that was settled by a clock far ahead is settled anew once the clock is right, and both are told', async () => {
+test('a start that a clock far ahead decided is decided again once the clock is right, and both are reported', async () => {
   const { ahead, desk } = await openAfter(3_000 * DAY)
   expect(await ahead.ids()).toEqual([])
   expect(ahead.log.lines.filter((line) => line.includes('3000'))).toHaveLength(1)
   await desk.live(START + DAY)
   expect(await desk.ids()).toHaveLength(8 * 24 + 1)
-  expect(desk.log.lines.filter((line) => line.includes('It is set again'))).toHaveLength(1)
+  expect(desk.log.lines.filter((line) => line.includes('It has been corrected'))).toHaveLength(1)
 })
 
-test('a start that lies ahead by the server’s clock is settled anew by it, while ours is still wrong', async () => {
+test('a start that is in the future by the server’s clock is decided again by it, while ours is still wrong', async () => {
   const desk = await openHistoryDesk({ startAt: START + 10 * DAY, dateAt: () => START })
   desk.server.events = events.filter(({ at }) => at <= START)
   await desk.live(START + 10 * DAY + HOUR)
@@ -39,14 +39,14 @@ test('a start that lies ahead by the server’s clock is settled anew by it, whi
   expect((await desk.ids()).length).toBeGreaterThanOrEqual(7 * 24)
 })
 
-test('a start to come that was written as a time stays', async () => {
+test('a future start that was written as a time stays', async () => {
   const { desk } = await openAfter(0, { start: { kind: 'time', atUs: (START + DAY / 2) * 1000 } })
   await desk.live(START + DAY)
   expect(await desk.ids()).toHaveLength(12 + 1)
   expect(desk.log.lines).toEqual([])
 })
 
-test('a clock that is set back behind the start changes nothing where events were read', async () => {
+test('a clock that is set back behind the start changes nothing if events were read', async () => {
   const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY } } })
   desk.server.events = events.filter(({ at }) => at <= START)
   await desk.once()
@@ -61,7 +61,7 @@ test('a clock that is set back behind the start changes nothing where events wer
   expect(back.state()).toMatchObject({ startAt, startUs })
 })
 
-test('after a restart it tells how far it was read before it asks anything', async () => {
+test('after a restart it reports how far it was read before any request', async () => {
   const before = await openHistoryDesk({ source: { start: { kind: 'span', ms: DAY } } })
   before.server.events = events.filter(({ at }) => at <= START)
   await before.once()
@@ -75,11 +75,11 @@ test('after a restart it tells how far it was read before it asks anything', asy
 const TODAY = Math.floor(START / DAY) * DAY
 const WANTED = START - HOUR
 
-/** A desk whose history begins an hour ago, at an API that cannot tell the instant `poison`. */
+/** A source whose history begins an hour ago, at an API that cannot return the instant `poison`. */
 async function openBeside(poison: number, source: Partial<HistoryOptions> = {}) {
   const start = { kind: 'time', atUs: WANTED * 1000 } as const
   const desk = await openHistoryDesk({
-    source: { start, rereadMs: 0, ...source },
+    source: { start, lookbackMs: 0, ...source },
     fault: ({ from, to }) => (from <= poison && poison <= to ? { status: 500 } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 20 * 60, MINUTE)
@@ -87,7 +87,7 @@ async function openBeside(poison: number, source: Partial<HistoryOptions> = {}) 
 }
 
 test.each(['v1', 'v2'] as const)(
-  'of a first day that is read in parts none is asked for that ends before the start: %s',
+  'of a first day that is read in windows none is requested that ends before the start: %s',
   async (version) => {
     const desk = await openBeside(TODAY + 3 * HOUR, { version })
     await desk.live(START + HOUR)
@@ -101,7 +101,7 @@ test.each(['v1', 'v2'] as const)(
 )
 
 test.each(['v1', 'v2'] as const)(
-  'what is unreadable in %s and ends before the start is no gap, and what holds the start is one',
+  'an unreadable window in %s that ends before the start is no gap, and one that contains the start is',
   async (version) => {
     const before = await openBeside(WANTED - 20 * MINUTE, { version })
     await before.live(START + HOUR)
@@ -115,9 +115,9 @@ test.each(['v1', 'v2'] as const)(
   },
 )
 
-test('a malformed element that says a time before the start is passed, and one that says none or a later one is not', async () => {
+test('a malformed element with a time before the start is skipped, and one with none or a later one is not', async () => {
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'time', atUs: WANTED * 1000 }, rereadMs: 0 },
+    source: { start: { kind: 'time', atUs: WANTED * 1000 }, lookbackMs: 0 },
   })
   const dated = (at: number) => historyEvent(at, { fields: { unique_usage_id: null } })
   const unlogged = { ...historyEvent(WANTED - 2 * HOUR), v2: '{"utc_time":"soon","text":"?"}' }
@@ -131,7 +131,7 @@ test('a malformed element that says a time before the start is passed, and one t
   )
 })
 
-test('while the start is still to come, what is unreadable is no gap', async () => {
+test('while the start is in the future, an unreadable window is no gap', async () => {
   const start = { kind: 'time', atUs: (START + 5 * HOUR) * 1000 } as const
   const desk = await openBeside(START - 30 * SECOND, { start })
   await desk.live(START + 6 * HOUR + 5 * MINUTE)

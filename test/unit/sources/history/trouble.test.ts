@@ -1,9 +1,9 @@
-// What a trouble becomes, step by step, where days on a desk would take too long.
+// How an unreadable window changes, step by step, where days in a full harness would take too long.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Appended } from '../../../../src/contracts/source.ts'
-import type { HistoryCursor, Walk } from '../../../../src/sources/history/cursor.ts'
-import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
+import type { HistoryCursor, RangeRead } from '../../../../src/sources/history/cursor.ts'
+import { freshHistoryCursor, rangeReadOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryOptions, Step, Parts, Task } from '../../../../src/sources/history/step.ts'
 import { failed, overcome, refused } from '../../../../src/sources/history/trouble.ts'
 import { freshWidth } from '../../../../src/sources/history/width.ts'
@@ -20,7 +20,7 @@ const error = new ConnectorError('server_error', 'the API answered 500')
 function openStep(troubles: HistoryCursor['troubles']) {
   const log = new LogLines()
   const cursor = { ...freshHistoryCursor(START, START - 30 * DAY, 0), troubles }
-  const options = { clock: { now: () => START }, log, reporter: new SourceNotes(), rereadMs: 0 }
+  const options = { clock: { now: () => START }, log, reporter: new SourceNotes(), lookbackMs: 0 }
   const step: Step = {
     options: options as unknown as HistoryOptions,
     cursor,
@@ -29,15 +29,21 @@ function openStep(troubles: HistoryCursor['troubles']) {
   return { step, cursor, log }
 }
 
-const taskOn = (kind: Task['kind'], walk: Walk): Task => ({
-  ...{ kind, walk, priority: 'job' },
+const taskOn = (kind: Task['kind'], rangeRead: RangeRead): Task => ({
+  ...{ kind, rangeRead, priority: 'job' },
   width: { ...freshWidth(), ms: MINUTE },
 })
-const windowOn = ({ from, to }: Walk): Window => ({ from, to, version: 'v2', isDay: false, divisible: false })
+const windowOn = ({ from, to }: RangeRead): Window => ({
+  from,
+  to,
+  version: 'v2',
+  isDay: false,
+  divisible: false,
+})
 const trouble = (from: number, to: number, sinceAt = START) => ({ from, to, sinceAt, tries: 0, dueAt: START })
 
 const unread = {
-  ...{ pending: undefined, elements: 0, leftOut: 0, light: false, answered: true },
+  ...{ pending: undefined, elements: 0, omitted: 0, light: false, answered: true },
   seenMs: 0,
 }
 
@@ -45,7 +51,7 @@ const nothing: Appended = {
   ...{ added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 },
 }
 
-/** Takes all parts; how many gaps they tell. */
+/** Takes all chunks; how many gaps they report. */
 async function partsOf(steps: Parts): Promise<number> {
   let gaps = 0
   for (let next = await steps.next(nothing); !next.done; next = await steps.next(nothing))
@@ -53,43 +59,46 @@ async function partsOf(steps: Parts): Promise<number> {
   return gaps
 }
 
-test('of a trouble whose first day is read the rest stays one', () => {
+test('if the first day of an unreadable window is read, the rest stays unreadable', () => {
   const { step, cursor } = openStep([trouble(TODAY - 3 * DAY, TODAY - DAY)])
-  const first = walkOver(TODAY - 3 * DAY, TODAY - 2 * DAY, START)
+  const first = rangeReadOver(TODAY - 3 * DAY, TODAY - 2 * DAY, START)
   overcome(step, taskOn('trouble', first), windowOn(first))
   expect(cursor.troubles).toMatchObject([{ from: TODAY - 2 * DAY, to: TODAY - DAY }])
-  const second = walkOver(TODAY - 2 * DAY, TODAY - DAY, START)
+  const second = rangeReadOver(TODAY - 2 * DAY, TODAY - DAY, START)
   overcome(step, taskOn('trouble', second), windowOn(second))
   expect(cursor.troubles).toEqual([])
 })
 
-test('of a trouble that is read as a UTC day, what lies behind the day’s end stays one', () => {
+test('if an unreadable window is read as a UTC day, the rest behind the day’s end stays unreadable', () => {
   const [from, to] = [TODAY - DAY - 2 * MINUTE, TODAY - DAY + 3 * MINUTE]
   const { step, cursor } = openStep([trouble(from, to)])
-  const overDay = (at: number) => ({ ...windowOn(walkOver(at, at + DAY, START)), isDay: true })
-  overcome(step, taskOn('trouble', walkOver(from, to, START)), overDay(TODAY - 2 * DAY))
+  const overDay = (at: number) => ({ ...windowOn(rangeReadOver(at, at + DAY, START)), isDay: true })
+  overcome(step, taskOn('trouble', rangeReadOver(from, to, START)), overDay(TODAY - 2 * DAY))
   expect(cursor.troubles).toMatchObject([{ from: TODAY - DAY, to }])
-  overcome(step, taskOn('trouble', walkOver(TODAY - DAY, to, START)), overDay(TODAY - DAY))
+  overcome(step, taskOn('trouble', rangeReadOver(TODAY - DAY, to, START)), overDay(TODAY - DAY))
   expect(cursor.troubles).toEqual([])
 })
 
 test.each([
   [14 * DAY, 1, false],
   [14 * DAY + 1, 0, true],
-])('a trouble of %i ms is tried on for 14 days, then given up and told', async (ageMs, left, told) => {
-  const { step, cursor, log } = openStep([trouble(TODAY, TODAY + MINUTE, START - ageMs)])
-  const walk = walkOver(TODAY, TODAY + MINUTE, START)
-  const reading = { ...unread, fault: { kind: 'unread', error, elements: [] } as const }
-  await partsOf(failed(step, taskOn('trouble', walk), windowOn(walk), reading))
-  expect(cursor.troubles).toHaveLength(left)
-  expect(log.lines.some((line) => line.includes('is given up'))).toBe(told)
-})
+])(
+  'an unreadable window of %i ms is retried for 14 days, then given up and reported',
+  async (ageMs, left, told) => {
+    const { step, cursor, log } = openStep([trouble(TODAY, TODAY + MINUTE, START - ageMs)])
+    const rangeRead = rangeReadOver(TODAY, TODAY + MINUTE, START)
+    const reading = { ...unread, fault: { kind: 'unread', error, elements: [] } as const }
+    await partsOf(failed(step, taskOn('trouble', rangeRead), windowOn(rangeRead), reading))
+    expect(cursor.troubles).toHaveLength(left)
+    expect(log.lines.some((line) => line.includes('is no longer retried'))).toBe(told)
+  },
+)
 
 test.each([
   ['before', -MINUTE, 0],
   ['behind', MINUTE, 2 * MINUTE],
 ])(
-  'a window that is passed today right %s one of 13 days ago is tried again for its own 14 days, and soon',
+  'a window that is skipped today right %s one of 13 days ago is retried for its own 14 days, and soon',
   async (_, from, to) => {
     const old = {
       ...trouble(TODAY - DAY, TODAY - DAY + MINUTE, START - 13 * DAY),
@@ -97,27 +106,27 @@ test.each([
       dueAt: START + 6 * HOUR,
     }
     const { step, cursor } = openStep([old])
-    const walk = walkOver(TODAY - DAY + from, TODAY - DAY + to, START)
-    await partsOf(refused(step, taskOn('todo', walk), windowOn(walk), error))
-    const joined = { from: Math.min(old.from, walk.from), to: Math.max(old.to, walk.to) }
+    const rangeRead = rangeReadOver(TODAY - DAY + from, TODAY - DAY + to, START)
+    await partsOf(refused(step, taskOn('todo', rangeRead), windowOn(rangeRead), error))
+    const joined = { from: Math.min(old.from, rangeRead.from), to: Math.max(old.to, rangeRead.to) }
     expect(cursor.troubles).toEqual([{ ...joined, sinceAt: START, tries: 0, dueAt: START + 15 * MINUTE }])
   },
 )
 
-test('more troubles than are remembered: the two that are nearest become one, and no other', async () => {
+test('of more unreadable windows than are remembered the two nearest become one, and no other', async () => {
   const from = (i: number) => TODAY - 20 * DAY + i * HOUR - (i === 40 ? 30 * MINUTE : 0)
   const { step, cursor } = openStep(Array.from({ length: 64 }, (_, i) => trouble(from(i), from(i) + MINUTE)))
-  const walk = walkOver(TODAY - DAY, TODAY - DAY + MINUTE, START)
-  expect(await partsOf(refused(step, taskOn('todo', walk), windowOn(walk), error))).toBe(1)
+  const rangeRead = rangeReadOver(TODAY - DAY, TODAY - DAY + MINUTE, START)
+  expect(await partsOf(refused(step, taskOn('todo', rangeRead), windowOn(rangeRead), error))).toBe(1)
   expect(cursor.troubles).toHaveLength(64)
   expect(cursor.troubles[39]).toMatchObject({ from: from(39), to: from(40) + MINUTE })
   expect(cursor.troubles.at(-1)).toMatchObject({ from: TODAY - DAY })
 })
 
-test('an API that failed everywhere and is back is no proof against the window that was in doubt', async () => {
+test('an API that failed everywhere and is back is no proof against the doubted window', async () => {
   let broken = false
   const desk = await openHistoryDesk({
-    source: { start: { kind: 'latest' }, rereadMs: 0 },
+    source: { start: { kind: 'latest' }, lookbackMs: 0 },
     fault: () => (broken ? { status: 500 } : undefined),
   })
   desk.server.events = eventsFrom(historyEvent, START, 48, HOUR)
@@ -133,12 +142,12 @@ test('an API that failed everywhere and is back is no proof against the window t
   expect([desk.reporter.gaps, desk.state().troubles]).toEqual([0, []])
 })
 
-test('rows on both sides of a midnight that was unreadable are read once rows without a time were met', async () => {
+test('rows on both sides of an unreadable midnight are read once rows without a time were met', async () => {
   const midnight = TODAY - 3 * DAY
   let broken = true
   const isStruck = (from: number, to: number) => from < midnight + 3 * MINUTE && to > midnight - 2 * MINUTE
   const desk = await openHistoryDesk({
-    source: { version: 'v1', start: { kind: 'span', ms: 5 * DAY }, rereadMs: 0 },
+    source: { version: 'v1', start: { kind: 'span', ms: 5 * DAY }, lookbackMs: 0 },
     fault: ({ from, to }) => (broken && isStruck(from, to) ? { status: 500 } : undefined),
   })
   const struck = eventsFrom(historyEvent, midnight - 90_000, 8, 30_000)
@@ -148,7 +157,7 @@ test('rows on both sides of a midnight that was unreadable are read once rows wi
   expect(others).toEqual([])
   expect(only && only.from < midnight && only.to > midnight).toBe(true)
   desk.server.events.push(historyEvent(desk.clock.now(), { timeless: true }))
-  // Live reading comes before the trouble where both are due.
+  // Live reading comes before the unreadable window if both are due.
   desk.clock.advance(desk.clock.now() + HOUR)
   await desk.step()
   expect(desk.state().timeless).toBe(true)
@@ -164,15 +173,15 @@ test.each([
   ['server_error', 63, 1],
   ['bad_request', 0, 1],
 ] as const)(
-  'a long trouble that fails as %s beside %i others is %i from then on',
+  'a long unreadable window that fails as %s beside %i others is %i from then on',
   async (code, others, pieces) => {
     const from = (i: number) => TODAY - 20 * DAY + i * HOUR
     const rest = Array.from({ length: others }, (_, i) => trouble(from(i), from(i) + MINUTE))
-    const walk = walkOver(TODAY, TODAY + 4 * MINUTE, START)
-    const { step, cursor } = openStep([...rest, trouble(walk.from, walk.to)])
+    const rangeRead = rangeReadOver(TODAY, TODAY + 4 * MINUTE, START)
+    const { step, cursor } = openStep([...rest, trouble(rangeRead.from, rangeRead.to)])
     const failure = new ConnectorError(code, 'no')
     const reading = { ...unread, fault: { kind: 'unread', error: failure, elements: [] } as const }
-    await partsOf(failed(step, taskOn('trouble', walk), windowOn(walk), reading))
+    await partsOf(failed(step, taskOn('trouble', rangeRead), windowOn(rangeRead), reading))
     const left = cursor.troubles.filter((one) => one.from >= TODAY)
     expect(left.map(({ to, tries }) => [to - TODAY, tries])).toEqual(
       pieces === 1

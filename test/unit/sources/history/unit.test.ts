@@ -7,9 +7,9 @@ import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 import { eventsFrom, openHistoryDesk } from './desk.ts'
 import type { HistoryDesk } from './desk.ts'
 
-const latest = { start: { kind: 'latest' }, rereadMs: 0 } as const
+const latest = { start: { kind: 'latest' }, lookbackMs: 0 } as const
 
-/** What is asked for in milliseconds is answered so; all else as the server does. Returns what was asked so. */
+/** Requests in milliseconds are answered so; all others as the server does. Returns what was requested so. */
 function inMilliseconds(desk: HistoryDesk, status: number, body: string): string[] {
   const asked: string[] = []
   desk.through((request, signal) => {
@@ -24,10 +24,10 @@ const shown = (...ats: number[]) => `{"events":[${ats.map((at) => historyEvent(a
 
 test.each([
   ['of long ago', shown(START - 50 * DAY)],
-  ['of a time to come', shown(START + 50 * DAY)],
+  ['of the future', shown(START + 50 * DAY)],
   ['of which none can be read', '{"events":[1]}'],
-  ['of which one alone lies in the window', shown(START - MINUTE, START - 50 * DAY)],
-])('events %s, where nothing is shown in the unit that is thought, prove no other unit', async (_, body) => {
+  ['of which only one is in the window', shown(START - MINUTE, START - 50 * DAY)],
+])('events %s, with nothing in the assumed unit, prove no other unit', async (_, body) => {
   const desk = await openHistoryDesk({ source: latest })
   const asked = inMilliseconds(desk, 200, body)
   await desk.live(START + HOUR)
@@ -41,7 +41,7 @@ test.each([
   ['breaks off', 200, '{"events":['],
   ['is refused', 400, '{}'],
 ])(
-  'a question in the other unit that %s stops no reading in the one that is thought',
+  'a request in the other unit that %s does not stop reading in the assumed one',
   async (_, status, body) => {
     const desk = await openHistoryDesk({ source: latest })
     const asked = inMilliseconds(desk, status, body)
@@ -62,7 +62,7 @@ test.each([
   desk.through((request, signal) => {
     const [, from, to] = /start_time=(\d{13})&end_time=(\d{13})/.exec(request.url) ?? []
     if (from === undefined) return desk.server.transport(request, signal)
-    // One second more on either side is asked for than the window has.
+    // The request has one second more on either side than the window.
     const at = edge === 'from' ? Number(from) + SECOND : Number(to) - SECOND
     const body = Readable.from([Buffer.from(shown(at + byMs))])
     return Promise.resolve({ status: 200, headers: {}, body })
@@ -71,7 +71,7 @@ test.each([
   expect(desk.state()).toMatchObject(proves ? { unit: 'ms', unitSure: true } : { unit: 's', unitSure: false })
 })
 
-test('an API that is not reached with the question in the other unit is told as that', async () => {
+test('an API that is not reached with the request in the other unit is reported as that', async () => {
   const desk = await openHistoryDesk({ source: latest })
   desk.through((request, signal) => {
     if (!/start_time=\d{13}/.test(request.url)) return desk.server.transport(request, signal)
@@ -81,7 +81,7 @@ test('an API that is not reached with the question in the other unit is told as 
 })
 
 test.each([30 * SECOND, 5 * MINUTE])(
-  'a day that began %i ms ago is asked for in no unit to an end before its start',
+  'a day that began %i ms ago is requested in no unit to an end before its start',
   async (ms) => {
     const startAt = Math.ceil(START / DAY) * DAY + ms
     const desk = await openHistoryDesk({
@@ -96,7 +96,7 @@ test.each([30 * SECOND, 5 * MINUTE])(
   },
 )
 
-test('a unit that is proven is not doubted: what is refused is asked for in no other', async () => {
+test('a proven unit is not doubted: a refused window is requested in no other', async () => {
   const desk = await openHistoryDesk({
     source: { ...latest, start: { kind: 'span', ms: 20 * DAY } },
     fault: ({ from }) => (from < START - 5 * DAY ? { status: 400 } : undefined),
@@ -112,7 +112,7 @@ test('a unit that is proven is not doubted: what is refused is asked for in no o
   expect(asked).toEqual([])
 })
 
-test('what goes wrong with the question in the other unit is told as what it is', async () => {
+test('a failure of the request in the other unit is reported unchanged', async () => {
   const desk = await openHistoryDesk({ source: latest, fault: () => ({ status: 400 }) })
   inMilliseconds(desk, 401, '{}')
   expect(await desk.try()).toMatchObject({ code: 'unauthorized' })
@@ -132,7 +132,7 @@ test('rows without a time prove the unit, though they are shown for each day of 
   expect(desk.log.lines.filter((line) => line.includes('windows of a UTC day'))).toHaveLength(1)
 })
 
-test('a past that is refused in either unit leaves the unit as it was thought', async () => {
+test('a past that is refused in either unit leaves the assumed unit', async () => {
   const desk = await openHistoryDesk({
     source: { ...latest, start: { kind: 'span', ms: 20 * DAY } },
     fault: ({ from }) => (from < START - 5 * DAY ? { status: 400 } : undefined),
@@ -145,13 +145,13 @@ test('a past that is refused in either unit leaves the unit as it was thought', 
   expect(desk.reporter.gaps).toBe(1)
 })
 
-test('what is refused in either unit says so', async () => {
+test('the error of a window refused in both units says so', async () => {
   const desk = await openHistoryDesk({ source: latest, fault: () => ({ status: 400 }) })
   const message = expect.stringContaining('with times in seconds as well as in milliseconds') as string
   expect(await desk.try()).toMatchObject({ code: 'bad_request', message })
 })
 
-test('seconds that were refused once are asked again as long as milliseconds show nothing, and that it is them is told', async () => {
+test('seconds that were refused once are tried again as long as milliseconds show nothing, and are reported as the unit', async () => {
   const desk = await openHistoryDesk({ source: latest, otherUnit: 'empty' })
   let refuses = true
   desk.through((request, signal) =>

@@ -1,4 +1,4 @@
-// The history’s two versions: rows without ids, and which of them to ask for.
+// The history’s two versions: rows without ids, and which of them to request.
 import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -14,7 +14,7 @@ const TODAY = Math.floor(START / DAY) * DAY
 
 const timeless = (at: number): HistoryEvent => historyEvent(at, { id: 'same', timeless: true })
 
-test('rows of v1 are shipped byte for byte, called by their hash and their ordinal', async () => {
+test('rows of v1 are delivered byte for byte, with their hash and their ordinal as id', async () => {
   const desk = await openHistoryDesk({ source: { version: 'v1' } })
   desk.server.events = [
     historyEvent(START - 2 * DAY, { id: 'twin' }),
@@ -39,7 +39,7 @@ test('rows of v1 are shipped byte for byte, called by their hash and their ordin
   expect(await desk.ids()).toHaveLength(3)
 })
 
-test('rows without a readable time are dated with their day, and never shipped from a window that is none', async () => {
+test('rows without a readable time are dated with their day, and never delivered from an empty window', async () => {
   const desk = await openHistoryDesk({ source: { version: 'v1' } })
   const perDay = [3, 0, 1, 2, 5, 1, 4, 2]
   desk.server.events = perDay.flatMap((count, day) =>
@@ -64,7 +64,7 @@ test('rows without a readable time are dated with their day, and never shipped f
   expect(whole).toBe(true)
 })
 
-test('equal rows without a time have an id of their own on each day, the same at each reading; a day does not enter the id of a row with a time', async () => {
+test('equal rows without a time have an id of their own on each day, the same at each read; a day does not change the id of a row with a time', async () => {
   const desk = await openHistoryDesk({ source: { version: 'v1' } })
   desk.server.events = [
     ...[2, 2, 1].map((day, i) => timeless(TODAY - day * DAY + (i + 1) * HOUR)),
@@ -89,7 +89,7 @@ test('equal rows without a time have an id of their own on each day, the same at
   )
 })
 
-test('some rows with a time and some without are each shipped once', async () => {
+test('some rows with a time and some without are each delivered once', async () => {
   const desk = await openHistoryDesk({ source: { version: 'v1', start: { kind: 'span', ms: 40 * DAY } } })
   desk.server.events = [
     ...eventsFrom(historyEvent, START - 30 * DAY, 100, 5 * HOUR),
@@ -99,11 +99,11 @@ test('some rows with a time and some without are each shipped once', async () =>
   expect(await desk.ids()).toHaveLength(130)
 })
 
-test('a day of rows without a time that stays unreadable is passed as a day, and read after all as one', async () => {
+test('a day of rows without a time that stays unreadable is skipped as a day, and read later as one', async () => {
   const bad = TODAY - 3 * DAY
   let broken = true
   const desk = await openHistoryDesk({
-    source: { version: 'v1', rereadMs: 0 },
+    source: { version: 'v1', lookbackMs: 0 },
     fault: ({ from, to }) => (broken && from <= bad && to >= bad + DAY ? { status: 500 } : undefined),
   })
   desk.server.events = eventsFrom(timeless, START - 7 * DAY, 7 * 24, HOUR)
@@ -117,7 +117,7 @@ test('a day of rows without a time that stays unreadable is passed as a day, and
   expect(desk.state().troubles).toEqual([])
 })
 
-test('ordinals count each row by itself, whatever the order and the table’s growth', () => {
+test('ordinals count each row separately, whatever the order and the table’s growth', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 40_000 }), { maxLength: 20_000 }), (rows) => {
       const ordinals = new Ordinals()
@@ -133,7 +133,7 @@ test('ordinals count each row by itself, whatever the order and the table’s gr
   )
 })
 
-test('more different rows than the table holds are too large for one window, not a crash', () => {
+test('more different rows than the table has room for are too large for one window, not a crash', () => {
   const ordinals = new Ordinals(8192)
   const fill = () => {
     for (let i = 0; i < 8192; i++) ordinals.next(i, Math.imul(i, 0x9e3779b1) >>> 0)
@@ -156,23 +156,23 @@ test('rows that are left out take no memory', () => {
   for (let i = 0; i < 20_000; i++) splitter.push(Buffer.from(row))
   expect(splitter.usedBytes).toBeLessThan(8 * 2 ** 20)
   expect(splitter.take()).toBeUndefined()
-  expect(naming.leftOut).toBe(20_000)
+  expect(naming.omitted).toBe(20_000)
 })
 
 test.each([404, 403])(
-  'v2 that answers %i is held, names version: v1 and the permission, and v1 is not asked',
+  'v2 that answers %i blocks, names version: v1 and the permission, and v1 is not tried',
   async (status) => {
     const desk = await openHistoryDesk({
       fault: ({ version }) => (version === 'v2' ? { status } : undefined),
     })
     for (let i = 0; i < 3; i++) {
       const error = await desk.try()
-      expect(error).toMatchObject({ code: status === 404 ? 'not_found' : 'forbidden', action: 'hold' })
+      expect(error).toMatchObject({ code: status === 404 ? 'not_found' : 'forbidden', action: 'block' })
       expect(error?.message).toContain('history.version: v1')
       expect(error?.message).toContain('permission')
     }
     expect(desk.asked().every(({ version }) => version === 'v2')).toBe(true)
-    // Nothing was shipped as v2, so v1 may follow without more ado.
+    // Nothing was delivered as v2, so v1 may follow without more.
     desk.open({ version: 'v1' })
     desk.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
     await desk.once()
@@ -181,7 +181,7 @@ test.each([404, 403])(
 )
 
 test.each([true, false])(
-  'the change from v1 to v2 loses and doubles no day, re-reads and late events included (both ends inclusive: %s)',
+  'the change from v1 to v2 loses and doubles no day, lookback and late events included (both ends inclusive: %s)',
   async (inclusive) => {
     const change = TODAY + 2 * DAY
     const desk = await openHistoryDesk({
@@ -207,27 +207,27 @@ test.each([true, false])(
   },
 )
 
-test('a change of version that would ship days twice is held, and says what to write', async () => {
-  const desk = await openHistoryDesk({ source: { version: 'v1', rereadMs: 0 } })
+test('a change of version that would deliver days twice blocks, and says what to write', async () => {
+  const desk = await openHistoryDesk({ source: { version: 'v1', lookbackMs: 0 } })
   desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 10 * 24, HOUR)
   await desk.live(START + HOUR)
-  desk.open({ version: 'v2', rereadMs: 0 })
+  desk.open({ version: 'v2', lookbackMs: 0 })
   await driven(desk.clock, desk.clock.sleep(HOUR))
   expect(desk.source.plan(desk.cursor)).toMatchObject({ caughtUp: false })
   const error = await desk.try()
-  expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(error).toMatchObject({ code: 'misconfigured', action: 'block' })
   expect(error?.message).toContain('days up to 2026-11-17 were read as v1')
   expect(error?.message).toContain('v1_until: 2026-11-18')
-  desk.open({ version: 'v2', v1Until: TODAY, rereadMs: 0 })
+  desk.open({ version: 'v2', v1Until: TODAY, lookbackMs: 0 })
   expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
-  desk.open({ version: 'v2', v1Until: TODAY + DAY, rereadMs: 0 })
+  desk.open({ version: 'v2', v1Until: TODAY + DAY, lookbackMs: 0 })
   await desk.live(START + 2 * DAY)
   expect(await desk.ids()).toHaveLength(9 * 24 + 1)
   // And back: v2 has read from the change on.
-  desk.open({ version: 'v1', rereadMs: 0 })
+  desk.open({ version: 'v1', lookbackMs: 0 })
   await driven(desk.clock, desk.clock.sleep(HOUR))
   expect((await desk.try())?.message).toContain('days from 2026-11-18 on were read as v2')
-  desk.open({ version: 'v2', v1Until: TODAY + 3 * DAY, rereadMs: 0 })
+  desk.open({ version: 'v2', v1Until: TODAY + 3 * DAY, lookbackMs: 0 })
   expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
 })
 
@@ -239,7 +239,7 @@ test('a day of which a part was kept as v1 before a crash is known as one of v1'
     fault: () => (cut ? { cutBytes: 7_000_000 } : undefined),
   })
   desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
-  // The process dies in the middle of the answer: its last part never lands.
+  // The process dies in the middle of the answer: its last chunk never lands.
   const parts = desk.source.read(undefined, new AbortController().signal)
   for (let next = await parts.next(); !next.done;) {
     const part = next.value
@@ -255,8 +255,8 @@ test('a day of which a part was kept as v1 before a crash is known as one of v1'
   expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
 })
 
-test('a change of version in the middle of a live walk loses no day, without re-reads too', async () => {
-  const options = { rereadMs: 0, start: { kind: 'span', ms: 2 * DAY } } as const
+test('a change of version in the middle of a live pass loses no day, without lookback too', async () => {
+  const options = { lookbackMs: 0, start: { kind: 'span', ms: 2 * DAY } } as const
   const desk = await openHistoryDesk({
     source: { ...options, version: 'v1' },
     fault: ({ version }) => (version === 'v1' ? { body: '[]' } : undefined),
@@ -272,9 +272,9 @@ test('a change of version in the middle of a live walk loses no day, without re-
   expect((await desk.raws()).sort()).toEqual(desk.server.events.map(({ v2 }) => v2).sort())
 })
 
-test('what was unreadable on both sides of the change is read again as both versions, each for its own days', async () => {
+test('unreadable windows on both sides of the change are read again as both versions, each for its own days', async () => {
   const change = TODAY - 3 * DAY
-  const desk = await openHistoryDesk({ source: { version: 'v2', v1Until: change, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { version: 'v2', v1Until: change, lookbackMs: 0 } })
   await desk.once()
   const [from, to] = [change - 6 * HOUR, change + 6 * HOUR]
   const trouble = { from, to, sinceAt: START, tries: 0, dueAt: desk.clock.now() }

@@ -1,48 +1,48 @@
-// How wide a window of the history may be: narrower for its size, its duration or what comes again and again, and as wide as before once it was chance.
+// How wide a window of the history may be: narrower for its size, its duration or repeated failures, and as wide as before once it was chance.
 import { expect, test } from 'vitest'
 import type { Width } from '../../../../src/sources/history/width.ts'
 import {
   forgetFailures,
   freshWidth,
   isSurelyNoChance,
-  noteFailure,
+  recordFailure,
   widen,
 } from '../../../../src/sources/history/width.ts'
 import { DAY, HOUR, MINUTE, SECOND } from '../../app/desk.ts'
 
-/** On a line where all of late came. */
+/** On a line where all recent answers came. */
 const onGoodLine = (): Width => ({ ...freshWidth(), came: 30 })
 
 const over = (ms: number, to = 40 * DAY) => ({ from: to - ms, to })
-const fail = (width: Width, to?: number) => noteFailure(width, over(width.ms, to), 'unknown', 0)
+const fail = (width: Width, to?: number) => recordFailure(width, over(width.ms, to), 'unknown', 0)
 
 const read = (width: Width, ms = width.ms) => {
   widen(width, ms, false)
 }
 
-/** Fails in this width until a narrower one is asked for; how often. */
+/** Fails at this width until a narrower one is requested; how often. */
 function failUntilNarrower(width: Width): number {
   for (let times = 1; times < 100; times++) if (fail(width)) return times
   throw new Error('never narrower')
 }
 
-test('on a good line a second failure in a row narrows, on one that is not known the sixth, and on a flaky one the tenth', () => {
+test('on a good line a second failure in a row narrows, on an unknown one the sixth, and on a flaky one the tenth', () => {
   expect(failUntilNarrower(onGoodLine())).toBe(2)
   expect(failUntilNarrower(freshWidth())).toBe(6)
   expect(failUntilNarrower({ ...freshWidth(), came: 10, lost: 20 })).toBe(10)
 })
 
-test('what failed in a row counts together: behind the first narrower one each failure narrows', () => {
+test('failures in a row count together: behind the first narrower one each failure narrows', () => {
   const width = freshWidth()
   failUntilNarrower(width)
   expect([failUntilNarrower(width), failUntilNarrower(width)]).toEqual([1, 1])
   expect(width.ms).toBe(DAY / 8)
 })
 
-test('an answer over a bound, or too slow to come whole, narrows at once', () => {
+test('an answer over a limit, or too slow to complete, narrows at once', () => {
   for (const cause of ['over_bound', 'slow'] as const) {
     const width = freshWidth()
-    expect(noteFailure(width, over(DAY), cause, 0)).toBe(true)
+    expect(recordFailure(width, over(DAY), cause, 0)).toBe(true)
     expect(width.ms).toBe(DAY / 2)
     read(width)
     expect(width.ms).toBe(DAY / 2)
@@ -59,7 +59,7 @@ test('the width is as before at the first good answer of a narrower one', () => 
   expect([width.ms, width.failedMs]).toEqual([DAY, null])
 })
 
-test('a width that fails again and again while narrower ones are read is left for eight good answers', () => {
+test('a width that fails repeatedly while narrower ones are read is avoided for eight good answers', () => {
   const width = onGoodLine()
   failUntilNarrower(width)
   read(width)
@@ -85,7 +85,7 @@ test('a narrow width grows by doubling below one that is known to fail', () => {
   expect(width.ms).toBe(DAY / 2)
 })
 
-test('an answer that broke off says how much came through: the next window is so wide, and no narrower than a sixteenth', () => {
+test('an answer that broke off shows how much came through: the next window has that width, at least a sixteenth', () => {
   for (const [seenMs, ms] of [
     [3 * HOUR, 3 * HOUR],
     [20 * HOUR, 12 * HOUR],
@@ -93,7 +93,7 @@ test('an answer that broke off says how much came through: the next window is so
     [0, 12 * HOUR],
   ] as const) {
     const width = freshWidth()
-    while (!noteFailure(width, over(DAY), 'unknown', seenMs));
+    while (!recordFailure(width, over(DAY), 'unknown', seenMs));
     expect(width.ms).toBe(ms)
   }
 })
@@ -109,14 +109,14 @@ test('the end of a day cuts a window and says nothing about the width', () => {
   const width = onGoodLine()
   failUntilNarrower(width)
   read(width)
-  // A whole day may be asked for again, and half of one is left.
+  // A whole day may be requested again, and half of one is left.
   read(width, DAY / 2)
   expect([width.ms, width.failedMs]).toEqual([DAY, DAY])
   while (!fail(width));
   expect(width.ms).toBe(DAY / 2)
 })
 
-test('where the API failed whatever it was asked, all is as wide as before', () => {
+test('if the API failed at every width, all is as wide as before', () => {
   const width = freshWidth()
   while (width.ms > MINUTE) failUntilNarrower(width)
   forgetFailures(width)

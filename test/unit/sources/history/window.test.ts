@@ -1,10 +1,10 @@
-// Which window comes next, by the cursor alone, and what its answer may say of the cursor before all of it is kept.
+// Which window comes next, by the cursor alone, and what its answer may change in the cursor before all of it is kept.
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { PageChunk } from '../../../../src/contracts/source.ts'
 import type { BodyLimits } from '../../../../src/sources/http/deadline.ts'
-import { freshHistoryCursor, walkOver } from '../../../../src/sources/history/cursor.ts'
+import { freshHistoryCursor, rangeReadOver } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryCursor } from '../../../../src/sources/history/cursor.ts'
 import type { HistoryOptions, Task } from '../../../../src/sources/history/step.ts'
 import { freshWidth } from '../../../../src/sources/history/width.ts'
@@ -22,7 +22,7 @@ import { eventsFrom, openHistoryDesk } from './desk.ts'
 const TODAY = Math.floor(START / DAY) * DAY
 const passed = (from: number, to: number) => ({ from, to, sinceAt: START, tries: 0, dueAt: START })
 
-/** The window that follows `at` of a walk to `to`, where windows may be `ms` wide. */
+/** The window that follows `at` of a pass to `to`, if windows may be `ms` wide. */
 function windowAt(
   at: number,
   to: number,
@@ -30,12 +30,12 @@ function windowAt(
   cursor: Partial<HistoryCursor> = {},
   kind: Task['kind'] = 'live',
 ) {
-  const walk = { ...walkOver(TODAY - 9 * DAY, to, START), at }
-  const task: Task = { kind, priority: 'live', walk, width: { ...freshWidth(), ms } }
+  const rangeRead = { ...rangeReadOver(TODAY - 9 * DAY, to, START), at }
+  const task: Task = { kind, priority: 'live', rangeRead, width: { ...freshWidth(), ms } }
   return nextWindow({ ...freshHistoryCursor(START, START - 10 * DAY, 0), ...cursor }, task)
 }
 
-test('what was passed hides nothing before it, and what follows it is asked for', () => {
+test('a skipped window hides nothing before it, and the window behind it is requested', () => {
   const troubles = [passed(TODAY + 5 * HOUR, TODAY + 6 * HOUR)]
   expect(windowAt(TODAY, START, DAY, { troubles })).toMatchObject({ from: TODAY, to: TODAY + 5 * HOUR })
   expect(windowAt(TODAY + 5 * HOUR, START, DAY, { troubles })).toMatchObject({
@@ -47,7 +47,7 @@ test('what was passed hides nothing before it, and what follows it is asked for'
 test.each([
   ['to its end', START],
   ['beyond its end', START + HOUR],
-])('of a walk whose rest was passed, %s, there is nothing left to ask for', (_, to) => {
+])('a pass whose rest was skipped, %s, has nothing left to request', (_, to) => {
   expect(windowAt(TODAY + HOUR, START, DAY, { troubles: [passed(TODAY + HOUR, to)] })).toBeUndefined()
 })
 
@@ -62,7 +62,7 @@ test.each([
   ['todo', 0, DAY - MINUTE, DAY - MINUTE],
   ['todo', 20 * HOUR, 3 * DAY, 4 * HOUR],
 ] as const)(
-  'a window crosses no midnight but of whole days of the past: %s, %i ms behind one, %i ms wide at most',
+  'a window crosses no midnight except with whole days of the past: %s, %i ms behind one, %i ms wide at most',
   (kind, behind, wide, ms) => {
     const at = TODAY - 8 * DAY + behind
     expect(windowAt(at, TODAY, wide, {}, kind)).toMatchObject({ from: at, to: at + ms })
@@ -79,9 +79,9 @@ test('rows without a time make UTC days of the windows of v1: the open one up to
   expect(windowAt(at, START, HOUR, { timeless: true })).toMatchObject(v2)
 })
 
-test('a history of rows without a time that refuses an end still to come is read all the same', async () => {
+test('a history of rows without a time that refuses a future end is still read', async () => {
   const desk = await openHistoryDesk({
-    source: { version: 'v1', start: { kind: 'latest' }, rereadMs: 0 },
+    source: { version: 'v1', start: { kind: 'latest' }, lookbackMs: 0 },
     endsInPast: true,
   })
   desk.server.events = eventsFrom((at) => historyEvent(at, { timeless: true }), TODAY + HOUR, 6, HOUR)
@@ -89,7 +89,7 @@ test('a history of rows without a time that refuses an end still to come is read
   expect(await desk.ids()).toHaveLength(6)
 })
 
-test('what is malformed alone binds no day to the version that it was read as', async () => {
+test('malformed elements alone bind no day to the version that it was read as', async () => {
   const start = { kind: 'latest' } as const
   const desk = await openHistoryDesk({ source: { version: 'v1', start } })
   desk.server.events = [{ ...historyEvent(START), v1: '[1]' }]
@@ -100,16 +100,16 @@ test('what is malformed alone binds no day to the version that it was read as', 
   expect(await desk.raws()).toEqual(desk.server.events.map(({ v2 }) => v2))
 })
 
-test('what is malformed alone is an answer that showed something: it is not asked for once more', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+test('malformed elements alone are a non-empty answer: it is not requested once more', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
   desk.server.events = [{ ...historyEvent(START), v2: '{"utc_time":"2026-11-17 10:00:00"}' }]
   await desk.step()
   expect(desk.asked()).toHaveLength(1)
   expect(desk.state().unitSure).toBe(true)
 })
 
-test('an answer without content is one that shows nothing', async () => {
-  const desk = await openHistoryDesk({ source: { rereadMs: 0 } })
+test('an answer without content is an empty one', async () => {
+  const desk = await openHistoryDesk({ source: { lookbackMs: 0 } })
   desk.through(() => Promise.resolve({ status: 204, headers: {}, body: Readable.from([]) }))
   await desk.once()
   expect(desk.reporter.codes.every((code) => code === '204')).toBe(true)
@@ -135,10 +135,10 @@ test('a window that can be halved is given up for its size or its time; one that
   expect(minute?.minBytesPerSecond).toBeGreaterThan(0)
 })
 
-test('a cursor that moves before all of an answer is kept does not say that the read went well', async () => {
+test('a cursor that moves before all of an answer is kept does not record a success', async () => {
   const text = 'x'.repeat(1_500_000)
   const start = { kind: 'time', atUs: TODAY * 1000 } as const
-  const desk = await openHistoryDesk({ source: { start, rereadMs: 0 } })
+  const desk = await openHistoryDesk({ source: { start, lookbackMs: 0 } })
   await desk.step()
   desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
   const { stream } = desk.source
@@ -154,7 +154,7 @@ test('a cursor that moves before all of an answer is kept does not say that the 
   }
   expect(await read()).toEqual([true, undefined])
   expect(await desk.ids()).toHaveLength(6)
-  // As which version the day is read was said before.
+  // As which version the day is read was recorded before.
   desk.clock.advance(START + HOUR)
   expect(await read()).toEqual([undefined])
 })
@@ -175,7 +175,7 @@ test.each([
   },
 )
 
-test('a mistake of ours says nothing about a window', () => {
+test('a bug of ours says nothing about a window', () => {
   expect(isAboutWindow(new TypeError('no'), true)).toBe(false)
 })
 
@@ -183,10 +183,10 @@ test.each([
   ['over a MiB', 1_200_000, 0],
   ['that took over 10 s', 10, 10_500],
 ])(
-  'a day of the past %s is followed by a day alone, what is light and quick by more',
+  'a day of the past %s is followed by a day alone, a light and quick one by more',
   async (_, chars, delayMs) => {
     const desk = await openHistoryDesk({
-      source: { start: { kind: 'span', ms: 14 * DAY }, rereadMs: 0 },
+      source: { start: { kind: 'span', ms: 14 * DAY }, lookbackMs: 0 },
       fault: ({ from }) => (from < TODAY - 7 * DAY - SECOND ? { delayMs } : {}),
     })
     const text = 'x'.repeat(chars)
@@ -203,10 +203,10 @@ test.each([
   },
 )
 
-test.each(['v1', 'v2'] as const)('the limits of an entry hold for the history too (%s)', async (version) => {
+test.each(['v1', 'v2'] as const)('the limits of an entry apply to the history too (%s)', async (version) => {
   const limits = { maxDepth: 3, maxEntryBytes: 500 }
   const desk = await openHistoryDesk({
-    source: { version, start: { kind: 'latest' }, rereadMs: 0, ...limits },
+    source: { version, start: { kind: 'latest' }, lookbackMs: 0, ...limits },
   })
   desk.server.events = [
     historyEvent(START),
@@ -218,21 +218,21 @@ test.each(['v1', 'v2'] as const)('the limits of an entry hold for the history to
   expect(desk.reporter.sum('quarantined')).toBe(2)
 })
 
-test('what is malformed is kept beside events of before the start, which are not', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, rereadMs: 0 } })
+test('malformed elements are kept beside events from before the start, which are not', async () => {
+  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
   desk.server.events = [historyEvent(START - HOUR), { ...historyEvent(START), v2: '[1]' }]
   await desk.live(START + MINUTE)
   expect([(await desk.ids()).length, desk.reporter.sum('quarantined')]).toEqual([0, 1])
 })
 
-test('the newest of a window leads, in whatever order it comes', async () => {
+test('the newest of a window is the head, in any order of the answer', async () => {
   const desk = await openHistoryDesk()
   desk.server.events = eventsFrom(historyEvent, START - 3 * HOUR, 3, HOUR).toReversed()
   await desk.step()
   expect(desk.reporter.headUs).toBe((START - HOUR) * 1000)
 })
 
-test('late is what is new before the second up to which live reading had been, and nothing of the past', () => {
+test('an event is late if it is new and before the second up to which live reading had been, and nothing of the past is', () => {
   const read = { ...freshHistoryCursor(START, START, 0), polledTo: START + 1_999 }
   expect([headUsOf('live', read), headUsOf('lookback', read)]).toEqual(Array(2).fill((START + SECOND) * 1000))
   expect([headUsOf('todo', read), headUsOf('trouble', read)]).toEqual([undefined, undefined])

@@ -1,4 +1,4 @@
-// A body under its limits: capped after decompression, closed when it is left.
+// A body under its limits: capped after decompression, closed when it is dropped.
 import { gzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -15,7 +15,7 @@ const limits: BodyLimits = {
   minBytesPerSecond: 100,
 }
 
-/** Units for ever; says when it was left. */
+/** Endless units; reports when it was dropped. */
 function endless(unit: Uint8Array) {
   const state = { sent: 0, left: false }
   const body = (async function* () {
@@ -54,7 +54,7 @@ it('an endless body is cut at the cap and its connection closed', async () => {
   expect(state.left).toBe(true)
 })
 
-it('a compressed body is capped by what it becomes, and its connection closed', async () => {
+it('a compressed body is capped by its decompressed size, and its connection closed', async () => {
   const unit = gzipSync(Buffer.alloc(2 ** 20, ' '))
   const { state, body } = endless(unit)
   const { error } = await read(body, { 'content-encoding': 'gzip' })
@@ -71,7 +71,7 @@ it('a body just under the cap is read whole', async () => {
   expect(await read(body)).toEqual({ bytes: limits.capBytes, error: undefined })
 })
 
-it('what is no error of ours is passed on as it is', async () => {
+it('an error that is not ours is passed on unchanged', async () => {
   const body = (async function* (): AsyncGenerator<Uint8Array> {
     yield Buffer.from('[')
     throw new TypeError('a bug')
@@ -101,7 +101,7 @@ it('a deadline counts only the time in which we wait for the server', async () =
   expect(deadline.expired).toBe(true)
 })
 
-it('a reader that rests longer than any limit still gets the rest of the body', async () => {
+it('a reader that pauses longer than any limit still gets the rest of the body', async () => {
   const clock = new VirtualClock(0)
   const deadline = new Deadline(clock, limits, new AbortController().signal)
   const pieces = (async function* () {
@@ -117,7 +117,7 @@ it('a reader that rests longer than any limit still gets the rest of the body', 
   deadline.close()
 })
 
-it('a body that takes longest of all is over then, however quick it is', async () => {
+it('a body is cut off at the overall time limit, however fast it is', async () => {
   const clock = new VirtualClock(0)
   const deadline = new Deadline(
     clock,
@@ -131,7 +131,7 @@ it('a body that takes longest of all is over then, however quick it is', async (
   }
 })
 
-it('a deadline says timeout, an abort from outside says abort', async () => {
+it('a deadline is reported as timeout, an abort from outside as abort', async () => {
   const clock = new VirtualClock(0)
   const outer = new AbortController()
   const late = new Deadline(clock, limits, outer.signal)

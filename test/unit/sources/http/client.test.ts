@@ -1,4 +1,4 @@
-// One request, one answer: every status, limit and manner of a bad body has its code; nothing secret gets into words.
+// One request, one answer: every status, limit and kind of bad body has its code; no message contains a secret.
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { openMock } from '../../../../src/mock/mock.ts'
@@ -26,7 +26,7 @@ interface Given {
   readonly body?: AsyncIterable<Uint8Array> | string | Uint8Array
 }
 
-/** Says whether its body was read to the end, left, or never touched. */
+/** Reports whether its body was read to the end, dropped, or never touched. */
 function reply({ status = 200, headers = { 'content-type': 'application/json' }, body = '[]' }: Given) {
   const state = { left: false, whole: false }
   const pieces = typeof body === 'string' || body instanceof Uint8Array ? pieced([Buffer.from(body)]) : body
@@ -110,28 +110,25 @@ it.each<[number, ErrorCode]>([
   [308, 'redirected'],
   [206, 'bad_reply'],
   [418, 'bad_reply'],
-])(
-  'status %i is %s, and its place in the budget, its memory and its body are given back',
-  async (status, code) => {
-    const { given, state } = reply({ status, body: `{"error":"${CONTENT}"}` })
-    const { ask, rateLimiter, memory, reporter } = open(async () => given)
-    const error = await errorOf(ask())
-    expect(error.code).toBe(code)
-    expect(error.message).toContain(String(status))
-    expect(error.message).not.toContain(CONTENT)
-    expect(state.left).toBe(true)
-    expect(memory.usedBytes).toBe(0)
-    expect(rateLimiter.used.places).toBe(1)
-    expect(reporter.codes).toEqual([String(status)])
-  },
-)
+])('status %i is %s, and its permit, its memory and its body are released', async (status, code) => {
+  const { given, state } = reply({ status, body: `{"error":"${CONTENT}"}` })
+  const { ask, rateLimiter, memory, reporter } = open(async () => given)
+  const error = await errorOf(ask())
+  expect(error.code).toBe(code)
+  expect(error.message).toContain(String(status))
+  expect(error.message).not.toContain(CONTENT)
+  expect(state.left).toBe(true)
+  expect(memory.usedBytes).toBe(0)
+  expect(rateLimiter.used.permits).toBe(1)
+  expect(reporter.codes).toEqual([String(status)])
+})
 
 it('200 and 201 are success', async () => {
   expect(await answers({ status: 200, body: '[1]' }).ask()).toBe(3)
   expect(await answers({ status: 201, body: '[1]' }).ask()).toBe(3)
 })
 
-it('a 204 is an answer with nothing in it to who asks where there may be nothing, and none to anybody else', async () => {
+it('a 204 is an empty answer for a caller that allows one, and no answer for any other', async () => {
   const { client, rateLimiter, memory } = answers({
     status: 204,
     body: '',
@@ -149,7 +146,7 @@ it('a 204 is an answer with nothing in it to who asks where there may be nothing
   }
   expect(await sent({ orNone: true })).toEqual({ none: true, bytes: 0 })
   await expect(sent({})).rejects.toMatchObject({ code: 'bad_reply' })
-  expect([memory.usedBytes, rateLimiter.used.places]).toEqual([0, 2])
+  expect([memory.usedBytes, rateLimiter.used.permits]).toEqual([0, 2])
 })
 
 it('a redirect is never followed: one request leaves, and the message says what to set', async () => {
@@ -164,13 +161,13 @@ it('a redirect is never followed: one request leaves, and the message says what 
   expect(asked).toHaveLength(1)
 })
 
-it('a 404 of the API may mean none; one in HTML means a wrong address and is held', async () => {
+it('a 404 of the API may mean none; one in HTML means a wrong address and blocks', async () => {
   const json = await errorOf(answers({ status: 404, body: '{"error":"Not found"}' }).ask())
   expect(json.code).toBe('not_found')
   const html = await errorOf(
     answers({ status: 404, headers: { 'content-type': 'text/html' }, body: '<html>' }).ask(),
   )
-  expect([html.code, html.action]).toEqual(['misconfigured', 'hold'])
+  expect([html.code, html.action]).toEqual(['misconfigured', 'block'])
   expect(html.message).toContain('base_url')
 })
 
@@ -194,7 +191,7 @@ it.each([
   }
 })
 
-it('a date as the hint is read by the clock of the server that wrote it', async () => {
+it('a date in Retry-After is read by the clock of the server that wrote it', async () => {
   const skewed = START - 3_600_000
   const headers = {
     date: new Date(skewed).toUTCString(),
@@ -206,13 +203,13 @@ it('a date as the hint is read by the clock of the server that wrote it', async 
 it.each([
   [{}, 'for about a minute'],
   [{ 'retry-after': '20' }, 'before the time in the answer'],
-])('a 429 says why it may be, and that nothing is asked for a while: %j', async (headers, until) => {
+])('a 429 names a possible cause and the pause: %j', async (headers, until) => {
   const { message } = await errorOf(answers({ status: 429, headers }).ask())
   expect(message).toMatch(/answered 429: the rate limit is exceeded: another client uses this key too/)
   expect(message.endsWith(`no request is sent ${until}`)).toBe(true)
 })
 
-it('after a 429 the next request waits for its hint', async () => {
+it('after a 429 the next request waits for its Retry-After', async () => {
   let status = 429
   const { ask, clock } = open(async () => reply({ status, headers: { 'retry-after': '42' } }).given)
   await errorOf(ask())
@@ -221,7 +218,7 @@ it('after a 429 the next request waits for its hint', async () => {
   expect(clock.now()).toBe(START + 42_000)
 })
 
-it('a request carries the key, asks for plain JSON and says who we are', async () => {
+it('a request carries the key, asks for plain JSON and names the program', async () => {
   const asked: HttpRequest[] = []
   const { ask } = open(async (request) => {
     asked.push(request)
@@ -259,7 +256,7 @@ it('a key that changed in its file is used within a second', async () => {
   expect(seen).toEqual(['Bearer old', 'Bearer new'])
 })
 
-it('a key that changes while its request waits for the budget goes out fresh, with a place of its own', async () => {
+it('a request whose key changes while it waits for a permit goes out with the new key and a permit of that', async () => {
   let key = 'old'
   const seen: (string | undefined)[] = []
   const { ask, rateLimiter, clock } = open(
@@ -275,10 +272,10 @@ it('a key that changes while its request waits for the budget goes out fresh, wi
   key = 'new'
   await driven(clock, asked)
   expect(seen).toEqual(['Bearer new'])
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
-it('of two requests that are under way with a key that is given up, each is tried again at once', async () => {
+it('two requests in progress with a key that is given up are each retried at once', async () => {
   let key = 'old'
   let answer: () => void = () => undefined
   const gate = new Promise<void>((resolve) => {
@@ -298,7 +295,7 @@ it('of two requests that are under way with a key that is given up, each is trie
   expect((await Promise.all(both)).map(({ retryAfterMs }) => retryAfterMs)).toEqual([0, 0])
 })
 
-it('a 401 reads the key again at once: a changed one is tried without waiting, the same one is held', async () => {
+it('a 401 reads the key again at once: a changed one is tried without waiting, the same one blocks', async () => {
   let key = 'old'
   const { ask } = open(
     async ({ headers }) => reply({ status: headers['authorization'] === 'Bearer new' ? 200 : 401 }).given,
@@ -312,7 +309,7 @@ it('a 401 reads the key again at once: a changed one is tried without waiting, t
   expect(await ask()).toBe(2)
 })
 
-it('a key file that cannot be read for a moment keeps the old key', async () => {
+it('a key file that cannot be read briefly keeps the old key', async () => {
   const secret = new Secret(KEY, () => {
     throw new Error('ENOENT')
   })
@@ -342,14 +339,14 @@ it.each<[string, (text: string) => Uint8Array]>([
   ['GZIP', gzipSync],
   ['deflate', deflateSync],
   ['br', brotliCompressSync],
-])('a body compressed with %s although nobody asked is understood', async (encoding, compress) => {
+])('a body compressed with %s without being asked is understood', async (encoding, compress) => {
   const text = JSON.stringify(['x'.repeat(100_000)])
   const headers = { 'content-type': 'application/json', 'content-encoding': encoding }
   expect(await answers({ headers, body: compress(text) }).ask()).toBe(text.length)
 })
 
 it.each(['zstd', 'constructor', '__proto__', 'toString', 'hasOwnProperty'])(
-  'a compression that we do not know is a bad reply, and its connection is left: %s',
+  'an unknown compression is a bad reply, and its connection is closed: %s',
   async (encoding) => {
     const { given, state } = reply({ headers: { 'content-encoding': encoding } })
     expect((await errorOf(open(async () => given).ask())).code).toBe('bad_reply')
@@ -362,17 +359,15 @@ it.each([
   [404, 'application/json; charset=UTF-8'],
   [303, 'text/html'],
   [200, 'text/html'],
-])('a Splunk that answers %i in the place of the API is recognised', async (status, type) => {
+])('a Splunk that answers %i in place of the API is recognized', async (status, type) => {
   const headers = { 'content-type': type, server: 'Splunkd' }
   const error = await errorOf(answers({ status, headers, body: '' }).ask())
   expect(error.code).toBe('misconfigured')
-  expect(error.message).toMatch(
-    /answered \d+, and it is a Splunk server that answers, not the API: set base_url/,
-  )
+  expect(error.message).toMatch(/answered \d+, but a Splunk server answers there, not the API: set base_url/)
   expect(error.message).not.toContain('key')
 })
 
-it('an answer that cannot be believed is not asked for again on the same connection', async () => {
+it('an implausible answer is not requested again on the same connection', async () => {
   let distrusted = 0
   const distrust = () => distrusted++
   const page = { headers: { 'content-type': 'text/html' }, body: '<html>' }
@@ -396,7 +391,7 @@ it('a gzip body that ends in the middle is a bad reply', async () => {
   expect(error.code).toBe('bad_reply')
 })
 
-it('a compressed body that is left before its end closes its connection', async () => {
+it('a compressed body that is dropped before its end closes its connection', async () => {
   const unit = gzipSync(Buffer.alloc(2 ** 20, ' '))
   const { given, state } = reply({
     headers: { 'content-encoding': 'gzip' },
@@ -413,10 +408,10 @@ it('a compressed body that is left before its end closes its connection', async 
   for (let i = 0; i < 50 && !state.left; i++) await settled()
   expect(state.left).toBe(true)
   expect(memory.usedBytes).toBe(0)
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
-it('a connection that breaks in the middle of a compressed body says so', async () => {
+it('a connection that breaks in the middle of a compressed body is reported as that', async () => {
   const broken = async function* () {
     yield gzipSync('[1]').subarray(0, 8)
     throw new ConnectorError('unreachable', 'the connection broke')
@@ -425,7 +420,7 @@ it('a connection that breaks in the middle of a compressed body says so', async 
   expect(error.code).toBe('unreachable')
 })
 
-it('a request that does not answer is given up after its deadline, and leaves its place and memory', async () => {
+it('an unanswered request is given up after its deadline, and releases its permit and memory', async () => {
   let aborted = false
   const { ask, clock, memory, rateLimiter, reporter } = open(
     (_request, signal) =>
@@ -439,16 +434,16 @@ it('a request that does not answer is given up after its deadline, and leaves it
   const error = await driven(clock, errorOf(ask()))
   expect(error.code).toBe('timeout')
   expect(clock.now()).toBeLessThanOrEqual(START + 60_000)
-  expect([aborted, memory.usedBytes, rateLimiter.used.places]).toEqual([true, 0, 1])
+  expect([aborted, memory.usedBytes, rateLimiter.used.permits]).toEqual([true, 0, 1])
   expect(reporter.codes).toEqual(['timeout'])
 })
 
-it('a transport that is deaf to its signal cannot hold us', async () => {
+it('a transport that ignores its signal does not block the client', async () => {
   const { ask, clock } = open(() => new Promise(() => undefined))
   expect((await driven(clock, errorOf(ask()))).code).toBe('timeout')
 })
 
-/** `bytes` every `everyMs`, for ever or so many times. */
+/** `bytes` every `everyMs`, endlessly or so many times. */
 function drip(clock: () => VirtualClock, bytes: number, everyMs: number, times = Infinity) {
   return (async function* () {
     const chunk = Buffer.alloc(bytes, ' ')
@@ -459,7 +454,7 @@ function drip(clock: () => VirtualClock, bytes: number, everyMs: number, times =
   })()
 }
 
-it('a body that drips is given up a minute after the request began, however steadily it drips', async () => {
+it('a body that trickles is given up a minute after the request began, however steadily', async () => {
   const opened = open(async () => reply({ body: drip(() => opened.clock, 100, 1_000) }).given)
   const error = await driven(opened.clock, errorOf(opened.ask()))
   expect(error.code).toBe('timeout')
@@ -476,7 +471,7 @@ it('a body that falls silent is given up well before a failing part has to show,
   expect([error.code, clock.now()]).toEqual(['timeout', START + 25_000])
 })
 
-it('a large body may take long as long as it keeps a minimum rate', async () => {
+it('a large body may take long if it keeps a minimum rate', async () => {
   const opened = open(async () => reply({ body: drip(() => opened.clock, 2 ** 20, 10_000, 40) }).given)
   expect(await driven(opened.clock, opened.ask())).toBe(40 * 2 ** 20)
   expect(opened.clock.now()).toBe(START + 400_000)
@@ -521,7 +516,7 @@ it.each<[FaultName, ErrorCode]>([
   expect(opened.memory.usedBytes).toBe(0)
 })
 
-it('an abort ends a request at once and says so, wherever it was', async () => {
+it('an abort ends a request at once and is reported as abort, wherever it was', async () => {
   const leaving = new AbortController()
   const { ask, memory } = open(() => new Promise(() => undefined))
   const asked = errorOf(ask(PATH, leaving.signal))
@@ -531,7 +526,7 @@ it('an abort ends a request at once and says so, wherever it was', async () => {
   expect(memory.usedBytes).toBe(0)
 })
 
-it('an abort while the request waits for its place says the same', async () => {
+it('an abort while the request waits for its permit is reported the same way', async () => {
   const leaving = new AbortController()
   const { ask, rateLimiter } = answers({})
   await rateLimiter.limited(100_000)
@@ -541,7 +536,7 @@ it('an abort while the request waits for its place says the same', async () => {
   expect((await asked).code).toBe('aborted')
 })
 
-it('a held body takes its place in memory before it is read, and waits while there is none', async () => {
+it('a held body reserves its memory before it is read, and waits while there is none', async () => {
   let read = 0
   const { ask, memory, reporter } = open(async () => {
     async function* body() {
@@ -550,7 +545,7 @@ it('a held body takes its place in memory before it is read, and waits while the
     }
     return reply({ body: body() }).given
   })
-  const leave = await memory.enter(32 * 2 ** 20, never)
+  const leave = await memory.reserve(32 * 2 ** 20, never)
   const done = ask()
   await settled()
   expect([read, reporter.waitsForMemoryNow]).toEqual([0, 1])
@@ -559,7 +554,7 @@ it('a held body takes its place in memory before it is read, and waits while the
   expect(reporter.waitsForMemoryNow).toBe(0)
 })
 
-it('that an answer comes is told piece by piece from its head on, and that no more of it does, however it ends', async () => {
+it('the progress of an answer is reported piece by piece from its head on, and so is its end', async () => {
   const noted = open(async () => reply({ body: drip(() => noted.clock, 2 ** 20, 10_000, 3) }).given)
   const asked = noted.ask()
   await settled()
@@ -576,7 +571,7 @@ it('that an answer comes is told piece by piece from its head on, and that no mo
 
 it('an API that goes silent behind the wait for memory is given up like any other', async () => {
   const opened = open(async () => reply({ body: drip(() => opened.clock, 1, 3_600_000) }).given)
-  const leave = await opened.memory.enter(32 * 2 ** 20, never)
+  const leave = await opened.memory.reserve(32 * 2 ** 20, never)
   const asked = errorOf(opened.ask())
   await settled()
   leave()
@@ -584,17 +579,17 @@ it('an API that goes silent behind the wait for memory is given up like any othe
   expect([opened.memory.usedBytes, opened.clock.now() < START + 3_600_000]).toEqual([0, true])
 })
 
-it('an abort while the body waits for its place closes the connection', async () => {
+it('an abort while the body waits for memory closes the connection', async () => {
   const { given, state } = reply({})
   const { ask, memory, rateLimiter, reporter } = open(async () => given)
-  const leave = await memory.enter(32 * 2 ** 20, never)
+  const leave = await memory.reserve(32 * 2 ** 20, never)
   const leaving = new AbortController()
   const asked = errorOf(ask(PATH, leaving.signal))
   await settled()
   leaving.abort()
   expect((await asked).code).toBe('aborted')
   leave()
-  expect([state.left, memory.usedBytes, rateLimiter.used.places]).toEqual([true, 0, 1])
+  expect([state.left, memory.usedBytes, rateLimiter.used.permits]).toEqual([true, 0, 1])
   expect(reporter.waitsForMemoryNow).toBe(0)
 })
 
@@ -609,13 +604,13 @@ it('a server that does not answer holds no memory', async () => {
 })
 
 it.each([
-  ['a body whose length is told, that much', { 'content-length': '1000000' }, 1_000_000],
-  ['a small one, its buffers', { 'content-length': '2' }, 256 * 1024],
-  ['a large one, the part that is held', { 'content-length': '99999999' }, 4 * 2 ** 20],
+  ['a body whose length is declared: that much', { 'content-length': '1000000' }, 1_000_000],
+  ['a small one: its buffers', { 'content-length': '2' }, 256 * 1024],
+  ['a large one: the part that is held', { 'content-length': '99999999' }, 4 * 2 ** 20],
   ['a compressed one may become large', { 'content-length': '2', 'content-encoding': 'br' }, 4 * 2 ** 20],
-  ['a length that is none says nothing', { 'content-length': '-1' }, 4 * 2 ** 20],
+  ['an invalid length counts for nothing', { 'content-length': '-1' }, 4 * 2 ** 20],
   ['a body of unknown length may be large', {}, 4 * 2 ** 20],
-])('%s: the place in memory', async (_title, headers, bytes) => {
+])('memory for %s', async (_title, headers, bytes) => {
   const stalled = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => undefined) }) }
   const given = { status: 200, headers: { 'content-type': 'application/json', ...headers }, body: stalled }
   const { ask, memory } = open(async () => given)
@@ -628,9 +623,9 @@ it.each([
   expect(memory.usedBytes).toBe(0)
 })
 
-it('the wait for a place in memory is not held against the server', async () => {
+it('the wait for memory does not count against the server', async () => {
   const { ask, memory, clock } = answers({})
-  const leave = await memory.enter(32 * 2 ** 20, never)
+  const leave = await memory.reserve(32 * 2 ** 20, never)
   const done = ask()
   await settled()
   clock.advance(START + 600_000)
@@ -638,7 +633,7 @@ it('the wait for a place in memory is not held against the server', async () => 
   expect(await driven(clock, done)).toBe(2)
 })
 
-it('the wait for the budget is told, and the state of waiting too', async () => {
+it('the wait for a permit is reported, and the state of waiting too', async () => {
   const { ask, rateLimiter, clock, reporter } = answers({})
   await rateLimiter.limited(5_000)
   await driven(clock, ask())

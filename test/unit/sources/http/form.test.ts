@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { formOf } from '../../../../src/sources/http/form.ts'
 
-it('a piece of a large file is asked for when the one before is gone', async () => {
+it('a piece of a large file is read only when the one before is sent', async () => {
   const MIB = 2 ** 20
   let ahead = 0
   const open = async function* () {
@@ -25,7 +25,7 @@ it('a piece of a large file is asked for when the one before is gone', async () 
   expect(headers['content-length']).toBe(String(bytes))
 })
 
-it('each form has a boundary of its own, too long to be met by chance', () => {
+it('each form has a boundary of its own, too long to occur by chance', () => {
   const boundaries = [0, 1].map(() => formOf([], Math.random).headers['content-type'])
   expect(boundaries[0]).toMatch(/^multipart\/form-data; boundary=form-[0-9a-z]{30}$/)
   expect(boundaries[0]).not.toBe(boundaries[1])

@@ -1,4 +1,4 @@
-// What live reading cannot take from lookback and jobs: a tenth of the limit, two requests a minute at least, in whatever way the limit is shared.
+// What live reading cannot take from lookback and jobs: a tenth of the limit, two requests a minute at least, however the limit is shared.
 import { expect, it, test } from 'vitest'
 import type { Priority } from '../../../../src/contracts/source.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
@@ -12,7 +12,7 @@ interface Sent {
   readonly priority: Priority
 }
 
-/** A limiter whose window is kept, as by the journal. */
+/** A rate limiter whose window is kept, as by the journal. */
 function open(clock: VirtualClock, limit: number, kept: { text?: string | undefined } = {}) {
   const store = {
     load: async () => kept.text,
@@ -21,16 +21,16 @@ function open(clock: VirtualClock, limit: number, kept: { text?: string | undefi
   return new RateLimiter({ limit: () => limit, clock, random: () => 0.5, store })
 }
 
-/** Asks again and again, each answer takes a tenth of a second. */
+/** Requests in a row, each answer takes a tenth of a second. */
 async function ask(
   clock: VirtualClock,
-  rateLimiter: Pick<RateLimiting, 'enter'>,
+  rateLimiter: Pick<RateLimiting, 'acquire'>,
   priority: Priority,
   sent: Sent[],
   stop: AbortSignal,
 ) {
   while (!stop.aborted) {
-    const answered = await rateLimiter.enter(priority, stop).catch(() => undefined)
+    const answered = await rateLimiter.acquire(priority, stop).catch(() => undefined)
     if (!answered) return
     sent.push({ at: clock.now(), priority })
     await clock.sleep(100)
@@ -44,7 +44,7 @@ async function pass(clock: VirtualClock, ms: number) {
   while (clock.advance(until))
 }
 
-/** The fewest and the most that a minute held, whichever it is, between the first two minutes and the end. */
+/** The fewest and the most of any minute between the first two minutes and the end. */
 function perMinute(sent: readonly Sent[], priority: Priority | undefined, from: number, to: number) {
   const times = sent
     .filter((one) => (priority ?? one.priority) === priority || priority === undefined)
@@ -62,7 +62,7 @@ test.each([
   [20, 2],
   [6, 2],
 ])(
-  'of %i requests a minute, all of which live reading would use, a job and lookback make %i each, and no minute holds more than the limit',
+  'of %i requests a minute, all of which live reading would use, a job and lookback make %i each, and no minute exceeds the limit',
   async (limit, least) => {
     const clock = new VirtualClock(START)
     const rateLimiter = open(clock, limit)
@@ -86,7 +86,7 @@ test.each([
   },
 )
 
-it('where fewer are left than three times two, live reading, lookback and jobs have turns', async () => {
+it('with a limit below three times two, live reading, lookback and jobs take turns', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(clock, 60)
   await rateLimiter.load()
@@ -102,7 +102,7 @@ it('where fewer are left than three times two, live reading, lookback and jobs h
   expect(new Set(sent.slice(0, 4).map(({ priority }) => priority)).size).toBe(3)
 })
 
-it('a job has its tenth of what a 429 left too', async () => {
+it('a job also has its tenth of what a 429 left', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(clock, 60)
   await rateLimiter.load()
@@ -137,7 +137,7 @@ it('a job has its tenth beside live reading of another workspace with the key, a
   expect(perMinute(sent, undefined, START, START + 7 * MINUTE).most).toBeLessThanOrEqual(60)
 })
 
-it('a job has its tenth behind a restart, whatever of the window was written down', async () => {
+it('a job has its tenth after a restart, whatever of the window was written down', async () => {
   const clock = new VirtualClock(START)
   const kept: { text?: string } = {}
   for (let life = 0; life < 2; life++) {
@@ -154,12 +154,12 @@ it('a job has its tenth behind a restart, whatever of the window was written dow
   }
 })
 
-it('of what comes back the minimum is kept for a lane whose request was announced, but not for long', async () => {
+it('returned permits are reserved for a priority whose request was announced, but not for long', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(clock, 10)
   const stop = new AbortController()
   const sent: Sent[] = []
-  for (let i = 0; i < 10; i++) (await rateLimiter.enter('live', stop.signal))()
+  for (let i = 0; i < 10; i++) (await rateLimiter.acquire('live', stop.signal))()
   rateLimiter.announce('lookback')
   const asking = ask(clock, rateLimiter, 'live', sent, stop.signal)
   await pass(clock, MINUTE + SECOND)

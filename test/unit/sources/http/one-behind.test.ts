@@ -1,4 +1,4 @@
-// What of an answer is kept when (invariant 4): groups go out one behind, and a large one before anything of the next is in memory.
+// When parts of an answer are kept (invariant 4): groups go out one behind, and a large one before anything of the next is in memory.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../../src/contracts/entries.ts'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
@@ -28,7 +28,7 @@ test('groups go out one behind, so that the last is left for the cursor', () => 
   expect(behind.last?.entries.bytes.length).toBe(2)
 })
 
-test('a large group waits for none, behind what waited before it', () => {
+test('a large group waits for none, behind the ones that waited before it', () => {
   const behind = new OneBehind()
   const large = 4 * MIB + 1
   behind.next(groupOf(1))

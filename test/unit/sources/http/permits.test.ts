@@ -1,4 +1,4 @@
-// A request that several budgets count has a place in each of them, or in none.
+// A request that several rate limiters count has a permit of each of them, or of none.
 import { expect, it } from 'vitest'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { JointRateLimiter } from '../../../../src/sources/http/permits.ts'
@@ -7,7 +7,7 @@ import { driven, MINUTE, START } from '../../app/desk.ts'
 
 const never = new AbortController().signal
 
-it('where one of several budgets cannot write its places down, those in the others come back as for any answer', async () => {
+it('if one of several limiters cannot write its permits down, those of the others come back as for any answer', async () => {
   const clock = new VirtualClock(START)
   const full = new Error('no room')
   const open = (save: () => Promise<void>) =>
@@ -20,13 +20,13 @@ it('where one of several budgets cannot write its places down, those in the othe
   const [good, bad, late] = [
     open(async () => undefined),
     open(() => Promise.reject(full)),
-    // Heard of after the one that failed.
+    // Reported after the one that failed.
     open(() => clock.sleep(100)),
   ]
   const joint = new JointRateLimiter(() => [good, bad, late], clock)
-  await expect(driven(clock, joint.enter('live', never))).rejects.toBe(full)
+  await expect(driven(clock, joint.acquire('live', never))).rejects.toBe(full)
   clock.advance(START + 2 * MINUTE)
-  expect([good, bad, late].map(({ used }) => used.places)).toEqual([0, 0, 0])
+  expect([good, bad, late].map(({ used }) => used.permits)).toEqual([0, 0, 0])
 })
 
 /** As a restart finds it. */
@@ -36,17 +36,17 @@ const kept = (clock: VirtualClock, blockedMs: number) => {
   return new RateLimiter({ limit: () => 10, clock, random: () => 0.5, store })
 }
 
-it('while one of several has no place none is held in another, right after a start too', async () => {
+it('while one of several limiters has no permit, none of the others is held, also right after a start', async () => {
   const clock = new VirtualClock(START)
   const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
-  const entering = new JointRateLimiter(() => [free, blocked], clock).enter('live', never)
+  const entering = new JointRateLimiter(() => [free, blocked], clock).acquire('live', never)
   await settled()
-  expect(free.used.places).toBe(0)
+  expect(free.used.permits).toBe(0)
   await driven(clock, entering)
-  expect([clock.now() - START, free.used.places, blocked.used.places]).toEqual([MINUTE, 1, 1])
+  expect([clock.now() - START, free.used.permits, blocked.used.permits]).toEqual([MINUTE, 1, 1])
 })
 
-it('a limit that one of several has met is told of all', async () => {
+it('a 429 of one of several limiters is reported for all', async () => {
   const clock = new VirtualClock(START)
   const [blocked, free] = [kept(clock, MINUTE), kept(clock, 0)]
   await Promise.all([blocked.load(), free.load()])

@@ -1,4 +1,4 @@
-// Who waits for a place in a budget, and who goes: nobody is overtaken, whoever leaves leaves nothing behind, and what the store knows is neither lost nor taken twice.
+// The queue of a rate limiter: no request is overtaken, one that leaves leaves nothing behind, and stored permits are neither lost nor taken twice.
 import { expect, test } from 'vitest'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import type { RateLimitStore } from '../../../../src/sources/http/rate-limiter.ts'
@@ -30,20 +30,20 @@ function open(limit: number, given: { clock?: VirtualClock; store?: RateLimitSto
   return { clock, rateLimiter: new RateLimiter({ limit: () => limit, clock, random: () => random, store }) }
 }
 
-/** Uses a place up. */
+/** Uses a permit up. */
 async function spend(rateLimiter: RateLimiter, places: number) {
-  for (let i = 0; i < places; i++) (await rateLimiter.enter('live', never))()
+  for (let i = 0; i < places; i++) (await rateLimiter.acquire('live', never))()
 }
 
 const written = (more: object) =>
   JSON.stringify({ savedAt: START, answered: [], ahead: 0, blockedMs: 0, ...more })
 
-test('within one lane the last to ask is the last to go, however many wait', async () => {
+test('within one priority the last to ask is the last to go, however many wait', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const order: number[] = []
   const all = [1, 2, 3, 4].map(async (nth) => {
-    const answered = await rateLimiter.enter('live', never)
+    const answered = await rateLimiter.acquire('live', never)
     order.push(nth)
     answered()
   })
@@ -51,68 +51,68 @@ test('within one lane the last to ask is the last to go, however many wait', asy
   expect(order).toEqual([1, 2, 3, 4])
 })
 
-test('nobody overtakes those who wait, even where a place has come free this moment', async () => {
+test('no request overtakes waiting ones, even if a permit came free this moment', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const order: string[] = []
-  const live = rateLimiter.enter('live', never).then((answered) => {
+  const live = rateLimiter.acquire('live', never).then((answered) => {
     order.push('live')
     answered()
   })
   await settled()
   clock.advance(START + 2 * MINUTE)
-  const past = rateLimiter.enter('job', never).then(() => order.push('job'))
+  const past = rateLimiter.acquire('job', never).then(() => order.push('job'))
   await driven(clock, Promise.all([live, past]))
   expect(order).toEqual(['live', 'job'])
 })
 
-test('whoever was let in and stops later takes nobody else out of the queue', async () => {
+test('a request that stops after it was admitted removes no other from the queue', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const stopping = new AbortController()
-  const first = rateLimiter.enter('live', stopping.signal)
-  const second = rateLimiter.enter('live', never)
+  const first = rateLimiter.acquire('live', stopping.signal)
+  const second = rateLimiter.acquire('live', never)
   const answered = await driven(clock, first)
   stopping.abort()
   answered()
   await driven(clock, second)
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
-test('whoever has a place at once is not told to wait', async () => {
+test('a request that gets a permit at once does not report a wait', async () => {
   const { rateLimiter } = open(2)
   let told = 0
-  await rateLimiter.enter('live', never, () => (told += 1))
+  await rateLimiter.acquire('live', never, () => (told += 1))
   expect(told).toBe(0)
 })
 
-test('whoever asks when it is to stop already neither waits nor takes a place', async () => {
+test('a request under an aborted signal neither waits nor takes a permit', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
-  const entering = expect(rateLimiter.enter('live', AbortSignal.abort())).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', AbortSignal.abort())).rejects.toThrow()
   await settled()
   expect(clock.advance(Infinity)).toBe(false)
   await entering
 })
 
-test('whoever stops while its place is written down does not go, and its place comes back in its time', async () => {
+test('a request that stops while its permit is written down does not go, and its permit comes back in its time', async () => {
   const { store, land } = slowStore()
   const { clock, rateLimiter } = open(1, { store })
   const stopping = new AbortController()
-  const entering = expect(rateLimiter.enter('live', stopping.signal)).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', stopping.signal)).rejects.toThrow()
   await settled()
   stopping.abort()
   await land()
   await entering
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
-test('where the last who waited has left nothing sleeps on', async () => {
+test('when the last waiting request left, no timer is left', async () => {
   const { clock, rateLimiter } = open(1)
   await spend(rateLimiter, 1)
   const leaving = new AbortController()
-  const entering = expect(rateLimiter.enter('live', leaving.signal)).rejects.toThrow()
+  const entering = expect(rateLimiter.acquire('live', leaving.signal)).rejects.toThrow()
   await settled()
   leaving.abort()
   await entering
@@ -120,36 +120,36 @@ test('where the last who waited has left nothing sleeps on', async () => {
   expect(clock.advance(Infinity)).toBe(false)
 })
 
-test('a budget of one request a minute lets every lane have its turn', async () => {
+test('a limiter of one request a minute admits any priority', async () => {
   for (const priority of ['live', 'lookback', 'job'] as const) {
     const { rateLimiter } = open(1)
     expect(rateLimiter.waitMs(priority)).toBe(0)
   }
 })
 
-test('once loaded, a place that is free is taken before the call returns', async () => {
+test('once loaded, a free permit is taken before the call returns', async () => {
   const { rateLimiter } = open(2)
   await rateLimiter.load()
-  void rateLimiter.enter('live', never)
-  expect(rateLimiter.used.places).toBe(1)
+  void rateLimiter.acquire('live', never)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
-test('what the store knows is taken over once, however often it is asked for', async () => {
+test('the stored window is loaded once, however often it is requested', async () => {
   const { store } = slowStore(written({ answered: [[SECOND, 2]] }))
   const { rateLimiter } = open(10, { store })
   await Promise.all([rateLimiter.load(), rateLimiter.load()])
   await rateLimiter.load()
-  expect(rateLimiter.used.places).toBe(2)
+  expect(rateLimiter.used.permits).toBe(2)
 })
 
-test('what was used is told as it is now, not as it was when somebody asked last', async () => {
+test('the used permits are counted now, not at the last request', async () => {
   const { clock, rateLimiter } = open(2)
   await spend(rateLimiter, 2)
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
-test('when a place comes free is told in whole milliseconds, and never too early', async () => {
+test('the time until a permit comes free is in whole milliseconds, and never too early', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(1, { clock }).rateLimiter
   await spend(rateLimiter, 1)
@@ -161,7 +161,7 @@ test('when a place comes free is told in whole milliseconds, and never too early
   expect(freeAt - START).toBeGreaterThanOrEqual(rateLimiter.waitMs('live'))
 })
 
-test('a shorter hint does not end the wait of a longer one', async () => {
+test('a shorter Retry-After does not end the wait of a longer one', async () => {
   const { clock, rateLimiter } = open(10)
   await rateLimiter.limited(2 * MINUTE)
   await rateLimiter.limited(SECOND)
@@ -169,7 +169,7 @@ test('a shorter hint does not end the wait of a longer one', async () => {
   expect(clock.now()).toBe(START)
 })
 
-test('clients that met a 429 together do not come back together', async () => {
+test('clients that got a 429 together do not come back together', async () => {
   const waits = []
   for (const random of [0, 0.5, 0.999]) {
     const { rateLimiter } = open(10, { random })
@@ -179,7 +179,7 @@ test('clients that met a 429 together do not come back together', async () => {
   expect(waits).toEqual([61_000, 63_000, 64_996])
 })
 
-test('a 429 is told as over when the store knows of it, not before', async () => {
+test('the pause of a 429 is reported when the store has it, not before', async () => {
   const { state, store, land } = slowStore()
   const { rateLimiter } = open(10, { store })
   await rateLimiter.load()
@@ -192,7 +192,7 @@ test('a 429 is told as over when the store knows of it, not before', async () =>
   expect(JSON.parse(state.text ?? '{}')).toMatchObject({ blockedMs: 2 * MINUTE })
 })
 
-test('a 429 that comes before the store was read is no less obeyed, and what the store knows is not lost over it', async () => {
+test('a 429 that comes before the store was read is respected, and the stored window is not lost', async () => {
   const known = written({ answered: [[SECOND, 3]], blockedMs: SECOND, lowered: [8, 0] })
   const { state, store, land } = slowStore(known)
   const { rateLimiter } = open(10, { store })
@@ -201,11 +201,11 @@ test('a 429 that comes before the store was read is no less obeyed, and what the
   await land()
   await reports
   expect(rateLimiter.waitMs('live')).toBe(2 * MINUTE)
-  expect(rateLimiter.used).toEqual({ places: 3, live: 0, allowed: 6, limit: 10 })
+  expect(rateLimiter.used).toEqual({ permits: 3, live: 0, allowed: 6, limit: 10 })
   expect(JSON.parse(state.text ?? '{}')).toMatchObject({ answered: [[SECOND, 3]], blockedMs: 2 * MINUTE })
 })
 
-test('a budget that nobody used, or that could not be read, leaves the store as it is', async () => {
+test('a limiter that was not used, or could not be read, leaves the store unchanged', async () => {
   const known = written({ answered: [[SECOND, 3]] })
   let reads = 0
   const state = { text: known }
@@ -220,7 +220,7 @@ test('a budget that nobody used, or that could not be read, leaves the store as 
   expect([reads, state.text]).toEqual([1, known])
 })
 
-test('a budget that is closed while its store is read does not write over what it has not seen yet', async () => {
+test('a limiter that is closed while its store is read does not overwrite what it has not seen yet', async () => {
   const known = written({ answered: [[SECOND, 3]] })
   const state = { text: known, read: (): void => undefined }
   const store: RateLimitStore = {
@@ -238,10 +238,10 @@ test('a budget that is closed while its store is read does not write over what i
   expect(state.text).toBe(known)
 })
 
-test('the exact window is written behind what is being written, and closing waits for both', async () => {
+test('the exact window is written after a write in progress, and closing waits for both', async () => {
   const { state, store, land } = slowStore()
   const { clock, rateLimiter } = open(60, { store })
-  const entering = rateLimiter.enter('live', never)
+  const entering = rateLimiter.acquire('live', never)
   await settled()
   let closed = false
   const closing = rateLimiter.close().then(() => (closed = true))

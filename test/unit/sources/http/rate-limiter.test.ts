@@ -1,4 +1,4 @@
-// Law 5: no rolling minute as the server counts it holds more than the limit, whatever travels, crashes or jumps.
+// Invariant 5: no rolling minute as the server counts it has more requests than the limit, whatever is delayed, crashes or jumps.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Clock } from '../../../../src/core/clock.ts'
@@ -34,19 +34,19 @@ function open(limit: number, clock: Clock = new VirtualClock(START), store: Rate
   return new RateLimiter({ limit: () => limit, clock, random: () => 0.5, store })
 }
 
-/** Takes a place as soon as there is one and gives the answer at once; when that was. */
+/** Takes a permit as soon as there is one and returns it at once; when that was. */
 async function pass(
   rateLimiter: RateLimiter,
   clock: Clock & { time?: VirtualClock },
   priority: Priority = 'live',
 ) {
   const time = clock.time ?? (clock as unknown as VirtualClock)
-  const answered = await driven(time, rateLimiter.enter(priority, never))
+  const answered = await driven(time, rateLimiter.acquire(priority, never))
   answered()
   return time.elapsed()
 }
 
-/** The most arrivals within any minute; a server that counts both ends in is the strictest there is. */
+/** The most arrivals within any minute; a server that counts both ends is the strictest there is. */
 function busiest(arrivals: readonly number[]): number {
   const sorted = [...arrivals].sort((a, b) => a - b)
   let most = 0
@@ -57,7 +57,7 @@ function busiest(arrivals: readonly number[]): number {
   return most
 }
 
-it('a budget lets its limit through at once, and the next one a minute after the first answer', async () => {
+it('a limiter grants its limit at once, and the next permit a minute after the first answer', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(3, clock)
   const times = [
@@ -71,27 +71,27 @@ it('a budget lets its limit through at once, and the next one a minute after the
   expect(fourth).toBeLessThan(START + MINUTE + 200)
 })
 
-it('a place comes back a minute after its answer came, not after it was sent', async () => {
+it('a permit comes back a minute after its answer came, not after it was sent', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(1, clock)
-  const answered = await rateLimiter.enter('live', never)
+  const answered = await rateLimiter.acquire('live', never)
   clock.advance(START + 40_000)
   answered()
   expect(await pass(rateLimiter, clock)).toBeGreaterThan(START + 40_000 + MINUTE)
 })
 
-it('an answer told twice gives one place back', async () => {
+it('an answer reported twice gives one permit back', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(2, clock)
-  const answered = await rateLimiter.enter('live', never)
+  const answered = await rateLimiter.acquire('live', never)
   answered()
   answered()
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
   clock.advance(START + 2 * MINUTE)
-  expect(rateLimiter.used.places).toBe(0)
+  expect(rateLimiter.used.permits).toBe(0)
 })
 
-it('no rolling minute as the server counts it holds more than the limit, whatever travels and however long answers take, over crashes and restarts', async () => {
+it('no rolling minute as the server counts it has more than the limit, however long requests and answers take, over crashes and restarts', async () => {
   const request = fc.record({
     transitMs: fc.nat(4_000),
     latencyMs: fc.oneof(fc.nat(200), fc.nat(40_000)),
@@ -112,13 +112,13 @@ it('no rolling minute as the server counts it holds more than the limit, whateve
         const flights: Promise<void>[] = []
         let life = 0
         for (const { transitMs, latencyMs, pauseMs, priority, end, downMs } of requests) {
-          const answered = await driven(clock, rateLimiter.enter(priority, never))
+          const answered = await driven(clock, rateLimiter.acquire(priority, never))
           const born = life
           const flight = (async () => {
             await clock.sleep(transitMs)
             arrivals.push(clock.now())
             await clock.sleep(latencyMs)
-            // To a dead process no answer comes.
+            // A dead process gets no answer.
             if (born === life) answered()
           })()
           flights.push(flight)
@@ -140,7 +140,7 @@ it('no rolling minute as the server counts it holds more than the limit, whateve
   )
 })
 
-it('a restart forgets no place: what was sent before a crash still counts, whatever was written down of it', async () => {
+it('a restart forgets no permit: a request sent before a crash still counts, whatever of it was written down', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(30, clock, store)
@@ -149,13 +149,13 @@ it('a restart forgets no place: what was sent before a crash still counts, whate
   expect(await pass(second, clock)).toBeGreaterThan(START + MINUTE)
 })
 
-it('a request that was in the air at the crash may be counted after it: its place is kept from the restart on', async () => {
+it('a request in progress at the crash may be counted later: its permit counts from the restart on', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(6, clock, store)
-  // Blocks of one: the second place writes the state down while the first request is in the air.
-  await first.enter('live', never)
-  await first.enter('live', never)
+  // Blocks of one: the second permit writes the state down while the first request is in progress.
+  await first.acquire('live', never)
+  await first.acquire('live', never)
   clock.advance(START + 30_000)
   const second = open(6, clock, store)
   for (let i = 0; i < 3; i++) await pass(second, clock)
@@ -172,7 +172,7 @@ it('a clean restart gives back what was reserved and not used', async () => {
   await first.close()
   const second = open(60, clock, store)
   await pass(second, clock)
-  expect(second.used.places).toBe(2)
+  expect(second.used.permits).toBe(2)
 })
 
 it('a restart over an hour later begins with an empty minute', async () => {
@@ -184,10 +184,10 @@ it('a restart over an hour later begins with an empty minute', async () => {
   clock.advance(START + 3_600_000)
   const second = open(5, clock, store)
   expect(await pass(second, clock)).toBe(START + 3_600_000)
-  expect(second.used.places).toBe(1)
+  expect(second.used.permits).toBe(1)
 })
 
-it('places are written down in blocks, not one by one', async () => {
+it('permits are written down in blocks, not one by one', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const rateLimiter = open(60, clock, store)
@@ -195,13 +195,13 @@ it('places are written down in blocks, not one by one', async () => {
   expect(store.saves).toBeLessThanOrEqual(6)
 })
 
-it('those who wait go in the order of their lanes, and in order of asking within one', async () => {
+it('waiting requests go in the order of their priorities, and in order of arrival within one', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(1, clock)
   await pass(rateLimiter, clock)
   const order: string[] = []
   const ask = async (name: string, priority: Priority) => {
-    const answered = await rateLimiter.enter(priority, never)
+    const answered = await rateLimiter.acquire(priority, never)
     order.push(name)
     answered()
   }
@@ -216,17 +216,17 @@ it('those who wait go in the order of their lanes, and in order of asking within
   expect(order).toEqual(['live 1', 'live 2', 'sweep 1', 'sweep 2', 'job'])
 })
 
-it('live reading finds room at once however long a sweep waits', async () => {
+it('live reading gets a permit at once however long a lookback waits', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(8, clock)
   for (let i = 0; i < 6; i++) await pass(rateLimiter, clock, 'lookback')
-  const sweep = rateLimiter.enter('lookback', never)
+  const sweep = rateLimiter.acquire('lookback', never)
   await settled()
   expect(await pass(rateLimiter, clock, 'live')).toBe(START)
   await driven(clock, sweep)
 })
 
-it('a sweep leaves a quarter of the limit untouched, a backfill two fifths', async () => {
+it('lookback leaves a quarter of the limit unused, a backfill two fifths', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(60, clock)
   let backfills = 0
@@ -243,7 +243,7 @@ it('a sweep leaves a quarter of the limit untouched, a backfill two fifths', asy
   for (let i = 0; i < 15; i++) expect(await pass(rateLimiter, clock, 'live')).toBe(START)
 })
 
-it('where nobody reads live, a backfill has all of it', async () => {
+it('without live reading, a backfill has all of it', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = new RateLimiter({
     limit: () => 60,
@@ -256,21 +256,21 @@ it('where nobody reads live, a backfill has all of it', async () => {
   expect(rateLimiter.freeAt('job')).toBeGreaterThan(clock.now())
 })
 
-it('one who gives up waiting leaves the queue, and the others go on', async () => {
+it('a request that gives up leaves the queue, and the others go on', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(1, clock)
   await pass(rateLimiter, clock)
   const leaving = new AbortController()
-  const gone = rateLimiter.enter('live', leaving.signal)
-  const stays = rateLimiter.enter('lookback', never)
+  const gone = rateLimiter.acquire('live', leaving.signal)
+  const stays = rateLimiter.acquire('lookback', never)
   await settled()
   leaving.abort()
   await expect(gone).rejects.toThrow()
   await driven(clock, stays)
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
-it('a 429 with a hint is obeyed: nothing leaves before it, and something at it', async () => {
+it('a 429 with Retry-After is respected: nothing leaves before it, and something at it', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(60, clock)
   await pass(rateLimiter, clock)
@@ -279,7 +279,7 @@ it('a 429 with a hint is obeyed: nothing leaves before it, and something at it',
   expect(await pass(rateLimiter, clock)).toBe(START + 17_000)
 })
 
-it('a 429 without a hint waits past a full minute', async () => {
+it('a 429 without Retry-After waits past a full minute', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(60, clock)
   await pass(rateLimiter, clock)
@@ -289,7 +289,7 @@ it('a 429 without a hint waits past a full minute', async () => {
   expect(next).toBeLessThan(START + 66_000)
 })
 
-it('after a 429 less is allowed, never less than one, and the limit grows back while none comes', async () => {
+it('after a 429 the limit is lower, never below one, and grows back while no other comes', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(60, clock)
   await pass(rateLimiter, clock)
@@ -303,7 +303,7 @@ it('after a 429 less is allowed, never less than one, and the limit grows back w
   expect(rateLimiter.used.allowed).toBe(60)
 })
 
-it('a 429 survives a restart: its wait and what is allowed after it', async () => {
+it('a 429 survives a restart: its wait and the limit after it', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(60, clock, store)
@@ -315,7 +315,7 @@ it('a 429 survives a restart: its wait and what is allowed after it', async () =
   expect(second.used.allowed).toBe(45)
 })
 
-it('a lowered limit goes on growing back over restarts, however short each process lives', async () => {
+it('a lowered limit keeps growing back over restarts, however short each process lives', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(60, clock, store)
@@ -333,7 +333,7 @@ it('a lowered limit goes on growing back over restarts, however short each proce
   expect(allowed).toEqual([45, 51, 51, 57, 60, 60])
 })
 
-it('a limit that was raised in the configuration holds from the next start on', async () => {
+it('a limit that was raised in the configuration applies from the next start on', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(10, clock, store)
@@ -344,7 +344,7 @@ it('a limit that was raised in the configuration holds from the next start on', 
   expect(second.used.allowed).toBe(600)
 })
 
-it('what a 429 left of a limit holds behind a restart, whatever the configuration says by then', async () => {
+it('the limit that a 429 lowered applies after a restart, whatever the configuration says by then', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(60, clock, store)
@@ -356,7 +356,7 @@ it('what a 429 left of a limit holds behind a restart, whatever the configuratio
   expect(second.used.allowed).toBe(45)
 })
 
-it('the wait of a 429 outlives a process that is killed right after it', async () => {
+it('the wait of a 429 survives a process that is killed right after it', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(60, clock, store)
@@ -367,12 +367,12 @@ it('the wait of a 429 outlives a process that is killed right after it', async (
   expect(second.used.allowed).toBeLessThan(60)
 })
 
-it('a place that is taken while a 429 is written down is forgotten by no restart', async () => {
+it('a restart forgets no permit that is taken while a 429 is written down', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(60, clock, store)
   await pass(first, clock)
-  // A disk that takes its time, and a hint that lets all go on at once.
+  // A slow disk, and a Retry-After that lets all go on at once.
   let land = (): void => undefined
   store.save = async (state) => {
     await new Promise<void>((resolve) => (land = resolve))
@@ -381,7 +381,7 @@ it('a place that is taken while a 429 is written down is forgotten by no restart
   const told = first.limited(0)
   await settled()
   let sent = 0
-  for (let i = 0; i < 15; i++) void first.enter('live', never).then(() => sent++)
+  for (let i = 0; i < 15; i++) void first.acquire('live', never).then(() => sent++)
   await settled()
   for (let i = 0; i < 5; i++) {
     land()
@@ -390,11 +390,11 @@ it('a place that is taken while a 429 is written down is forgotten by no restart
   await told
   expect(sent).toBe(15)
   const second = open(60, clock, { load: store.load, save: async () => undefined })
-  await driven(clock, second.enter('live', never))
-  expect(second.used.places).toBeGreaterThanOrEqual(1 + sent + 1)
+  await driven(clock, second.acquire('live', never))
+  expect(second.used.permits).toBeGreaterThanOrEqual(1 + sent + 1)
 })
 
-it('a 429 that comes while places are written down is written down behind them', async () => {
+it('a 429 that comes while permits are written down is written down behind them', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const first = open(6, clock, store)
@@ -403,7 +403,7 @@ it('a 429 that comes while places are written down is written down behind them',
     await new Promise<void>((resolve) => (slow.land = resolve))
     store.text = state
   }
-  const entering = first.enter('live', never)
+  const entering = first.acquire('live', never)
   await settled()
   const told = first.limited(200_000)
   for (let i = 0; i < 5; i++) {
@@ -415,7 +415,7 @@ it('a 429 that comes while places are written down is written down behind them',
   expect(await pass(second, clock)).toBe(START + 200_000)
 })
 
-it('a wall clock that jumps back holds no place for longer than its minute', async () => {
+it('after a wall clock jump back no permit counts longer than its minute', async () => {
   const clock = new JumpyClock()
   const rateLimiter = open(6, clock)
   for (let i = 0; i < 6; i++) {
@@ -428,7 +428,7 @@ it('a wall clock that jumps back holds no place for longer than its minute', asy
   expect(times.at(-1)).toBeLessThan(START + 25_000 + MINUTE + 500)
 })
 
-it('a wall clock that jumps forward gives no place back early', async () => {
+it('after a wall clock jump forward no permit comes back early', async () => {
   const clock = new JumpyClock()
   const rateLimiter = open(6, clock)
   const times: number[] = []
@@ -438,7 +438,7 @@ it('a wall clock that jumps forward gives no place back early', async () => {
   expect(busiest(times)).toBeLessThanOrEqual(6)
 })
 
-it('a wall clock that jumped back over a restart holds no place for longer than its minute', async () => {
+it('after a wall clock jump back over a restart no permit counts longer than its minute', async () => {
   const clock = new JumpyClock()
   const store = new Notes()
   const first = open(6, clock, store)
@@ -450,17 +450,17 @@ it('a wall clock that jumped back over a restart holds no place for longer than 
   expect(await pass(second, clock)).toBeLessThan(START + MINUTE + 10_000)
 })
 
-it('a store that fails fails the request, and its place comes back', async () => {
+it('a store that fails fails the request, and its permit comes back', async () => {
   const clock = new VirtualClock(START)
   const store = new Notes()
   const rateLimiter = open(1, clock, store)
   store.save = () => Promise.reject(new Error('the disk is full'))
-  await expect(rateLimiter.enter('live', never)).rejects.toThrow('the disk is full')
+  await expect(rateLimiter.acquire('live', never)).rejects.toThrow('the disk is full')
   store.save = async (state) => void (store.text = state)
   expect(await pass(rateLimiter, clock)).toBeLessThan(START + MINUTE + 200)
 })
 
-it('a backlog of 150 pages takes at most 1.05 times what the limit allows, and no minute holds more', async () => {
+it('a backlog of 150 pages takes at most 1.05 times what the limit allows, and no minute exceeds it', async () => {
   const desk = await openDesk({
     limit: 60,
     limits: { audit: 60 },
@@ -481,7 +481,7 @@ it('a backlog of 150 pages takes at most 1.05 times what the limit allows, and n
   expect(tookMs).toBeLessThanOrEqual(allowedMs * 1.05)
 })
 
-it('whoever has to wait is told before, also when the window comes from before a restart', async () => {
+it('a request that has to wait reports it first, also if the window comes from before a restart', async () => {
   const store = new Notes()
   const clock = new VirtualClock(START)
   const before = open(1, clock, store)
@@ -491,7 +491,7 @@ it('whoever has to wait is told before, also when the window comes from before a
   const after = open(1, clock, store)
   await driven(
     clock,
-    after.enter('live', never, () => void told.push(clock.now())),
+    after.acquire('live', never, () => void told.push(clock.now())),
   )
   expect(told).toEqual([START])
   expect(clock.now()).toBeGreaterThanOrEqual(START + MINUTE)

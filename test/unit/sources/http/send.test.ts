@@ -1,4 +1,4 @@
-// Requests other than a plain GET: what is sent with them, what counts as an answer, and what an error may say.
+// Requests other than a plain GET: what is sent with them, what counts as an answer, and what an error may contain.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { HttpReply, HttpRequest } from '../../../../src/contracts/platform.ts'
@@ -56,23 +56,23 @@ function open(answer: { status?: number; type?: string } = {}, pauseMs = 0) {
   return { clock, sent, rateLimiter, send, client }
 }
 
-it('a body, its headers and its method go out with the key, under the budget', async () => {
+it('a body, its headers and its method go out with the key, under the rate limit', async () => {
   const { send, sent, rateLimiter } = open({ status: 201 })
   const headers = { 'content-type': 'application/json' }
   await send({ method: 'POST', path: '/a?b=1', headers, body: Buffer.from('{"c":2}') })
   const [{ method, url, received, headers: given } = {}] = sent
   expect([method, url, received]).toEqual(['POST', 'https://api.test/a?b=1', '{"c":2}'])
   expect(given).toMatchObject({ ...headers, authorization: 'Bearer the-key', accept: 'application/json' })
-  expect(rateLimiter.used.places).toBe(1)
+  expect(rateLimiter.used.permits).toBe(1)
 })
 
-it('no header of a request takes the place of the key; only the name that we go by may be another', async () => {
+it('no header of a request replaces the key; only the User-Agent may be another', async () => {
   const { send, sent } = open()
   await send({ method: 'DELETE', path: '/a', headers: { authorization: 'x', 'user-agent': 'y' } })
   expect(sent[0]?.headers).toMatchObject({ authorization: 'Bearer the-key', 'user-agent': 'y' })
 })
 
-it('a streamed body that goes on steadily is no silence of the server', async () => {
+it('a streamed body that continues steadily is no silence of the server', async () => {
   const { send, sent, clock } = open({}, 10_000)
   const stream = (async function* () {
     for (let i = 0; i < 10; i++) yield Buffer.alloc(2 ** 20, 'x')
@@ -96,7 +96,7 @@ it.each([
   expect((error as ConnectorError).message).not.toContain('secret')
 })
 
-it('what is wrong with a body is told with method and path, once, and nothing of the query', async () => {
+it('an error in a body is reported with method and path, once, and nothing of the query', async () => {
   const { client } = open()
   const ask = { method: 'GET', path: '/a/b?name=secret' } as const
   const failing = (error: Error) =>
@@ -113,7 +113,7 @@ it('what is wrong with a body is told with method and path, once, and nothing of
   expect(await told(new ConnectorError('disk_full', 'no room'))).toBe('no room')
 })
 
-it('what is no JSON is an answer only where it was asked for', async () => {
+it('an answer that is not JSON is accepted only if it was asked for', async () => {
   const events = 'text/event-stream; charset=utf-8'
   const ask = { method: 'POST', path: '/a' } as const
   await expect(open({ type: events }).send(ask)).rejects.toMatchObject({ code: 'bad_reply' })
@@ -122,7 +122,7 @@ it('what is no JSON is an answer only where it was asked for', async () => {
   expect(sent[0]?.headers['accept']).toBe('application/json, text/event-stream')
 })
 
-it('an answer may be given longer than a page has', async () => {
+it('a request may have a longer time limit than a page', async () => {
   const { send, clock } = open({}, 45_000)
   const stream = (async function* () {
     yield Buffer.from('a')

@@ -1,4 +1,4 @@
-// How an entry's keys and values are read, whatever its spelling.
+// How an entry's keys and values are read, in every spelling.
 import { describe, expect, test } from 'vitest'
 import { entry, splitAll } from './splitter-fixtures.ts'
 
@@ -13,7 +13,7 @@ describe('an entry keeps its bytes, id, time and type', () => {
     ['as the API writes it', entry('a')],
     ['with spaces and tabs between tokens', entry('a', ' ,\t"n" : [ 1 , { } , [ ] ] , "z" : { "y" : 0 } ')],
     ['with every escape in a value', entry('a', ',"x":"\\"\\\\\\/\\b\\f\\n\\r\\t\\u00eF\\ud800"')],
-    ['with escapes in a key of what it holds', entry('a', ',"x":{"\\u0069d":"b"}')],
+    ['with escapes in an inner key', entry('a', ',"x":{"\\u0069d":"b"}')],
     ['with every kind of number', entry('a', ',"n":[0,-0,10,-1.5,0.50,1e3,1E+3,12.5e-007]')],
     ['with every literal', entry('a', ',"l":[true,false,null]')],
     ['in other alphabets', entry('a', ',"x":"\u007fäß\u2028日本\u{1f600}"')],
@@ -23,7 +23,7 @@ describe('an entry keeps its bytes, id, time and type', () => {
     })
   })
 
-  test('wherever in a word a text ends', () => {
+  test('a text may end anywhere in a word', () => {
     for (let size = 1; size < 40; size++) {
       const id = 'x'.repeat(size)
       const text = entry(id, `,"${'k'.repeat(size)}":"${'v'.repeat(size)}\\n${'w'.repeat(size)}"`)
@@ -31,7 +31,7 @@ describe('an entry keeps its bytes, id, time and type', () => {
     }
   })
 
-  test('under keys of any length, of which each byte counts', () => {
+  test('keys may have any length, and each byte of them counts', () => {
     for (const size of [1, 3, 4, 5, 16, 33]) {
       const idKey = 'k'.repeat(size)
       for (let at = 0; at < size; at++) {
@@ -50,7 +50,7 @@ test('the last of several values under a key counts, and only the entry’s own 
     expect(splitAll(`[${text}]`).quarantined).toHaveLength(1)
 })
 
-test('at any depth the wrong bracket is seen, whichever it is', () => {
+test('the wrong bracket is found at any depth', () => {
   for (const levels of [1, 2, 31, 32, 33, 63, 64, 65]) {
     const opening = '{"a":'.repeat(levels)
     for (let wrong = 0; wrong < levels; wrong++) {
@@ -60,7 +60,7 @@ test('at any depth the wrong bracket is seen, whichever it is', () => {
   }
 })
 
-test('a body of five megabytes is cut as in pieces', () => {
+test('a body of five megabytes is cut the same way as in pieces', () => {
   const body = `[${Array.from({ length: 5 * 1024 }, (_, i) => entry(`id-${i}`, `,"x":"${'x'.repeat(930)}"`)).join(',')}]`
   const { entries, error } = splitAll(body)
   expect(error).toBeUndefined()

@@ -1,4 +1,4 @@
-// Where the splitter's limits lie, to the byte: what stands before an entry in the same memory moves none of them, and no cut does.
+// Where the splitter's limits are, to the byte: neither earlier bytes in the same memory nor any cut moves them.
 import { describe, expect, test } from 'vitest'
 import { openSplitter, splitOne } from '../../../../src/sources/splitter/splitter.ts'
 import { drain, entry, everyByte, options, splitAll } from './splitter-fixtures.ts'
@@ -6,7 +6,7 @@ import { drain, entry, everyByte, options, splitAll } from './splitter-fixtures.
 const ahead = ' '.repeat(5_000)
 const [a, b] = [entry('a'), entry('b')]
 
-/** Pushes the pieces, and says after each what came out and what is held. */
+/** Pushes the pieces, and reports after each what came out and what is held. */
 function follow(pieces: readonly string[], more: { maxGroupBytes?: number; maxEntryBytes?: number }) {
   const splitter = openSplitter({ ...options, ...more })
   return pieces.map((piece) => {
@@ -16,7 +16,7 @@ function follow(pieces: readonly string[], more: { maxGroupBytes?: number; maxEn
 }
 
 describe('limits', () => {
-  test('an entry of exactly the limit is kept, however it is cut and whatever stands before it', () => {
+  test('an entry of exactly the limit is kept, however it is cut and whatever is before it', () => {
     const body = `[${ahead}${a},${b}]`
     for (const cuts of [[], [body.length - 10], everyByte(body)]) {
       const { entries, quarantined } = splitAll(body, { maxEntryBytes: a.length }, cuts)
@@ -24,7 +24,7 @@ describe('limits', () => {
     }
   })
 
-  test('entries of exactly a group’s bytes are one group, wherever in the body they stand', () => {
+  test('entries of exactly a group’s bytes are one group, anywhere in the body', () => {
     const span = `${a},${b}`
     const counts = (maxGroupBytes: number) =>
       splitAll(`[${ahead}${span}]`, { maxGroupBytes }).groups.map(({ entries }) => entries.count)
@@ -32,12 +32,12 @@ describe('limits', () => {
     expect(counts(span.length - 1)).toEqual([1, 1])
   })
 
-  test('without a limit of its own a group holds 4 MiB', () => {
+  test('without a limit of its own a group has 4 MiB', () => {
     const body = `[${Array.from({ length: 5 }, (_, i) => entry(String(i), `,"x":"${'x'.repeat(2 ** 20)}"`)).join()}]`
     expect(splitAll(body).groups.map(({ entries }) => entries.count)).toEqual([3, 2])
   })
 
-  test('a group that is full is given out while the next entry still comes, and not before it is full', () => {
+  test('a full group is returned while the next entry still comes, and not before it is full', () => {
     const steps = follow([`[${ahead}${a},{"x":"`, 'x'.repeat(800), 'x'.repeat(800), 'x'.repeat(800)], {
       maxGroupBytes: 1_000,
     })
@@ -51,13 +51,13 @@ describe('limits', () => {
     expect(steps.slice(2).map(({ held }) => held)).toEqual([0, 0, 0, 0])
   })
 
-  test('white space behind a group is not held, wherever the group stood in its piece', () => {
+  test('white space behind a group is not held, wherever the group was in its piece', () => {
     const steps = follow([`[${ahead}${a}`, ahead, ahead], {})
     expect(steps.map(({ held }) => held)).toEqual([a.length, a.length, a.length])
   })
 })
 
-test('a body that was whole before what made it invalid is none at its end either', () => {
+test('a body that was complete before it became invalid is invalid at its end too', () => {
   for (const rest of ['x', ' ]', '[]']) {
     const splitter = openSplitter(options)
     expect(() => splitter.push(Buffer.from(`[${a}]${rest}`))).toThrow('not valid JSON')
@@ -95,29 +95,29 @@ describe('a body under a key', () => {
     .map((letter) => `\\u00${letter.charCodeAt(0).toString(16)}`)
     .join('')
 
-  test('is found where each letter of the key is escaped, wherever it is cut', () => {
+  test('is found if each letter of the key is escaped, wherever it is cut', () => {
     const body = `{"${key}":[${a}]}`
     for (const cuts of [[], everyByte(body), ...everyByte(body).map((cut) => [cut])])
       expect(splitAll(body, { arrayKey: 'events' }, cuts).entries).toHaveLength(1)
   })
 
   test.each([`[{"events":[${a}]}]`, '"events"', '5 '])(
-    'is refused before its end where it is no object: %s',
+    'is refused before its end if it is no object: %s',
     (body) => {
       const splitter = openSplitter({ ...options, arrayKey: 'events' })
-      expect(() => splitter.push(Buffer.from(body))).toThrow('an object was expected')
+      expect(() => splitter.push(Buffer.from(body))).toThrow('expected an object')
     },
   )
 
-  test.each([',{"x":1}', ',7', ',', ' {}'])('is no JSON where more comes behind it: %s', (more) => {
+  test.each([',{"x":1}', ',7', ',', ' {}'])('is no JSON if more comes behind it: %s', (more) => {
     const { entries, error } = splitAll(`{"events":[${a}]}${more}`, { arrayKey: 'events' })
     expect(error?.message).toContain('nothing more was expected')
     expect(entries).toHaveLength(1)
   })
 })
 
-describe('where a body breaks off', () => {
-  test('what was not over is no element, a number neither', () => {
+describe('a body that breaks off', () => {
+  test('has no element at its end if that was not over, not even a number', () => {
     const { entries, quarantined, error } = splitAll(`[${a},12`)
     expect([entries.length, quarantined, error?.message]).toEqual([
       1,
@@ -126,7 +126,7 @@ describe('where a body breaks off', () => {
     ])
   })
 
-  test('the bytes are counted from the start of the body, whatever the cut', () => {
+  test('has its bytes counted from the start, whatever the cut', () => {
     const body = `[${a}, ${b} ,`
     for (const cuts of [[], everyByte(body)])
       for (const maxEntriesPerGroup of [1, 1_000])
@@ -136,7 +136,7 @@ describe('where a body breaks off', () => {
   })
 })
 
-test('what does not fit is told with its own byte and what was expected there', () => {
+test('is reported with the byte that does not fit and what was expected there', () => {
   for (const [body, told] of [
     ['[{"a":1]', 'at byte 7 a comma or the end of its container was expected'],
     ['[}', 'at byte 1 a value or ] was expected'],
@@ -157,7 +157,7 @@ describe('one entry', () => {
     expect(() => split(body)).toThrow('ends too early')
   })
 
-  test('the wrapper twice is a bad reply, also where one of both is malformed, or both are large', () => {
+  test('the wrapper twice is a bad reply, also if one of both is malformed, or both are large', () => {
     const large = entry('large', `,"x":"${'x'.repeat(3 * 2 ** 20)}"`)
     for (const [first, second] of [
       [a, '7'],
@@ -168,7 +168,7 @@ describe('one entry', () => {
   })
 })
 
-test('a body nests as many levels as a message about it says, and no more', () => {
+test('a body nests as many levels as its error message says, and no more', () => {
   const levels = 2 ** 22
   const nested = (count: number) => Buffer.from('['.repeat(count) + ']'.repeat(count))
   expect(splitAll(nested(levels)).error).toBeUndefined()

@@ -45,7 +45,7 @@ export function seen(entries: Entries): Seen[] {
   }))
 }
 
-/** A body that was put together with room behind it, as a held page is. */
+/** A body in one buffer with spare bytes behind it, like a held page. */
 export function splitOurs(bytes: Uint8Array, more: Partial<SplitterOptions>): readonly Seen[] {
   const splitter = openSplitter({ ...options, ...more })
   splitter.push(joined([bytes]), true)

@@ -16,7 +16,7 @@ describe('one entry', () => {
     expect(quarantined).toEqual([])
   })
 
-  test('a good entry is taken as it is, although it has a key named as the wrapper', () => {
+  test('a good entry is taken unchanged, although it has a key named as the wrapper', () => {
     const body = entry('a', `,"log":${entry('b')}`)
     expect(seen(split(body).entries).map((e) => e.raw)).toEqual([body])
   })

@@ -1,4 +1,4 @@
-// The splitter against JSON.parse, on bodies nobody thought of.
+// The splitter against JSON.parse, on generated bodies.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseInstantText } from '../../../../src/core/time.ts'
@@ -109,8 +109,8 @@ function accepts(text: string): boolean {
   }
 }
 
-describe('beside JSON.parse', () => {
-  test('ids, times, types and raw bytes are what JSON.parse gives, whatever the cut', () => {
+describe('compared with JSON.parse', () => {
+  test('ids, times, types and raw bytes are what JSON.parse returns, whatever the cut', () => {
     fc.assert(
       fc.property(body, fractions, fc.boolean(), ({ text, elements }, parts, wrapped) => {
         const whole = wrapped ? `{"x":${elements[0] ?? '1'},"events":${text},"y":[]}` : text
@@ -139,7 +139,7 @@ describe('beside JSON.parse', () => {
     )
   })
 
-  test('a body that was put together gives the same entries, each decoded text in the room behind it', () => {
+  test('a body in one buffer gives the same entries, each decoded text in the spare bytes behind it', () => {
     fc.assert(
       fc.property(body, fc.integer({ min: 1, max: 4 }), ({ text }, maxEntriesPerGroup) => {
         const bytes = Buffer.from(text)
@@ -150,7 +150,7 @@ describe('beside JSON.parse', () => {
     )
   })
 
-  test('where the room behind a body does not do, decoded texts take a copy', () => {
+  test('if the spare bytes behind a body are too few, decoded texts take a copy', () => {
     const id = `\\u0041${'x'.repeat(900)}`
     const page = Array.from({ length: 12 }, (_, i) => entry(`${id}${i}`)).join(',')
     const wanted = splitAll(`[${page}]`).entries
@@ -214,7 +214,7 @@ describe('beside JSON.parse', () => {
     )
   })
 
-  test('every single byte of an entry, replaced by every byte of ASCII', () => {
+  test('every single byte of an entry may be replaced by every byte of ASCII', () => {
     const text = `[${entry('a', ',"n":[-1.5e3,true,{"x":"\\u00e9\\\\"}], "z":null')}]`
     for (let i = 0; i < text.length; i++)
       for (let code = 0; code < 128; code++) {

@@ -1,4 +1,4 @@
-// The splitter's laws, one by one, on bodies made by hand.
+// The splitter's rules, one by one, on bodies made by hand.
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -21,7 +21,7 @@ describe('entries', () => {
     }
   })
 
-  test.each([40, 4000])('types of %i bytes that differ in one of them are told apart', (size) => {
+  test.each([40, 4000])('types of %i bytes that differ in one of them are distinguished', (size) => {
     const types = Array.from({ length: 900 }, (_, i) => `${'a'.repeat(size - 9)}${i + 100}${'a'.repeat(6)}`)
     const list = [...types, ...types].map((type, i) => `{"id":"${i}",${time},"type":"${type}"}`)
     const { entries, groups } = splitAll(`[${list.join()}]`)
@@ -48,7 +48,7 @@ describe('entries', () => {
     expect(splitAll(`[${entry('a')}]`).entries[0]?.at).toBe(Date.UTC(2026, 10, 20, 10) * 1000 + 1)
   })
 
-  test('entries are found under a named key, whatever else the object holds', () => {
+  test('entries are found under a named key, whatever else the object has', () => {
     const body = `{"meta":{"events":[1,{"id":"no"}]},"x":[[${entry('no')}]],"\\u0065vents":[${entry('a')},${entry('b')}],"more":"events","z":[${entry('no')}]}`
     for (const cuts of [[], everyByte(body)]) {
       const { entries, quarantined, error } = splitAll(body, { arrayKey: 'events' }, cuts)
@@ -58,7 +58,7 @@ describe('entries', () => {
     }
   })
 
-  test('an empty array holds no entries', () => {
+  test('an empty array has no entries', () => {
     expect(splitAll('[]')).toMatchObject({ entries: [], quarantined: [], error: undefined })
     expect(splitAll('{"events":[ ]}', { arrayKey: 'events' }).error).toBeUndefined()
   })
@@ -108,7 +108,7 @@ describe('entries', () => {
     expect(entries.every((e, i) => e.type === `t${i % 7}`)).toBe(true)
   })
 
-  test('line breaks between tokens are taken out, other white space and the pushed bytes stay', () => {
+  test('line breaks between tokens are removed, other white space and the pushed bytes stay', () => {
     const raw = `{\r\n\t"id": "a",\n  ${time},\r"text": "x\\ny", "type":\n"t"\n}`
     const body = Buffer.from(`[\n${raw},\n${entry('b')}\n]`)
     const before = Buffer.from(body)
@@ -125,7 +125,7 @@ describe('entries', () => {
   })
 })
 
-describe('malformed elements are quarantined whole, the rest goes on', () => {
+describe('malformed elements are quarantined whole, the rest continues', () => {
   test.each([
     ['not_an_object', '17'],
     ['not_an_object', 'null'],
@@ -157,7 +157,7 @@ describe('malformed elements are quarantined whole, the rest goes on', () => {
     }
   })
 
-  test('nesting up to the limit is no fault', () => {
+  test('nesting up to the limit is accepted', () => {
     const element = `{"id":"a",${time},"d":${'['.repeat(511)}${']'.repeat(511)}}`
     expect(splitAll(`[${element}]`).entries).toHaveLength(1)
     expect(splitAll(`{"events":[${element}]}`, { arrayKey: 'events' }).entries).toHaveLength(1)
@@ -241,7 +241,7 @@ describe('groups', () => {
     expect(entries.map((e) => e.type)).toEqual(['x', 'y', 'y', 'x'])
   })
 
-  test('where invalid UTF-8 is taken out, every other entry keeps its own time', () => {
+  test('if invalid UTF-8 is removed, every other entry keeps its own time', () => {
     const timed = (id: string, second: number) => `{"id":"${id}","timestamp":"2026-11-20T10:00:0${second}"}`
     const body = Buffer.from(`[${timed('a', 1)},${timed('\u00ff', 2)},${timed('c', 3)}]`, 'latin1')
     expect(splitAll(body).entries.map((e) => e.at / 1e6)).toEqual(
@@ -249,7 +249,7 @@ describe('groups', () => {
     )
   })
 
-  test('a group holds at most its number of elements, malformed ones counted', () => {
+  test('a group has at most its number of elements, malformed ones counted', () => {
     const body = `[${Array.from({ length: 2500 }, (_, i) => (i % 10 === 0 ? '0' : entry(String(i)))).join()}]`
     const { groups, entries, quarantined } = splitAll(body)
     expect(groups.map((g) => g.entries.count + g.quarantined.length)).toEqual([1000, 1000, 500])
@@ -257,7 +257,7 @@ describe('groups', () => {
     expect(quarantined).toHaveLength(250)
   })
 
-  test('a group holds at most its bytes, and one larger entry is a group of its own', () => {
+  test('a group has at most its bytes, and one larger entry is a group of its own', () => {
     const small = (id: string) => entry(id, `,"x":"${'s'.repeat(300)}"`)
     const large = entry('large', `,"x":"${'l'.repeat(2000)}"`)
     const body = `[${[small('a'), small('b'), small('c'), large, small('d')].join(' , ')}]`
@@ -269,7 +269,7 @@ describe('groups', () => {
     }
   })
 
-  test('a group given out is not touched by what follows', () => {
+  test('a returned group is not touched by later ones', () => {
     const body = Buffer.from(`[${Array.from({ length: 500 }, (_, i) => entry(`id-${i}`)).join(',\n')}]`)
     const cuts = Array.from({ length: Math.floor(body.length / 997) }, (_, i) => (i + 1) * 997)
     const { entries, groups } = splitAll(body, { maxEntriesPerGroup: 7 }, cuts)
@@ -317,7 +317,7 @@ describe('memory stays bounded whatever comes', () => {
     },
   )
 
-  test('an element over the limit is let go as it passes', () => {
+  test('an element over the limit is released as it passes', () => {
     const { mostBytes, groups } = most(`[${entry('a')},{"x":"`, piece, '"}]')
     expect(mostBytes).toBeLessThan(120_000)
     expect(groups.flatMap((g) => g.quarantined)).toMatchObject([
@@ -326,7 +326,7 @@ describe('memory stays bounded whatever comes', () => {
     expect(groups.flatMap((g) => g.entries.count)).toContain(1)
   })
 
-  test('a key over the limit is let go too', () => {
+  test('a key over the limit is released too', () => {
     expect(most('[{"', piece, '":1}]').mostBytes).toBeLessThan(120_000)
   })
 
@@ -341,7 +341,7 @@ describe('memory stays bounded whatever comes', () => {
     expect(mostBytes).toBeLessThan(51_000)
   })
 
-  test('what stands beside the entries is not held: values, keys', () => {
+  test('anything beside the entries is not held: values, keys', () => {
     const arrayKey = 'events'
     expect(most('{"x":"', piece, '","events":[]}', { arrayKey }).mostBytes).toBe(0)
     expect(most('{"', piece, '":1,"events":[]}', { arrayKey }).mostBytes).toBeLessThan(50)
@@ -353,7 +353,7 @@ describe('memory stays bounded whatever comes', () => {
   })
 })
 
-describe('a body that is no JSON of the wanted shape', () => {
+describe('a body that is no JSON of the expected shape', () => {
   const push = (body: string) => {
     const splitter = openSplitter(options)
     splitter.push(Buffer.from(body))
@@ -376,12 +376,12 @@ describe('a body that is no JSON of the wanted shape', () => {
         expect(splitAll(body, { maxEntriesPerGroup }, cuts).error?.message).toContain(`at byte ${at} `)
   })
 
-  test('the whole elements before the fault are still given', () => {
+  test('the complete elements before the error are still returned', () => {
     for (const body of [`[${entry('a')},${entry('b')},{"id`, `[${entry('a')},${entry('b')}}`])
       expect(splitAll(body).entries.map((e) => e.id)).toEqual(['a', 'b'])
   })
 
-  test('after a fault every push and the end throw it again', () => {
+  test('after an error every push and the end throw it again', () => {
     const splitter = openSplitter(options)
     expect(() => splitter.push(Buffer.from('[}'))).toThrow(ConnectorError)
     expect(() => splitter.push(Buffer.from(']'))).toThrow(ConnectorError)

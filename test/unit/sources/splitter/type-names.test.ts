@@ -1,8 +1,8 @@
-// Each type of a group has one index and its own name, whatever was met before under the same sketch.
+// Each type of a group has one index and its own name, whatever was seen before under the same sketch.
 import { expect, test } from 'vitest'
 import { TypeNames } from '../../../../src/sources/splitter/type-names.ts'
 
-/** So many that each place of what was met before is taken over and over. */
+/** So many that each slot is replaced over and over. */
 const NAMES = Array.from({ length: 5_000 }, (_, i) => `area:${i}:${'ä'.repeat(i % 5)}${'x'.repeat(i % 60)}`)
 
 function indicesOf(types: TypeNames, names: readonly string[]): number[] {
@@ -32,7 +32,7 @@ test('bytes that are no text are replaced as a decoder replaces them', () => {
   }
 })
 
-test('what was met is its own: the bytes that it was met in may change', () => {
+test('known types are copies: the bytes that they came in may change', () => {
   const bytes = Buffer.from('auth:login')
   const first = new TypeNames(4)
   first.index(bytes, 0, bytes.length)

@@ -1,7 +1,7 @@
-// How much the inventory may keep, to the byte where it is a bound, and about as much as is written where it is a weight.
+// How much the inventory may keep, to the byte for a limit, and about as much as is written for a weight.
 import { expect, it } from 'vitest'
 import { checkPage, checkTable, checkWeight } from '../../../../src/sources/vault/bounds.ts'
-import { headOf, keptId } from '../../../../src/sources/vault/digest.ts'
+import { beginningOf, storedId } from '../../../../src/sources/vault/digest.ts'
 import { closeVaultCursor, openVaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import type { Known, Principal, VaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import { Tables } from '../../../../src/sources/vault/shares.ts'
@@ -11,17 +11,17 @@ const MOST = 4 * 1024 * 1024
 const fresh = () => openVaultCursor(undefined, 0, 'acme')
 
 it('an id of up to 64 characters is kept whole, a longer one as its first 20, a # and its hash', () => {
-  expect(keptId('x'.repeat(64))).toBe('x'.repeat(64))
-  expect(keptId('x'.repeat(65))).toMatch(/^x{20}#[\w-]{43}$/)
+  expect(storedId('x'.repeat(64))).toBe('x'.repeat(64))
+  expect(storedId('x'.repeat(65))).toMatch(/^x{20}#[\w-]{43}$/)
 })
 
 it('the head of a text is all of it or so many characters, whatever these are', () => {
-  expect([headOf('Küche 語', 7), headOf('Küche 語', 6), headOf('Küche 語', 8)]).toEqual([
+  expect([beginningOf('Küche 語', 7), beginningOf('Küche 語', 6), beginningOf('Küche 語', 8)]).toEqual([
     ...['Küche 語', 'Küche ', 'Küche 語'],
   ])
 })
 
-it('a page, a table and the whole may be as large as their bound, and no larger', () => {
+it('a page, a table and the whole may be as large as their limit, and no larger', () => {
   const holds = { code: 'misconfigured' }
   expect(() => checkPage(30_000)).not.toThrow()
   expect(() => checkPage(30_001)).toThrow(expect.objectContaining(holds))

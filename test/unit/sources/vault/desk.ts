@@ -1,4 +1,4 @@
-// The inventory at its desk: the vault source with its real client and journal before a workspace that a test may change between any two requests.
+// The vault source with its real client and journal before a workspace that a test may change between any two requests.
 import { ingestOnce } from '../../../../src/ingest/loop.ts'
 import type { IngestOptions } from '../../../../src/ingest/loop.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../../../src/contracts/platform.ts'
@@ -42,7 +42,7 @@ const userOf = (n: number) => `20000000-0000-4000-8000-${n.toString(16).padStart
 
 /** How the pagination block answers, and how the list ends. */
 export interface Manner {
-  /** the server's own bound of a page */
+  /** the server's own limit of a page */
   cap: number
   total: 'true' | 'none' | 'of_page' | 'too_high'
   beyond: 'empty' | 'not_found' | 'last_page_again'
@@ -57,12 +57,12 @@ export class FakeVault {
   readonly projects = new Map<string, FakeProject>()
   readonly requests: string[] = []
   readonly manner: Manner = { cap: 100, total: 'true', beyond: 'empty', shuffled: false, ties: 'stable' }
-  /** asked before each answer: an answer of its own, or undefined */
+  /** called before each answer: an answer of its own, or undefined */
   instead: (
     page: number,
     request: HttpRequest,
   ) => (Partial<HttpReply> & { readonly text?: string }) | undefined = () => undefined
-  /** elements that stand before the projects of page 1, as they are written */
+  /** elements before the projects of page 1, as they are written */
   strays: string[] = []
   /** as each project is written */
   written: (project: FakeProject) => string = (project) => this.text(project)
@@ -211,10 +211,10 @@ export interface VaultDesk {
   cursor: Cursor | undefined
   /** Another process with the same journal. */
   restart(): Promise<void>
-  /** One step of reading; what goes wrong is returned. */
+  /** One step of reading; failures are returned. */
   step(): Promise<Error | undefined>
   /** Steps until a pass has ended. */
-  /** Where errors are forgiven, it goes on behind them. */
+  /** If errors are forgiven, it continues behind them. */
   pass(errors?: 'forgiven'): Promise<void>
   /** Passes an interval apart. */
   later(passes?: number): Promise<void>
@@ -283,7 +283,7 @@ export async function openVaultDesk({
         if (!fault) desk.cursor = cursor
         return fault
       } catch (error) {
-        // As the loop has it: the cursor of before, whatever a part in between has brought.
+        // Like the loop: the cursor of before, whatever a chunk in between has brought.
         return error as Error
       }
     },
@@ -315,7 +315,7 @@ export async function openVaultDesk({
   return desk
 }
 
-/** A project as somebody knows it who has only the records. */
+/** A project as known from the records alone. */
 export interface Folded {
   name: string
   files: number
@@ -372,7 +372,7 @@ function foldShare(known: Folded, record: VaultRecord, action: string): void {
   if (record.permission_level !== undefined) known.shares.push(shareKey(kind, who, record.permission_level))
 }
 
-/** The same of what is really there. */
+/** The same of what really exists. */
 export function foldedTruth(vault: FakeVault): Map<string, Folded> {
   return new Map(
     Array.from(vault.projects.values(), ({ id, name, files, updated, flag, shares }) => [
@@ -394,7 +394,7 @@ export const sorted = (folded: Map<string, Folded>): Map<string, Folded> =>
       .map(([id, project]) => [id, { ...project, shares: [...project.shares].sort() }]),
   )
 
-/** A desk whose vault has so many projects, `project 0000` and on, an hour after they were made. */
+/** A harness whose vault has so many projects, `project 0000` and on, an hour after they were made. */
 export async function withProjects(
   count: number,
   options: VaultDeskOptions = {},

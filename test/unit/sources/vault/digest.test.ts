@@ -1,4 +1,4 @@
-// Contents of the vault are told apart by their digests, in bounded memory however many there are.
+// Contents of the vault are distinguished by their digests, in bounded memory however many there are.
 import { expect, test } from 'vitest'
 import { Digests } from '../../../../src/sources/vault/digest.ts'
 import { sharingDigest } from '../../../../src/sources/vault/shares.ts'
@@ -9,13 +9,13 @@ const together = (values: readonly string[]) => {
   return digests.together()
 }
 
-test('many together have one digest whatever order they come in, and another when one of them is another', () => {
+test('many together have one digest in any order, and another if one of them differs', () => {
   expect(together(['a', 'b', 'c'])).toBe(together(['c', 'a', 'b']))
   expect(together(['a', 'b', 'c'])).not.toBe(together(['a', 'b', 'd']))
   expect(together(['a', 'b'])).not.toBe(together(['a', 'b', 'b']))
 })
 
-test('of more than anybody shares with, each still counts', () => {
+test('of more shares than realistic, each still counts', () => {
   const values = Array.from({ length: 50_010 }, (_, i) => String(i))
   expect(together(values)).toBe(together(values))
   expect(together(values.with(50_005, 'another'))).not.toBe(together(values))

@@ -1,4 +1,4 @@
-// What is lost easily at the edge of a page or a pass: what is quarantined beside other parts, the end of the list, what nobody needs any more.
+// What is easily lost at the edge of a page or a pass: quarantine beside other chunks, the end of the list, names that are not needed any more.
 import { expect, it } from 'vitest'
 import { HOUR } from '../../app/desk.ts'
 import { idOf, listed, openedCursor, openVaultDesk, type VaultDesk } from './desk.ts'
@@ -9,7 +9,7 @@ async function quarantined({ journal }: VaultDesk): Promise<string[]> {
   return raws.map((raw) => Buffer.from(raw ?? []).toString())
 }
 
-it('what is malformed on a page whose cursor is not written yet is quarantined all the same', async () => {
+it('a malformed element on a page whose cursor is not written yet is still quarantined', async () => {
   const desk = await openVaultDesk()
   for (let i = 0; i < 600; i++) desk.vault.add(`${String(i).padStart(4, '0')}${'x'.repeat(252)}`)
   await desk.pass()
@@ -20,7 +20,7 @@ it('what is malformed on a page whose cursor is not written yet is quarantined a
   expect(await quarantined(desk)).toEqual(desk.vault.strays)
 })
 
-it('what is malformed alone on the page that ends the list is quarantined once it came beside projects, from the other end', async () => {
+it('a malformed element alone on the last page is quarantined once it came beside projects, from the other end', async () => {
   const desk = await openVaultDesk()
   const project = desk.vault.text(desk.vault.add('one'))
   const pages = {
@@ -33,7 +33,7 @@ it('what is malformed alone on the page that ends the list is quarantined once i
   expect(await desk.types()).toEqual(['project_listed'])
 })
 
-it('pages of projects that cannot be read, but say their ids, are not the end of the list', async () => {
+it('pages of projects that cannot be read, but have ids, are not the end of the list', async () => {
   const desk = await openVaultDesk({ source: { maxDepth: 6 } })
   const unreadable = (n: number) => `{"id":"${idOf(n)}","deep":[[[[[[[[1]]]]]]]]}`
   const last = desk.vault.add('last', { id: idOf(9) })
@@ -44,7 +44,7 @@ it('pages of projects that cannot be read, but say their ids, are not the end of
   expect(await quarantined(desk)).toHaveLength(3)
 })
 
-it('with its end a pass tells how far it has seen, by the server’s clock', async () => {
+it('at its end a pass reports how far it has seen, by the server’s clock', async () => {
   const desk = await openVaultDesk()
   desk.vault.add('one')
   await desk.pass()
@@ -52,7 +52,7 @@ it('with its end a pass tells how far it has seen, by the server’s clock', asy
   expect([desk.reporter.headUs, desk.reporter.cursorUs]).toEqual([seenUs, seenUs])
 })
 
-it('whom and what no share names any more is forgotten with the end of a pass, and what is left is still known', async () => {
+it('users and workspaces that no share names any more are forgotten at the end of a pass, and the others stay known', async () => {
   const desk = await openVaultDesk()
   const [gone, kept] = [desk.vault.add('gone'), desk.vault.add('kept')]
   desk.vault.share(gone, 1, 'EDIT')
@@ -67,7 +67,7 @@ it('whom and what no share names any more is forgotten with the end of a pass, a
   expect(await desk.types()).toHaveLength(before)
 })
 
-it('where the last page comes again and again behind the end and no total is told, a deletion is proven all the same', async () => {
+it('if the last page repeats behind the end and there is no total, a deletion is still proven', async () => {
   const desk = await openVaultDesk()
   Object.assign(desk.vault.manner, { cap: 2, total: 'none', beyond: 'last_page_again' })
   for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) desk.vault.add(name)
@@ -78,8 +78,8 @@ it('where the last page comes again and again behind the end and no total is tol
 })
 
 it.each([
-  ['its total was told beside its projects, whatever the empty page behind them says', 'true', 1],
-  ['no total was told: the other pass must have seen the same', 'none', 0],
+  ['its total came beside its projects, whatever the empty page behind them says', 'true', 1],
+  ['there was no total: the other pass must have seen the same', 'none', 0],
 ] as const)(
   'a project that is missing in two passes, of which the second sees a new one: %s',
   async (_, total, told) => {
@@ -99,7 +99,7 @@ it.each([
   },
 )
 
-it('read once, two passes are enough also where it stays unproven that a project is gone', async () => {
+it('in a single run two passes are enough, also if it stays unproven that a project is gone', async () => {
   const desk = await openVaultDesk({ source: { once: true } })
   for (const name of ['a', 'b', 'c', 'd']) desk.vault.add(name)
   await desk.pass()

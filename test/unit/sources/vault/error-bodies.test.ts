@@ -1,4 +1,4 @@
-// Answers of the vault with status 200 that hold an error, or elements that are no projects: an outage is waited for, and only what comes again and again beside projects is malformed.
+// Answers of the vault with status 200 that have an error, or elements that are no projects: an outage is waited out, and only what repeats beside projects is malformed.
 import { expect, it } from 'vitest'
 import { driven, HOUR, SECOND } from '../../app/desk.ts'
 import { listed, openVaultDesk, withProjects, type VaultDesk } from './desk.ts'
@@ -16,7 +16,7 @@ const bodies = [
 const later = (desk: VaultDesk, ms: number) => driven(desk.clock, desk.clock.sleep(ms))
 
 it.each(bodies.flatMap((body) => [1, 2].map((page) => [body, page] as const)))(
-  '200 with %s in the place of page %i is an outage: nothing is quarantined or told as deleted, and all is read when it is over',
+  '200 with %s in place of page %i is an outage: nothing is quarantined or reported as deleted, and all is read when it is over',
   async (text, broken) => {
     const desk = await withProjects(6)
     desk.vault.manner.cap = 3
@@ -39,7 +39,7 @@ it.each(bodies.flatMap((body) => [1, 2].map((page) => [body, page] as const)))(
 )
 
 it.each(['null', '{"error":"not found"}'])(
-  'an element %s that comes again and again beside projects is quarantined once, and is no gap',
+  'an element %s that repeats beside projects is quarantined once, and is no gap',
   async (text) => {
     const desk = await withProjects(3)
     desk.vault.strays = [text]
@@ -53,7 +53,7 @@ it.each(['null', '{"error":"not found"}'])(
   },
 )
 
-it('an element that differs at each answer is quarantined at the ninth, as a possible gap, and holds up nothing', async () => {
+it('an element that differs at each answer is quarantined at the ninth, as a possible gap, and delays nothing', async () => {
   const desk = await withProjects(3)
   let times = 0
   desk.vault.instead = () => {
@@ -72,7 +72,7 @@ it('an element that differs at each answer is quarantined at the ninth, as a pos
   expect(desk.reporter.gaps).toBe(1)
 })
 
-it('a single run makes a pass of its own, also where another process was in the midst of one', async () => {
+it('a single run makes a pass of its own, also if another process was in the middle of one', async () => {
   const desk = await openVaultDesk({ source: { once: true } })
   desk.vault.manner.cap = 2
   const projects = ['a', 'b', 'c', 'd'].map((name) => desk.vault.add(name))

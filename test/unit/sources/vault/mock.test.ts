@@ -30,7 +30,7 @@ async function withMock(options: Partial<MockOptions> = {}) {
   return Object.assign(desk, { mock, told, there })
 }
 
-it('what the mock lists is what is told, byte for byte', async () => {
+it('the records have what the mock lists, byte for byte', async () => {
   const desk = await withMock()
   await desk.pass()
   const raws = await desk.raws()
@@ -47,7 +47,7 @@ it('what the mock lists is what is told, byte for byte', async () => {
     ).toBe(true)
 })
 
-it('what people do in the vault is told', async () => {
+it('changes that people make in the vault become records', async () => {
   const desk = await withMock()
   await desk.pass()
   const { mock } = desk
@@ -75,7 +75,7 @@ it.each([
   'error_500',
   'cut',
   'truncated',
-] as const)('no project is told as deleted that is there, whatever the list does: %s', async (fault) => {
+] as const)('no existing project is reported as deleted, whatever the list does: %s', async (fault) => {
   const desk = await withMock({ switches: { per_page_cap: 4 }, faults: { [fault]: 0.3 } })
   for (let i = 0; i < 200; i++) {
     if (desk.source.plan(desk.cursor).dueAt > desk.clock.now())
@@ -91,7 +91,7 @@ it.each([
   expect(await desk.told()).toEqual(desk.there())
 })
 
-it('run once, the daemon ships the inventory and ends', async () => {
+it('run once, the daemon delivers the inventory and ends', async () => {
   const house = openHouse({ entries: 3 })
   const { folder, environment, mock } = house
   const config = configSchema.parse({

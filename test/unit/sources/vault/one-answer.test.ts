@@ -3,13 +3,13 @@ import { expect, test } from 'vitest'
 import { driven, HOUR, MINUTE } from '../../app/desk.ts'
 import { idOf, openedCursor, withProjects } from './desk.ts'
 
-test('a 404 on page 1 is held, and tells no deletion however often it comes', async () => {
+test('a 404 on page 1 blocks, and reports no deletion however often it comes', async () => {
   const desk = await withProjects(3)
   await desk.pass()
   desk.vault.instead = (page) => (page === 1 ? { status: 404 } : undefined)
   for (let i = 0; i < 6; i++) {
     await driven(desk.clock, desk.clock.sleep(6 * HOUR))
-    expect(await desk.step()).toMatchObject({ action: 'hold' })
+    expect(await desk.step()).toMatchObject({ action: 'block' })
   }
   expect(await desk.types()).toHaveLength(3)
   desk.vault.instead = () => undefined
@@ -17,7 +17,7 @@ test('a 404 on page 1 is held, and tells no deletion however often it comes', as
   expect(await desk.types()).toHaveLength(3)
 })
 
-test('a page in the middle of the list that is empty by mistake is asked for once more', async () => {
+test('a page in the middle of the list that is empty by mistake is requested once more', async () => {
   const desk = await withProjects(250)
   let mistakes = 0
   const text =
@@ -32,7 +32,7 @@ test('a page in the middle of the list that is empty by mistake is asked for onc
 })
 
 test.each([MINUTE, 10 * HOUR])(
-  'a stamp of the API that lies %d ms in the future is not the record’s time',
+  'a timestamp of the API %d ms in the future is not the record’s time',
   async (ahead) => {
     const desk = await withProjects(1)
     const [project] = desk.projects
@@ -47,7 +47,7 @@ test.each([MINUTE, 10 * HOUR])(
   },
 )
 
-test('a project that could never be read is not told as deleted when it goes: nothing of it was told', async () => {
+test('a project that could never be read is not reported as deleted when it goes: it was never reported', async () => {
   const desk = await withProjects(3, { source: { maxDepth: 6 } })
   desk.vault.written = (each) =>
     each.id === idOf(2)

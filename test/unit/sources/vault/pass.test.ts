@@ -1,10 +1,10 @@
-// A pass by itself: when it is over, when it is too old to go on, and what its counts prove.
+// A single pass: when it is over, when it is too old to continue, and what its counts prove.
 import { expect, test } from 'vitest'
 import { pathOf } from '../../../../src/sources/vault/page.ts'
 import type { Pass, VaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import { openVaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import type { VaultPage } from '../../../../src/sources/vault/page.ts'
-import { beginPass, endPass, judge, notePage, passUnderWay } from '../../../../src/sources/vault/pass.ts'
+import { beginPass, endPass, judge, addPage, passUnderWay } from '../../../../src/sources/vault/pass.ts'
 import { HOUR, START } from '../../app/desk.ts'
 
 const fresh = (): VaultCursor => openVaultCursor(undefined, START, 'acme')
@@ -17,7 +17,7 @@ const nameless = (totalPages?: number): VaultPage => ({
 })
 
 test.each([-HOUR, HOUR])(
-  'a pass whose last page is an hour away from now begins anew, on either side (%i)',
+  'a pass whose last page is an hour away from now restarts, on either side (%i)',
   (ms) => {
     const cursor = fresh()
     const pass = beginPass(cursor, START, 100)
@@ -26,13 +26,13 @@ test.each([-HOUR, HOUR])(
   },
 )
 
-test('pages of nothing but elements without an id end no list that goes on by its own word', () => {
+test('pages of nothing but elements without an id end no list that says it continues', () => {
   const pass = beginPass(fresh(), START, 100)
-  for (let page = 1; page < 5; page++) expect(notePage(pass, nameless(5), 0, START)).toBe(false)
+  for (let page = 1; page < 5; page++) expect(addPage(pass, nameless(5), 0, START)).toBe(false)
   expect(pass.nameless).toBe(4)
-  // Without its word they show nothing new: the second in a row is the end.
+  // Without that they show nothing new: the second in a row is the end.
   const silent = beginPass(fresh(), START, 100)
-  expect([1, 2].map(() => notePage(silent, nameless(), 0, START))).toEqual([false, true])
+  expect([1, 2].map(() => addPage(silent, nameless(), 0, START))).toEqual([false, true])
 })
 
 test.each([
@@ -41,7 +41,7 @@ test.each([
   [0, 1, 'unsteady'],
 ])(
   'an element without an id in either pass may be the project that is missing (%i, %i)',
-  (before, now, doubt) => {
+  (before, now, unproven) => {
     const cursor = fresh()
     const known = { name: '', flag: null, content: 'x', marks: '', sharing: '', shares: [] }
     cursor.passes = 2
@@ -49,11 +49,11 @@ test.each([
     const pass = Object.assign(beginPass(cursor, START, 100), { seen: 1, nameless: now })
     cursor.projects.set('here', { ...known, id: 'here', seen: pass.n })
     cursor.projects.set('gone', { ...known, id: 'gone', seen: 1 })
-    expect(judge(cursor, pass)).toMatchObject({ doubt, gone: doubt === 'none' ? [{ id: 'gone' }] : [] })
+    expect(judge(cursor, pass)).toMatchObject({ unproven, gone: unproven === 'none' ? [{ id: 'gone' }] : [] })
   },
 )
 
-test('a pass that begins again goes the way of the one in whose place it stands: two that ended one after the other go opposite ways', () => {
+test('a restarted pass keeps its direction: two that ended one after the other go opposite ways', () => {
   const cursor = fresh()
   const orderOf = (pass: Pass) => /sort_order=(\w+)/.exec(pathOf(pass))?.[1]
   const first = beginPass(cursor, START)

@@ -33,7 +33,7 @@ it('nothing is caught up before a first pass has ended; from then on between pas
   isCaughtUp(true)
 })
 
-it('a plan follows the cursor that it is asked of, not one that was opened before', async () => {
+it('a plan follows the cursor that it is asked about, not one that was opened before', async () => {
   const desk = await paged()
   await desk.pass()
   await desk.restart()
@@ -46,7 +46,7 @@ it('a plan follows the cursor that it is asked of, not one that was opened befor
   expect(desk.source.plan(cursor).caughtUp).toBe(true)
 })
 
-it('a clock that was set back puts off neither the next pass nor one under way', async () => {
+it('a clock that was set back delays neither the next pass nor one under way', async () => {
   const desk = await paged()
   await desk.pass()
   const now = desk.clock.now.bind(desk.clock)
@@ -65,7 +65,7 @@ it.each([
   [6 * HOUR, [MINUTE, MINUTE, MINUTE, 6 * HOUR, MINUTE]],
   [MINUTE / 2, Array(5).fill(MINUTE / 2)],
 ])(
-  'where projects are missing without proof the next pass comes soon, three times, and never later than the interval (%i ms)',
+  'if projects are missing without proof the next pass comes soon, three times, and never later than the interval (%i ms)',
   async (intervalMs, wanted) => {
     const desk = await openVaultDesk({ source: { intervalMs } })
     for (const name of ['a', 'b', 'c', 'd']) desk.vault.add(name)

@@ -1,4 +1,4 @@
-// Random histories of a workspace, changed between any two requests of a pass, with crashes and errors in between: what was told is what is there.
+// Random histories of a workspace, changed between any two requests of a pass, with crashes and errors in between: the records match what exists.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -126,7 +126,7 @@ async function live(manner: Manner, history: readonly Act[]): Promise<VaultDesk>
     }
     if (action.do === 'crash') await desk.restart()
     if (action.do !== 'read' || desk.source.plan(desk.cursor).dueAt > clock.now() + HOUR) continue
-    // What a failed append has left on the disk only the next process knows.
+    // What a failed append left on the disk only the next process knows.
     if (await desk.step()) await desk.restart()
     await look()
   }
@@ -140,7 +140,7 @@ async function live(manner: Manner, history: readonly Act[]): Promise<VaultDesk>
 
 const slices = { numRuns: 40 }
 
-it('what is told, applied in order, is what is there; each project is told once, and none as deleted that is there', async () => {
+it('the records, applied in order, are what exists; each project is reported once, and no existing one as deleted', async () => {
   await fc.assert(
     fc.asyncProperty(manners(['true']), acts, async (manner, history) => {
       const desk = await live(manner, history)
@@ -156,7 +156,7 @@ it('what is told, applied in order, is what is there; each project is told once,
   )
 })
 
-it('the same where the pagination is missing or makes no sense, as long as no project changes its place by its own name', async () => {
+it('the same holds if the pagination is missing or makes no sense, as long as no project moves by its own rename', async () => {
   await fc.assert(
     fc.asyncProperty(manners(['none', 'of_page']), acts, async (manner, history) => {
       const desk = await live(
@@ -169,12 +169,12 @@ it('the same where the pagination is missing or makes no sense, as long as no pr
   )
 })
 
-it('whatever moves, no project is told as deleted that is there, and none as created that was there before the first pass', async () => {
+it('whatever moves, no existing project is reported as deleted, and none as created that existed before the first pass', async () => {
   await fc.assert(
     fc.asyncProperty(manners(['true', 'too_high'], ['stable', 'chance']), acts, async (manner, history) => {
       const desk = await live(manner, history)
       const records = await desk.records()
-      // Throws where one is told that was never there, or twice.
+      // Throws if one is reported that never existed, or twice.
       foldRecords(records)
       const began = Math.min(...records.map(({ seen_at: at }) => Date.parse(at)))
       for (const { type, project } of records)

@@ -1,18 +1,18 @@
-// The inventory of the vault: what is told, what is not, and what two passes must agree on before a project is gone.
+// The inventory of the vault: what is reported, what is not, and what two passes must agree on before a project is gone.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { ErrorCode } from '../../../../src/core/errors.ts'
 import type { Clock } from '../../../../src/core/clock.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import { Comparison } from '../../../../src/sources/vault/compare.ts'
-import { keptId } from '../../../../src/sources/vault/digest.ts'
+import { storedId } from '../../../../src/sources/vault/digest.ts'
 import { closeVaultCursor, openVaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import { withMethods } from '../../../fakes/with-methods.ts'
 import { driven, HOUR, MINUTE, START } from '../../app/desk.ts'
 import { foldedTruth, foldRecords, idOf, openedCursor, openVaultDesk, sorted, withProjects } from './desk.ts'
 import type { FakeProject, VaultDesk } from './desk.ts'
 
-it('the first pass ships one record a project, whatever it is shared with, and its bytes inside untouched', async () => {
+it('the first pass delivers one record per project, whatever it is shared with, and its bytes inside untouched', async () => {
   const desk = await withProjects(2)
   const [first, second] = desk.projects as [FakeProject, FakeProject]
   desk.vault.share(first, 1)
@@ -27,14 +27,14 @@ it('the first pass ships one record a project, whatever it is shared with, and i
     expect(raws.filter((raw) => raw.endsWith(`,"project":${desk.vault.written(project)}}`))).toHaveLength(1)
 })
 
-it('what stays the same is told once, and a pass without news writes no record', async () => {
+it('an unchanged project is reported once, and a pass without news writes no record', async () => {
   const desk = await withProjects(3)
   await desk.pass()
   await desk.later(3)
   expect(await desk.types()).toHaveLength(3)
 })
 
-it('each change is told by its kind, at the time that the API tells', async () => {
+it('each change is reported by its kind, at the time that the API gives', async () => {
   const desk = await withProjects(2)
   const [project, other] = desk.projects as [FakeProject, FakeProject]
   desk.vault.share(other, 1)
@@ -83,7 +83,7 @@ it('each change is told by its kind, at the time that the API tells', async () =
   expect(of('workspace_share_added')).toMatchObject({ dest_workspace_id: 5, shared_with: 'workspace' })
 })
 
-it('a flag that is cleared is told, and one that was never there is no change', async () => {
+it('a flag that is cleared is reported, and one that never existed is no change', async () => {
   const desk = await withProjects(2)
   const [project] = desk.projects as [FakeProject]
   project.flag = true
@@ -104,7 +104,7 @@ it('shares in another order are the same shares', async () => {
   expect(await desk.types()).toEqual(['project_listed'])
 })
 
-it('a member that nobody documented is told by its name when it changes', async () => {
+it('an undocumented member is reported by its name when it changes', async () => {
   const desk = await withProjects(1)
   desk.vault.written = (each) => desk.vault.text(each).replace('}', ',"colour":"red"}')
   let colour = 'red'
@@ -124,7 +124,7 @@ it('something in sharing that no share shows is an update of it', async () => {
   expect([update?.type, update?.changes, more]).toEqual(['vault:project_updated', ['sharing'], []])
 })
 
-it('a project that is gone is told when two passes agree, the second a minute later', async () => {
+it('a project that is gone is reported when two passes agree, the second a minute later', async () => {
   const desk = await withProjects(5)
   await desk.pass()
   desk.vault.projects.delete(idOf(3))
@@ -144,7 +144,7 @@ it('a project that is gone is told when two passes agree, the second a minute la
   expect(desk.source.plan(desk.cursor).dueAt - desk.clock.now()).toBe(6 * HOUR)
 })
 
-it('a project that was missing once and came back is no news', async () => {
+it('a project that was missing once and came back is not reported', async () => {
   const desk = await withProjects(5)
   await desk.pass()
   const [, , hidden] = desk.projects as [FakeProject, FakeProject, FakeProject]
@@ -156,7 +156,7 @@ it('a project that was missing once and came back is no news', async () => {
   expect(await desk.types()).toHaveLength(5)
 })
 
-it('a project that comes back after it was told as deleted is listed again', async () => {
+it('a project that comes back after it was reported as deleted is listed again', async () => {
   const desk = await withProjects(3)
   await desk.pass()
   const [back] = desk.projects as [FakeProject]
@@ -178,14 +178,14 @@ it('a list that is empty after a full one is believed when the next regular pass
   expect((await desk.types()).slice(4)).toEqual(Array.from({ length: 4 }, () => 'project_deleted'))
 })
 
-it('an empty workspace is an inventory of nothing', async () => {
+it('an empty workspace is an empty inventory', async () => {
   const desk = await openVaultDesk()
   await desk.pass()
   expect([await desk.types(), desk.vault.requests.length]).toEqual([[], 1])
 })
 
 it.each(['empty', 'not_found', 'last_page_again'] as const)(
-  'a list ends whatever stands behind its last page: %s',
+  'a list ends whatever is behind its last page: %s',
   async (beyond) => {
     const desk = await withProjects(7)
     Object.assign(desk.vault.manner, { cap: 3, beyond })
@@ -204,18 +204,18 @@ it('a page that is not found in the middle of the list is an error, not its end'
   expect(await desk.step()).toMatchObject({ code: 'not_found' })
 })
 
-it('a project that deletions hide from two passes in a row, with the totals as they should be, is not told as deleted', async () => {
+it('a project that deletions hide from two passes in a row, with plausible totals, is not reported as deleted', async () => {
   const desk = await withProjects(9)
   desk.vault.manner.cap = 3
   await desk.pass()
-  // Backwards: the sixth comes onto the first page when that was read.
+  // Backwards: the sixth moves onto the first page when that was read.
   desk.clock.advance(desk.clock.now() + 6 * HOUR)
   await desk.step()
   desk.vault.projects.delete(idOf(9))
   const first = desk.vault.add('a')
   await desk.pass()
   expect(openedCursor(desk).last).toMatchObject({ seen: 9, total: 9 })
-  // Forwards: it comes onto the second one.
+  // Forwards: it moves onto the second one.
   await desk.step()
   await desk.step()
   desk.vault.projects.delete(first.id)
@@ -231,7 +231,7 @@ it('a project that deletions hide from two passes in a row, with the totals as t
   expect(sorted(foldRecords(records))).toEqual(sorted(foldedTruth(desk.vault)))
 })
 
-it('whoever stops between any two changes of a project goes on with the rest', async () => {
+it('a process that stops between any two changes of a project continues with the rest', async () => {
   const desk = await withProjects(1)
   const [project] = desk.projects as [FakeProject]
   for (const who of [1, 2]) desk.vault.share(project, who)
@@ -259,7 +259,7 @@ it('whoever stops between any two changes of a project goes on with the rest', a
   for (let stopAfter = 1; stopAfter < 6; stopAfter++) expect(told(stopAfter)).toEqual(all)
 })
 
-it('a total above what is shown holds deletions back and says so; one that makes no sense does not', async () => {
+it('a total above what is shown delays deletions with a report; one that makes no sense does not', async () => {
   const desk = await withProjects(5)
   desk.vault.manner.total = 'too_high'
   await desk.pass()
@@ -294,7 +294,7 @@ it('a project that the first pass missed is listed later, not created', async ()
   expect([late?.type, late?.project_id]).toEqual(['vault:project_listed', idOf(4)])
 })
 
-it('a restart in the middle of a pass goes on with it', async () => {
+it('a restart in the middle of a pass continues it', async () => {
   const desk = await withProjects(9)
   desk.vault.manner.cap = 3
   await desk.step()
@@ -305,7 +305,7 @@ it('a restart in the middle of a pass goes on with it', async () => {
   expect(await desk.types()).toHaveLength(9)
 })
 
-it('a pass that was left for long begins anew', async () => {
+it('a pass that was interrupted for long restarts', async () => {
   const desk = await withProjects(9)
   desk.vault.manner.cap = 3
   await desk.step()
@@ -316,7 +316,7 @@ it('a pass that was left for long begins anew', async () => {
   expect(await desk.types()).toHaveLength(9)
 })
 
-it('that a pass is whole is known before its last part lands: the part keeps when', async () => {
+it('a complete pass is known before its last chunk lands: the chunk records when', async () => {
   const caughtUps: number[] = []
   const noting = (journal: Journal): Journal =>
     withMethods(journal, {
@@ -334,7 +334,7 @@ it('that a pass is whole is known before its last part lands: the part keeps whe
   expect(caughtUps.slice(0, -1).every((count) => count === 0)).toBe(true)
 })
 
-it('an append that fails leaves nothing told and nothing known', async () => {
+it('an append that fails leaves nothing reported and nothing known', async () => {
   let fails = 0
   const failing = (journal: Journal): Journal =>
     withMethods(journal, {
@@ -354,22 +354,22 @@ it('an append that fails leaves nothing told and nothing known', async () => {
   expect(sorted(foldRecords(await desk.records()))).toEqual(sorted(foldedTruth(desk.vault)))
 })
 
-it('a key without the permission is held, and the permission is named', async () => {
+it('a key without the permission blocks, and the permission is named', async () => {
   const desk = await withProjects(1)
   desk.vault.instead = () => ({ status: 403 })
   const error = await desk.step()
-  expect(error).toMatchObject({ code: 'forbidden', action: 'hold' })
+  expect(error).toMatchObject({ code: 'forbidden', action: 'block' })
   expect(error?.message).toContain("'View workspace projects'")
   expect(error?.message).not.toContain('sort_by')
   desk.vault.instead = () => ({ status: 401 })
-  expect(await desk.step()).toMatchObject({ code: 'unauthorized', action: 'hold' })
+  expect(await desk.step()).toMatchObject({ code: 'unauthorized', action: 'block' })
 })
 
 it.each([
   ['no JSON', '{"response":{"content":{"projects":[{"id":"a"}'],
   ['another shape', '{"response":{"projects":[]}}'],
   ['no list', '{"response":{"content":{"projects":{}}}}'],
-])('an answer that is %s is an error, and the pass goes on where it was', async (_, text) => {
+])('an answer that is %s is an error, and the pass continues where it was', async (_, text) => {
   const desk = await withProjects(6)
   desk.vault.manner.cap = 3
   await desk.step()
@@ -380,7 +380,7 @@ it.each([
   expect(await desk.types()).toHaveLength(6)
 })
 
-it('an element without an id is quarantined with its bytes, and as long as there is one nothing is told as deleted', async () => {
+it('an element without an id is quarantined with its bytes, and as long as there is one nothing is reported as deleted', async () => {
   const desk = await withProjects(3)
   desk.vault.strays = ['{"name":"nobody"}']
   await desk.pass('forgiven')
@@ -397,7 +397,7 @@ it('an element without an id is quarantined with its bytes, and as long as there
   expect((await desk.types()).slice(3)).toEqual(['project_deleted'])
 })
 
-it('a project that cannot be read but says its id is quarantined, and still there', async () => {
+it('a project that cannot be read but has its id is quarantined, and still there', async () => {
   const desk = await withProjects(3, { source: { maxDepth: 6 } })
   await desk.pass()
   desk.vault.written = (each) =>
@@ -409,7 +409,7 @@ it('a project that cannot be read but says its id is quarantined, and still ther
   expect((await desk.journal.quarantined({})).map(({ reason }) => reason)).toEqual(['too_deep'])
 })
 
-it('a project without a good created_at is one all the same, on one line', async () => {
+it('a project without a valid created_at is still one, on one line', async () => {
   const desk = await withProjects(1)
   desk.vault.written = (each) => desk.vault.text(each).replace(/"created_at":"[^"]*"/, '"created_at":\n7')
   await desk.pass()
@@ -418,7 +418,7 @@ it('a project without a good created_at is one all the same, on one line', async
   expect(raw).not.toContain('\n')
 })
 
-it('a page over what may be held is asked for in smaller pieces, down to one project, which is then quarantined', async () => {
+it('a page over the memory limit is requested in smaller pieces, down to one project, which is then quarantined', async () => {
   const desk = await withProjects(6)
   desk.vault.written = (each) =>
     each.id === idOf(3)
@@ -458,7 +458,7 @@ function failOver(desk: VaultDesk, most: number, how: { status?: number; code?: 
 }
 
 it.each([{ status: 504 }, { status: 413 }, { code: 'timeout' as const }])(
-  'a page that fails twice is asked for in smaller pieces: it may be too much for something in between (%o)',
+  'a page that fails twice is requested in smaller pieces: it may be too much for something in between (%o)',
   async (how) => {
     const desk = await withProjects(60)
     failOver(desk, 5, how)
@@ -469,7 +469,7 @@ it.each([{ status: 504 }, { status: 413 }, { code: 'timeout' as const }])(
   },
 )
 
-it('an outage of the vault leaves the pages as large as they were', async () => {
+it('an outage of the vault leaves the page size unchanged', async () => {
   const desk = await withProjects(250)
   failOver(desk, 0, { status: 503 })
   for (let i = 0; i < 7; i++) await desk.step()
@@ -481,7 +481,7 @@ it('an outage of the vault leaves the pages as large as they were', async () => 
   expect(await desk.types()).toHaveLength(250)
 })
 
-it('one project that never comes is asked for alone, and the list is not read again and again for it', async () => {
+it('one project that never comes is requested alone, and the list is not read again and again for it', async () => {
   const desk = await withProjects(60)
   desk.vault.instead = (page, { url }) => {
     const size = Number(/per_page=(\d+)/.exec(url)?.[1])
@@ -491,7 +491,7 @@ it('one project that never comes is asked for alone, and the list is not read ag
   expect(new Set(sizesOf(desk).slice(-50))).toEqual(new Set([1]))
 })
 
-it('what fails in every size is asked for in the largest again, and a host that cannot be reached says nothing of a size', async () => {
+it('a request that fails at every size is repeated at the largest, and an unreachable host says nothing of a size', async () => {
   const desk = await withProjects(3)
   failOver(desk, 0, { status: 500 })
   for (let i = 0; i < 9; i++) await desk.step()
@@ -501,7 +501,7 @@ it('what fails in every size is asked for in the largest again, and a host that 
   expect(sizesOf(desk).slice(-5)).toEqual([100, 100, 100, 100, 100])
 })
 
-it('a page in the middle that is too much costs its pass one more beginning, and then it is read', async () => {
+it('a page in the middle that is too much costs its pass one restart, and then it is read', async () => {
   const desk = await withProjects(250)
   desk.vault.instead = (page, { url }) =>
     page === 2 && url.includes('per_page=100') ? { status: 504 } : undefined
@@ -511,7 +511,7 @@ it('a page in the middle that is too much costs its pass one more beginning, and
   expect(new Set(sizesOf(desk).slice(8))).toEqual(new Set([25]))
 })
 
-it('many shares at once are told in several parts, and copies of the project do not pile up', async () => {
+it('many shares at once are reported in several chunks, and copies of the project do not pile up', async () => {
   const desk = await withProjects(1)
   const [project] = desk.projects as [FakeProject]
   await desk.pass()
@@ -524,7 +524,7 @@ it('many shares at once are told in several parts, and copies of the project do 
   expect(sorted(foldRecords(await desk.records()))).toEqual(sorted(foldedTruth(desk.vault)))
 })
 
-it('an id that stands twice in a pass with two contents is compared once a pass, by the copy that comes first', async () => {
+it('an id that is twice in a pass with two contents is compared once a pass, by the copy that comes first', async () => {
   const desk = await withProjects(1)
   const [project] = desk.projects as [FakeProject]
   desk.vault.strays = [desk.vault.text({ ...project, files: 7 })]
@@ -533,19 +533,19 @@ it('an id that stands twice in a pass with two contents is compared once a pass,
   expect(await desk.types()).toEqual(['project_listed'])
 })
 
-it('a level of its own for each share holds the source, and only its page is asked for again', async () => {
+it('a separate level for each share blocks the source, and only its page is requested again', async () => {
   const desk = await withProjects(300)
   for (const [n, project] of desk.projects.entries())
     for (let who = 0; who < 5; who++) desk.vault.share(project, who, `level ${n} ${who}`)
   const errors: Error[] = []
   while (errors.length < 4) errors.push(...[await desk.step()].filter((error) => error !== undefined))
-  expect(errors.at(-1)).toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(errors.at(-1)).toMatchObject({ code: 'misconfigured', action: 'block' })
   expect(errors.at(-1)?.message).toContain('more than 1000 different permission levels')
   expect(desk.vault.requests.slice(-2).map((query) => /^page=(\d+)/.exec(query)?.[1])).toEqual(['3', '3'])
   expect(openedCursor(desk).levels).toHaveLength(1000)
 })
 
-it('more than the inventory can hold holds the source, and says what to do; with a key that sees less it goes on', async () => {
+it('more than the inventory can keep blocks the source, and says what to do; with a key that sees less it resumes', async () => {
   const desk = await withProjects(300)
   for (const project of desk.projects) project.name += '語'.repeat(240)
   const { cursor } = desk
@@ -560,7 +560,7 @@ it('more than the inventory can hold holds the source, and says what to do; with
   const [error] = errors
   expect(desk.vault.requests.at(-1)).not.toContain('page=1&')
   expect(desk.vault.requests.at(-1)).toBe(desk.vault.requests.at(-2))
-  expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
+  expect(error).toMatchObject({ code: 'misconfigured', action: 'block' })
   expect(error?.message).toMatch(/workspace acme exceeds 4 MiB at \d+ projects.*use a key that sees fewer/)
   for (const project of desk.projects.slice(10)) desk.vault.projects.delete(project.id)
   await desk.pass()
@@ -568,12 +568,12 @@ it('more than the inventory can hold holds the source, and says what to do; with
   expect(openedCursor(desk).projects.size).toBe(10)
 })
 
-it('a page that lists more than may be held, projects or not, holds the source, and nothing of it is told', async () => {
+it('a page over the element limit, projects or not, blocks the source, and nothing of it is reported', async () => {
   const desk = await withProjects(2)
   for (const stray of ['1', '{"id":"a"}']) {
     desk.vault.strays = Array.from({ length: 30_001 }, () => stray)
     const error = await desk.step()
-    expect(error).toMatchObject({ code: 'misconfigured', action: 'hold' })
+    expect(error).toMatchObject({ code: 'misconfigured', action: 'block' })
     expect(error?.message).toContain('more than 30000 elements')
   }
   expect(await desk.types()).toEqual([])
@@ -582,7 +582,7 @@ it('a page that lists more than may be held, projects or not, holds the source, 
   expect(await desk.types()).toEqual(['project_listed', 'project_listed'])
 })
 
-it('a page of much work lets others have their turn, and ends where it is called off', async () => {
+it('a page of much work yields to others, and ends when it is aborted', async () => {
   const stop = new AbortController()
   let [worked, turns, last] = [0, 0, Infinity]
   const clock: Clock = {
@@ -603,10 +603,10 @@ it('a page of much work lets others have their turn, and ends where it is called
   expect(turns).toBe(last)
 })
 
-it('a long id is kept and told as its beginning and its hash, and known again', async () => {
+it('a long id is kept and reported as its beginning and its hash, and recognized', async () => {
   const desk = await openVaultDesk()
   const id = `${'x'.repeat(900)}1`
-  const kept = keptId(id)
+  const kept = storedId(id)
   const project = desk.vault.add('one', { id })
   desk.vault.add('other', { id: `${'x'.repeat(900)}2` })
   desk.vault.share(project, 1)
@@ -626,7 +626,7 @@ it('a long id is kept and told as its beginning and its hash, and known again', 
   ])
   expect(told[2]).not.toHaveProperty('vault_folder_id')
   expect(kept).toHaveLength(64)
-  expect(keptId(kept)).toBe(kept)
+  expect(storedId(kept)).toBe(kept)
   expect(desk.cursor).not.toContain('x'.repeat(65))
 })
 
@@ -635,15 +635,15 @@ it('a cursor that was written with long ids is read with the short ones', async 
   await desk.pass()
   const long = 'y'.repeat(100)
   const opened = openVaultCursor((desk.cursor ?? '').replace(idOf(1), long), 0, 'acme')
-  expect([...opened.projects.keys()]).toEqual([keptId(long)])
-  expect(opened.projects.get(keptId(long))?.id).toBe(keptId(long))
+  expect([...opened.projects.keys()]).toEqual([storedId(long)])
+  expect(opened.projects.get(storedId(long))?.id).toBe(storedId(long))
 })
 
 it.each([
   [10, 6, true],
   [10, 5, false],
   [40, 10, false],
-])('of %d projects %d that are gone at once are told with a warning: %s', async (count, gone, warned) => {
+])('of %d projects %d that are gone at once are reported with a warning: %s', async (count, gone, warned) => {
   const desk = await withProjects(count)
   await desk.pass()
   for (const { id } of desk.projects.slice(0, gone)) desk.vault.projects.delete(id)
@@ -654,7 +654,7 @@ it.each([
   if (warned) expect(lines[0]).toContain(`{"gone":${gone},"of":${count}}`)
 })
 
-it('read once, a pass is enough, and two where a project is missing', async () => {
+it('in a single run one pass is enough, and two if a project is missing', async () => {
   const desk = await withProjects(4, { source: { once: true } })
   await desk.pass()
   expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
@@ -668,7 +668,7 @@ it('read once, a pass is enough, and two where a project is missing', async () =
   expect((await desk.types()).slice(4)).toEqual(['project_deleted'])
 })
 
-it('the list is asked for by name, each pass from the other end, under the budget', async () => {
+it('the list is requested by name, each pass from the other end, under the rate limit', async () => {
   const desk = await withProjects(30, { limit: 10 })
   desk.vault.manner.cap = 2
   const from = desk.clock.now()
@@ -684,7 +684,7 @@ it('the list is asked for by name, each pass from the other end, under the budge
 const MANY_SHARES = { timeout: 90_000 }
 
 it(
-  'a project with ten shares takes less than 300 bytes of the cursor, which is written the more seldom the larger it is',
+  'a project with ten shares takes less than 300 bytes of the cursor, which is written less often the larger it is',
   MANY_SHARES,
   async () => {
     const desk = await withProjects(1500)
@@ -702,7 +702,7 @@ it(
 )
 
 it(
-  'a request that fails costs no page that was read before it and stands in no cursor yet',
+  'a failed request costs no page that was read before it and is in no cursor yet',
   MANY_SHARES,
   async () => {
     const desk = await withProjects(1500)
@@ -728,7 +728,7 @@ it(
   },
 )
 
-/** How often the cursor is written in the pass that comes. */
+/** How often the next pass writes the cursor. */
 async function writesOf(desk: VaultDesk): Promise<number> {
   let writes = 0
   for (const before = desk.reporter.caughtUps; desk.reporter.caughtUps === before;) {
