@@ -342,8 +342,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/audit/lookback.ts',
-        find: 'if (options.sweepMs === 0 || ',
-        replace: 'if (options.sweepMs >= 0 || ',
+        find: 'if (options.lookbackMs === 0 || ',
+        replace: 'if (options.lookbackMs >= 0 || ',
       },
     ],
     tests: [
@@ -359,7 +359,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     law: '6: only good pages elsewhere prove that a place fails',
     edits: [
       {
-        file: 'src/sources/audit/walk.ts',
+        file: 'src/sources/audit/page.ts',
         find: '    if (!(await isReadElsewhere(step, request, left ? 1 : take))) {\n',
         replace:
           '    if (!(await isReadElsewhere(step, request, left ? 1 : take)) && left === undefined) {\n',
@@ -397,8 +397,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/audit/cursor.ts',
-        find: '  return trail.findLast(({ at }) => at <= headUs - overlapUs) ?? trail[0] ?? head\n',
-        replace: '  return overlapUs + headUs < 0 ? (trail[0] ?? head) : head\n',
+        find: '  return overlap.findLast(({ at }) => at <= headUs - overlapUs) ?? overlap[0] ?? head\n',
+        replace: '  return overlapUs + headUs < 0 ? (overlap[0] ?? head) : head\n',
       },
     ],
     tests: [

@@ -86,7 +86,7 @@ function auditReader(
       activity: audit.activity,
       intervalMs: audit.interval,
       start: audit.start,
-      sweepMs: Math.min(audit.lookback, keepKeysMs),
+      lookbackMs: Math.min(audit.lookback, keepKeysMs),
       keepKeysMs,
       instance: access.shared.instance,
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,

@@ -3,31 +3,28 @@ import type { Appended, PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US, secondText } from '../../core/time.ts'
 import { CLOCKS_APART_MS, MOST_FUTURE, SET_BACK_MS, horizonUs, isFuture } from './clock.ts'
-import { goOn, walkFrom } from './cursor.ts'
-import type { Position } from './cursor.ts'
+import type { AuditCursor } from './cursor.ts'
 import {
   REACH_MARGIN_US,
   anchorAt,
-  askLatestAlone,
+  tryLatest,
   brokenEntry,
   earliest,
   isAuditThere,
-  isReadByTime,
-  keptBytes,
   reachUs,
   readLatest,
   search,
-  tellFailing,
+  logFailing,
 } from './lookup.ts'
 import type { Found } from './lookup.ts'
+import { readPage } from './page.ts'
 import type { PageView } from './page.ts'
-import { askedAgain, probeAfter, readableAt, unreadableAt } from './probe.ts'
+import { probeAfter, probeAt, skip } from './skip.ts'
+import type { Probe } from './skip.ts'
 import { currentPace, fromStart, lastChunk, middleChunk } from './step.ts'
 import type { OptionsAndCursor, Parts, Step } from './step.ts'
-import { readPage, takeAt } from './walk.ts'
-
-/** An entry that stays unreadable at the very start is asked for so often before it is passed. */
-const UNREADABLE_TRIES = 10
+import { moveOn, takeAt, walkFrom } from './walk.ts'
+import type { Position } from './walk.ts'
 
 /** The instant from which on what came is new to `start: latest`, of a former try, by the server's clock; Infinity: there was none. */
 type Since = (serverAt: number | undefined) => number
@@ -48,28 +45,30 @@ export async function* anchor(step: Step): Parts {
     yield await awaitFromNow(step, sinceUs, found.failure)
     return
   }
-  const back = cursor.probe ? readableAt(cursor.probe) : undefined
   const dated = yield* datedOf(step, found, fromNow)
   if (dated === 'unknown') return
-  if (dated === 'future') {
-    yield awaitFirst(step, fromNow ? sinceUs : undefined, found)
-  } else if (found.unreadable) {
-    yield await passUnreadable(step, found)
-  } else if (!found.position) {
+  // Nothing that is dated in the future is a place to begin at.
+  const endUs = dated === 'future' ? -Infinity : Infinity
+  const skipped = await skip(step, probeOf(cursor), found, { priority: 'live', endUs })
+  if (skipped.next === 'again' || skipped.next === 'on') {
+    cursor.probe = skipped.probe
+    if (skipped.next === 'again') yield lastChunk(step, { fault: brokenEntry() })
+    else yield lastChunk(step, found.unreadable ? { ...skipped.group, gaps: skipped.gaps } : {})
+  } else if (skipped.next === 'outage') {
+    cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
+    yield lastChunk(step, { fault: brokenEntry() })
+  } else if (skipped.next === 'nothing') {
     if (found.missing) await assertThere(step)
-    yield fromNow ? awaitFirst(step, sinceUs, found) : await beginNowhere(step, found, wasEmpty)
-  } else if (back) {
-    // Readable, but perhaps not the first that is.
-    cursor.probe = back
-    yield lastChunk(step)
-  } else if (fromNow && !isFuture(step, found) && found.position.at >= sinceUs(found.serverAt)) {
+    if (fromNow || dated === 'future') yield awaitFirst(step, fromNow ? sinceUs : undefined, found)
+    else yield await beginNowhere(step, found, wasEmpty)
+  } else if (fromNow && !isFuture(step, found) && skipped.position.at >= sinceUs(found.serverAt)) {
     // The log showed that our clock is slow, so it says nothing about the time of the first try.
     cursor.startUs = sinceUs(found.serverAt)
     cursor.probe = null
     yield lastChunk(step)
   } else {
-    if (fromNow) cursor.startUs = found.position.at + 1
-    yield beginAt(step, found.position, found)
+    if (fromNow) cursor.startUs = skipped.position.at + 1
+    yield beginAt(step, skipped.position, found)
   }
 }
 
@@ -87,7 +86,7 @@ function beginAt(step: Step, position: Position, { group, serverAt }: Found): Pa
   // Before it is the head: a first one dated far in the future is no proof of a slow clock.
   cursor.headUs = Math.min(position.at, horizonUs(step, serverAt))
   cursor.head = position
-  cursor.trail = [position]
+  cursor.overlap = [position]
   cursor.probe = null
   return lastChunk(step, group && fromStart(step, group))
 }
@@ -98,11 +97,9 @@ async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promis
   const newest = await readLatest(step)
   const { probe } = cursor
   const { position } = newest
-  if (probe && position && position.at >= probe.lowUs && position.at < probe.atUs) {
-    // In the unreadable's own second it is the last there is, and `search` never finds it.
-    cursor.probe = readableAt(probe) ?? null
-    return cursor.probe ? lastChunk(step) : beginAt(step, position, newest)
-  }
+  // In the unreadable's own second it is the last there is, and `search` never finds it.
+  if (probe && position && position.at >= probe.lowUs && position.at < probe.atUs)
+    return beginAt(step, position, newest)
   if (!(await isContradicted(step, newest, wasEmpty))) return awaitFirst(step, undefined, found)
   const message = 'The API shows no entry to begin at, although another of its answers shows one'
   return lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
@@ -112,7 +109,7 @@ async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promis
 async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<PageChunk> {
   const { serverAt } = await earliest(step, 'live')
   // Not before: in an outage of all this one throws, and nothing is known of `latest`.
-  tellFailing(step, failure)
+  logFailing(step, failure)
   return awaitFirst(step, sinceUs, { group: undefined, serverAt })
 }
 
@@ -144,35 +141,19 @@ async function isContradicted(step: Step, { position, failure }: Found, wasEmpty
 }
 
 function firstEntry(step: Step, fromNow: boolean): Promise<Found> {
-  const { startUs, probe } = step.cursor
-  if (probe) return search(step, probe.atUs, 'live')
-  if (fromNow) return askLatestAlone(step, 'live')
-  if (startUs === null) return earliest(step, 'live')
-  return anchorAt(step, startUs, 'live')
+  const { atUs, steps } = probeOf(step.cursor)
+  return fromNow && steps < 0 ? tryLatest(step, 'live') : anchorAt(step, atUs, 'live')
 }
 
-/** Past a first entry that stays unreadable while others are read by time. */
-async function passUnreadable(step: Step, found: Found): Promise<PageChunk> {
-  const { cursor, options } = step
-  const { probe, startUs } = cursor
-  const fault = brokenEntry()
-  const again = probe ? askedAgain(probe, keptBytes(found.group)) : undefined
-  if (again) cursor.probe = again
-  else if (!probe) cursor.anchorTries++
-  if (again || (!probe && cursor.anchorTries < UNREADABLE_TRIES)) return lastChunk(step, { fault })
-  if (!(await isReadByTime(step, undefined, 'live'))) {
-    cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
-    return lastChunk(step, { fault })
-  }
-  const from = probeAfter(found.unreadableUs ?? Math.max(startUs ?? 0, reachUs(step)))
-  cursor.probe = probe ? unreadableAt(probe, found.unreadableUs) : from
-  return lastChunk(step, { ...found.group, gaps: probe ? 0 : 1 })
+/** Before anything is skipped, at the start as it is set now: it may be set again. */
+function probeOf({ probe, startUs }: Pick<AuditCursor, 'probe' | 'startUs'>): Probe {
+  return probe && probe.steps >= 0 ? probe : { ...probe, ...probeAt(startUs ?? 0) }
 }
 
 // Whether the log begins in the future. If only our clock says so, the log itself decides, because that clock may be slow.
 
 /** As far as half a year, and back to the second. */
-const MOST_PROBES = 50
+const MOST_PROBES = 150
 
 /** `unknown`: the log could not be read, as the last part reported. */
 type Dated = 'now' | 'future' | 'unknown'
@@ -215,7 +196,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
   // A page that was unreadable before is asked for in smaller pieces, as in a drain.
   const walk = (step.cursor.ahead ??= { ...walkFrom(position), entries: 0 })
   for (;;) {
-    const seen: { view?: PageView; isUnreadableAlone?: true } = {}
+    const seen: { view?: PageView; isLeft?: true } = {}
     yield* readPage(step, {
       walk,
       priority: 'live',
@@ -223,7 +204,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
       take: Math.max(2, takeAt(walk, MOST_FUTURE + 1)),
       stopUs: () => null,
       passedHead: false,
-      whole: (view) => {
+      complete: (view) => {
         seen.view = view
         const read = view.count - view.malformed
         // In small pages `from` itself, where that is included, would be half of what is counted.
@@ -231,28 +212,34 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
         return {}
       },
       leave: () => {
-        seen.isUnreadableAlone = true
-        return {}
+        seen.isLeft = true
       },
     })
-    const { view, isUnreadableAlone = false } = seen
-    if (!view && !isUnreadableAlone) return 'unknown'
+    const { view, isLeft = false } = seen
+    if (!view && !isLeft) return 'unknown'
     if (view?.last || walk.entries >= MOST_FUTURE) return 'now'
     const next = view ? view.lastOfAll : await readableBehind(step, walk.from)
     if (!next || next.id === walk.from.id) return 'future'
     if (!view) walk.entries++
-    goOn(walk, next)
+    moveOn(walk, { is: 'progress', at: next })
   }
 }
 
 /** What stays unreadable is passed by time; a drain that goes on from here meets it again, and counts it. */
-async function readableBehind(step: Step, { at }: Position): Promise<Position | undefined> {
-  let probe = probeAfter(at)
+async function readableBehind(step: Step, from: Position): Promise<Position | undefined> {
+  let probe = probeAfter(from.at)
   for (let tries = 0; tries < MOST_PROBES; tries++) {
-    const { position, unreadable, unreadableUs } = await search(step, probe.atUs, 'live')
-    const next = unreadable ? unreadableAt(probe, unreadableUs) : readableAt(probe)
-    if (!next) return position
-    probe = next
+    const found = await search(step, probe.atUs, 'live')
+    const skipped = await skip(step, probe, found, {
+      priority: 'live',
+      from,
+      knownUs: from.at,
+      endUs: Infinity,
+    })
+    if (skipped.next === 'readable') return skipped.position
+    if (skipped.next === 'nothing') return undefined
+    if (skipped.next === 'outage') break
+    probe = skipped.probe
   }
   throw brokenEntry()
 }

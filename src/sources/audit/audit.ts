@@ -3,12 +3,12 @@
 import { believed } from '../../core/clock.ts'
 import type { Cursor, Stream, Plan, Source } from '../../contracts/source.ts'
 import { anchor } from './anchor.ts'
-import { noteLateness, openAuditCursor } from './cursor.ts'
+import { recordLateness, openAuditCursor } from './cursor.ts'
 import type { AuditCursor } from './cursor.ts'
 import { drainStep } from './head.ts'
 import type { AuditOptions, OptionsAndCursor, Step, Parts } from './step.ts'
 import { currentPace, lastChunk } from './step.ts'
-import { sweepDueAt, sweepStep } from './lookback.ts'
+import { lookbackDueAt, lookbackStep } from './lookback.ts'
 
 export class AuditSource implements Source {
   readonly stream: Stream
@@ -20,7 +20,7 @@ export class AuditSource implements Source {
   /** A read of this process has landed. */
   #landed = false
   /** The watch knows where the head is: after a start from the cursor alone, before anything is read. */
-  #placeTold = false
+  #positionReported = false
   /** lateness seen in the last part of the last page; the next part saves it in the cursor */
   #behindUs = 0
   /** what the last plan opened: the read behind it takes that, and may change it */
@@ -39,7 +39,7 @@ export class AuditSource implements Source {
       this.#planned = { text, cursor: openAuditCursor(text, now, this.stream.workspace) }
     const { cursor } = this.#planned
     if (once) return this.#planOnce(cursor, now)
-    if (!this.#placeTold) this.#tellPlace(cursor)
+    if (!this.#positionReported) this.#reportPosition(cursor)
     return { ...this.#next(cursor, now), caughtUp: cursor.caughtUp }
   }
 
@@ -47,16 +47,16 @@ export class AuditSource implements Source {
   #next(cursor: AuditCursor, now: number): Pick<Plan, 'dueAt' | 'priority'> {
     const options = this.#options
     const live = cursor.drain ? now : pollDueAt({ options, cursor }, now)
-    const sweep = sweepDueAt(options, cursor)
+    const lookback = lookbackDueAt(options, cursor)
     const liveAt = live > now ? live : options.client.freeAt('live')
-    return sweep < liveAt ? { dueAt: sweep, priority: 'lookback' } : { dueAt: live, priority: 'live' }
+    return lookback < liveAt ? { dueAt: lookback, priority: 'lookback' } : { dueAt: live, priority: 'live' }
   }
 
   /** Drains the head, then makes each lookback that was due when the run began. */
   #planOnce(cursor: AuditCursor, now: number): Plan {
     this.#beganAt ??= now
     if (!this.#drained) return { dueAt: now, priority: 'live', caughtUp: false }
-    const dueAt = sweepDueAt(this.#options, cursor, this.#beganAt)
+    const dueAt = lookbackDueAt(this.#options, cursor, this.#beganAt)
     return { dueAt, priority: 'lookback', caughtUp: dueAt === Infinity }
   }
 
@@ -64,7 +64,7 @@ export class AuditSource implements Source {
     const { clock, once } = this.#options
     const now = clock.now()
     const cursor = this.#take(text, now)
-    noteLateness(cursor, this.#behindUs, now)
+    recordLateness(cursor, this.#behindUs, now)
     this.#behindUs = 0
     // A drain of an earlier process ends at what is there now, however long the daemon was down.
     if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
@@ -84,16 +84,16 @@ export class AuditSource implements Source {
     if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
     if (once && this.#behindUs > 0) {
       // There may be no next page in this process.
-      noteLateness(cursor, this.#behindUs, now)
+      recordLateness(cursor, this.#behindUs, now)
       this.#behindUs = 0
       yield lastChunk(step)
     }
-    this.#tellPlace(cursor)
+    this.#reportPosition(cursor)
   }
 
-  #tellPlace({ head, headUs, latestUs }: AuditCursor): void {
+  #reportPosition({ head, headUs, latestUs }: AuditCursor): void {
     const { reporter } = this.#options
-    this.#placeTold = true
+    this.#positionReported = true
     if (!head) return
     reporter.cursor(headUs)
     reporter.head(Math.max(headUs, latestUs))
@@ -111,9 +111,9 @@ export class AuditSource implements Source {
     const { cursor } = step
     if (cursor.head === null) return anchor(step)
     const isUnderWay = cursor.drain !== null
-    if (this.#options.once) return isUnderWay || !this.#drained ? drainStep(step) : sweepStep(step)
+    if (this.#options.once) return isUnderWay || !this.#drained ? drainStep(step) : lookbackStep(step)
     const isDue = isUnderWay || pollDueAt(step, now) <= now
-    return isDue && this.#next(cursor, now).priority === 'live' ? drainStep(step) : sweepStep(step)
+    return isDue && this.#next(cursor, now).priority === 'live' ? drainStep(step) : lookbackStep(step)
   }
 }
 

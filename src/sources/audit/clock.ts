@@ -1,7 +1,7 @@
 // Which entries are dated in the future: by the server's clock if it sends a believable one, else by ours.
 import { HOUR_MS, SECOND_US } from '../../core/time.ts'
 import { mayLeadUs } from '../shared.ts'
-import type { Position } from './cursor.ts'
+import type { Position } from './walk.ts'
 import type { PagingStep } from './step.ts'
 
 /** A server's clock that is further off from ours than this is not believed: one of them is wrong. */
@@ -20,7 +20,7 @@ export const SET_BACK_MS = HOUR_MS
  * Margin where the server sends no clock. Our clock, if it is kept at all, is wrong by no more than the hour of
  * a summer time that it missed.
  */
-const UNTOLD_MS = HOUR_MS
+const NO_CLOCK_MS = HOUR_MS
 
 type Around = Pick<PagingStep, 'options' | 'cursor'>
 
@@ -28,9 +28,9 @@ type Around = Pick<PagingStep, 'options' | 'cursor'>
 export function horizonUs({ options, cursor }: Around, serverAt?: number): number {
   const now = options.clock.now()
   if (serverAt !== undefined) return mayLeadUs(Math.max(now, serverAt))
-  const untoldUs = mayLeadUs(now + UNTOLD_MS)
+  const withoutClockUs = mayLeadUs(now + NO_CLOCK_MS)
   // The head itself is later: there were many such entries, or it was the first. Our clock is slow, so no horizon.
-  return cursor.head !== null && cursor.head.at > untoldUs ? Infinity : untoldUs
+  return cursor.head !== null && cursor.head.at > withoutClockUs ? Infinity : withoutClockUs
 }
 
 interface Dated {

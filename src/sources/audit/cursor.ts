@@ -3,40 +3,10 @@ import type { Cursor } from '../../contracts/source.ts'
 import { DAY_MS } from '../../core/time.ts'
 import type { Fields } from '../shared.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, isText, openStored } from '../shared.ts'
-import type { Probe } from './probe.ts'
+import type { Probe } from './skip.ts'
+import type { Position, Walk } from './walk.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
-
-/** An entry's place in the feed. */
-export interface Position {
-  readonly id: string
-  /** its own time, µs */
-  readonly at: number
-}
-
-/** Paging forward from an entry: a drain of the head, or a lookback. */
-export interface Walk {
-  from: Position
-  /** the position whose page led to `from`; absent: none did */
-  before?: Position
-  /** `take` after narrowing around a bad page; null: the usual */
-  narrowTake: number | null
-  /** how often the page at `from` failed in a row, or what is found by time in its place */
-  badTries: number
-  /** bytes of the largest of these answers, where their bytes are kept; absent: none were */
-  mostBadBytes?: number
-  /** when the first of these failures was, epoch ms; absent: there was none */
-  failingSince?: number
-  /** elements that a page must hold to show one behind the malformed ones that follow `from`; absent: none follow it */
-  atLeast?: number
-  /** good pages since the last narrowing */
-  goodPages: number
-  /** the page at `from` stays unreadable even alone: the way on by `search` */
-  probe: Probe | null
-  /** ids at which the last pages ended: one seen again is a feed that does not advance */
-  ends: string[]
-  stuckPages: number
-}
 
 /** One cycle of the head reader, from a due poll to its stop rule. */
 export interface Drain extends Walk {
@@ -48,8 +18,6 @@ export interface Drain extends Walk {
   passedHead: boolean
   /** pages were full: take all that one page can give */
   backlog: boolean
-  /** how an empty head is checked; see the table in head.ts */
-  doubt: 'none' | 'ask_latest' | 'read_again' | 'cursor_gone'
   /** empty answers in a row that nothing confirmed; absent: none */
   emptyAnswers?: number
   /** the cursor was found by time once in this drain already */
@@ -60,7 +28,7 @@ export interface Drain extends Walk {
   pages: number
 }
 
-export interface Sweep {
+export interface Lookback {
   /** null: none under way */
   walk: Walk | null
   /** where this one ends, µs */
@@ -70,7 +38,7 @@ export interface Sweep {
   /** when the full one under way began, epoch ms; absent: none is */
   fullBeganAt?: number
   /** when the last full one began that came to its end, epoch ms; where none has, as if one had before the first; absent: none was due */
-  fullSweptAt?: number
+  fullDoneAt?: number
 }
 
 export interface AuditCursor {
@@ -87,7 +55,7 @@ export interface AuditCursor {
   latestUs: number
   drain: Drain | null
   /** recent entries to begin a poll from, oldest first, so that its first page overlaps what is known */
-  trail: Position[]
+  overlap: Position[]
   /** epoch ms of the next poll */
   dueAt: number
   caughtUp: boolean
@@ -97,15 +65,13 @@ export interface AuditCursor {
   gapBehind?: string
   /** the code with which `latest` fails, as logged; absent: it answers */
   latestFails?: string
-  sweep: Sweep
+  lookback: Lookback
   /** about the largest page lately seen: where a server caps its pages below `take`, one of this size may be full */
   largestPage: number
   /** reading page by page to see whether the first entry is dated in the future; absent: not under way */
   ahead?: Walk & { entries: number }
   /** An entry stays unreadable: how the next poll goes on by `search`. */
   probe: Probe | null
-  /** how often the very first entry was unreadable */
-  anchorTries: number
   /** how far behind the head entries were lately found, µs; halves each day without one */
   lateUs: number
   lateSeenAt: number
@@ -121,7 +87,7 @@ export interface AuditCursor {
 const MALFORMED_LENGTH = 100
 
 /** What is quarantined once is known from then on: it is no sign of an outage when it comes again without entries beside it. */
-export function noteMalformed(
+export function recordMalformed(
   cursor: AuditCursor,
   quarantined: readonly { readonly sha256: string }[],
 ): void {
@@ -146,14 +112,13 @@ export function freshAuditCursor(now: number): AuditCursor {
     headUs: 0,
     latestUs: 0,
     drain: null,
-    trail: [],
+    overlap: [],
     dueAt: now,
     caughtUp: false,
     lost: null,
     largestPage: 2,
     probe: null,
-    anchorTries: 0,
-    sweep: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
+    lookback: { walk: null, untilUs: 0, fullDueAt: now, quickDueAt: now },
     lateUs: 0,
     lateSeenAt: 0,
     perHour: 0,
@@ -165,7 +130,30 @@ export function freshAuditCursor(now: number): AuditCursor {
 /** A copy that a step may change freely. Throws ConnectorError `journal_corrupt` where it is damaged or not of our version. */
 export function openAuditCursor(cursor: Cursor | undefined, now: number, workspace: string): AuditCursor {
   if (cursor === undefined) return freshAuditCursor(now)
-  return openStored(cursor, { workspace, source: 'audit', isWhole })
+  return openStored(cursor, { workspace, source: 'audit', isWhole, upgrade: upgraded })
+}
+
+/** What 0.1.0 called the states of a walk, the lookback and the positions at which a poll may begin. */
+const oldStates: ReadonlyMap<unknown, Walk['state']> = new Map([
+  ['ask_latest', 'check_end'],
+  ['read_again', 'page_again'],
+  ['cursor_gone', 'find'],
+])
+
+function upgraded({ sweep, trail, ...fields }: Fields): Fields {
+  const walkOf = (value: unknown) => {
+    const walk = fieldsOf(value)
+    return walk ? { state: oldStates.get(walk['doubt']) ?? 'page', ...walk } : value
+  }
+  const { fullSweptAt, walk, ...oldLookback } = fieldsOf(sweep) ?? {}
+  const doneAt = fullSweptAt === undefined ? {} : { fullDoneAt: fullSweptAt }
+  return {
+    ...(trail !== undefined && { overlap: trail }),
+    ...(sweep !== undefined && { lookback: { ...oldLookback, ...doneAt, walk: walkOf(walk) } }),
+    ...fields,
+    drain: walkOf(fields['drain']),
+    ...(fields['ahead'] !== undefined && { ahead: walkOf(fields['ahead']) }),
+  }
 }
 
 const isPosition = (value: unknown) => isText(fieldsOf(value)?.['id']) && areNumbers(value, 'at')
@@ -175,6 +163,7 @@ function isWalk(value: unknown): boolean {
   const walk = fieldsOf(value)
   return (
     areNumbers(walk, 'badTries', 'goodPages', 'stuckPages') &&
+    isText(walk?.['state']) &&
     isPosition(walk?.['from']) &&
     isNullOr(walk?.['probe'], isProbe) &&
     isListOf(walk?.['ends'], isText)
@@ -182,10 +171,10 @@ function isWalk(value: unknown): boolean {
 }
 
 function isWhole(fields: Fields): fields is Fields & AuditCursor {
-  const sweep = fieldsOf(fields['sweep'])
+  const lookback = fieldsOf(fields['lookback'])
   const fetches = fieldsOf(fields['fetches'])
   return (
-    areNumbers(fields, 'headUs', 'latestUs', 'dueAt', 'largestPage', 'anchorTries', 'lateUs', 'lateSeenAt') &&
+    areNumbers(fields, 'headUs', 'latestUs', 'dueAt', 'largestPage', 'lateUs', 'lateSeenAt') &&
     areNumbers(fields, 'perHour', 'polledAt') &&
     typeof fields['caughtUp'] === 'boolean' &&
     isNullOr(fields['startUs'], Number.isFinite) &&
@@ -194,9 +183,9 @@ function isWhole(fields: Fields): fields is Fields & AuditCursor {
     isNullOr(fields['drain'], isWalk) &&
     isNullOr(fields['probe'], isProbe) &&
     (fields['ahead'] === undefined || isWalk(fields['ahead'])) &&
-    isListOf(fields['trail'], isPosition) &&
-    areNumbers(sweep, 'untilUs', 'fullDueAt', 'quickDueAt') &&
-    isNullOr(sweep?.['walk'], isWalk) &&
+    isListOf(fields['overlap'], isPosition) &&
+    areNumbers(lookback, 'untilUs', 'fullDueAt', 'quickDueAt') &&
+    isNullOr(lookback?.['walk'], isWalk) &&
     areNumbers(fetches, 'sinceUs') &&
     isListOf(fetches?.['sent'], Number.isFinite)
   )
@@ -206,61 +195,35 @@ export function closeAuditCursor(cursor: AuditCursor): Cursor {
   return JSON.stringify(cursor)
 }
 
-export function walkFrom(from: Position): Walk {
-  return { from, narrowTake: null, badTries: 0, goodPages: 0, probe: null, ends: [], stuckPages: 0 }
-}
-
-/** A good page at `walk.from` ended at `to`. */
-export function goOn(walk: Walk, to: Position): void {
-  if (to.id !== walk.from.id) walk.before = walk.from
-  delete walk.atLeast
-  walk.from = to
-}
-
-/** Continues at a position that no page of this walk led to. */
-export function jumpTo(walk: Walk, to: Position): void {
-  forgetFailures(walk)
-  delete walk.before
-  delete walk.atLeast
-  walk.from = to
-}
-
-/** A page at `walk.from` was good, the walk leaves it, or other pages fail too. */
-export function forgetFailures(walk: Walk): void {
-  walk.badTries = 0
-  delete walk.mostBadBytes
-  delete walk.failingSince
-}
-
 /** At least this much of what is known is read again at every poll. */
 const OVERLAP_MIN_US = 120_000_000
 const OVERLAP_MAX_US = 900_000_000
-const TRAIL_LENGTH = 24
-/** Positions of the trail are so far apart that a full one covers the longest overlap. */
-const APART_US = OVERLAP_MAX_US / (TRAIL_LENGTH - 2)
+const OVERLAP_LENGTH = 24
+/** So far apart that all of them cover the longest overlap. */
+const APART_US = OVERLAP_MAX_US / (OVERLAP_LENGTH - 2)
 
 /**
- * Where a poll begins: the newest position of the trail that is no younger than the overlap, so that an entry that became
+ * Where a poll begins: the newest position that is no younger than the overlap, so that an entry that became
  * visible a little late is found without a request of its own. The oldest where none is that old.
  */
-export function overlapStart({ trail, headUs, lateUs }: AuditCursor, head: Position): Position {
+export function overlapStart({ overlap, headUs, lateUs }: AuditCursor, head: Position): Position {
   const overlapUs = Math.min(Math.max(OVERLAP_MIN_US, 2 * lateUs), OVERLAP_MAX_US)
-  return trail.findLast(({ at }) => at <= headUs - overlapUs) ?? trail[0] ?? head
+  return overlap.findLast(({ at }) => at <= headUs - overlapUs) ?? overlap[0] ?? head
 }
 
 /** Keeps a bounded number of positions, `marks` among them: the newest that is older than the longest overlap, and those after it. */
-export function leaveTrail(cursor: AuditCursor, marks: readonly Position[]): void {
-  const trail = [...cursor.trail]
+export function recordOverlap(cursor: AuditCursor, marks: readonly Position[]): void {
+  const overlap = [...cursor.overlap]
   for (const { id, at } of marks) {
-    const last = trail.at(-1)
-    if (!last || at >= last.at + APART_US) trail.push({ id, at })
+    const last = overlap.at(-1)
+    if (!last || at >= last.at + APART_US) overlap.push({ id, at })
   }
-  const covering = trail.findLastIndex(({ at }) => at <= cursor.headUs - OVERLAP_MAX_US)
-  cursor.trail = trail.slice(Math.max(0, covering)).slice(-TRAIL_LENGTH)
+  const covering = overlap.findLastIndex(({ at }) => at <= cursor.headUs - OVERLAP_MAX_US)
+  cursor.overlap = overlap.slice(Math.max(0, covering)).slice(-OVERLAP_LENGTH)
 }
 
 /** An entry was found this far behind the head. */
-export function noteLateness(cursor: AuditCursor, behindUs: number, now: number): void {
+export function recordLateness(cursor: AuditCursor, behindUs: number, now: number): void {
   const days = Math.max(0, Math.floor((now - cursor.lateSeenAt) / DAY_MS))
   const faded = cursor.lateUs / 2 ** Math.min(days, 40)
   if (behindUs <= 0 && days === 0) return

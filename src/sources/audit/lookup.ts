@@ -11,7 +11,7 @@ import type { Group } from '../splitter/entries-builder.ts'
 import { splitOne } from '../splitter/splitter.ts'
 import type { SplitterOptions } from '../splitter/splitter.ts'
 import { isFuture } from './clock.ts'
-import type { Position } from './cursor.ts'
+import type { Position } from './walk.ts'
 import { entryOptions, fromStart } from './step.ts'
 import type { PagingStep, Step } from './step.ts'
 
@@ -26,8 +26,8 @@ export interface Found extends FoundEntry {
   readonly failure?: ConnectorError
 }
 
-/** Of what is kept of an answer that is no entry. */
-export const keptBytes = ({ quarantined }: Pick<Group, 'quarantined'> = { quarantined: [] }): number =>
+/** The size of an answer that is no entry. */
+export const quarantinedBytes = ({ quarantined }: Pick<Group, 'quarantined'> = { quarantined: [] }): number =>
   quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
 
 /** The fault of a part that asks for it once more. */
@@ -158,15 +158,15 @@ const LATEST = '/api/v1/logs/audit/latest'
 /** Remembers what it shows. An entry dated in the future hides the newest of now, so it proves nothing. */
 export async function readLatest(step: Step): Promise<Found> {
   const { cursor } = step
-  const found = await askLatestAlone(step, 'live')
-  tellFailing(step, found.failure)
+  const found = await tryLatest(step, 'live')
+  logFailing(step, found.failure)
   if (isFuture(step, found)) return { ...found, position: undefined }
   if (found.position) cursor.latestUs = Math.max(cursor.latestUs, found.position.at)
   return found
 }
 
 /** If this request alone fails, returns the failure. Throws errors that would meet any request. */
-export async function askLatestAlone(step: PagingStep, priority: Priority): Promise<Found> {
+export async function tryLatest(step: PagingStep, priority: Priority): Promise<Found> {
   try {
     return await readEntry(step, LATEST, priority)
   } catch (error) {
@@ -194,7 +194,7 @@ export async function isReadByTime(
   priority: Priority,
 ): Promise<boolean> {
   if (knownUs !== undefined && (await anchorAt(step, knownUs, priority)).position) return true
-  const { position, unreadableUs } = await askLatestAlone(step, priority)
+  const { position, unreadableUs } = await tryLatest(step, priority)
   const newestUs = position?.at ?? unreadableUs ?? step.options.clock.now() * 1000
   if ((await anchorAt(step, newestUs, priority)).position) return true
   return !(await anchorAt(step, newestUs + SECOND_US, priority)).unreadable
@@ -204,7 +204,7 @@ export async function isReadByTime(
 export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)
 
 /** Told once, and once more when it answers again: pages may lead to the end without it for ever. */
-export function tellFailing({ cursor, options: { log } }: Step, failure: ConnectorError | undefined): void {
+export function logFailing({ cursor, options: { log } }: Step, failure: ConnectorError | undefined): void {
   if (failure && cursor.latestFails === undefined) {
     log.warn(
       'The newest entry cannot be asked for: reading goes on, and the end of the log is proven by `search` instead',

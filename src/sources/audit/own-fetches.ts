@@ -36,7 +36,7 @@ export function freshFetches(now: number): Fetches {
 interface Recogniser {
   readonly instance: string
   /** User-Agents of tools that are known */
-  readonly expected: (userAgent: string) => boolean
+  readonly expectedUserAgent: (userAgent: string) => boolean
   /** by all that read this log, a backfill beside the live reader too; in memory alone */
   readonly sentTimes: SentTimes
 }
@@ -47,7 +47,7 @@ export type Kind = 'own' | 'foreign' | 'other'
 /** Clients may write anything into entries: what is not text is no user. */
 const textsOf = textsUnder(['user', 'ip', 'user_agent'])
 
-export function noteSent({ sent }: SentTimes, at: number): void {
+export function recordSent({ sent }: SentTimes, at: number): void {
   sent.push(at)
   if (sent.length > SENT_LENGTH) sent.splice(0, sent.length - SENT_LENGTH)
 }
@@ -85,5 +85,5 @@ export function classify(fetches: Fetches, entries: Entries, index: number, by: 
   if (isAlike && atOurTime) return 'own'
   const mayBeOurs = isAlike && known.some((one) => isForgotten(one, at))
   if (user !== fetches.user || at < fetches.sinceUs || mayBeOurs) return 'other'
-  return by.expected(agent) ? 'other' : 'foreign'
+  return by.expectedUserAgent(agent) ? 'other' : 'foreign'
 }

@@ -4,7 +4,7 @@ import { partOf } from '../shared.ts'
 import type { SourceOptions, Start } from '../shared.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import type { SplitterLimits, SplitterOptions } from '../splitter/splitter.ts'
-import { closeAuditCursor, noteMalformed } from './cursor.ts'
+import { closeAuditCursor, recordMalformed } from './cursor.ts'
 import type { AuditCursor } from './cursor.ts'
 import type { SentTimes } from './own-fetches.ts'
 
@@ -24,7 +24,7 @@ export interface AuditOptions extends PagingOptions, SourceOptions {
   readonly intervalMs: number | undefined
   readonly start: Start
   /** 0: no lookback */
-  readonly sweepMs: number
+  readonly lookbackMs: number
   /** what is older may be taken for new when it is read again */
   readonly keepKeysMs: number
 }
@@ -65,7 +65,7 @@ export function lastChunk(step: PagingStep, more: Partial<PageChunk> = {}): Page
 
 /** A part of a page that is not whole yet. */
 export function middleChunk({ headUs, cursor }: PagingStep, more: Partial<PageChunk>): PageChunk {
-  noteMalformed(cursor, more.quarantined ?? [])
+  recordMalformed(cursor, more.quarantined ?? [])
   return partOf({ headUs: headUs === 0 ? undefined : headUs, ...more })
 }
 
@@ -88,8 +88,6 @@ interface Pace {
   readonly intervalMs: number
   readonly take: number
 }
-
-export const MAX_TAKE = 1000
 
 const tiers = {
   high: { intervalMs: 5 * 60_000, take: 1000 },

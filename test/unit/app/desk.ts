@@ -128,7 +128,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     activity: 'high',
     intervalMs: 5 * MINUTE,
     start: { kind: 'earliest' },
-    sweepMs: 0,
+    lookbackMs: 0,
     keepKeysMs: 35 * DAY,
     once: false,
     instance: INSTANCE,

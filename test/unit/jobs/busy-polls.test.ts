@@ -16,7 +16,7 @@ import {
 } from './backfill-desk.ts'
 
 /** Two requests each second. */
-const greedy = { intervalMs: SECOND, sweepMs: 0 }
+const greedy = { intervalMs: SECOND, lookbackMs: 0 }
 
 test('a backfill beside them makes its tenth of the limit, and no minute holds more than the limit', async () => {
   const desk = await openLateDesk({ limit: 60, limits: { audit: 60 }, source: greedy }, 30_000)
@@ -57,7 +57,7 @@ test('a reconcile beside them comes to its end', async () => {
 it('lookback beside them finds what became visible late', async () => {
   const desk = await openDesk({
     ...{ limit: 60, limits: { audit: 60 } },
-    source: { intervalMs: SECOND, sweepMs: HOUR, start: { kind: 'latest' } },
+    source: { intervalMs: SECOND, lookbackMs: HOUR, start: { kind: 'latest' } },
   })
   const stop = new AbortController()
   const polls = runIngest(desk.collector, stop.signal)

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import * as audit from '../../../src/sources/audit/cursor.ts'
 import * as history from '../../../src/sources/history/cursor.ts'
+import { walkFrom } from '../../../src/sources/audit/walk.ts'
 import * as vault from '../../../src/sources/vault/cursor.ts'
 import { DAY, START } from '../app/desk.ts'
 
@@ -9,8 +10,8 @@ function auditCursor(): string {
   const cursor = audit.freshAuditCursor(START)
   const head = { id: 'a', at: START * 1000 }
   cursor.head = head
-  cursor.trail.push(head)
-  cursor.sweep.walk = audit.walkFrom(head)
+  cursor.overlap.push(head)
+  cursor.lookback.walk = walkFrom(head)
   return audit.closeAuditCursor(cursor)
 }
 

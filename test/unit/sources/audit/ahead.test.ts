@@ -21,16 +21,21 @@ async function* emptyPage() {
 }
 
 const manners = (['exclusive', 'inclusive'] as const).flatMap((from) =>
-  [0, 48 * HOUR].flatMap((sweepMs) =>
-    (['on', 'off'] as const).map((date) => ({ from, sweepMs, date, switches: { from, date_header: date } })),
+  [0, 48 * HOUR].flatMap((lookbackMs) =>
+    (['on', 'off'] as const).map((date) => ({
+      from,
+      lookbackMs,
+      date,
+      switches: { from, date_header: date },
+    })),
   ),
 )
 const told = manners.filter(({ date }) => date === 'on')
 
 test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, count }))))(
-  'live reading goes on before $count entries dated in the future (from $from, sweep $sweepMs, `Date` $date)',
-  async ({ switches, sweepMs, count }) => {
-    const desk = await openDesk({ source: { sweepMs }, switches })
+  'live reading goes on before $count entries dated in the future (from $from, sweep $lookbackMs, `Date` $date)',
+  async ({ switches, lookbackMs, count }) => {
+    const desk = await openDesk({ source: { lookbackMs }, switches })
     // One alone: each page begins at the head, and none before was larger than what is ahead.
     desk.add(1)
     await desk.live(START + MINUTE)
@@ -66,10 +71,10 @@ async function* cutPage() {
 }
 
 test.each(manners.flatMap((manner) => [1, 2].map((count) => ({ ...manner, count }))))(
-  'pages that an outage made small let $count entries dated in the future lead no more than large ones (from $from, sweep $sweepMs, `Date` $date)',
-  async ({ switches, sweepMs, count }) => {
+  'pages that an outage made small let $count entries dated in the future lead no more than large ones (from $from, sweep $lookbackMs, `Date` $date)',
+  async ({ switches, lookbackMs, count }) => {
     const outage = { on: false }
-    const desk = await openDesk({ source: { sweepMs }, switches, wrap: cutWhile(() => outage.on) })
+    const desk = await openDesk({ source: { lookbackMs }, switches, wrap: cutWhile(() => outage.on) })
     desk.add(1)
     await desk.live(START + MINUTE)
     for (let i = 0; i < count; i++) desk.mock.add({ at: AHEAD + i, visibleAt: 0 })
@@ -108,9 +113,9 @@ test('malformed elements beside an entry dated in the future are no proof that o
 })
 
 test.each(manners)(
-  'a cursor whose entry is purged is not put behind what is dated in the future (from $from, sweep $sweepMs, `Date` $date)',
-  async ({ switches, sweepMs }) => {
-    const desk = await openDesk({ source: { sweepMs }, switches })
+  'a cursor whose entry is purged is not put behind what is dated in the future (from $from, sweep $lookbackMs, `Date` $date)',
+  async ({ switches, lookbackMs }) => {
+    const desk = await openDesk({ source: { lookbackMs }, switches })
     const known = desk.add(5)
     await desk.live(START + MINUTE)
     desk.mock.purge(known)
@@ -123,9 +128,9 @@ test.each(manners)(
 )
 
 test.each(manners)(
-  'behind an entry that stays unreadable, what is dated in the future is no place to go on from (from $from, sweep $sweepMs, `Date` $date)',
-  async ({ switches, sweepMs }) => {
-    const desk = await openDesk({ source: { sweepMs }, switches })
+  'behind an entry that stays unreadable, what is dated in the future is no place to go on from (from $from, sweep $lookbackMs, `Date` $date)',
+  async ({ switches, lookbackMs }) => {
+    const desk = await openDesk({ source: { lookbackMs }, switches })
     desk.add(5)
     await desk.live(START + MINUTE)
     desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -138,10 +143,10 @@ test.each(manners)(
 )
 
 test.each(manners)(
-  'of `latest`, all that comes from then on is read where the latest is dated in the future (from $from, sweep $sweepMs, `Date` $date)',
-  async ({ switches, sweepMs }) => {
+  'of `latest`, all that comes from then on is read where the latest is dated in the future (from $from, sweep $lookbackMs, `Date` $date)',
+  async ({ switches, lookbackMs }) => {
     const start = { kind: 'latest' } as const
-    const desk = await openDesk({ source: { sweepMs, start }, switches })
+    const desk = await openDesk({ source: { lookbackMs, start }, switches })
     const before = desk.add(5, START - MINUTE)
     desk.mock.add({ at: AHEAD, visibleAt: 0 })
     await desk.live(START + MINUTE)
@@ -153,9 +158,9 @@ test.each(manners)(
 )
 
 test.each(manners)(
-  'a log that begins with what is dated in the future is read when something comes (from $from, sweep $sweepMs, `Date` $date)',
-  async ({ switches, sweepMs }) => {
-    const desk = await openDesk({ source: { sweepMs }, switches })
+  'a log that begins with what is dated in the future is read when something comes (from $from, sweep $lookbackMs, `Date` $date)',
+  async ({ switches, lookbackMs }) => {
+    const desk = await openDesk({ source: { lookbackMs }, switches })
     const ahead = desk.mock.add({ at: AHEAD, visibleAt: 0 }).id
     await desk.live(START + MINUTE)
     expect(await desk.ids()).toEqual([ahead])
@@ -226,7 +231,7 @@ test('what is dated in the future does not count as what a long drain has before
 
 test('an entry found many times the swept span behind the head makes no storm of sweeps', async () => {
   // Without the server's clock, what is dated less than an hour ahead leads the way, and all else is late by it.
-  const desk = await openDesk({ source: { sweepMs: 20 * MINUTE }, switches: { date_header: 'off' } })
+  const desk = await openDesk({ source: { lookbackMs: 20 * MINUTE }, switches: { date_header: 'off' } })
   desk.add(5)
   await desk.live(START + MINUTE)
   desk.mock.add({ at: START + 58 * MINUTE, visibleAt: 0 })
@@ -237,9 +242,9 @@ test('an entry found many times the swept span behind the head makes no storm of
 })
 
 test.each(told)(
-  'behind an entry that stays unreadable, a malformed element dated in the future is no place to go on from either (from $from, sweep $sweepMs, `Date` $date)',
-  async ({ switches, sweepMs }) => {
-    const desk = await openDesk({ source: { sweepMs }, switches })
+  'behind an entry that stays unreadable, a malformed element dated in the future is no place to go on from either (from $from, sweep $lookbackMs, `Date` $date)',
+  async ({ switches, lookbackMs }) => {
+    const desk = await openDesk({ source: { lookbackMs }, switches })
     desk.add(5)
     await desk.live(START + MINUTE)
     desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0, defect: 'poison' })

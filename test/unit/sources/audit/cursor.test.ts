@@ -4,11 +4,12 @@ import { ConnectorError } from '../../../../src/core/errors.ts'
 import {
   closeAuditCursor,
   freshAuditCursor,
-  leaveTrail,
-  noteLateness,
+  recordOverlap,
+  recordLateness,
   openAuditCursor,
   overlapStart,
 } from '../../../../src/sources/audit/cursor.ts'
+import { walkFrom } from '../../../../src/sources/audit/walk.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
 
 const us = (ms: number) => ms * 1000
@@ -36,6 +37,27 @@ it.each([
   expect(opening).not.toThrow('secret-id')
 })
 
+it('a cursor of 0.1.0 is read: the state of each walk, the lookback and where a poll may begin are what they were', () => {
+  const { overlap, lookback, ...fresh } = freshAuditCursor(START)
+  expect(overlap).toEqual([])
+  const from = place(START)
+  const { state, ...walk } = walkFrom(from)
+  const old = (doubt: string) =>
+    JSON.stringify({
+      ...{ ...fresh, anchorTries: 0, trail: [from], ahead: { ...walk, entries: 3 } },
+      drain: { ...walk, doubt, untilUs: 7, entries: 0, pages: 0 },
+      sweep: { ...lookback, walk, fullSweptAt: 5 },
+    })
+  const open = (doubt: string) => openAuditCursor(old(doubt), START, 'acme')
+  expect(state).toBe('page')
+  const states = ['none', 'ask_latest', 'read_again', 'cursor_gone'].map((doubt) => open(doubt).drain?.state)
+  expect(states).toEqual(['page', 'check_end', 'page_again', 'find'])
+  const opened = open('none')
+  expect(opened).toMatchObject({ ahead: { state, entries: 3 }, drain: { from, untilUs: 7 }, overlap: [from] })
+  expect(opened.lookback).toEqual({ ...lookback, walk: walkFrom(from), fullDoneAt: 5 })
+  expect(openAuditCursor(closeAuditCursor(opened), START, 'acme')).toEqual(opened)
+})
+
 it('what a step changes leaves the text that it came from alone', () => {
   const text = closeAuditCursor(freshAuditCursor(START))
   openAuditCursor(text, START, 'acme').headUs = 5
@@ -46,10 +68,10 @@ it('the trail is bounded in number and reach', () => {
   const cursor = freshAuditCursor(START)
   for (let i = 0; i < 1_000; i++) {
     cursor.headUs = us(START + i * MINUTE)
-    leaveTrail(cursor, [place(START + i * MINUTE)])
+    recordOverlap(cursor, [place(START + i * MINUTE)])
   }
-  expect(cursor.trail.length).toBeLessThanOrEqual(24)
-  expect(cursor.trail[0]?.at).toBe(cursor.headUs - us(15 * MINUTE))
+  expect(cursor.overlap.length).toBeLessThanOrEqual(24)
+  expect(cursor.overlap[0]?.at).toBe(cursor.headUs - us(15 * MINUTE))
 })
 
 it('a poll begins at least two minutes behind the head where the trail reaches, and at the head where there is none', () => {
@@ -57,10 +79,10 @@ it('a poll begins at least two minutes behind the head where the trail reaches, 
   const head = place(START)
   cursor.headUs = head.at
   expect(overlapStart(cursor, head)).toBe(head)
-  leaveTrail(cursor, [place(START - 110 * SECOND), place(START - 10 * SECOND)])
+  recordOverlap(cursor, [place(START - 110 * SECOND), place(START - 10 * SECOND)])
   expect(overlapStart(cursor, head)).toEqual(place(START - 110 * SECOND))
-  cursor.trail = []
-  leaveTrail(cursor, [place(START - HOUR), place(START - 10 * MINUTE), place(START - 110 * SECOND)])
+  cursor.overlap = []
+  recordOverlap(cursor, [place(START - HOUR), place(START - 10 * MINUTE), place(START - 110 * SECOND)])
   expect(overlapStart(cursor, head)).toEqual(place(START - 10 * MINUTE))
 })
 
@@ -78,7 +100,7 @@ it.each([
         place(START + page * everyMs + (i * everyMs) / count),
       )
       cursor.headUs = entries.at(-1)?.at ?? 0
-      leaveTrail(
+      recordOverlap(
         cursor,
         entries.filter((_one, i) => [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512].includes(count - 1 - i)),
       )
@@ -93,23 +115,23 @@ it('the overlap grows with the lateness seen, to a bound', () => {
   const cursor = freshAuditCursor(START)
   const head = place(START)
   cursor.headUs = head.at
-  leaveTrail(
+  recordOverlap(
     cursor,
     [20, 16, 9, 7, 1].map((minutes) => place(START - minutes * MINUTE)),
   )
-  noteLateness(cursor, us(4 * MINUTE), START)
+  recordLateness(cursor, us(4 * MINUTE), START)
   expect(overlapStart(cursor, head)).toEqual(place(START - 9 * MINUTE))
-  noteLateness(cursor, us(60 * MINUTE), START)
+  recordLateness(cursor, us(60 * MINUTE), START)
   expect(overlapStart(cursor, head)).toEqual(place(START - 16 * MINUTE))
 })
 
 it('lateness halves each day without one, and is forgotten below a second', () => {
   const cursor = freshAuditCursor(START)
-  noteLateness(cursor, us(64 * SECOND), START)
-  noteLateness(cursor, 0, START + MINUTE)
+  recordLateness(cursor, us(64 * SECOND), START)
+  recordLateness(cursor, 0, START + MINUTE)
   expect(cursor.lateUs).toBe(us(64 * SECOND))
-  for (let day = 1; day <= 3; day++) noteLateness(cursor, 0, START + day * DAY)
+  for (let day = 1; day <= 3; day++) recordLateness(cursor, 0, START + day * DAY)
   expect(cursor.lateUs).toBe(us(8 * SECOND))
-  for (let day = 4; day <= 10; day++) noteLateness(cursor, 0, START + day * DAY)
+  for (let day = 4; day <= 10; day++) recordLateness(cursor, 0, START + day * DAY)
   expect(cursor.lateUs).toBe(0)
 })

@@ -99,7 +99,7 @@ test('a page that was empty in passing leaves no doubt behind: the true end is n
 })
 
 test('own fetches, a backfill’s by the thousand, are no sign of a busy feed to `auto`', async () => {
-  const desk = await openDesk({ source: { activity: 'auto', intervalMs: undefined, sweepMs: 0 } })
+  const desk = await openDesk({ source: { activity: 'auto', intervalMs: undefined, lookbackMs: 0 } })
   desk.add(3, START - HOUR)
   await desk.drain()
   await wait(desk, HOUR)
@@ -113,7 +113,7 @@ test('own fetches, a backfill’s by the thousand, are no sign of a busy feed to
 })
 
 test('to `auto` the first hour of a busy feed is enough', async () => {
-  const desk = await openDesk({ source: { activity: 'auto', intervalMs: undefined, sweepMs: 0 } })
+  const desk = await openDesk({ source: { activity: 'auto', intervalMs: undefined, lookbackMs: 0 } })
   desk.add(3, START - HOUR)
   await desk.drain()
   await wait(desk, HOUR)
@@ -329,7 +329,7 @@ test('however much of what is known a page holds before the head, places of the 
     await desk.drain()
     await wait(desk, 90 * SECOND)
   }
-  const places = desk.state().trail.map(({ at }) => at)
+  const places = desk.state().overlap.map(({ at }) => at)
   expect(places.length).toBeGreaterThan(5)
   expect(places).toEqual(places.toSorted((a, b) => a - b))
 })

@@ -85,7 +85,7 @@ test('where nobody can say that the log ends, it is asked again at the next poll
 })
 
 test('a head that is gone is no gap where `latest` shows nothing newer, and nobody is asked twice for it', async () => {
-  const desk = await openDesk({ source: { sweepMs: 0 } })
+  const desk = await openDesk({ source: { lookbackMs: 0 } })
   const ids = desk.add(5, START - MINUTE)
   await desk.live(START + MINUTE)
   desk.mock.purge([ids.at(-1) ?? ''])

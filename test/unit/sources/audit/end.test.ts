@@ -133,7 +133,7 @@ test.each([500, 403])(
   'a `latest` that answers %d holds up no backlog and no poll, and is told',
   async (status) => {
     const wrap = mistaken((kind) => (kind === 'latest' ? reply('{"error":"no"}', status) : undefined))
-    const desk = await openDesk({ wrap, source: { sweepMs: DAY }, switches: { page_cap: 100 } })
+    const desk = await openDesk({ wrap, source: { lookbackMs: DAY }, switches: { page_cap: 100 } })
     desk.add(1_000)
     for (let hour = 1; hour <= 3; hour++) {
       await desk.live(START + hour * 60 * MINUTE)

@@ -317,7 +317,7 @@ it('a backlog is read 1,000 a page whatever the tier says, and a quiet feed by i
 
 it('each tier polls at its own interval, and an interval of the operator goes before it', async () => {
   const dueAfter = async (source: DeskOptions['source']) => {
-    const desk = await openDesk({ source: { ...source, sweepMs: 0 } })
+    const desk = await openDesk({ source: { ...source, lookbackMs: 0 } })
     desk.add(3, START - HOUR)
     await desk.drain()
     return desk.source.plan(desk.cursor).dueAt - desk.clock.now()
@@ -329,7 +329,7 @@ it('each tier polls at its own interval, and an interval of the operator goes be
 })
 
 it('`auto` follows what it sees: slow on a quiet feed, fast on a busy one', async () => {
-  const desk = await openDesk({ source: { activity: 'auto', intervalMs: undefined, sweepMs: 0 } })
+  const desk = await openDesk({ source: { activity: 'auto', intervalMs: undefined, lookbackMs: 0 } })
   desk.add(3, START - HOUR)
   await desk.drain()
   expect(desk.source.plan(desk.cursor).dueAt - desk.clock.now()).toBe(HOUR)
@@ -348,7 +348,7 @@ it('`auto` follows what it sees: slow on a quiet feed, fast on a busy one', asyn
 
 it('what the first backlog holds says nothing of the pace of a feed', async () => {
   const desk = await openDesk({
-    source: { activity: 'auto', intervalMs: undefined, sweepMs: 0 },
+    source: { activity: 'auto', intervalMs: undefined, lookbackMs: 0 },
     traffic: { backlog: 20_000, since: START - 300 * DAY },
   })
   await desk.drain()
@@ -434,7 +434,7 @@ it('an outage in a drain moves nothing, and costs the request', async () => {
 })
 
 it('a page in no order and with repeats is shipped whole, each entry once', async () => {
-  const desk = await openDesk({ faults: { shuffled_page: 1, duplicated: 1 }, source: { sweepMs: DAY } })
+  const desk = await openDesk({ faults: { shuffled_page: 1, duplicated: 1 }, source: { lookbackMs: DAY } })
   const ids = desk.add(50, START - MINUTE)
   await desk.drain().catch(() => undefined)
   desk.mock.setFault('shuffled_page', undefined)

@@ -15,7 +15,7 @@ const searchedAt = (desk: Desk): number[] =>
     .map(({ target }) => Number(new URL(target, 'http://x').searchParams.get('time')) * 1000)
 
 it('an entry late by hours is found by the sweep, and told as late', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   const known = desk.add(50, START - SECOND)
   const late = desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 5 * HOUR }).id
   await desk.live(START + 4 * HOUR)
@@ -29,7 +29,7 @@ it('an entry late by hours is found by the sweep, and told as late', async () =>
 })
 
 it('without a sweep an entry late by hours is not looked for', async () => {
-  const desk = await openDesk({ source: { sweepMs: 0 } })
+  const desk = await openDesk({ source: { lookbackMs: 0 } })
   desk.add(50, START - SECOND)
   const late = desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 5 * HOUR }).id
   await desk.live(START + 4 * HOUR)
@@ -40,7 +40,7 @@ it('without a sweep an entry late by hours is not looked for', async () => {
 
 it('the sweep ships nothing behind the start', async () => {
   const atUs = (START - MINUTE) * 1000
-  const desk = await openDesk({ source: { sweepMs: DAY, start: { kind: 'time', atUs } } })
+  const desk = await openDesk({ source: { lookbackMs: DAY, start: { kind: 'time', atUs } } })
   desk.add(600, START - SECOND)
   const before = desk.mock.add({ at: START - 61 * SECOND, visibleAt: START + HOUR }).id
   const after = desk.mock.add({ at: START - 59 * SECOND, visibleAt: START + HOUR }).id
@@ -53,7 +53,7 @@ it('the sweep ships nothing behind the start', async () => {
 })
 
 it('of `latest` the sweep ships nothing that is older than the beginning', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY, start: { kind: 'latest' } } })
+  const desk = await openDesk({ source: { lookbackMs: DAY, start: { kind: 'latest' } } })
   desk.add(10, START - SECOND)
   const before = desk.mock.add({ at: START - 5 * SECOND, visibleAt: START + HOUR }).id
   await desk.step()
@@ -65,7 +65,7 @@ it('of `latest` the sweep ships nothing that is older than the beginning', async
 })
 
 it('a sweep finds nothing twice: what is known stays known', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   const ids = desk.add(2_500, START - SECOND)
   await desk.live(START + 13 * HOUR)
   expect(await desk.ids()).toEqual(ids)
@@ -73,7 +73,7 @@ it('a sweep finds nothing twice: what is known stays known', async () => {
 })
 
 it('the whole span is swept several times in its own length', async () => {
-  const desk = await openDesk({ source: { sweepMs: 8 * HOUR } })
+  const desk = await openDesk({ source: { lookbackMs: 8 * HOUR } })
   desk.add(10, START - SECOND)
   await desk.live(START + HOUR)
   desk.asked()
@@ -84,7 +84,7 @@ it('the whole span is swept several times in its own length', async () => {
 })
 
 it('a span of no length to speak of is swept once a minute, and not as often as there is room', async () => {
-  const desk = await openDesk({ source: { sweepMs: 1 } })
+  const desk = await openDesk({ source: { lookbackMs: 1 } })
   desk.add(10, START - SECOND)
   await desk.live(START + MINUTE)
   desk.asked()
@@ -93,7 +93,7 @@ it('a span of no length to speak of is swept once a minute, and not as often as 
 })
 
 it('after lateness was seen the sweep comes more often, and slows down again while there is none', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY, intervalMs: 3 * HOUR } })
+  const desk = await openDesk({ source: { lookbackMs: DAY, intervalMs: 3 * HOUR } })
   desk.add(200, START - SECOND)
   desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 20 * MINUTE })
   await desk.live(START + 7 * HOUR)
@@ -111,7 +111,7 @@ it('after lateness was seen the sweep comes more often, and slows down again whi
 /** Down for `downMs` at 25 minutes; what is late became visible a little after. Returns its id, and how far back was asked for then. */
 async function afterDowntime(downMs: number, source: DeskOptions['source'] = {}) {
   const stop = START + 25 * MINUTE
-  const desk = await openDesk({ source: { sweepMs: DAY, ...source } })
+  const desk = await openDesk({ source: { lookbackMs: DAY, ...source } })
   desk.add(50, START - SECOND)
   const late = desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 30 * MINUTE }).id
   await desk.live(stop - 5 * MINUTE)
@@ -156,7 +156,7 @@ it.each([
           body: (async function* () {})(),
         })
       : send(request, signal)
-  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
+  const desk = await openDesk({ wrap, source: { lookbackMs: DAY } })
   desk.add(50, START - SECOND)
   const late = desk.mock.add({ at: START - 30 * SECOND, visibleAt: START + 30 * MINUTE }).id
   await desk.live(START + 20 * MINUTE)
@@ -173,11 +173,11 @@ it.each([
 })
 
 it('a clock that was ahead and is set back has no sweep follow the other at once', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   desk.add(20, START - SECOND)
   await desk.live(START + HOUR)
   const ahead = desk.state()
-  ahead.sweep.fullDueAt = desk.clock.now() + 9 * HOUR
+  ahead.lookback.fullDueAt = desk.clock.now() + 9 * HOUR
   ahead.lateUs = HOUR * 1000
   desk.cursor = JSON.stringify(ahead)
   for (let step = 0; step < 20 && desk.source.plan(desk.cursor).dueAt <= desk.clock.now(); step++)
@@ -186,23 +186,23 @@ it('a clock that was ahead and is set back has no sweep follow the other at once
 })
 
 it('live reading comes before the sweep: a due poll is read first, whatever the sweep has left to do', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   desk.add(5_000, START - SECOND)
   await desk.drain()
   // The sweep begins: an anchor, then a page.
   await desk.step()
   await desk.step()
-  expect(desk.state().sweep.walk).not.toBeNull()
+  expect(desk.state().lookback.walk).not.toBeNull()
   await wait(desk, 5 * MINUTE)
   const fresh = desk.add(2)
   expect(desk.source.plan(desk.cursor).priority).toBe('live')
   await desk.step()
   expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
-  expect(desk.state().sweep.walk).not.toBeNull()
+  expect(desk.state().lookback.walk).not.toBeNull()
 })
 
 it('behind its guaranteed requests the sweep waits while its share of the limit is used, live reading does not', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY }, limit: 20 })
+  const desk = await openDesk({ source: { lookbackMs: DAY }, limit: 20 })
   desk.add(15_000, START - SECOND)
   await desk.drain()
   const sweeps = () => desk.source.plan(desk.cursor).dueAt <= desk.clock.now()
@@ -214,7 +214,7 @@ it('behind its guaranteed requests the sweep waits while its share of the limit 
 })
 
 it('an error in the sweep costs live reading nothing', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   const known = desk.add(20, START - SECOND)
   await desk.drain()
   desk.mock.setFault('wrong_shape', 1)
@@ -227,7 +227,7 @@ it('an error in the sweep costs live reading nothing', async () => {
 })
 
 it('a sweep whose place is purged under it begins anew at the next, and nothing is a gap', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   const known = desk.add(3_000, START - SECOND)
   await desk.drain()
   await desk.step()
@@ -241,22 +241,22 @@ it('a sweep whose place is purged under it begins anew at the next, and nothing 
 it.each(['404', '410', 'empty', '204'] as const)(
   'a sweep whose place is purged under it was no whole one, whatever the API answers then (%s)',
   async (gone) => {
-    const desk = await openDesk({ source: { sweepMs: DAY }, switches: { gone } })
+    const desk = await openDesk({ source: { lookbackMs: DAY }, switches: { gone } })
     const known = desk.add(3_000, START - SECOND)
     await desk.drain()
-    for (let steps = 0; !desk.state().sweep.walk && steps < 10; steps++) await desk.step()
-    const { fullBeganAt, fullSweptAt } = desk.state().sweep
+    for (let steps = 0; !desk.state().lookback.walk && steps < 10; steps++) await desk.step()
+    const { fullBeganAt, fullDoneAt } = desk.state().lookback
     expect(fullBeganAt).toBeDefined()
     desk.mock.purge(known.slice(0, 2_000))
-    for (let steps = 0; desk.state().sweep.fullBeganAt === fullBeganAt && steps < 10; steps++)
+    for (let steps = 0; desk.state().lookback.fullBeganAt === fullBeganAt && steps < 10; steps++)
       await desk.step()
-    expect(desk.state().sweep).toMatchObject({ fullSweptAt })
-    expect(desk.state().sweep.walk).toBeNull()
+    expect(desk.state().lookback).toMatchObject({ fullDoneAt })
+    expect(desk.state().lookback.walk).toBeNull()
   },
 )
 
 it('the sweep passes an entry that stays unreadable and finds what is late behind it', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   desk.add(30, START - 10 * MINUTE)
   desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
   desk.add(30, START - SECOND)
@@ -267,16 +267,16 @@ it('the sweep passes an entry that stays unreadable and finds what is late behin
 })
 
 it('a sweep of many pages goes on where it was after a restart', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY }, switches: { page_cap: 100 } })
+  const desk = await openDesk({ source: { lookbackMs: DAY }, switches: { page_cap: 100 } })
   desk.add(1_000, START - SECOND)
   await desk.drain()
   for (let i = 0; i < 4; i++) await desk.step()
-  const before = desk.state().sweep.walk?.from
+  const before = desk.state().lookback.walk?.from
   desk.cursor = await desk.journal.cursor(desk.source.stream)
   desk.asked()
   await desk.step()
   expect(endpoints(desk.asked())).toEqual(['page'])
-  expect(desk.state().sweep.walk?.from.at).toBeGreaterThan(before?.at ?? Infinity)
+  expect(desk.state().lookback.walk?.from.at).toBeGreaterThan(before?.at ?? Infinity)
 })
 
 it('an entry found by time is shipped only at or after the start, where the cursor was purged too', async () => {
@@ -312,55 +312,55 @@ function answering(endpoint: string) {
 
 it('a sweep whose pages do not advance is over, and was no whole one', async () => {
   const { given, wrap } = answering('audit?from=')
-  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
+  const desk = await openDesk({ wrap, source: { lookbackMs: DAY } })
   desk.add(20, START - MINUTE)
   desk.add(20, START - SECOND)
   await desk.drain()
-  for (let steps = 0; !desk.state().sweep.walk && steps < 10; steps++) await desk.step()
-  const { from } = desk.state().sweep.walk ?? { from: undefined }
+  for (let steps = 0; !desk.state().lookback.walk && steps < 10; steps++) await desk.step()
+  const { from } = desk.state().lookback.walk ?? { from: undefined }
   const stamp = new Date((from?.at ?? 0) / 1000).toISOString()
   given.text = JSON.stringify([
     { id: from?.id, timestamp: stamp, type: 'x' },
     { id: 'other', timestamp: stamp, type: 'x' },
   ])
-  const { fullSweptAt } = desk.state().sweep
+  const { fullDoneAt } = desk.state().lookback
   await desk.step()
   for (let again = 0; again < 3; again++)
     expect(await desk.try()).toMatchObject({ message: expect.stringContaining('does not advance') as string })
-  expect(desk.state().sweep).toMatchObject({ walk: null, fullSweptAt })
+  expect(desk.state().lookback).toMatchObject({ walk: null, fullDoneAt })
 })
 
 it('a sweep that is shown nothing where there must be something was no whole one', async () => {
   const { given, wrap } = answering('search')
-  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
+  const desk = await openDesk({ wrap, source: { lookbackMs: DAY } })
   desk.add(20, START - SECOND)
   await desk.drain()
   given.text = 'null'
   await desk.step()
-  const { walk, fullBeganAt, fullSweptAt, fullDueAt } = desk.state().sweep
+  const { walk, fullBeganAt, fullDoneAt, fullDueAt } = desk.state().lookback
   expect([walk, fullBeganAt]).toEqual([null, undefined])
   expect(fullDueAt).toBeGreaterThan(desk.clock.now())
-  expect(fullSweptAt).toBeLessThan(desk.clock.now())
+  expect(fullDoneAt).toBeLessThan(desk.clock.now())
 })
 
 it('a sweep to which nothing can be read from some place on ends where it was to end', async () => {
   const { given, wrap } = answering('search')
-  const desk = await openDesk({ wrap, source: { sweepMs: DAY } })
+  const desk = await openDesk({ wrap, source: { lookbackMs: DAY } })
   desk.add(20, START - SECOND)
   await desk.drain()
   given.text = '{"log":{"x":1}}'
   await desk.step()
-  expect(desk.state().sweep.walk?.probe).toBeDefined()
-  for (let steps = 0; desk.state().sweep.walk && steps < 80; steps++) {
+  expect(desk.state().lookback.walk?.probe).toBeDefined()
+  for (let steps = 0; desk.state().lookback.walk && steps < 80; steps++) {
     await wait(desk, MINUTE)
     await desk.step()
   }
-  expect(desk.state().sweep.walk).toBeNull()
-  expect(desk.state().sweep.fullDueAt).toBeGreaterThan(desk.clock.now())
+  expect(desk.state().lookback.walk).toBeNull()
+  expect(desk.state().lookback.fullDueAt).toBeGreaterThan(desk.clock.now())
 })
 
 it('a log in which nothing happens is swept whole all the same: no sweep goes back further than its span', async () => {
-  const desk = await openDesk({ source: { sweepMs: DAY } })
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
   desk.add(1)
   for (let hour = 1; hour <= 5 * 24; hour++) {
     await desk.live(START + hour * HOUR)
@@ -370,7 +370,7 @@ it('a log in which nothing happens is swept whole all the same: no sweep goes ba
 })
 
 it('what is later than was ever seen, by a fifth, is found before the whole span is swept again', async () => {
-  const desk = await openDesk({ source: { sweepMs: 4 * DAY } })
+  const desk = await openDesk({ source: { lookbackMs: 4 * DAY } })
   desk.add(30, START - SECOND)
   // Before all that a poll's overlap reaches.
   desk.mock.add({ at: START - 10 * MINUTE, visibleAt: START + 40 * MINUTE })
@@ -391,7 +391,7 @@ it('a sweep on its way past what cannot be read is over where a login page answe
   const { given, wrap } = answering('search')
   const type = { of: 'application/json' }
   const desk = await openDesk({
-    source: { sweepMs: DAY },
+    source: { lookbackMs: DAY },
     wrap: (send) => async (request, signal) => {
       const reply = await wrap(send)(request, signal)
       return given.text === undefined ? reply : { ...reply, headers: { 'content-type': type.of } }
@@ -400,18 +400,18 @@ it('a sweep on its way past what cannot be read is over where a login page answe
   desk.add(20, START - SECOND)
   await desk.drain()
   given.text = '{"log":{"x":1}}'
-  for (let steps = 0; !desk.state().sweep.walk?.probe && steps < 10; steps++) await desk.step()
+  for (let steps = 0; !desk.state().lookback.walk?.probe && steps < 10; steps++) await desk.step()
   Object.assign(given, { text: '<html>log in</html>' })
   type.of = 'text/html'
   desk.asked()
   await desk.live(START + 4 * MINUTE)
-  expect(desk.state().sweep.walk).toBeNull()
+  expect(desk.state().lookback.walk).toBeNull()
 })
 
 it('a sweep that goes in circles is an alarm, asked three times more and no oftener, and live reading goes on', async () => {
   const ring = { from: 'nobody', to: 'nobody' }
   const desk = await openDesk({
-    source: { sweepMs: DAY },
+    source: { lookbackMs: DAY },
     switches: { page_cap: 10 },
     wrap: (send) => (request, signal) =>
       send({ ...request, url: request.url.replace(`from=${ring.from}&`, `from=${ring.to}&`) }, signal),
@@ -420,7 +420,7 @@ it('a sweep that goes in circles is an alarm, asked three times more and no ofte
   await desk.drain()
   Object.assign(ring, { from: known[20], to: known[0] })
   const alarms: (Error | undefined)[] = []
-  for (let i = 0; i < 30 && (i === 0 || desk.state().sweep.walk); i++) alarms.push(await desk.try())
+  for (let i = 0; i < 30 && (i === 0 || desk.state().lookback.walk); i++) alarms.push(await desk.try())
   const told = alarms.filter(Boolean)
   expect(told).toHaveLength(3)
   for (const alarm of told) expect(alarm?.message).toContain('does not advance')

@@ -24,7 +24,7 @@ async function wait(desk: Desk, ms: number): Promise<void> {
 it.each(['earliest', 'latest'] as const)(
   'ten entries that came to an empty workspace are all read by the next run (start: %s)',
   async (kind) => {
-    const desk = await openDesk({ source: { once: true, sweepMs: DAY, start: { kind } } })
+    const desk = await openDesk({ source: { once: true, lookbackMs: DAY, start: { kind } } })
     expect(await run(desk)).toBe(true)
     await wait(desk, HOUR)
     const ids = desk.add(10)
@@ -46,7 +46,7 @@ it('a log whose first entry is malformed is not done before what follows it is r
 it.each([3 * MINUTE, 40 * MINUTE, 5 * HOUR, 17 * HOUR])(
   'an entry that becomes visible %d ms late is found by a job each hour, as by the daemon',
   async (lateMs) => {
-    const desk = await openDesk({ source: { once: true, sweepMs: DAY } })
+    const desk = await openDesk({ source: { once: true, lookbackMs: DAY } })
     const ids = desk.add(50, START - SECOND)
     const late = desk.mock.add({ at: START + 90 * MINUTE, visibleAt: START + 90 * MINUTE + lateMs }).id
     for (let hour = 0; hour < 25; hour++) {
@@ -59,7 +59,7 @@ it.each([3 * MINUTE, 40 * MINUTE, 5 * HOUR, 17 * HOUR])(
 )
 
 it('lateness that the last page of a run showed is known to the next run', async () => {
-  const desk = await openDesk({ source: { once: true, sweepMs: DAY } })
+  const desk = await openDesk({ source: { once: true, lookbackMs: DAY } })
   desk.add(50, START - SECOND)
   desk.mock.add({ at: START - 3 * HOUR, visibleAt: START + HOUR })
   await run(desk)
@@ -69,7 +69,7 @@ it('lateness that the last page of a run showed is known to the next run', async
 })
 
 it('a run makes no sweep that is not due yet', async () => {
-  const desk = await openDesk({ source: { once: true, sweepMs: DAY } })
+  const desk = await openDesk({ source: { once: true, lookbackMs: DAY } })
   desk.add(50, START - SECOND)
   await run(desk)
   await wait(desk, HOUR)
@@ -87,7 +87,7 @@ it('a run is not done while a sweep that is due fails, and it is due in the next
     })(),
   })
   const desk = await openDesk({
-    source: { once: true, sweepMs: DAY },
+    source: { once: true, lookbackMs: DAY },
     wrap: (send) => (request, signal) =>
       is.out && request.url.includes('/search')
         ? desk.clock.sleep(SECOND).then(wrong)

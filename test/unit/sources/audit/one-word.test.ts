@@ -1,7 +1,7 @@
 // No single word of the server's is believed where it would cost entries, a place, or a false alarm: an old page, a wrong Date, a login page, a stranger's fetch.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { classify, freshFetches, noteSent } from '../../../../src/sources/audit/own-fetches.ts'
+import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'
 import { entriesOf } from '../../../fakes/lines.ts'
 import { HOUR, INSTANCE, MINUTE, START, openDesk } from '../../app/desk.ts'
 import type { Desk } from '../../app/desk.ts'
@@ -110,14 +110,14 @@ test.each(Array.from({ length: 14 }, (_, i) => i + 3))(
 
 test('one stranger’s fetch in our second is not believed to be ours', () => {
   const fetches = freshFetches(START)
-  noteSent(fetches, START)
+  recordSent(fetches, START)
   const fetch = (id: string, at: number, user: string, agent: string) => {
     const time = new Date(at).toISOString().slice(0, -1)
     const type = 'api:audit_log_fetch'
     const raw = JSON.stringify({ id, timestamp: time, type, user, ip: '203.0.113.5', user_agent: agent })
     return classify(fetches, entriesOf([{ id, time, type, raw }]), 0, {
       instance: INSTANCE,
-      expected: () => false,
+      expectedUserAgent: () => false,
       sentTimes: { sent: [] },
     })
   }

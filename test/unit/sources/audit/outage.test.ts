@@ -63,7 +63,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     'while %s answer 200 with %j nothing is passed, nothing is quarantined, and all is read afterwards',
     async (_name, body, strikes) => {
       const { is, wrap } = outage(strikes, () => reply(body))
-      const desk = await openDesk({ switches: { from }, source: { sweepMs: DAY }, wrap })
+      const desk = await openDesk({ switches: { from }, source: { lookbackMs: DAY }, wrap })
       const ids = desk.add(20, START - SECOND)
       await desk.live(START + MINUTE)
       is.out = true
@@ -243,7 +243,7 @@ it.each(bodies)('no sweep counts as whole that met pages which answer %j', async
     (kind) => kind !== 'latest',
     () => reply(body),
   )
-  const desk = await openDesk({ source: { sweepMs: DAY }, wrap })
+  const desk = await openDesk({ source: { lookbackMs: DAY }, wrap })
   desk.add(20, START - SECOND)
   await live(desk, START + 7 * HOUR)
   const late = desk.mock.add({ at: START - 5 * SECOND, visibleAt: START + 8 * HOUR }).id

@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { nothingAppended } from '../../../../src/contracts/source.ts'
 import { AuditRange } from '../../../../src/sources/audit/range.ts'
-import { classify, freshFetches, noteSent } from '../../../../src/sources/audit/own-fetches.ts'
+import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'
 import type { Fetches, Kind } from '../../../../src/sources/audit/own-fetches.ts'
 import { entriesOf } from '../../../fakes/lines.ts'
 import { AGENT, DAY, HOUR, INSTANCE, MINUTE, SECOND, START, driven, openDesk } from '../../app/desk.ts'
@@ -10,7 +10,7 @@ import type { Desk } from '../../app/desk.ts'
 
 const by = {
   instance: INSTANCE,
-  expected: (agent: string) => agent.startsWith('known-tool/'),
+  expectedUserAgent: (agent: string) => agent.startsWith('known-tool/'),
   sentTimes: { sent: [] },
 }
 
@@ -73,7 +73,7 @@ describe('by time, where the user agent is not recorded', () => {
 
   function sentEachMinute(count: number): Fetches {
     const fetches = freshFetches(START)
-    for (let i = 0; i < count; i++) noteSent(fetches, START + i * MINUTE)
+    for (let i = 0; i < count; i++) recordSent(fetches, START + i * MINUTE)
     return fetches
   }
 
@@ -154,7 +154,7 @@ describe('in the feed', () => {
   }
 
   it('a foreign fetch under our user is a finding, told once however often its page is read', async () => {
-    const desk = await openDesk({ switches: { self_audit: 'all' }, source: { sweepMs: 20 * MINUTE } })
+    const desk = await openDesk({ switches: { self_audit: 'all' }, source: { lookbackMs: 20 * MINUTE } })
     desk.add(3, START - MINUTE)
     await polls(desk, 3)
     const { id } = desk.mock.add(foreign)
@@ -169,7 +169,7 @@ describe('in the feed', () => {
       const desk = await openDesk({
         types: ['*', '!api:audit_log_fetch'],
         switches: { self_audit: 'all', user_agent },
-        source: { sweepMs: 20 * HOUR },
+        source: { lookbackMs: 20 * HOUR },
       })
       desk.add(3, START - MINUTE)
       await polls(desk, 10)

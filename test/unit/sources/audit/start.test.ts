@@ -166,7 +166,7 @@ it('where everything is a 404 the address is wrong and the log not empty: readin
 
 it('`run --once` ends after one drain with all that was there, and says so only then', async () => {
   const desk = await openDesk({
-    source: { once: true, activity: 'low', intervalMs: undefined, sweepMs: DAY },
+    source: { once: true, activity: 'low', intervalMs: undefined, lookbackMs: DAY },
     switches: { self_audit: 'all' },
   })
   const ids = desk.add(2_500)

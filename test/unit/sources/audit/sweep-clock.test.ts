@@ -16,7 +16,7 @@ async function openOff() {
     elapsed: () => desk.clock.elapsed(),
     sleep: (ms, signal) => desk.clock.sleep(ms, signal),
   }
-  const desk: Desk = await openDesk({ source: { sweepMs: DAY, clock } })
+  const desk: Desk = await openDesk({ source: { lookbackMs: DAY, clock } })
   /** A look every ten minutes. */
   const live = async (until: number) => {
     while (desk.clock.now() < until) {
@@ -64,7 +64,7 @@ it('a clock that is slow leads no sweep to where no keys are kept', async () => 
 
 it('a `Date` that is two days ahead leaves nothing unswept', async () => {
   const desk: Desk = await openDesk({
-    source: { sweepMs: DAY },
+    source: { lookbackMs: DAY },
     wrap: (send) => async (request, signal) => {
       const reply = await send(request, signal)
       const date = new Date(desk.clock.now() + 2 * DAY).toUTCString()

@@ -128,7 +128,7 @@ test.each([0, 1, 2])(
       const broken = breaking(1, most)(send)
       return (request, signal) => (isSwept ? broken : send)(request, signal)
     }
-    const desk = await openDesk({ source: { sweepMs: DAY }, wrap })
+    const desk = await openDesk({ source: { lookbackMs: DAY }, wrap })
     const at = START - 9 * MINUTE
     desk.add(5, at - MINUTE)
     desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
@@ -141,6 +141,34 @@ test.each([0, 1, 2])(
     expect(desk.reporter.gaps).toBe(0)
   },
 )
+
+test('the past: a step past three unreadable entries that leads beyond the end of the span leaves out nothing before that end', async () => {
+  const from = START - 20 * DAY
+  const at = from + HOUR
+  const stand = openRangeStand({ from, to: at + 6 * SECOND })
+  stand.mock.add({ at: at - SECOND, visibleAt: 0 })
+  const bad = [0, 1, 2].map(
+    (second) => stand.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' }).id,
+  )
+  stand.mock.add({ at: at + 4 * SECOND, visibleAt: 0 })
+  stand.mock.add({ at: START - MINUTE, visibleAt: 0 })
+  const readable = stand.expected().filter((id) => !bad.includes(id))
+  const { ids, gaps } = await stand.walk()
+  // Between them others may be missing.
+  expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 1 })
+})
+
+test('lookback: a step past two unreadable entries that leads beyond the newest one finds what is late before that', async () => {
+  const desk = await openDesk({ source: { lookbackMs: DAY } })
+  const at = START - 9 * MINUTE
+  desk.add(5, at - MINUTE)
+  for (const second of [0, 1]) desk.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' })
+  desk.mock.add({ at: at + 2_900, visibleAt: 0 })
+  await desk.live(START + HOUR)
+  const late = desk.mock.add({ at: at + 2_000, visibleAt: START + 2 * HOUR }).id
+  await desk.live(START + 9 * HOUR)
+  expect(await desk.ids()).toContain(late)
+})
 
 test('what breaks off on the way past an unreadable entry is no malformed element: of it nothing is quarantined', async () => {
   const desk = await openDesk({ wrap: breaking(1, 2) })

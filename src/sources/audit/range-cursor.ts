@@ -2,25 +2,24 @@
 import { hash } from 'node:crypto'
 import type { Entries } from '../../contracts/entries.ts'
 import type { Cursor } from '../../contracts/source.ts'
-import { storedFields } from '../shared.ts'
-import type { Walk } from './cursor.ts'
-import type { Probe } from './probe.ts'
+import { fieldsOf, storedFields } from '../shared.ts'
+import type { Fields } from '../shared.ts'
 import type { Fetches } from './own-fetches.ts'
 import { freshFetches } from './own-fetches.ts'
+import { walkFrom } from './walk.ts'
+import type { Walk } from './walk.ts'
 
 /** Instants are µs. */
-export interface RangePlace {
+export interface RangeCursor {
   readonly v: 1
   /** where it ends */
   untilUs: number
-  /** the server's clock was heard */
-  untilTold: boolean
+  /** that is by the server's clock */
+  untilByServer: boolean
   /** when the walk began, by our clock or by a server's that is behind it; 0: not known */
   begunAtUs: number
-  /** null: its place is to be found by time, at `probe` or at `anchorUs` */
-  walk: Walk | null
-  anchorUs: number
-  probe: Probe | null
+  walk: Walk
+  /** how often in a row the end was not proven */
   tries: number
   newestUs: number
   /** an entry from which no page led on */
@@ -33,14 +32,11 @@ export interface RangePlace {
   /** how often it went back, with nothing read behind `rewoundUs` meanwhile */
   rewinds: number
   rewoundUs: number
-  /** an empty page is being checked with `search`; was checked, and there is something later */
-  checking: boolean
-  doubted: boolean
   /** all entries of the last page are later than the span */
   overshot: boolean
   /** hashes of the last page's entries: the next one may repeat them */
   tail: string[]
-  /** places at which entries may have been left out */
+  /** how often entries may have been left out */
   gaps: number
   done: boolean
   fetches: Fetches
@@ -50,24 +46,16 @@ export interface RangePlace {
 const TAIL_LENGTH = 1_600
 const KEY_LENGTH = 22
 
-/** Places of an earlier build lack these. */
-const wayBack = { deadTries: 0, sentUs: null, rewinds: 0, rewoundUs: -1, overshot: false } as const
-
-export function freshPlace(fromUs: number, untilUs: number, now: number): RangePlace {
+export function freshRangeCursor(fromUs: number, untilUs: number, now: number): RangeCursor {
   return {
     v: 1,
     untilUs,
-    untilTold: false,
-    walk: null,
-    anchorUs: fromUs,
-    probe: null,
+    untilByServer: false,
+    walk: { ...walkFrom({ id: '', at: fromUs }), state: 'find' },
     tries: 0,
     newestUs: 0,
-    ...wayBack,
-    dead: null,
-    deadPassed: false,
-    checking: false,
-    doubted: false,
+    ...{ dead: null, deadTries: 0, deadPassed: false },
+    ...{ sentUs: null, rewinds: 0, rewoundUs: -1, overshot: false },
     tail: [],
     gaps: 0,
     begunAtUs: now * 1000,
@@ -77,19 +65,30 @@ export function freshPlace(fromUs: number, untilUs: number, now: number): RangeP
 }
 
 /** A copy that a step may change freely; undefined: not begun, or of a version that is not ours, and then it begins again. */
-export function openPlace(text: Cursor | undefined): RangePlace | undefined {
-  if (text === undefined) return undefined
-  const place = storedFields(text)
-  return place?.['v'] === 1 ? ({ begunAtUs: 0, ...wayBack, ...place } as unknown as RangePlace) : undefined
+export function openRangeCursor(text: Cursor | undefined): RangeCursor | undefined {
+  const stored = text === undefined ? undefined : storedFields(text)
+  if (stored?.['v'] !== 1) return undefined
+  const fresh = { ...freshRangeCursor(0, 0, 0), done: false }
+  return { ...fresh, ...(stored['anchorUs'] === undefined ? stored : upgraded(stored)) }
 }
 
-export function closePlace(place: RangePlace): Cursor {
-  return JSON.stringify(place)
+/** 0.1.0 had no `walk` where its place was to be found by time, and kept the walk's state beside it. */
+function upgraded({ untilTold, anchorUs, walk, probe, checking, doubted, dead, ...fields }: Fields): Fields {
+  const lost = { ...walkFrom({ id: typeof dead === 'string' ? dead : '', at: Number(anchorUs) }), probe }
+  const state = checking === true ? 'check_end' : doubted === true ? 'page_again' : 'page'
+  return {
+    ...{ ...fields, dead, untilByServer: untilTold },
+    walk: fieldsOf(walk) ? { ...fieldsOf(walk), state } : { ...lost, state: 'find' },
+  }
+}
+
+export function closeRangeCursor(cursor: RangeCursor): Cursor {
+  return JSON.stringify(cursor)
 }
 
 /** Who the key is to the audit log, once the walk has met a fetch of ours. */
 export function userOf(text: Cursor | undefined): string | undefined {
-  return openPlace(text)?.fetches.user ?? undefined
+  return openRangeCursor(text)?.fetches.user ?? undefined
 }
 
 /** What is known of the page under way, over its parts. */
@@ -103,13 +102,13 @@ interface PageUnderWay {
 export const freshPage = (): PageUnderWay => ({ keys: new Set(), isBack: false })
 
 /** The entries before the end, each once (by time and id, as in the journal): pages overlap if `from` is included or a page is repeated. */
-export function within(entries: Entries, place: RangePlace, page: PageUnderWay): Entries {
-  const before = new Set(place.tail)
-  const sentUs = place.sentUs ?? -Infinity
+export function within(entries: Entries, range: RangeCursor, page: PageUnderWay): Entries {
+  const before = new Set(range.tail)
+  const sentUs = range.sentUs ?? -Infinity
   const kept: number[] = []
   for (let i = 0; i < entries.count; i++) {
     const at = entries.at(i)
-    if (at >= place.untilUs) continue
+    if (at >= range.untilUs) continue
     if (at > sentUs) page.isBack = true
     if (at < sentUs && !page.isBack) continue
     const key = hash('sha256', `${at} ${entries.id(i)}`, 'base64url').slice(0, KEY_LENGTH)
@@ -128,8 +127,8 @@ function remember(keys: Set<string>, key: string): void {
 }
 
 /** After a complete page: the next one knows its entries. A page that showed nothing new changes nothing. */
-export function notePage(place: RangePlace, { keys, isBack }: PageUnderWay): void {
-  const before = new Set(place.tail)
-  if ([...keys].some((key) => !before.has(key))) place.tail = [...keys]
-  if (isBack) place.sentUs = null
+export function recordPage(range: RangeCursor, { keys, isBack }: PageUnderWay): void {
+  const before = new Set(range.tail)
+  if ([...keys].some((key) => !before.has(key))) range.tail = [...keys]
+  if (isBack) range.sentUs = null
 }
